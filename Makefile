@@ -1,0 +1,64 @@
+# Everything starts here, and each target sets up what it needs.
+#
+#   make run      serve on http://127.0.0.1:8080            PORT=… LOCAL_KEY=…
+#   make test     the whole test suite                      ARGS="-k store"
+#   make check    tests, linter, type checker: what CI runs
+#   make build    sam build, without Docker                 ARCH=arm64|x86_64
+#   make key      list, make and revoke keys                NAME=… OWNER=… AGENTS=… DAYS=… REVOKE=1 STACK=…
+#   make lock     lock the dependencies again after editing pyproject.toml
+
+SHELL := /bin/sh
+PYTHON ?= python3
+ARCH ?= arm64
+UV_VERSION := 0.13.8
+ARGS ?=
+
+export UV_PYTHON_DOWNLOADS ?= never
+export PYTHONPATH := $(CURDIR)/layers/a2a:$(CURDIR)/functions
+export UV := $(or $(shell command -v uv),$(CURDIR)/.uv/bin/uv)
+export ARCH
+
+SYNC = $(UV) sync --locked --quiet
+SAM = SAM_CLI_TELEMETRY=0 .venvs/sam/bin/sam
+
+.PHONY: run test check build key lock validate
+.DEFAULT_GOAL := test
+
+run: .venv/synced
+	@exec .venv/bin/python -m a2a_lambda.local.server
+
+test: .venv/synced .venvs/sam/synced .venvs/ministack/synced
+	@.venv/bin/python -m pytest $(ARGS)
+
+check: .venv/synced test validate
+	@.venv/bin/ruff check --quiet
+	@.venv/bin/ruff format --check --quiet
+	@.venv/bin/mypy --no-error-summary
+	@echo "checked"
+
+validate: .venvs/sam/synced
+	@AWS_DEFAULT_REGION=us-east-1 $(SAM) validate --lint --template template.yaml
+
+build: .venvs/sam/synced
+	@$(SAM) build --parameter-overrides Architecture=$(ARCH)
+
+key: .venv/synced
+	@NAME="$(NAME)" OWNER="$(OWNER)" AGENTS="$(AGENTS)" DAYS="$(DAYS)" REVOKE="$(REVOKE)" STACK="$(STACK)" \
+	  .venv/bin/python -m a2a_lambda.local.key
+
+lock: $(UV)
+	$(UV) lock
+	$(UV) export --locked --quiet --no-dev --no-emit-project --no-annotate --no-header \
+	  --output-file layers/dependencies/requirements.txt
+
+.venv/synced: uv.lock pyproject.toml | $(UV)
+	@$(SYNC)
+	@touch $@
+
+.venvs/sam/synced .venvs/ministack/synced: .venvs/%/synced: uv.lock pyproject.toml | $(UV)
+	@UV_PROJECT_ENVIRONMENT=.venvs/$* $(SYNC) --only-group $*
+	@touch $@
+
+$(CURDIR)/.uv/bin/uv:
+	@echo "fetching uv $(UV_VERSION)"
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --target .uv uv==$(UV_VERSION)

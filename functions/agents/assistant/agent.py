@@ -1,0 +1,134 @@
+"""The example agent: deterministic, in English and Chinese, one skill for each thing an agent can do."""
+
+from collections.abc import AsyncIterator, Callable
+from decimal import Decimal, localcontext
+from typing import Annotated
+
+from a2a_lambda import Ask, Command, Turn, route, skill
+
+from . import language
+from .language import Sport, chinese
+
+LARGEST = 100_000
+"""Digits before or behind the point of a number it still adds."""
+
+ADVICE: dict[Sport, tuple[str, ...]] = {
+    "basketball": (
+        "Basketball, then. ",
+        "Dribble low, with your fingertips and your eyes up. ",
+        "Shoot from the legs and follow through with the wrist. ",
+        "On defence, move your feet before your hands.",
+    ),
+    "football": (
+        "Football, then. ",
+        "Take the first touch into space, away from the defender. ",
+        "Pass with the inside of the foot and look up before the ball comes. ",
+        "Without the ball, keep moving: that is most of the game.",
+    ),
+}
+ADVICE_ZH: dict[Sport, tuple[str, ...]] = {
+    "basketball": (
+        "来学篮球。",
+        "运球压低，用指尖，眼睛看前方。",
+        "投篮从腿部发力，手腕跟随。",
+        "防守先移动脚步，再出手。",
+    ),
+    "football": (
+        "来学足球。",
+        "第一脚触球要避开防守人。",
+        "用脚内侧传球，接球前先观察。",
+        "无球时不停跑动。",
+    ),
+}
+
+
+@route
+def by_words(turn: Turn) -> Callable[..., object] | None:
+    if language.ADDS.search(turn.text):
+        return ai_calculate
+    if language.COUNTS.search(turn.text):
+        return ai_count
+    if language.FLASHES.search(turn.text):
+        return ai_flash
+    if language.COACHES.search(turn.text):
+        return ai_coach
+    return None
+
+
+@skill(default=True)
+def ai_repeat(turn: Turn) -> str:
+    hear(turn)
+    return turn.text
+
+
+@skill
+def ai_calculate(
+    turn: Turn,
+    num1: Annotated[Decimal | None, "The first number"] = None,
+    num2: Annotated[Decimal | None, "The second number"] = None,
+) -> str | Ask:
+    hear(turn)
+    terms = [number for number in (num1, num2) if number is not None]
+    if len(terms) < 2:
+        said = language.numbers(turn.text)
+        for number in terms if len(said) > 1 else ():
+            if number in said:  # the slot's number, as the text has it
+                said.remove(number)
+        terms += said
+    if not terms:
+        return Ask("请问是哪两个数？" if chinese(turn.text) else "Which two numbers shall I add?")
+    if len(terms) == 1:
+        shown = plain(terms[0])
+        question = f"{shown} 加多少？" if chinese(turn.text) else f"What shall I add to {shown}?"
+        return Ask(question, known={"num1": shown})
+    if any(abs(number.adjusted()) + len(number.as_tuple().digits) > LARGEST for number in terms):
+        return Ask(
+            "这个数太大了，换一个吧。" if chinese(turn.text) else "That is too large for me. Another number?"
+        )
+    with localcontext(prec=3 * LARGEST):
+        total = sum(terms, Decimal(0))
+    if chinese(turn.text):
+        return f"{' 加 '.join(map(plain, terms))} 等于 {plain(total)}。"
+    return f"{' plus '.join(map(plain, terms))} is {plain(total)}."
+
+
+@skill
+def ai_count(turn: Turn) -> str:
+    count = hear(turn)
+    if chinese(turn.text):
+        return f"算上这一句，您一共说了 {count} 句话。"
+    return f"You have said {count} sentence{'s' if count != 1 else ''}, this one included."
+
+
+@skill
+def ai_flash(turn: Turn) -> tuple[str, Command]:
+    hear(turn)
+    return ("闪一下！" if chinese(turn.text) else "Flash!"), Command("flash")
+
+
+@skill
+async def ai_coach(
+    turn: Turn, sport: Annotated[Sport | None, "The sport: basketball or football"] = None
+) -> AsyncIterator[str | Ask]:
+    hear(turn)
+    sport = sport or language.sport(turn.text)
+    if sport is None:
+        yield Ask(
+            "想学篮球还是足球？"
+            if chinese(turn.text)
+            else "Which sport shall I coach: basketball or football?"
+        )
+        return
+    for piece in (ADVICE_ZH if chinese(turn.text) else ADVICE)[sport]:
+        yield piece
+
+
+def hear(turn: Turn) -> int | float:
+    """Count the sentences of this message; returns how many the user has said in this context."""
+    return turn.memory.add("sentences", language.sentences(turn.text))
+
+
+def plain(number: Decimal) -> str:
+    """Digits without an exponent or zeros at the end."""
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

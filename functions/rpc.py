@@ -1,0 +1,10 @@
+"""Lambda function: everything but the cards."""
+
+from a2a_lambda.http import create_app
+from a2a_lambda.kit import Kit
+from mangum import Mangum
+
+kit = Kit.of_environment()
+kit.warm()
+app = create_app(kit)
+handler = Mangum(app, lifespan="off")

@@ -1,0 +1,29 @@
+"""Write an agent as one function; this is all it needs to import.
+
+from a2a_lambda import Turn, skill
+
+@skill
+def hello(turn: Turn) -> str:
+    return f"Hello! You said: {turn.text}"
+"""
+
+from a2a_lambda.agent import Agent, Answer
+from a2a_lambda.errors import SkillError
+from a2a_lambda.outputs import Artifact, Ask, Command, File, Progress, Reject
+from a2a_lambda.skill import route, skill
+from a2a_lambda.turn import Turn
+
+__all__ = [
+    "Agent",
+    "Answer",
+    "Artifact",
+    "Ask",
+    "Command",
+    "File",
+    "Progress",
+    "Reject",
+    "SkillError",
+    "Turn",
+    "route",
+    "skill",
+]

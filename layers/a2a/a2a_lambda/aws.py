@@ -1,0 +1,47 @@
+"""AWS clients of the kit's own: one session, timeouts that fit an HTTP request.
+
+Endpoints are botocore's own AWS_ENDPOINT_URL_* variables', or the development server's emulator. That
+one is given to these clients only: what an agent calls itself reaches AWS, with its own credentials.
+"""
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import boto3
+from botocore.config import Config
+
+from a2a_lambda.settings import Settings
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_ssm import SSMClient
+
+TIMEOUTS = Config(connect_timeout=2, read_timeout=5, max_pool_connections=32, tcp_keepalive=True)
+RETRIED = TIMEOUTS.merge(Config(retries={"mode": "standard", "total_max_attempts": 5}))
+ONCE = TIMEOUTS.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
+
+
+@cache
+def _session() -> boto3.session.Session:
+    return boto3.session.Session()
+
+
+def dynamodb(settings: Settings) -> "DynamoDBClient":
+    return _session().client("dynamodb", config=RETRIED, **_local(settings))
+
+
+def ssm(settings: Settings) -> "SSMClient":
+    """Client that does not retry: `keys` does, within the time a request has."""
+    return _session().client("ssm", config=ONCE, **_local(settings))
+
+
+def _local(settings: Settings) -> dict[str, Any]:
+    """Of an emulator: its endpoint, and what it asks for but does not check."""
+    if not settings.local:
+        return {}
+    known: dict[str, Any] = {"region_name": _session().region_name or "us-east-1"}
+    if settings.emulator:
+        known["endpoint_url"] = settings.emulator
+    if settings.emulator or _session().get_credentials() is None:
+        known |= {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
+    return known

@@ -1,0 +1,132 @@
+"""Everything the kit raises, under one root.
+
+A `ProtocolError` is an answer to a client: it has the JSON-RPC code and message of the A2A
+specification (https://a2a-protocol.org/v0.3.0/specification, section 8) and, where a field is at
+fault, its path. Anything else is for the operator and reaches a client only as `InternalError`.
+"""
+
+from collections.abc import Mapping
+
+
+class KitError(Exception):
+    """Root of every exception this package raises."""
+
+
+class ConfigurationError(KitError):
+    """A card, an agent module, a setting or the template is wrong; names the file and the fix."""
+
+
+class SkillError(KitError):
+    """Raise it in a skill to end the task as failed with a text the client may read."""
+
+
+class StoreError(KitError):
+    """The table could not be read or written; nothing is half-written."""
+
+
+class Conflict(StoreError):
+    """Somebody else changed the item first; the write was not made."""
+
+
+class KeysUnavailable(KitError):
+    """Parameter Store did not answer, so nobody can be let in or turned away."""
+
+
+class ProtocolError(KitError):
+    """A JSON-RPC error object.
+
+    code: JSON-RPC error code.
+    status: HTTP status it travels with.
+    path: JSON path of the field at fault, such as `params.message.parts[0].kind`, or None.
+    """
+
+    code = -32603
+    status = 200
+    title = "Internal error"
+
+    def __init__(self, detail: str = "", *, path: str | None = None) -> None:
+        super().__init__(f"{self.title}: {detail}" if detail else self.title)
+        self.path = path
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """HTTP headers the answer needs."""
+        return {}
+
+
+class ParseError(ProtocolError):
+    code, title = -32700, "Invalid JSON payload"
+
+
+class InvalidRequest(ProtocolError):
+    code, title = -32600, "Request payload validation error"
+
+
+class MethodNotFound(ProtocolError):
+    code, title = -32601, "Method not found"
+
+
+class InvalidParams(ProtocolError):
+    code, title = -32602, "Invalid parameters"
+
+
+class InternalError(ProtocolError):
+    """The server's own fault. Its text never holds the cause: that is in the log."""
+
+
+class TaskNotFound(ProtocolError):
+    code, title = -32001, "Task not found"
+
+
+class TaskNotCancelable(ProtocolError):
+    code, title = -32002, "Task cannot be canceled"
+
+
+class PushNotificationNotSupported(ProtocolError):
+    code, title = -32003, "Push Notification is not supported"
+
+
+class UnsupportedOperation(ProtocolError):
+    code, title = -32004, "This operation is not supported"
+
+
+class ContentTypeNotSupported(ProtocolError):
+    code, title = -32005, "Incompatible content types"
+
+
+class UnsupportedMediaType(ContentTypeNotSupported):
+    """The HTTP request itself is not JSON."""
+
+    status = 415
+
+
+class RequestTooLarge(InvalidRequest):
+    status, title = 413, "Request too large"
+
+
+class RouteNotFound(InvalidRequest):
+    status, title = 404, "Not found"
+
+
+class Unauthenticated(InvalidRequest):
+    """No key, or one that is not valid. RFC 9110 section 11.6.1 wants the challenge."""
+
+    status, title = 401, "Authentication required"
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {"WWW-Authenticate": 'Bearer realm="a2a", ApiKey realm="a2a"'}
+
+
+class Forbidden(InvalidRequest):
+    status, title = 403, "This key may not call this agent"
+
+
+class Unavailable(ProtocolError):
+    """A service behind the kit did not answer in time; the client may try again."""
+
+    status, title = 503, "Service unavailable"
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {"Retry-After": "1"}

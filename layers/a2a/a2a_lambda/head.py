@@ -1,0 +1,232 @@
+"""The head of a task and the context it belongs to, as the kit handles them; their place in the
+table is `store`'s affair."""
+
+import hashlib
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypedDict
+
+from a2a_lambda import strictjson
+from a2a_lambda.log import Fence, Numbered
+from a2a_lambda.model import (
+    RESTING,
+    Event,
+    Json,
+    Part,
+    Task,
+    TaskState,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+    text_of,
+)
+
+INLINE_BYTES = 2_800
+"""Events kept on the head itself; with the rest it stays within 4 KB, four write units."""
+
+REMEMBERED = 8
+"""Requests a head, or a context, remembers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose task, made through which agent. Outside its scope a task does not exist."""
+
+    owner: str
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What makes two requests the same one.
+
+    key: hash of owner, agent, operation and body, or of the Idempotency-Key in the body's place.
+    body: hash of the body, to tell a key that is used twice for different things.
+    """
+
+    key: str
+    body: str
+
+    @classmethod
+    def of(cls, scope: Scope, operation: str, body: bytes, idempotency_key: str | None = None) -> "Request":
+        digest = hashlib.sha256(body).hexdigest()[:32]
+        source = ("body", digest) if idempotency_key is None else ("key", idempotency_key)
+        identity = strictjson.dumps([scope.owner, scope.agent, operation, *source])
+        return cls(hashlib.sha256(identity).hexdigest()[:32], digest)
+
+    def task_id(self, previous: str = "") -> str:
+        """Id of the task this request makes: the same for every retry, another after `previous`."""
+        return str(uuid.UUID(hashlib.sha256((self.key + previous).encode()).hexdigest()[:32], version=4))
+
+
+class Seen(TypedDict):
+    """A request that was answered: Request's hashes, the task, and when (Unix seconds)."""
+
+    key: str
+    body: str
+    task: str
+    at: float
+
+
+class Pending(TypedDict):
+    """What a task waiting for input was about to do.
+
+    slots: arguments known so far, the texts to try for each; asks: the parameter
+    the answer fills, if it fills one.
+    """
+
+    skill: str
+    slots: dict[str, list[str]]
+    asks: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """State of a task. Times are Unix seconds.
+
+    incarnation: tells the entries of this task from those of an expired one with the same id.
+    version: grows by one with every write; every write is conditional on it.
+    epoch, floor: see `log.Fence`.
+    sequence: last sequence number the head knows; at rest, that of the closing status itself.
+    inline: events small enough to live here.
+    turn: id of the turn it is in, the same for every run of it.
+    holder, lease: the run that has the task, and until when.
+    due: minute (Unix time / 60) at which the sweep looks at it; a renewal leaves it alone.
+    requests: the last ones it answered.
+    successor: task the same request made after its repeat window, when there is one.
+    """
+
+    scope: Scope
+    task_id: str
+    context_id: str
+    incarnation: str
+    created: float
+    expires: int
+    version: int = 1
+    epoch: int = 1
+    floor: int = 0
+    sequence: int = 0
+    status: TaskStatus
+    inline: tuple[Numbered, ...] = ()
+    turn: str = ""
+    holder: str = ""
+    lease: float = 0.0
+    due: int = 0
+    requests: tuple[Seen, ...] = ()
+    successor: str = ""
+    pending: Pending | None = None
+
+    @property
+    def state(self) -> TaskState:
+        return self.status["state"]
+
+    @property
+    def resting(self) -> bool:
+        """Nobody runs the task and its log ends at `sequence`."""
+        return self.state in RESTING
+
+    @property
+    def fence(self) -> Fence:
+        return Fence(self.epoch, self.floor, self.sequence if self.resting else None)
+
+    @property
+    def whole(self) -> bool:
+        """Every event is inline: the log need not be read."""
+        return self.resting and [sequence for sequence, _ in self.inline] == list(range(1, self.sequence))
+
+    def seen(self, request: Request) -> Seen | None:
+        return next((seen for seen in self.requests if seen["key"] == request.key), None)
+
+    def blank(self) -> Task:
+        """The task before its first event."""
+        return Task(id=self.task_id, contextId=self.context_id, status=self.status.copy())
+
+    def closing(self) -> Event:
+        """The status as an event; at rest, the one that stands at `sequence`."""
+        return Event(
+            statusUpdate=TaskStatusUpdateEvent(
+                taskId=self.task_id, contextId=self.context_id, status=self.status
+            )
+        )
+
+
+def fits(events: Sequence[Numbered]) -> bool:
+    """Whether the head can carry these events inline."""
+    return len(strictjson.dumps(list(events))) <= INLINE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """One side of a turn in a context's conversation; its file parts are without their bytes."""
+
+    role: Literal["user", "agent"]
+    parts: list[Part]
+    task: str
+
+    @property
+    def text(self) -> str:
+        return text_of(self.parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a conversation remembers. `revision` 0 = not stored yet.
+
+    memory: the agent's own map.
+    conversation: the last utterances, oldest first.
+    turns: ids of the last turns whose changes are in.
+    waiting: id of the task that asked last, or "".
+    """
+
+    revision: int = 0
+    memory: dict[str, Json] = field(default_factory=dict)
+    conversation: tuple[Utterance, ...] = ()
+    turns: tuple[str, ...] = ()
+    waiting: str = ""
+    requests: tuple[Seen, ...] = ()
+
+    def seen(self, request: Request) -> Seen | None:
+        return next((seen for seen in self.requests if seen["key"] == request.key), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """Change of a memory: add to a number."""
+
+    key: str
+    number: int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Change of a memory: set a value."""
+
+    key: str
+    value: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Change of a memory: forget a value."""
+
+    key: str
+
+
+Change = Add | Put | Delete
+
+
+def changed(memory: dict[str, Json], changes: Sequence[Change]) -> dict[str, Json]:
+    """Memory with changes made, in order. Raises TypeError when adding to what is no number."""
+    result = dict(memory)
+    for change in changes:
+        match change:
+            case Add(key, number):
+                before = result.get(key, 0)
+                if isinstance(before, bool) or not isinstance(before, int | float):
+                    raise TypeError(f"memory[{key!r}] is not a number")
+                result[key] = before + number
+            case Put(key, value):
+                result[key] = value
+            case Delete(key):
+                result.pop(key, None)
+    return result

@@ -1,0 +1,84 @@
+"""The ASGI application: every route, one way to answer an error.
+
+card routes ── cards
+/  /stream  /a2a/{agent}  /a2a/{agent}/stream  /alibaba…  ── rpc ── key ── wire ── service
+"""
+
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+
+from a2a_lambda.errors import InternalError, InvalidRequest, ProtocolError, RouteNotFound
+from a2a_lambda.http import cards, rpc
+from a2a_lambda.http.errors import answer
+from a2a_lambda.kit import Kit
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+ALLOWED_HEADERS = (
+    "Content-Type",
+    "X-API-Key",
+    "Authorization",
+    "Idempotency-Key",
+    "Last-Event-ID",
+    "A2A-Version",
+    "A2A-Extensions",
+    "X-A2A-Extensions",
+)
+
+
+def create_app(kit: Kit) -> FastAPI:
+    """The application of a deployment; nothing is read from AWS before a request needs it."""
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.state.kit = kit
+    app.include_router(cards.router)
+    app.include_router(rpc.router)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(ProtocolError, _protocol_error)
+    app.add_exception_handler(Exception, _fault)
+    if kit.settings.base_path:
+        app.add_middleware(BasePath, path=kit.settings.base_path)
+    if kit.settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=kit.settings.cors_origins,
+            allow_methods=["GET", "HEAD", "POST"],
+            allow_headers=ALLOWED_HEADERS,
+            expose_headers=["ETag", "Last-Modified", "WWW-Authenticate"],
+            max_age=600,
+        )
+    return app
+
+
+class BasePath:
+    """Takes the custom domain's base path off: API Gateway leaves it in the event's path."""
+
+    def __init__(self, app: "ASGIApp", path: str) -> None:
+        self._app = app
+        self._path = path
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        path = scope.get("path", "")
+        if path == self._path or path.startswith(self._path + "/"):
+            scope = {**scope, "path": path[len(self._path) :] or "/"}
+        await self._app(scope, receive, send)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 404:
+        return answer(RouteNotFound(f"nothing is served at {request.url.path[:200]}"))
+    refused = InvalidRequest(f"{request.method} is not served here; requests are POSTs")
+    return answer(refused, status=error.status_code, headers=error.headers)
+
+
+async def _protocol_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ProtocolError)
+    return answer(error)
+
+
+async def _fault(request: Request, error: Exception) -> Response:
+    return answer(InternalError(), status=500)

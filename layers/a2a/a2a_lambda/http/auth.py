@@ -1,0 +1,41 @@
+"""Who calls: the key in `X-API-Key` or `Authorization: Bearer`."""
+
+import logging
+
+from fastapi import Request
+
+from a2a_lambda import io
+from a2a_lambda.errors import Forbidden, KeysUnavailable, Unauthenticated, Unavailable
+from a2a_lambda.head import Scope
+from a2a_lambda.kit import Kit
+
+logger = logging.getLogger(__name__)
+
+
+async def scope_of(request: Request, agent: str) -> Scope:
+    """The caller and the agent called.
+
+    Raises Unauthenticated, Forbidden for a key not made for this agent, Unavailable.
+    """
+    kit: Kit = request.app.state.kit
+    secret = presented(request)
+    if not secret:
+        raise Unauthenticated("send a key as X-API-Key or as Authorization: Bearer")
+    try:
+        key = await io.call(kit.keys.find, secret)
+    except KeysUnavailable as error:
+        logger.error("keys could not be read: %s", error)
+        raise Unavailable("keys cannot be checked at the moment") from None
+    if key is None:
+        raise Unauthenticated("the key is not valid")
+    if not key.allows(agent):
+        raise Forbidden(f"agent {agent!r}")
+    return Scope(key.owner, agent)
+
+
+def presented(request: Request) -> str:
+    """The key a request shows, or ""."""
+    if key := request.headers.get("x-api-key"):
+        return key.strip()
+    scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+    return credentials.strip() if scheme.lower() == "bearer" else ""

@@ -1,0 +1,40 @@
+"""Errors at the edge: what is raised inside, as an HTTP answer with a JSON-RPC error in it."""
+
+import logging
+from collections.abc import Mapping
+
+from fastapi import Response
+
+from a2a_lambda.errors import InternalError, ProtocolError, StoreError, Unavailable
+from a2a_lambda.wire import jsonrpc, v0_3
+from a2a_lambda.wire.jsonrpc import Id
+
+logger = logging.getLogger(__name__)
+
+JSON = "application/json"
+
+
+def protocol_error(error: Exception) -> ProtocolError:
+    """What a client is told; the cause of anything that is not its own mistake goes to the log."""
+    if isinstance(error, ProtocolError):
+        return error
+    logger.error("a request failed", exc_info=error)
+    if isinstance(error, StoreError):
+        return Unavailable("the task store did not answer; try again")
+    return InternalError("the request failed; the server's log has the cause")
+
+
+def answer(
+    error: ProtocolError,
+    identity: Id = None,
+    *,
+    status: int | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """HTTP response of an error where no version is known yet: the oldest's shape, which all read."""
+    return Response(
+        jsonrpc.error(identity, v0_3.encode_error(error)),
+        status or error.status,
+        {**error.headers, **(headers or {})},
+        JSON,
+    )

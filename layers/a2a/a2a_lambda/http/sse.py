@@ -1,0 +1,57 @@
+"""Server-sent events, and what keeps a silent answer alive.
+
+Source: https://html.spec.whatwg.org/multipage/server-sent-events.html. Clients of the official SDKs
+give up after 5 s of silence, gateways after 30 to 60 s.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from typing import TypeVar
+
+KEEP_ALIVE = 4.0
+"""Seconds of silence before a keep-alive."""
+
+COMMENT = b": \n"
+"""One line and no blank one: behind a blank line httpx-sse sees an event without data, on which
+a2a-sdk 0.2 and 0.3 fail."""
+
+MEDIA_TYPE = "text/event-stream"
+
+Item = TypeVar("Item")
+
+
+def encode(data: bytes, identity: int | None = None) -> bytes:
+    """One event. `data` is JSON of one line."""
+    head = b"" if identity is None else b"id: %d\n" % identity
+    return head + b"data: " + data + b"\n\n"
+
+
+async def paced(items: AsyncGenerator[Item, None], silence: float) -> AsyncIterator[Item | None]:
+    """The items, and None after every `silence` seconds without one."""
+    pending: asyncio.Future[Item] | None = None
+    try:
+        while True:
+            pending = pending or asyncio.ensure_future(anext(items))
+            done, _ = await asyncio.wait({pending}, timeout=silence)
+            if not done:
+                yield None
+                continue
+            try:
+                item = pending.result()
+            except StopAsyncIteration:
+                return
+            pending = None
+            yield item
+    finally:
+        if pending is not None:
+            pending.cancel()
+            await asyncio.wait({pending})
+        await items.aclose()
+
+
+async def spaced(body: Awaitable[bytes], silence: float) -> AsyncIterator[bytes]:
+    """A JSON text, white space before it while it is not there yet."""
+    future = asyncio.ensure_future(body)
+    while not (await asyncio.wait({future}, timeout=silence))[0]:
+        yield b" "
+    yield future.result()

@@ -1,0 +1,76 @@
+"""moto's DynamoDB and SSM over HTTP, in a process of its own: what it holds survives a reload.
+
+    python -m a2a_lambda.local.emulator
+
+prints its port, and ends when its standard input does, so it never outlives whoever started it.
+One request at a time: under threads moto's conditional writes race.
+"""
+
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from a2a_lambda.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+HOST = "127.0.0.1"
+
+
+@contextmanager
+def running() -> Iterator[str]:
+    """Start an emulator; its url while the block runs. Raises ConfigurationError."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", __name__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # Ctrl-C is for the server: it ends first, then this does
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        port = process.stdout.readline().strip()
+        if not port:
+            raise ConfigurationError("the emulator of AWS did not start; its own message is above")
+        yield f"http://{HOST}:{port}"
+    finally:
+        process.stdin.close()
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+class OneAtATime:
+    """WSGI application behind a lock."""
+
+    def __init__(self, app: "WSGIApplication") -> None:
+        self._app = app
+        self._lock = threading.Lock()
+
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterator[bytes]:
+        with self._lock:
+            yield from self._app(environ, start_response)
+
+
+def main() -> None:
+    from moto.server import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    app = OneAtATime(DomainDispatcherApplication(create_backend_app))
+    server = make_server(HOST, 0, app, threaded=True)
+    print(server.server_port, flush=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

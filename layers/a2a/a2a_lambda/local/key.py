@@ -1,0 +1,65 @@
+"""Makes, lists and revokes keys: of the running development server, or of a deployed stack.
+
+make key                                   lists
+make key NAME=alice [OWNER=… AGENTS=a,b DAYS=90]   creates; shown once
+make key NAME=alice REVOKE=1               revokes
+… STACK=my-stack                           the same for a stack on AWS
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+
+from a2a_lambda import aws
+from a2a_lambda.errors import ConfigurationError, KeysUnavailable
+from a2a_lambda.keys import Key, Keys
+from a2a_lambda.local.server import KEYS_PATH, STATE
+from a2a_lambda.settings import Settings
+
+
+def main(environ: Mapping[str, str] = os.environ) -> int:
+    """Returns the process's exit status."""
+    try:
+        print(_done(_keys(environ), environ))
+    except (ConfigurationError, KeysUnavailable) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _done(keys: Keys, environ: Mapping[str, str]) -> str:
+    name = environ.get("NAME", "")
+    if not name:
+        return "\n".join(_line(key) for key in keys.all()) or "no keys; make one: make key NAME=alice"
+    if environ.get("REVOKE"):
+        keys.revoke(name)
+        return f"revoked {name}; functions that have it loaded let it in for up to a minute"
+    try:
+        days = float(environ["DAYS"]) if environ.get("DAYS") else None
+    except ValueError:
+        raise ConfigurationError(f"DAYS is a number of days, not {environ['DAYS']!r}") from None
+    agents = tuple(environ.get("AGENTS", "").replace(",", " ").split())
+    secret = keys.create(name, owner=environ.get("OWNER") or None, agents=agents, days=days)
+    return f"{secret}\n\nThis is the only time it is shown. Clients send it as X-API-Key."
+
+
+def _line(key: Key) -> str:
+    until = time.strftime("%Y-%m-%d", time.gmtime(key.expires)) if key.expires else "never"
+    agents = ", ".join(key.agents) or "all"
+    return f"{key.label:<20} owner {key.owner:<20} agents {agents:<20} expires {until}"
+
+
+def _keys(environ: Mapping[str, str]) -> Keys:
+    if stack := environ.get("STACK"):
+        return Keys(aws.ssm(Settings()), f"/{stack}/keys")
+    if not STATE.exists() and "AWS_ENDPOINT_URL_SSM" not in environ:
+        raise ConfigurationError("no server is running here: start make run, or name a stack: STACK=…")
+    url = json.loads(STATE.read_text())["emulator"] if STATE.exists() else ""
+    path = environ.get("A2A_KEYS_PATH") or KEYS_PATH
+    return Keys(aws.ssm(Settings(local=True, emulator=url)), path, local=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""The development server: the application under uvicorn, an emulator of AWS beside it.
+
+make run ── this process ── emulator (unless AWS_ENDPOINT_URL_DYNAMODB says where one is)
+                        └── uvicorn's reloader ── the server, anew after every edit
+"""
+
+import json
+import os
+import socket
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from a2a_lambda import aws
+from a2a_lambda.agent import load_all
+from a2a_lambda.errors import ConfigurationError, KeysUnavailable
+from a2a_lambda.http import create_app
+from a2a_lambda.keys import Keys
+from a2a_lambda.kit import Kit
+from a2a_lambda.local import emulator, table
+from a2a_lambda.settings import Settings
+
+HOST = "127.0.0.1"
+TABLE = "a2a"
+KEYS_PATH = "/a2a/keys"
+STATE = Path(".local.json")
+"""Where `make key` finds the running server's emulator."""
+
+RELOADED = ("functions", "layers/a2a")
+
+FRESH_ID = """'$(od -An -tx8 -N8 /dev/urandom | tr -d ' ')'"""
+
+
+def main() -> int:
+    """Serve until Ctrl-C. Returns the process's exit status."""
+    try:
+        port = int(os.environ.get("PORT") or 8080)
+        _check_free(port)
+        with ExitStack() as stack:
+            url = ""
+            if "AWS_ENDPOINT_URL_DYNAMODB" not in os.environ:
+                url = stack.enter_context(emulator.running())
+            _configure(port, url)
+            secret = os.environ.get("LOCAL_KEY") or "local-key"
+            _prepare(Settings.of(os.environ), secret)
+            STATE.write_text(json.dumps({"emulator": url, "pid": os.getpid()}))
+            stack.callback(STATE.unlink, missing_ok=True)
+            print(
+                banner(f"http://{HOST}:{port}", secret, list(load_all(Path("functions/agents")))), flush=True
+            )
+            uvicorn.run(
+                f"{__name__}:application",
+                factory=True,
+                host=HOST,
+                port=port,
+                reload=True,
+                reload_dirs=list(RELOADED),
+                reload_includes=["*.py", "*.yaml"],
+                timeout_graceful_shutdown=2,
+                log_level="warning",
+            )
+    except (ConfigurationError, KeysUnavailable) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def application() -> FastAPI:
+    """The application, as uvicorn starts it after every edit."""
+    try:
+        return create_app(Kit.of_environment())
+    except ConfigurationError as error:
+        sys.exit(f"error: {error}")
+
+
+def banner(url: str, secret: str, agents: list[str]) -> str:
+    """What the server says when it starts: where, with which key, and two calls to paste."""
+    cards = [
+        f"  A2A 0.2.5        {url}/.well-known/agent.json",
+        f"  A2A 0.3.0        {url}/.well-known/agent-card.json",
+        f"  Alibaba          {url}/alibaba/.well-known/agent.json",
+        *(f"  {name:<16} {url}/a2a/{name}/.well-known/agent-card.json" for name in agents),
+    ]
+    calls = "\n\n".join(
+        f"curl -sN {url}{path} -H 'X-API-Key: {secret}' -H 'Content-Type: application/json' -d "
+        f"""'{{"jsonrpc":"2.0","id":"{FRESH_ID}","method":"{method}","params":{{"message":"""
+        f"""{{"kind":"message","messageId":"{FRESH_ID}","role":"user","parts":["""
+        f"""{{"kind":"text","text":"{text}"}}]}}}}}}'"""
+        for method, path, text in (
+            ("message/send", "/", "What is 1 plus 2?"),
+            ("message/stream", "/stream", "Teach me basketball"),
+        )
+    )
+    return "\n".join(
+        [f"Serving {', '.join(agents)} on {url}", "", "Cards:", *cards, "", f"Key: {secret}", "", calls, ""]
+    )
+
+
+def _check_free(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ConfigurationError(f"port {port}: {reason}; choose another: make run PORT=8081") from None
+
+
+def _configure(port: int, emulator_url: str) -> None:
+    os.environ["A2A_LOCAL"] = "1"
+    os.environ["A2A_EMULATOR"] = emulator_url
+    os.environ.setdefault("A2A_TABLE", TABLE)
+    os.environ.setdefault("A2A_KEYS_PATH", KEYS_PATH)
+    os.environ.setdefault("A2A_BASE_URL", f"http://{HOST}:{port}")
+
+
+def _prepare(settings: Settings, secret: str) -> None:
+    table.create(aws.dynamodb(settings), settings.table, Path("template.yaml"))
+    keys = Keys(aws.ssm(settings), settings.keys_path, local=True)
+    keys.create("local", owner="local", secret=secret, local=True, overwrite=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

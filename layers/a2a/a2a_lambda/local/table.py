@@ -1,0 +1,48 @@
+"""The table of template.yaml, made in an emulator: there is one definition of it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from a2a_lambda.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+RESOURCE = "Table"
+
+CREATION = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode")
+"""What CreateTable takes of the resource's properties; backups and encryption are AWS's affair."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads a template; what an intrinsic function would give is left open."""
+
+
+def _intrinsic(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> None:
+    return None
+
+
+_Loader.add_multi_constructor("!", _intrinsic)
+
+
+def properties(template: Path) -> dict[str, Any]:
+    """Properties of the table's resource. Raises ConfigurationError."""
+    try:
+        resource = yaml.load(template.read_text("utf-8"), _Loader)["Resources"][RESOURCE]  # noqa: S506
+        found: dict[str, Any] = resource["Properties"]
+    except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
+        raise ConfigurationError(f"{template}: no resource {RESOURCE}: {error!r}") from None
+    return found
+
+
+def create(client: "DynamoDBClient", name: str, template: Path) -> None:
+    """Create the table unless it is there; returns once it can be used."""
+    wanted = properties(template)
+    try:
+        client.create_table(TableName=name, **{key: wanted[key] for key in CREATION if key in wanted})
+    except client.exceptions.ResourceInUseException:
+        return
+    client.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 1})
+    client.update_time_to_live(TableName=name, TimeToLiveSpecification=wanted["TimeToLiveSpecification"])

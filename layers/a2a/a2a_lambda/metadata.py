@@ -1,0 +1,108 @@
+"""Typed views of what Alibaba's multimodal suite puts into a message's metadata.
+
+Sources: https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-protocol and
+https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-intent. Metadata is free-form, so
+a value of another type than documented reads as absent here and stays in `turn.metadata`.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from a2a_lambda.model import Json
+
+PROTOCOL_EXTENSION = "https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-protocol"
+INTENT_EXTENSION = "https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-intent"
+
+Metadata = dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    user_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    client_ip: str | None
+    device_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Longitude and latitude are texts, as the client sent them."""
+
+    city: str | None
+    longitude: str | None
+    latitude: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """type is "url" or "base64"; value is the one or the other."""
+
+    type: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """The skill a message names, and its arguments: for each slot the texts to try, best first."""
+
+    skill: str
+    slots: dict[str, tuple[str, ...]]
+
+
+def user(metadata: Metadata) -> User:
+    return User(text(mapping(metadata, "user"), "userId"))
+
+
+def device(metadata: Metadata) -> Device:
+    found = mapping(metadata, "device")
+    return Device(text(found, "clientIp"), text(found, "deviceId"))
+
+
+def location(metadata: Metadata) -> Location:
+    found = mapping(metadata, "location")
+    return Location(text(found, "city"), text(found, "longitude"), text(found, "latitude"))
+
+
+def images(metadata: Metadata) -> list[Image]:
+    return [
+        Image(kind, value)
+        for item in _mappings(metadata, "images")
+        if (kind := text(item, "type")) and (value := text(item, "value"))
+    ]
+
+
+def intents(metadata: Metadata) -> list[Intent]:
+    """intentInfos, best first; normValue goes before value."""
+    return [
+        Intent(
+            skill,
+            {
+                name: tuple(v for key in ("normValue", "value") if (v := text(slot, key)) is not None)
+                for slot in _mappings(info, "slots")
+                if (name := text(slot, "name"))
+            },
+        )
+        for info in _mappings(metadata, "intentInfos")
+        if (skill := text(info, "intent"))
+    ]
+
+
+def mapping(metadata: Metadata, key: str) -> dict[str, Json]:
+    found = metadata.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def text(metadata: Metadata, key: str) -> str | None:
+    """A text; a number is taken as the text it was written as."""
+    found: Any = metadata.get(key)
+    if isinstance(found, int | float) and not isinstance(found, bool):
+        return str(found)
+    return found if isinstance(found, str) else None
+
+
+def _mappings(metadata: Metadata, key: str) -> list[dict[str, Json]]:
+    found = metadata.get(key)
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []

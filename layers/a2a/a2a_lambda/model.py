@@ -1,0 +1,156 @@
+"""The canonical A2A objects: the JSON of A2A 1.0, typed.
+
+Everything inside the kit speaks these and only these; `wire/` translates them to and from the
+other versions. They are plain dicts, so fields nobody knows travel with them, in order.
+Source: https://a2a-protocol.org/v1.0.0/specification, section 4.
+"""
+
+import uuid
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Literal, NotRequired, TypedDict
+
+Json = Any
+"""Whatever `strictjson.loads` returns."""
+
+
+class TaskState(StrEnum):
+    SUBMITTED = "TASK_STATE_SUBMITTED"
+    WORKING = "TASK_STATE_WORKING"
+    COMPLETED = "TASK_STATE_COMPLETED"
+    FAILED = "TASK_STATE_FAILED"
+    CANCELED = "TASK_STATE_CANCELED"
+    INPUT_REQUIRED = "TASK_STATE_INPUT_REQUIRED"
+    REJECTED = "TASK_STATE_REJECTED"
+    AUTH_REQUIRED = "TASK_STATE_AUTH_REQUIRED"
+
+
+TERMINAL = frozenset({TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED})
+INTERRUPTED = frozenset({TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
+RESTING = TERMINAL | INTERRUPTED
+"""States in which no agent code runs: a stream ends and a blocking call answers."""
+
+
+class Role(StrEnum):
+    USER = "ROLE_USER"
+    AGENT = "ROLE_AGENT"
+
+
+class Part(TypedDict, total=False):
+    """One of text, raw (base64), url or data; `data` is any JSON value."""
+
+    text: str
+    raw: str
+    url: str
+    data: Json
+    filename: str
+    mediaType: str
+    metadata: dict[str, Json]
+
+
+class Message(TypedDict):
+    messageId: str
+    role: Role
+    parts: list[Part]
+    contextId: NotRequired[str]
+    taskId: NotRequired[str]
+    metadata: NotRequired[dict[str, Json]]
+    extensions: NotRequired[list[str]]
+    referenceTaskIds: NotRequired[list[str]]
+
+
+class Artifact(TypedDict):
+    artifactId: str
+    parts: list[Part]
+    name: NotRequired[str]
+    description: NotRequired[str]
+    metadata: NotRequired[dict[str, Json]]
+    extensions: NotRequired[list[str]]
+
+
+class TaskStatus(TypedDict):
+    state: TaskState
+    timestamp: str
+    message: NotRequired[Message]
+
+
+class Task(TypedDict):
+    id: str
+    contextId: str
+    status: TaskStatus
+    artifacts: NotRequired[list[Artifact]]
+    history: NotRequired[list[Message]]
+    metadata: NotRequired[dict[str, Json]]
+
+
+class TaskStatusUpdateEvent(TypedDict):
+    taskId: str
+    contextId: str
+    status: TaskStatus
+    metadata: NotRequired[dict[str, Json]]
+
+
+class TaskArtifactUpdateEvent(TypedDict):
+    taskId: str
+    contextId: str
+    artifact: Artifact
+    append: bool
+    lastChunk: bool
+    metadata: NotRequired[dict[str, Json]]
+
+
+class Event(TypedDict, total=False):
+    """A 1.0 StreamResponse: exactly one of its fields."""
+
+    task: Task
+    message: Message
+    statusUpdate: TaskStatusUpdateEvent
+    artifactUpdate: TaskArtifactUpdateEvent
+
+
+class SendMessageRequest(TypedDict):
+    message: Message
+    historyLength: int | None
+
+
+class TaskRequest(TypedDict):
+    """Parameters of the operations on one task."""
+
+    id: str
+    historyLength: int | None
+
+
+Published = tuple[int | None, Event]
+"""An event on its way to a client, and the sequence number up to which the log is stored with it."""
+
+Operation = Literal["send", "stream", "get", "cancel", "subscribe"]
+
+
+def timestamp(seconds: float) -> str:
+    """ISO 8601, UTC, milliseconds, of a Unix time."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
+def status(state: TaskState, seconds: float, message: Message | None = None) -> TaskStatus:
+    """Status with a timestamp; `seconds` is a Unix time."""
+    result = TaskStatus(state=state, timestamp=timestamp(seconds))
+    if message is not None:
+        result["message"] = message
+    return result
+
+
+def agent_message(task_id: str, context_id: str, parts: list[Part]) -> Message:
+    """New message of the agent's in a task."""
+    return Message(
+        messageId=str(uuid.uuid4()), role=Role.AGENT, parts=parts, contextId=context_id, taskId=task_id
+    )
+
+
+def text_of(parts: list[Part]) -> str:
+    """Texts of the parts, a line each."""
+    return "\n".join(part["text"] for part in parts if "text" in part)
+
+
+def latest(history: list[Message], length: int | None) -> list[Message]:
+    """The `length` most recent messages; None = all (section 3.2.4)."""
+    return history if length is None else history[len(history) - min(length, len(history)) :]

@@ -1,0 +1,103 @@
+"""What a skill may return or yield besides text and structured values."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file: its bytes, or a url where it can be had.
+
+    File("sum.csv", b"1,2", media_type="text/csv")
+    File("map.png", url="https://example.com/map.png")
+    """
+
+    name: str
+    content: bytes | None = None
+    url: str | None = None
+    media_type: str | None = None
+
+
+class Artifact:
+    """A result with a name of its own, beside the reply.
+
+    Yielding the same name again appends to it: Artifact("report", "First, "), then
+    Artifact("report", "second."). Contents are text, structured values and Files.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *contents: Any,
+        description: str | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> None:
+        self.name = name
+        self.contents = contents
+        self.description = description
+        self.metadata = metadata or {}
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the agent is doing now; shown while it works, no part of the result."""
+
+    text: str
+
+
+class Command:
+    """A command for the client, in the last artifact's metadata (Alibaba's protocol extension).
+
+    Command("flash", color="red") has one param; a (value, norm value) pair gives a normalized value.
+    """
+
+    def __init__(self, name: str, *, request_id: str | None = None, **params: str | tuple[str, str]) -> None:
+        self.name = name
+        self.request_id = request_id
+        self.params = params
+
+    def json(self) -> dict[str, Any]:
+        """Command object of
+        https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-protocol."""
+        params: list[dict[str, str]] = []
+        for name, value in self.params.items():
+            if isinstance(value, tuple):
+                params.append({"name": name, "value": str(value[0]), "normValue": str(value[1])})
+            else:
+                params.append({"name": name, "value": str(value)})
+        result: dict[str, Any] = {"name": self.name}
+        if params:
+            result["params"] = params
+        if self.request_id is not None:
+            result["commandRequestId"] = self.request_id
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question: the task waits for the user's answer (`input-required`), which comes back to the
+    same skill.
+
+    fills: parameter that takes the answer; without it, read `turn.text`.
+    known: arguments to come back with, by parameter, as texts.
+    """
+
+    question: str
+    fills: str | None = None
+    known: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """Not a request for this agent; the task ends as `rejected`."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Outputs that came together. `last`: the skill has returned."""
+
+    outputs: Sequence[Any]
+    last: bool

@@ -1,0 +1,166 @@
+"""What a skill put out, as A2A events: one reply artifact for a turn, named artifacts beside it."""
+
+import base64
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+
+from a2a_lambda import strictjson
+from a2a_lambda.errors import SkillError
+from a2a_lambda.model import (
+    Artifact,
+    Event,
+    Part,
+    TaskArtifactUpdateEvent,
+    TaskState,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+    agent_message,
+    status,
+)
+from a2a_lambda.outputs import Artifact as NamedArtifact
+from a2a_lambda.outputs import Ask, Batch, Command, File, Progress, Reject
+
+
+class Reply:
+    """Composes the events of one turn.
+
+    parts: what was said so far, for the conversation.
+    closing: the status the turn ends with; `asked` says what a question waits for.
+    """
+
+    def __init__(self, task_id: str, context_id: str, clock: Callable[[], float] = time.time) -> None:
+        self._ids = (task_id, context_id)
+        self._clock = clock
+        self._artifacts: dict[str, str] = {}
+        self._open: set[str] = set()
+        self._commands: list[dict[str, Any]] = []
+        self.parts: list[Part] = []
+        self.asked: Ask | None = None
+        self.closing: TaskStatus | None = None
+
+    def compose(self, batch: Batch) -> list[Event]:
+        """Events of outputs; after the last batch, or a question, `closing` is set.
+
+        Raises SkillError or TypeError for an output no event can carry.
+        """
+        events: list[Event] = []
+        for output in batch.outputs:
+            match output:
+                case Progress(text):
+                    events.append(self._status(self._say(TaskState.WORKING, text)))
+                case Command():
+                    self._commands.append(output.json())
+                case Ask(question):
+                    self.asked = output
+                    self.closing = self._say(TaskState.INPUT_REQUIRED, question)
+                    self.parts.append(Part(text=question))
+                case Reject(reason):
+                    self.closing = self._say(TaskState.REJECTED, reason)
+                case NamedArtifact():
+                    events.append(self._chunk(output.name, output.contents, output))
+                case _:
+                    events.append(self._chunk("", (output,)))
+            if self.closing is not None:
+                break
+        if batch.last and self.closing is None:
+            self.closing = status(TaskState.COMPLETED, self._clock())
+        if self.closing is not None:
+            self._close(events)
+        return events
+
+    def fail(self, text: str) -> list[Event]:
+        """End the turn as failed; what was said stays."""
+        self.closing = self._say(TaskState.FAILED, text)
+        events: list[Event] = []
+        self._close(events)
+        return events
+
+    def _say(self, state: TaskState, text: str) -> TaskStatus:
+        return status(state, self._clock(), agent_message(*self._ids, [Part(text=text)]))
+
+    def _status(self, status: TaskStatus) -> Event:
+        task_id, context_id = self._ids
+        return Event(statusUpdate=TaskStatusUpdateEvent(taskId=task_id, contextId=context_id, status=status))
+
+    def _chunk(self, name: str, contents: tuple[Any, ...], named: NamedArtifact | None = None) -> Event:
+        parts = [_part(content) for content in contents]
+        if not name:
+            self.parts += parts
+        append = name in self._artifacts
+        artifact = Artifact(artifactId=self._artifacts.setdefault(name, str(uuid.uuid4())), parts=parts)
+        if named is not None:
+            artifact["name"] = name
+            if named.description is not None:
+                artifact["description"] = named.description
+            if named.metadata:
+                artifact["metadata"] = dict(named.metadata)
+        self._open.add(name)
+        return self._update(artifact, append)
+
+    def _update(self, artifact: Artifact, append: bool) -> Event:
+        task_id, context_id = self._ids
+        return Event(
+            artifactUpdate=TaskArtifactUpdateEvent(
+                taskId=task_id, contextId=context_id, artifact=artifact, append=append, lastChunk=False
+            )
+        )
+
+    def _close(self, events: list[Event]) -> None:
+        """Mark the last chunk of every artifact: in `events` where one is there, else with an empty
+        chunk more. The reply comes last, and with it the commands."""
+        if self._commands and not self._artifacts:
+            events.append(self._chunk("", ("",)))
+        update: TaskArtifactUpdateEvent | None = None
+        for name in sorted(self._open, key=lambda name: name == ""):
+            update = self._last(events, name)
+            update["lastChunk"] = True
+        self._open.clear()
+        if self._commands and update is not None:
+            metadata = update["artifact"].setdefault("metadata", {})
+            metadata["commands"] = [*metadata.get("commands", []), *self._commands]
+            self._commands = []
+
+    def _last(self, events: list[Event], name: str) -> TaskArtifactUpdateEvent:
+        identity = self._artifacts[name]
+        for event in reversed(events):
+            update = event.get("artifactUpdate")
+            if update is not None and update["artifact"]["artifactId"] == identity:
+                return update
+        artifact = Artifact(artifactId=identity, parts=[Part(text="")])
+        if name:
+            artifact["name"] = name
+        events.append(self._update(artifact, append=True))
+        return events[-1]["artifactUpdate"]
+
+
+def _part(value: Any) -> Part:
+    match value:
+        case str():
+            part = Part(text=str(value))
+        case File(name, content, url, media_type):
+            if (content is None) == (url is None):
+                raise SkillError(f"File {name!r} needs either content or url")
+            part = Part(filename=name)
+            if content is not None:
+                part["raw"] = base64.b64encode(content).decode()
+            else:
+                part["url"] = str(url)
+            if media_type is not None:
+                part["mediaType"] = media_type
+        case bool() | int() | float() | list() | Mapping():
+            part = Part(data=to_jsonable_python(value))
+        case _ if isinstance(value, BaseModel) or (is_dataclass(value) and not isinstance(value, type)):
+            part = Part(data=to_jsonable_python(value))
+        case _:
+            raise TypeError(
+                f"a skill put out a {type(value).__name__}; it may be text, a structured value, File,"
+                " Artifact, Progress, Command, Ask or Reject"
+            )
+    strictjson.dumps(part)  # what JSON cannot carry fails here, in the skill's turn
+    return part

@@ -1,0 +1,264 @@
+"""One agent turn under a lease.
+
+    agent --outputs--> reply --events--+--> published to whoever listens, at once
+                                       +--> pending --flush--> log entries --close--> context, head
+
+An event is published with a sequence number only once everything up to it is stored; until then
+without one. What is still pending when the turn ends goes onto the head with its closing write.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+
+from a2a_lambda import io, log, strictjson
+from a2a_lambda.agent import Agent
+from a2a_lambda.claim import LEASE, Claim
+from a2a_lambda.errors import SkillError, StoreError
+from a2a_lambda.head import Context, Pending, fits
+from a2a_lambda.model import Event, Published, TaskState, TaskStatus
+from a2a_lambda.reply import Reply
+from a2a_lambda.store import Store, Superseded
+from a2a_lambda.turn import conclude
+
+RENEWAL = 10.0
+WATCH = 2.0
+"""Seconds between looks at the head, for a cancel from elsewhere."""
+
+FLUSH_SECONDS = 0.25
+FLUSH_BYTES = 4_000
+SILENCE = 2 * FLUSH_SECONDS
+"""Seconds after which pending events are stored though no other follows."""
+
+FAILED = "The agent could not finish this request."
+TIME_LIMIT = "The agent ran out of time."
+
+logger = logging.getLogger(__name__)
+
+
+class Run:
+    """A turn of a task this process has claimed.
+
+    sequence: last sequence number stored. lost: another ended the task meanwhile.
+    """
+
+    def __init__(self, store: Store, agent: Agent, claim: Claim) -> None:
+        head = claim.head
+        self._store = store
+        self._agent = agent
+        self._turn = claim.turn
+        self._seen = claim.seen
+        self._reply = Reply(head.task_id, head.context_id, store.clock)
+        self._head_lock = asyncio.Lock()
+        self._log_lock = asyncio.Lock()
+        self._pending: list[Event] = []
+        self._pending_bytes = 0
+        self._writing: list[Event] = []
+        self._flushed = asyncio.get_running_loop().time()
+        self._published: asyncio.Queue[Published | BaseException | None] = asyncio.Queue()
+        self.head = head
+        self.sequence = claim.sequence
+        self.lost = False
+
+    async def events(self) -> AsyncGenerator[Published, None]:
+        """Start the turn and get its events, the closing status last.
+
+        The turn goes on when nobody listens any more. `lost` says afterwards that another ended the
+        task; its events then end without a closing status. Raises StoreError.
+        """
+        task = asyncio.create_task(self._execute())
+        _running.add(task)
+        task.add_done_callback(_running.discard)
+        while (item := await self._published.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+
+    async def _execute(self) -> None:
+        beat = asyncio.create_task(self._beat())
+        flusher = asyncio.create_task(self._flush_in_silence())
+        work = asyncio.create_task(self._work())
+        try:
+            await asyncio.wait(
+                {beat, work}, timeout=self._seconds_left(), return_when=asyncio.FIRST_COMPLETED
+            )
+            if beat.done():
+                beat.result()
+                self.lost = True
+            ended = work.done()
+            work.cancel()
+            await asyncio.wait({work})
+            async with self._head_lock, self._log_lock:
+                beat.cancel()
+                flusher.cancel()
+            if not self.lost:
+                await self._close(self._outcome(work, ended))
+        except Superseded:
+            self.lost = True
+        except BaseException as error:
+            self._published.put_nowait(error)
+            raise
+        finally:
+            for task in (beat, flusher, work):
+                task.cancel()
+            self._published.put_nowait(None)
+
+    async def _work(self) -> None:
+        async with aclosing(self._agent.perform(self._turn)) as batches:
+            async for batch in batches:
+                await self._record(self._reply.compose(batch))
+                if self._reply.closing is not None:
+                    return
+
+    def _outcome(self, work: "asyncio.Task[None]", ended: bool) -> bool:
+        """Whether the turn ended as its skill meant; else the reply is made a failed one."""
+        failure = TIME_LIMIT
+        if ended:
+            error = work.exception()
+            if error is None:
+                return True
+            if isinstance(error, Superseded | StoreError):
+                raise error
+            failure = str(error) if isinstance(error, SkillError) else FAILED
+            logger.error("skill %s failed", self._turn.skill, exc_info=error)
+        else:
+            logger.error("skill %s ran out of time", self._turn.skill)
+        for event in self._reply.fail(failure):
+            self._publish(event)
+            self._pending.append(event)
+        return False
+
+    async def _record(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self._pending.append(event)
+            self._pending_bytes += len(strictjson.dumps(event))
+            due = asyncio.get_running_loop().time() - self._flushed >= FLUSH_SECONDS
+            if self._reply.closing is None and (due or self._pending_bytes >= FLUSH_BYTES):
+                stored = await self._flush()
+                self._publish(event, self.sequence if stored else None)
+            else:
+                self._publish(event)
+
+    def _publish(self, event: Event, sequence: int | None = None) -> None:
+        self._published.put_nowait((sequence, event))
+
+    async def _flush(self) -> bool:
+        """Store what is pending; False where the table did not take it, which is tried again.
+
+        Raises Superseded.
+        """
+        async with self._log_lock:
+            self._flushed = asyncio.get_running_loop().time()
+            try:
+                await self._write()
+            except Superseded:
+                raise
+            except StoreError:
+                logger.exception("events of task %s are not stored yet", self.head.task_id)
+                return False
+            return True
+
+    async def _write(self) -> None:
+        # What a failed write was to store keeps its numbers and its bytes, since it may be there.
+        while self._writing or self._pending:
+            if not self._writing:
+                self._writing, self._pending, self._pending_bytes = log.coalesce(self._pending), [], 0
+            if self._store.clock() >= self.head.lease:
+                raise Superseded
+            self.sequence = await io.call(self._store.append, self.head, self._writing, after=self.sequence)
+            self._writing = []
+
+    async def _flush_in_silence(self) -> None:
+        while True:
+            await asyncio.sleep(SILENCE)
+            if self._pending:
+                await self._flush()
+
+    async def _beat(self) -> None:
+        """Renew the lease; returns when the task is no longer this run's."""
+        renewed = self._store.clock()
+        while True:
+            await asyncio.sleep(WATCH)
+            try:
+                async with self._head_lock:
+                    now = self._store.clock()
+                    if now - renewed >= RENEWAL:
+                        renewed = now
+                        head = replace(self.head, lease=now + LEASE)
+                        self.head = await io.call(self._store.replace, head)
+                        continue
+                    found = await io.call(self._store.head, self.head.scope, self.head.task_id)
+            except Superseded:
+                return
+            except StoreError:
+                logger.exception("the lease of task %s could not be renewed", self.head.task_id)
+                if self._store.clock() >= self.head.lease:
+                    return
+                continue
+            if found is None or found.version != self.head.version:
+                return
+
+    async def _close(self, meant: bool) -> None:
+        closing = self._reply.closing
+        assert closing is not None
+        closing = await self._remember(closing, meant)
+        numbered = tuple(enumerate(log.coalesce(self._pending), self.sequence + 1))
+        inline = (*self.head.inline, *numbered)
+        if not self._writing and fits(inline):
+            self.sequence += len(numbered)
+        else:
+            inline = self.head.inline
+            await self._write()
+        self.head = await io.call(
+            self._store.replace,
+            replace(
+                self.head,
+                status=closing,
+                sequence=self.sequence + 1,
+                inline=inline,
+                holder="",
+                lease=0.0,
+                pending=self._waits(closing),
+            ),
+        )
+        self.sequence = self.head.sequence
+        self._publish(self.head.closing(), self.sequence)
+
+    async def _remember(self, closing: TaskStatus, meant: bool) -> TaskStatus:
+        """Store what the context keeps of the turn; of a failed one, not its changes to memory."""
+        if not meant:
+            self._turn.memory.changes.clear()
+        task_id = self.head.task_id
+
+        def change(context: Context) -> Context:
+            newer = conclude(context, self._turn, self._reply.parts, self._seen)
+            if newer is context:
+                return context
+            if closing["state"] == TaskState.INPUT_REQUIRED:
+                return replace(newer, waiting=task_id)
+            return replace(newer, waiting="") if newer.waiting == task_id else newer
+
+        try:
+            await io.call(
+                self._store.remember, self.head.scope, self.head.context_id, self._turn.context, change
+            )
+        except (TypeError, SkillError) as error:
+            logger.error("the memory of task %s cannot be changed", task_id, exc_info=error)
+            self._pending += self._reply.fail(str(error) if isinstance(error, SkillError) else FAILED)
+            assert self._reply.closing is not None
+            return self._reply.closing
+        return closing
+
+    def _waits(self, closing: TaskStatus) -> Pending | None:
+        if closing["state"] != TaskState.INPUT_REQUIRED or self._reply.asked is None:
+            return None
+        return self._agent.waiting(self._turn, self._reply.asked)
+
+    def _seconds_left(self) -> float | None:
+        left = self._turn.time_left
+        return None if left == float("inf") else left
+
+
+_running: set["asyncio.Task[None]"] = set()

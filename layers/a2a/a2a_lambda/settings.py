@@ -1,0 +1,60 @@
+"""The environment variables the kit reads, and nothing else reads."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from a2a_lambda.errors import ConfigurationError
+
+
+def _words(value: object) -> object:
+    return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
+
+
+class Settings(BaseModel):
+    """Variables are the fields' names in capitals, behind `A2A_`.
+
+    table: name of the DynamoDB table. keys_path: SSM path of the API keys.
+    base_url: public url of the deployment, where it has one of its own (a custom domain, with its
+    base path); else the API's own url is used.
+    agents: folder of the agents. cors_origins: origins browsers may call from, or "*".
+    task_days: days a task is kept. repeat_seconds: how long the same bytes are the same request.
+    local: development server; local keys are let in. emulator: its url, where it has one.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    table: str = Field(default="", max_length=255)
+    keys_path: str = Field(default="/a2a/keys", pattern=r"^(/[A-Za-z0-9_.-]+)+$")
+    base_url: str = Field(default="", pattern=r"^(https?://[^/?#\s]+[^?#\s]*)?$")
+    agents: Path = Path(os.environ.get("LAMBDA_TASK_ROOT", "functions")) / "agents"
+    cors_origins: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
+    task_days: float = Field(default=30, gt=0, le=3650)
+    repeat_seconds: float = Field(default=60, ge=0)
+    max_body_bytes: int = Field(default=6 * 1024 * 1024, gt=0)
+    local: bool = False
+    emulator: str = ""
+
+    @property
+    def base_path(self) -> str:
+        """Path the deployment's routes stand under at `base_url`."""
+        return urlsplit(self.base_url).path.rstrip("/")
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> "Settings":
+        """Settings of an environment. Raises ConfigurationError naming the variable."""
+        given = {name: environ[_variable(name)] for name in cls.model_fields if environ.get(_variable(name))}
+        try:
+            return cls.model_validate(given)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            variable = _variable(str(first["loc"][0]))
+            raise ConfigurationError(f"environment variable {variable}: {first['msg']}") from None
+
+
+def _variable(field: str) -> str:
+    return f"A2A_{field.upper()}"

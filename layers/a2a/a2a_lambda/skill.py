@@ -1,0 +1,170 @@
+"""A skill: a function, what its hints say of its parameters, and how texts become arguments."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, overload
+
+from pydantic import Field, TypeAdapter, ValidationError, create_model
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.outputs import Ask
+from a2a_lambda.turn import Turn
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+MARK = "__a2a_skill__"
+ROUTE = "__a2a_route__"
+
+
+@overload
+def skill(function: Function, /) -> Function: ...
+@overload
+def skill(id: str | None = None, /, *, default: bool = False) -> Callable[[Function], Function]: ...
+def skill(target: Any = None, /, *, default: bool = False) -> Any:
+    """Make a function a skill of its agent; the function itself stays as it is.
+
+    Its id is the function's name with `-` for `_`, or the one given. `default` skills answer
+    messages that name no intent; an agent's only skill is its default.
+    """
+
+    def mark(function: Any, id: str | None = None) -> Any:
+        setattr(function, MARK, (id or function.__name__.replace("_", "-"), default))
+        return function
+
+    if callable(target):
+        return mark(target)
+    return lambda function: mark(function, target)
+
+
+def route(function: Function) -> Function:
+    """Make a function the agent's router: for a message that names no intent it gets the turn and
+    returns the skill to call, or None for the default one."""
+    setattr(function, ROUTE, True)
+    return function
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A skill's parameter; `description` is the text in Annotated[type, "text"]."""
+
+    name: str
+    hint: Any
+    default: Any
+    description: str
+
+    @property
+    def required(self) -> bool:
+        return self.default is inspect.Parameter.empty
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[Any]:
+        return TypeAdapter(self.hint)
+
+    def read(self, texts: Sequence[str]) -> Any:
+        """Argument from the first text that fits the hint. Raises ValueError when none does."""
+        for text in texts:
+            for read in (self._adapter.validate_strings, self._adapter.validate_json):
+                try:
+                    return read(text.strip())
+                except ValidationError:
+                    continue
+        raise ValueError(f"none of {list(texts)!r} is a {self.name}")
+
+
+class Skill:
+    """A function made a skill.
+
+    Raises ConfigurationError when a parameter's hint cannot be read.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.id: str
+        self.default: bool
+        self.id, self.default = getattr(function, MARK)
+        self.turn_name: str | None = None
+        self.parameters: list[Parameter] = []
+        try:
+            hints = get_type_hints(function, include_extras=True)
+        except NameError as error:
+            raise ConfigurationError(f"skill {self.id}: {error} in its type hints") from None
+        for name, parameter in inspect.signature(function).parameters.items():
+            hint = hints.get(name, str)
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+                raise ConfigurationError(f"skill {self.id}: parameter {name} must be an ordinary named one")
+            if hint is Turn or name == "turn":
+                self.turn_name = name
+            else:
+                self.parameters.append(Parameter(name, hint, parameter.default, _description(hint)))
+
+    def arguments(self, slots: Mapping[str, Sequence[str]]) -> dict[str, Any] | Ask:
+        """Arguments from the texts given for them, or the question for the first that is missing."""
+        result: dict[str, Any] = {}
+        for parameter in self.parameters:
+            texts = slots.get(parameter.name)
+            meaning = parameter.description or parameter.name
+            if texts:
+                try:
+                    result[parameter.name] = parameter.read(texts)
+                except ValueError:
+                    return Ask(f"“{texts[0]}” does not fit: {meaning}. What should it be?", parameter.name)
+            elif parameter.required:
+                return Ask(f"Please tell me: {meaning}.", parameter.name)
+        return result
+
+    def call(self, turn: Turn, arguments: Mapping[str, Any]) -> Any:
+        """What the function returns: a value, an awaitable or a generator."""
+        own = {} if self.turn_name is None else {self.turn_name: turn}
+        return self.function(**own, **arguments)
+
+    @cached_property
+    def input_schema(self) -> dict[str, Any]:
+        """JSON Schema of the parameters, as MCP tools have it. Raises ConfigurationError."""
+        fields: dict[str, Any] = {
+            parameter.name: (
+                parameter.hint,
+                Field(
+                    default=... if parameter.required else parameter.default,
+                    description=parameter.description or None,
+                ),
+            )
+            for parameter in self.parameters
+        }
+        try:
+            schema: dict[str, Any] = create_model(self.id, **fields).model_json_schema(
+                schema_generator=_Schema
+            )
+            return schema
+        except Exception as error:
+            raise ConfigurationError(
+                f"skill {self.id}: no JSON schema for its parameters: {error}"
+            ) from error
+
+
+class _Schema(GenerateJsonSchema):
+    """Schemas a client's slot filling can use: no titles, a decimal is a number, no nulls."""
+
+    def generate(self, schema: Any, mode: Any = "validation") -> JsonSchemaValue:
+        result = super().generate(schema, mode)
+        result.pop("title", None)
+        for field in result.setdefault("properties", {}).values():
+            field.pop("title", None)
+            if field.get("default", ...) is None:
+                del field["default"]
+        return result
+
+    def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
+        return {"type": "number"}
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+
+def _description(hint: Any) -> str:
+    if get_origin(hint) is Annotated:
+        return next((extra for extra in get_args(hint)[1:] if isinstance(extra, str)), "")
+    return ""

@@ -1,0 +1,171 @@
+"""Keys and items of the table.
+
+    pk                              sk                         item
+    owner#agent#task#<task id>      e#<incarnation>#<seq>      log entry
+    owner#agent#task#<task id>      head                       head (sorts after the entries)
+    owner#agent#context#<context>   context                    context
+
+Indexes: (listing, changed) lists the tasks of an owner and agent by status time; (shard, due), sparse,
+holds the tasks somebody should be running, for the sweep. JSON stands in binary attributes: as
+DynamoDB numbers its integers would lose digits.
+"""
+
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from a2a_lambda import strictjson
+from a2a_lambda.head import Context, Head, Scope, Utterance
+from a2a_lambda.log import Entry
+from a2a_lambda.model import TaskState
+
+Item = Mapping[str, Any]
+
+SHARDS = 8
+"""Partitions of the sweep's index."""
+
+LAST_SEQUENCE = 10**10 - 1
+
+
+def head_key(scope: Scope, task_id: str) -> dict[str, Any]:
+    return _key(_task(scope, task_id), "head")
+
+
+def context_key(scope: Scope, context_id: str) -> dict[str, Any]:
+    return _key(f"{scope.owner}#{scope.agent}#context#{context_id}", "context")
+
+
+def entry_range(head: Head, after: int) -> dict[str, Any]:
+    """Values :pk, :first and :last of a query for the entries behind a sequence number."""
+    return {
+        ":pk": {"S": _task(head.scope, head.task_id)},
+        ":first": {"S": _sort(head, after + 1)},
+        ":last": {"S": _sort(head, LAST_SEQUENCE)},
+    }
+
+
+def number(value: float) -> dict[str, str]:
+    """DynamoDB number, of an integer or a time with milliseconds."""
+    return {"N": str(value) if isinstance(value, int) else f"{value:.3f}"}
+
+
+def from_head(head: Head) -> dict[str, Any]:
+    item: dict[str, Any] = {
+        **head_key(head.scope, head.task_id),
+        "version": number(head.version),
+        "state": {"S": head.state},
+        "context": {"S": head.context_id},
+        "created": number(head.created),
+        "expires": number(head.expires),
+        "incarnation": {"S": head.incarnation},
+        "epoch": number(head.epoch),
+        "floor": number(head.floor),
+        "sequence": number(head.sequence),
+        "lease": number(head.lease),
+        "turn": {"S": head.turn},
+        "holder": {"S": head.holder},
+        "successor": {"S": head.successor},
+        "listing": {"S": f"{head.scope.owner}#{head.scope.agent}"},
+        "changed": {"S": f"{head.status['timestamp']}#{head.task_id}"},
+        "document": {
+            "B": strictjson.dumps(
+                {
+                    "status": head.status,
+                    "inline": head.inline,
+                    "requests": head.requests,
+                    "pending": head.pending,
+                }
+            )
+        },
+    }
+    if not head.resting:
+        item["shard"] = {"S": f"shard-{zlib.crc32(head.task_id.encode()) % SHARDS}"}
+        item["due"] = number(head.due)
+    return item
+
+
+def to_head(scope: Scope, item: Item) -> Head:
+    document = json.loads(item["document"]["B"])
+    status = document["status"]
+    status["state"] = TaskState(status["state"])
+    return Head(
+        scope=scope,
+        task_id=item["pk"]["S"].split("#task#", 1)[1],
+        context_id=item["context"]["S"],
+        incarnation=item["incarnation"]["S"],
+        created=float(item["created"]["N"]),
+        expires=int(item["expires"]["N"]),
+        version=int(item["version"]["N"]),
+        epoch=int(item["epoch"]["N"]),
+        floor=int(item["floor"]["N"]),
+        sequence=int(item["sequence"]["N"]),
+        status=status,
+        inline=tuple((sequence, event) for sequence, event in document["inline"]),
+        turn=item["turn"]["S"],
+        holder=item["holder"]["S"],
+        lease=float(item["lease"]["N"]),
+        due=int(item["due"]["N"]) if "due" in item else 0,
+        requests=tuple(document["requests"]),
+        successor=item["successor"]["S"],
+        pending=document["pending"],
+    )
+
+
+def from_entry(head: Head, entry: Entry) -> dict[str, Any]:
+    return {
+        **_key(_task(head.scope, head.task_id), _sort(head, entry.sequence)),
+        "epoch": number(entry.epoch),
+        "more": {"BOOL": entry.more},
+        "expires": number(head.expires),
+        "body": {"B": entry.body},
+    }
+
+
+def to_entry(item: Item) -> Entry:
+    return Entry(
+        sequence=int(item["sk"]["S"].rsplit("#", 1)[1]),
+        epoch=int(item["epoch"]["N"]),
+        body=item["body"]["B"],
+        more=item["more"]["BOOL"],
+    )
+
+
+def from_context(scope: Scope, context_id: str, context: Context, expires: int) -> dict[str, Any]:
+    document = {
+        "memory": context.memory,
+        "conversation": [[said.role, said.parts, said.task] for said in context.conversation],
+        "turns": context.turns,
+        "waiting": context.waiting,
+        "requests": context.requests,
+    }
+    return {
+        **context_key(scope, context_id),
+        "revision": number(context.revision),
+        "expires": number(expires),
+        "document": {"B": strictjson.dumps(document)},
+    }
+
+
+def to_context(item: Item) -> Context:
+    document = json.loads(item["document"]["B"])
+    return Context(
+        revision=int(item["revision"]["N"]),
+        memory=document["memory"],
+        conversation=tuple(Utterance(*said) for said in document["conversation"]),
+        turns=tuple(document["turns"]),
+        waiting=document["waiting"],
+        requests=tuple(document["requests"]),
+    )
+
+
+def _key(partition: str, sort: str) -> dict[str, Any]:
+    return {"pk": {"S": partition}, "sk": {"S": sort}}
+
+
+def _task(scope: Scope, task_id: str) -> str:
+    return f"{scope.owner}#{scope.agent}#task#{task_id}"
+
+
+def _sort(head: Head, sequence: int) -> str:
+    return f"e#{head.incarnation}#{sequence:010d}"

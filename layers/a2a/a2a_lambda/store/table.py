@@ -1,0 +1,253 @@
+"""Operations on the table. Every change is one conditional write of one item; a write that
+conflicts changes nothing.
+
+    claim     head     not there, or expired           a task begins; a retry meets the head instead
+    append    entry    not there, or of a lower epoch  see `log.Fence`
+    replace   head     version unchanged               renewal, next turn, end
+    seal      entry,   as append and replace           ends a task another run holds: the entry takes
+              head                                     the next sequence number, so that run cannot
+                                                       append; then the head closes
+    remember  context  revision unchanged              otherwise merged onto the newer one, again
+
+What a write that timed out did is unknown until it is tried again: each bears a token, and one that
+meets its own token has been made. Expired items count as absent, since TTL deletes late.
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from a2a_lambda.errors import Conflict, StoreError
+from a2a_lambda.head import Context, Head, Scope
+from a2a_lambda.log import Entry, Numbered, apply, join, split
+from a2a_lambda.model import Event, Task, TaskStatus
+from a2a_lambda.store import items
+from a2a_lambda.store.items import Item, number
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+MERGES = 20
+"""How often a context is merged onto a newer one before the store gives up."""
+
+ABSENT = "attribute_not_exists(pk) OR expires <= :now"
+
+
+class Superseded(Conflict):
+    """The item is not what the writer thought. `head`: the head found in its place, if one was."""
+
+    def __init__(self, head: Head | None = None) -> None:
+        super().__init__("somebody else changed the item first")
+        self.head = head
+
+
+class Store:
+    """Tasks and contexts in one table. Calls block: run them off the event loop.
+
+    ttl: seconds a task is kept from its creation, a context from its last turn.
+    Every method raises StoreError when DynamoDB does not answer.
+    """
+
+    def __init__(
+        self, client: "DynamoDBClient", table: str, *, ttl: int, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._client = client
+        self._table = table
+        self._ttl = ttl
+        self.clock = clock
+
+    def new_head(self, scope: Scope, task_id: str, context_id: str, status: TaskStatus) -> Head:
+        """Head of a task that is not stored yet."""
+        now = self.clock()
+        return Head(
+            scope=scope,
+            task_id=task_id,
+            context_id=context_id,
+            incarnation=f"{int(now * 1000):012x}{secrets.token_hex(4)}",
+            created=now,
+            expires=int(now) + self._ttl,
+            status=status,
+        )
+
+    def claim(self, head: Head) -> None:
+        """Store a new task. Raises Superseded with the head that is there."""
+        self._put(items.from_head(head), ABSENT, {":now": number(int(self.clock()))}, head.scope)
+
+    def replace(self, head: Head) -> Head:
+        """Store a changed head; returns it with its new version. Raises Superseded."""
+        newer = replace(head, version=head.version + 1)
+        condition = {":version": number(head.version)}
+        self._put(items.from_head(newer), "version = :version", condition, head.scope)
+        return newer
+
+    def head(self, scope: Scope, task_id: str) -> Head | None:
+        """Head of a task, strongly consistent, or None."""
+        item = self._get(items.head_key(scope, task_id))
+        return None if item is None else items.to_head(scope, item)
+
+    def append(self, head: Head, events: Sequence[Event], *, after: int) -> int:
+        """Append events behind sequence `after`; returns the last sequence. A run may try again with
+        the same events.
+
+        Raises Superseded when the run no longer has the task.
+        """
+        entries = split(events, after=after, epoch=head.epoch)
+        for entry in entries:
+            self._append(head, entry)
+        return after + len(entries)
+
+    def events(self, head: Head, *, after: int = 0) -> list[Numbered]:
+        """Events of a task behind sequence `after` that count under its head, in order.
+
+        The closing status of a resting task is the head's and not among them. `after` must be the
+        sequence of an event, not one inside it.
+        """
+        entries = () if head.whole else self._entries(head, after)
+        return list(join(head.inline, filter(head.fence.admits, entries), after=after))
+
+    def task(self, head: Head) -> tuple[Task, int]:
+        """The task as stored, and the last sequence number in it."""
+        task = head.blank()
+        events = self.events(head)
+        for _, event in events:
+            apply(task, event)
+        if head.resting:
+            task["status"] = head.status.copy()
+            return task, head.sequence
+        return task, events[-1][0] if events else 0
+
+    def seal(self, head: Head, status: TaskStatus) -> Head:
+        """Close a task that another run holds, with a terminal status; returns its head.
+
+        Raises Superseded, with the head there is, when that run or somebody else was first.
+        """
+        while True:
+            last = head.sequence
+            for entry in self._entries(head, last):
+                if head.fence.admits(entry) and not entry.more:
+                    last = entry.sequence
+            try:
+                self._append(head, Entry(last + 1, head.epoch + 1, b"{}"))
+            except Superseded:
+                current = self.head(head.scope, head.task_id)
+                if current is None or current.version != head.version:
+                    raise Superseded(current) from None
+                standing = next(iter(self._entries(head, last)), None)
+                if standing is None or standing.epoch <= head.epoch:
+                    continue  # the run appended between the query and the seal
+            return self.replace(
+                replace(
+                    head,
+                    epoch=head.epoch + 1,
+                    floor=last,
+                    sequence=last + 1,
+                    status=status,
+                    holder="",
+                    lease=0.0,
+                    pending=None,
+                )
+            )
+
+    def context(self, scope: Scope, context_id: str) -> Context:
+        """A context, strongly consistent; an empty one when there is none."""
+        item = self._get(items.context_key(scope, context_id))
+        return Context() if item is None else items.to_context(item)
+
+    def remember(
+        self, scope: Scope, context_id: str, context: Context, change: Callable[[Context], Context]
+    ) -> None:
+        """Store `change(context)`. When somebody else was first, `change` is applied to theirs; it
+        returns its argument when nothing is left to do."""
+        for _ in range(MERGES):
+            newer = change(context)
+            if newer is context:
+                return
+            now = int(self.clock())
+            newer = replace(newer, revision=context.revision + 1)
+            item = items.from_context(scope, context_id, newer, now + self._ttl)
+            try:
+                if context.revision:
+                    self._put(item, "revision = :revision", {":revision": number(context.revision)})
+                else:
+                    self._put(item, ABSENT, {":now": number(now)})
+                return
+            except Superseded:
+                context = self.context(scope, context_id)
+        raise StoreError("the context is changed by too many turns at once")
+
+    def _get(self, key: dict[str, Any]) -> Item | None:
+        with _errors():
+            answer = self._client.get_item(TableName=self._table, Key=key, ConsistentRead=True)
+        item = answer.get("Item")
+        return None if item is None or int(item["expires"]["N"]) <= self.clock() else item
+
+    def _append(self, head: Head, entry: Entry) -> None:
+        condition = {":epoch": number(entry.epoch)}
+        token = f"{head.holder}:{entry.sequence}:{entry.epoch}" if head.holder else ""
+        self._put(
+            items.from_entry(head, entry),
+            "attribute_not_exists(pk) OR epoch < :epoch",
+            condition,
+            token=token,
+        )
+
+    def _entries(self, head: Head, after: int) -> Iterator[Entry]:
+        arguments: dict[str, Any] = {
+            "TableName": self._table,
+            "ConsistentRead": True,
+            "KeyConditionExpression": "pk = :pk AND sk BETWEEN :first AND :last",
+            "ExpressionAttributeValues": items.entry_range(head, after),
+        }
+        while True:
+            with _errors():
+                answer = self._client.query(**arguments)
+            yield from map(items.to_entry, answer["Items"])
+            if "LastEvaluatedKey" not in answer:
+                return
+            arguments["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    def _put(
+        self,
+        item: dict[str, Any],
+        condition: str,
+        values: Mapping[str, Any],
+        scope: Scope | None = None,
+        token: str = "",
+    ) -> None:
+        own = {"S": token or secrets.token_hex(8)}
+        try:
+            with _errors():
+                self._client.put_item(
+                    TableName=self._table,
+                    Item={**item, "token": own},
+                    ConditionExpression=condition,
+                    ExpressionAttributeValues=values,
+                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                )
+        except _ConditionFailed as failure:
+            if failure.item.get("token") == own:
+                return
+            found = items.to_head(scope, failure.item) if scope and failure.item else None
+            raise Superseded(found) from None
+
+
+class _ConditionFailed(Exception):
+    def __init__(self, item: Any) -> None:
+        self.item = item
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
+            raise _ConditionFailed(error.response.get("Item", {})) from None
+        raise StoreError(f"DynamoDB refused: {error.response['Error']['Code']}") from error
+    except BotoCoreError as error:
+        raise StoreError(f"DynamoDB did not answer: {type(error).__name__}") from error

@@ -1,0 +1,93 @@
+"""JSON as RFC 8259 has it, and nothing more: what is read can always be written again unchanged.
+
+The standard library's reader lets through NaN, infinities, duplicate keys and lone surrogates;
+each of them would break a client, or the store, much later and far away.
+"""
+
+import json
+from typing import Any, NoReturn
+
+from a2a_lambda.errors import ParseError
+
+MAX_DEPTH = 64
+
+
+def loads(body: bytes) -> Any:
+    """Value of a UTF-8 JSON text; integers of up to 4300 digits stay exact.
+
+    Raises ParseError naming what is wrong.
+    """
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ParseError(f"not UTF-8 at byte {error.start}") from None
+    try:
+        value = json.loads(
+            text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_int
+        )
+    except json.JSONDecodeError as error:
+        raise ParseError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
+    except RecursionError:
+        raise ParseError(f"nested deeper than {MAX_DEPTH} levels") from None
+    _check(value, surrogates="\\ud" in text or "\\uD" in text)
+    return value
+
+
+def dumps(value: Any) -> bytes:
+    """Compact UTF-8 JSON text of a value; keys keep their order."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise ParseError(f"duplicate key {_shown(key)}")
+            seen.add(key)
+    return result
+
+
+def _constant(name: str) -> NoReturn:
+    raise ParseError(f"{name} is not a JSON value")
+
+
+def _float(digits: str) -> float:
+    number = float(digits)
+    if number in (float("inf"), float("-inf")):
+        raise ParseError("number out of range")
+    return number
+
+
+def _int(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError:  # the interpreter's own limit against quadratic-time conversion
+        raise ParseError("integer of more than 4300 digits") from None
+
+
+def _check(value: Any, *, surrogates: bool) -> None:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                below.extend(item.values())
+                if surrogates:
+                    below.extend(item)
+            elif isinstance(item, list):
+                below.extend(item)
+            elif surrogates and isinstance(item, str):
+                try:
+                    item.encode()
+                except UnicodeEncodeError:
+                    raise ParseError("a string holds a lone surrogate") from None
+        if not below:
+            return
+        level = below
+    raise ParseError(f"nested deeper than {MAX_DEPTH} levels")
+
+
+def _shown(key: str) -> str:
+    return json.dumps(key[:40])

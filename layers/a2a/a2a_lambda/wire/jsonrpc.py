@@ -1,0 +1,49 @@
+"""JSON-RPC 2.0 (https://www.jsonrpc.org/specification): the envelope, for every version."""
+
+from dataclasses import dataclass
+
+from a2a_lambda import strictjson
+from a2a_lambda.errors import InvalidRequest
+from a2a_lambda.model import Json
+
+Id = str | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A request. `params` is None where it is absent."""
+
+    id: Id
+    method: str
+    params: Json
+
+
+def read_id(value: Json) -> Id:
+    """The request's id where it is legal, else None: what an error answers to."""
+    found = value.get("id") if isinstance(value, dict) else None
+    return found if isinstance(found, str | int) and not isinstance(found, bool) else None
+
+
+def decode(value: Json) -> Envelope:
+    """Request of a JSON value. Raises InvalidRequest."""
+    if isinstance(value, list):
+        raise InvalidRequest("batches are no part of A2A; send one request at a time")
+    if not isinstance(value, dict):
+        raise InvalidRequest("a request is an object")
+    if value.get("jsonrpc") != "2.0":
+        raise InvalidRequest('jsonrpc must be "2.0"', path="jsonrpc")
+    identity = value.get("id")
+    if identity is not None and read_id(value) is None:
+        raise InvalidRequest("id must be a string, an integer or null", path="id")
+    method = value.get("method")
+    if not isinstance(method, str):
+        raise InvalidRequest("method must be a string", path="method")
+    return Envelope(identity, method, value.get("params"))
+
+
+def result(identity: Id, value: Json) -> bytes:
+    return strictjson.dumps({"jsonrpc": "2.0", "id": identity, "result": value})
+
+
+def error(identity: Id, value: Json) -> bytes:
+    return strictjson.dumps({"jsonrpc": "2.0", "id": identity, "error": value})
