@@ -18,6 +18,7 @@ from a2a_lambda.model import (
     TaskState,
     TaskStatus,
     TaskStatusUpdateEvent,
+    status,
     text_of,
 )
 
@@ -139,7 +140,8 @@ class Head:
 
     def blank(self) -> Task:
         """The task before its first event."""
-        return Task(id=self.task_id, contextId=self.context_id, status=self.status.copy())
+        submitted = status(TaskState.SUBMITTED, self.created)
+        return Task(id=self.task_id, contextId=self.context_id, status=submitted)
 
     def closing(self) -> Event:
         """The status as an event; at rest, the one that stands at `sequence`."""

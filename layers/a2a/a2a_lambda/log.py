@@ -10,7 +10,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from a2a_lambda import strictjson
-from a2a_lambda.model import INTERRUPTED, Artifact, Event, Message, Part, Task, TaskArtifactUpdateEvent
+from a2a_lambda.model import (
+    INTERRUPTED,
+    Artifact,
+    Event,
+    Message,
+    Part,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskStatus,
+)
 
 ENTRY_BYTES = 350_000
 """Largest body of one entry; a DynamoDB item may have 400 KB, keys and names included."""
@@ -137,7 +146,7 @@ def _settle(task: Task) -> None:
     asked: Message | None = task["status"].get("message")
     if asked is not None and task["status"]["state"] in INTERRUPTED:
         task.setdefault("history", []).append(asked)
-        del task["status"]["message"]
+        task["status"] = TaskStatus(state=task["status"]["state"], timestamp=task["status"]["timestamp"])
 
 
 def _appended(artifact: Artifact, chunk: Artifact) -> Artifact:

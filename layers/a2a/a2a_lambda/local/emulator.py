@@ -7,6 +7,7 @@ One request at a time: under threads moto's conditional writes race.
 """
 
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -25,11 +26,12 @@ HOST = "127.0.0.1"
 @contextmanager
 def running() -> Iterator[str]:
     """Start an emulator; its url while the block runs. Raises ConfigurationError."""
-    process = subprocess.Popen(
+    process = subprocess.Popen(  # noqa: S603  # our own module
         [sys.executable, "-m", __name__],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         start_new_session=True,  # Ctrl-C is for the server: it ends first, then this does
     )
     assert process.stdin is not None
@@ -61,7 +63,7 @@ class OneAtATime:
 
 
 def main() -> None:
-    from moto.server import DomainDispatcherApplication, create_backend_app
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import make_server
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)

@@ -112,13 +112,16 @@ class Store:
 
     def task(self, head: Head) -> tuple[Task, int]:
         """The task as stored, and the last sequence number in it."""
-        task = head.blank()
-        events = self.events(head)
+        task, events = head.blank(), self.events(head)
         for _, event in events:
             apply(task, event)
         if head.resting:
-            task["status"] = head.status.copy()
+            apply(task, head.closing())
             return task, head.sequence
+        progress = [
+            event["statusUpdate"] for n, event in events if n > head.floor and "statusUpdate" in event
+        ]
+        task["status"] = progress[-1]["status"] if progress else head.status
         return task, events[-1][0] if events else 0
 
     def seal(self, head: Head, status: TaskStatus) -> Head:

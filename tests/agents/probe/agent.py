@@ -1,0 +1,82 @@
+"""An agent that does on purpose what agents do by mistake."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Annotated, Any
+
+from a2a_lambda import Artifact, Ask, Command, File, Progress, Reject, SkillError, Turn, skill
+
+gate = asyncio.Event()
+
+
+@skill(default=True)
+def echo(turn: Turn) -> str:
+    return turn.text
+
+
+@skill
+async def pieces(turn: Turn, count: int = 3, every: float = 0.0) -> AsyncIterator[str]:
+    for number in range(count):
+        yield f"{number} "
+        await asyncio.sleep(every)
+
+
+@skill
+async def pause(turn: Turn, seconds: float = 60.0) -> AsyncIterator[str]:
+    yield "waiting "
+    await asyncio.sleep(seconds)
+    yield "done"
+
+
+@skill
+def block(turn: Turn, seconds: float = 60.0) -> Iterator[str]:
+    yield "waiting "
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and not turn.cancelled:
+        time.sleep(0.01)
+    yield "done"
+
+
+@skill
+def boom(turn: Turn, aloud: bool = False) -> str:
+    if aloud:
+        raise SkillError("The printer is out of paper.")
+    raise RuntimeError("secret detail")
+
+
+@skill
+def refuse(turn: Turn) -> Reject:
+    return Reject("Not mine.")
+
+
+@skill
+def everything(turn: Turn) -> Iterator[Any]:
+    yield Progress("thinking")
+    yield "text"
+    yield {"number": 9007199254740993}
+    yield File("note.txt", b"bytes", media_type="text/plain")
+    yield Artifact("report", "first ", description="A report")
+    yield Artifact("report", "second")
+    yield Command("beep", times=("3", "03"))
+
+
+@skill
+def add(a: int, b: Annotated[int, "the second number"]) -> int | Ask:
+    return a + b
+
+
+@skill
+def look(turn: Turn) -> dict[str, Any]:
+    return {
+        "user": turn.user.user_id,
+        "device": turn.device.device_id,
+        "city": turn.location.city,
+        "images": [image.value for image in turn.images],
+        "parameters": turn.parameters,
+        "chat": turn.chat_id,
+        "files": [[file.name, file.media_type, file.url, len(file.content or b"")] for file in turn.files],
+        "said": [said.text for said in turn.history],
+        "turns": turn.memory.add("turns"),
+        "owner": turn.owner,
+    }

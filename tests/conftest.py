@@ -1,0 +1,86 @@
+"""What tests share: an emulator of AWS in its own process, a table, keys, the application."""
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from a2a_lambda import aws
+from a2a_lambda.head import Scope
+from a2a_lambda.http import create_app
+from a2a_lambda.keys import Keys
+from a2a_lambda.kit import Kit
+from a2a_lambda.local import emulator, table
+from a2a_lambda.settings import Settings
+from a2a_lambda.store import Store
+
+ROOT = Path(__file__).parent.parent
+BASE_URL = "https://agents.example.com"
+DAY = 86_400
+
+os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
+
+
+@pytest.fixture(scope="session")
+def emulator_url() -> Iterator[str]:
+    with emulator.running() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def settings(emulator_url: str) -> Settings:
+    """Of both agents, against the emulator; the table is template.yaml's own."""
+    made = Settings(
+        table="tests",
+        keys_path="/tests/keys",
+        base_url=BASE_URL,
+        agents=ROOT / "functions" / "agents",
+        local=True,
+        emulator=emulator_url,
+    )
+    table.create(aws.dynamodb(made), made.table, ROOT / "template.yaml")
+    return made
+
+
+@pytest.fixture
+def store(settings: Settings) -> Store:
+    return Store(aws.dynamodb(settings), settings.table, ttl=DAY)
+
+
+@pytest.fixture
+def scope() -> Scope:
+    """An owner nobody had before: tests share the table."""
+    return Scope(f"owner-{uuid.uuid4()}", "assistant")
+
+
+@pytest.fixture(scope="session")
+def kit(settings: Settings) -> Kit:
+    """The example agent and the probe, as one deployment."""
+    from a2a_lambda.agent import Agent
+
+    made = Kit(settings)
+    made.agents["probe"] = Agent.load(ROOT / "tests" / "agents" / "probe")
+    return made
+
+
+@pytest.fixture(scope="session")
+def client(kit: Kit) -> Iterator[TestClient]:
+    with TestClient(create_app(kit), base_url=BASE_URL) as made:
+        yield made
+
+
+@pytest.fixture
+def key(kit: Kit) -> str:
+    """A new owner's key."""
+    return new_key(kit.keys)
+
+
+def new_key(keys: Keys, **options: Any) -> str:
+    label = f"k{uuid.uuid4().hex}"
+    secret = keys.create(label, **options)
+    keys._loaded = float("-inf")  # read again at once: tests do not wait for the cache
+    return secret

@@ -1,0 +1,290 @@
+"""What a client of A2A 0.2.5 to 0.3.0 can do with a task."""
+
+import base64
+import json
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from a2a_lambda.kit import Kit
+from tests.conftest import new_key
+from tests.rpc import Rpc, events, intent, message, request, texts
+
+Json = Any
+
+
+@pytest.fixture
+def probe(client: TestClient, key: str) -> Rpc:
+    return Rpc(client, key, "/a2a/probe")
+
+
+@pytest.fixture
+def assistant(client: TestClient, key: str) -> Rpc:
+    return Rpc(client, key)
+
+
+def test_a_task_is_read_back_as_it_was_answered(assistant: Rpc) -> None:
+    task = assistant.send("What is 1 plus 2?")
+    assert assistant.call("tasks/get", {"id": task["id"]}) == task
+    assert [said["parts"][0]["text"] for said in task["history"]] == ["What is 1 plus 2?"]
+
+
+@pytest.mark.parametrize(("length", "shown"), [(None, 3), (2, 2), (1, 1), (0, 0), (100, 3)])
+def test_history_length(assistant: Rpc, length: int | None, shown: int) -> None:
+    asked = assistant.send("coach")
+    assistant.send("football", taskId=asked["id"])
+    params = {"id": asked["id"]} | ({} if length is None else {"historyLength": length})
+    history = assistant.call("tasks/get", params).get("history", [])
+    whole = ["coach", "Which sport shall I coach: basketball or football?", "football"]
+    assert [said["parts"][0]["text"] for said in history] == whole[3 - shown :]
+
+
+def test_history_length_of_a_send(assistant: Rpc) -> None:
+    params = {"message": message(), "configuration": {"historyLength": 0}}
+    assert "history" not in assistant.call("message/send", params)
+
+
+def test_a_turn_continues_by_task_or_by_context(assistant: Rpc) -> None:
+    for ids in ("taskId",), ("contextId",), ("taskId", "contextId"):
+        asked = assistant.send("add 40")
+        names = {"taskId": asked["id"], "contextId": asked["contextId"]}
+        done = assistant.send("2", **{name: names[name] for name in ids})
+        assert (done["id"], texts(done)) == (asked["id"], "40 plus 2 is 42.")
+
+
+def test_a_new_task_in_the_same_context_remembers(probe: Rpc) -> None:
+    first = probe.send("one", contextId="c")
+    second = probe.send("two", contextId="c", metadata=intent("look"))
+    assert second["id"] != first["id"]
+    assert second["contextId"] == first["contextId"] == "c"
+    assert second["artifacts"][0]["parts"][0]["data"]["said"] == ["one", "one"]
+
+
+def test_sentences_are_counted_across_turns(assistant: Rpc) -> None:
+    context = {"contextId": "talk"}
+    assistant.send("Hello there. How are you? 1.5 is a number!", **context)
+    assistant.send("你好。今天天气怎么样？", **context)
+    assert texts(assistant.send("Count my sentences.", **context)).startswith("You have said 6 sentences")
+
+
+def test_ids_that_do_not_belong_together(assistant: Rpc) -> None:
+    asked = assistant.send("coach")
+    error = assistant.error("message/send", {"message": message(taskId=asked["id"], contextId="other")})
+    assert (error["code"], error["data"]) == (-32602, {"path": "params.message.contextId"})
+    assert assistant.call("tasks/get", {"id": asked["id"]}) == asked
+
+
+def test_an_ended_task_takes_no_message(assistant: Rpc) -> None:
+    task = assistant.send("hi")
+    assert assistant.error("message/send", {"message": message(taskId=task["id"])})["code"] == -32004
+    assert assistant.call("tasks/get", {"id": task["id"]}) == task
+
+
+def test_an_ended_task_cannot_be_canceled(assistant: Rpc) -> None:
+    task = assistant.send("hi")
+    assert assistant.error("tasks/cancel", {"id": task["id"]})["code"] == -32002
+
+
+def test_a_waiting_task_is_canceled_and_keeps_its_question(assistant: Rpc) -> None:
+    asked = assistant.send("coach")
+    canceled = assistant.call("tasks/cancel", {"id": asked["id"]})
+    assert canceled["status"]["state"] == "canceled"
+    assert len(canceled["history"]) == 2
+    assert assistant.call("tasks/get", {"id": asked["id"]}) == canceled
+    again = assistant.send("basketball", contextId=asked["contextId"])
+    assert again["id"] != asked["id"]
+
+
+def test_nobody_else_can_see_a_task(client: TestClient, kit: Kit, assistant: Rpc) -> None:
+    asked = assistant.send("coach")
+    stranger = Rpc(client, new_key(kit.keys))
+    other_agent = Rpc(client, assistant.key, "/a2a/probe")
+    unknown = {"id": str(uuid.uuid4())}
+    for rpc, params in (stranger, asked), (other_agent, asked), (assistant, unknown):
+        target = {"id": params["id"]}
+        for method in "tasks/get", "tasks/cancel", "tasks/resubscribe":
+            assert rpc.error(method, target)["code"] == -32001
+        sent = {"message": message(taskId=params["id"])}
+        assert rpc.error("message/send", sent)["code"] == -32001
+    assert stranger.send("football", contextId=asked["contextId"])["id"] != asked["id"]
+    assert assistant.call("tasks/get", {"id": asked["id"]}) == asked
+
+
+@pytest.mark.parametrize("skill", ["pause", "block"])
+def test_a_running_task_is_seen_refused_followed_and_canceled(probe: Rpc, skill: str) -> None:
+    """All of it from other requests than the one that runs it."""
+    started = threading.Event()
+    seen: list[Json] = []
+
+    def run() -> None:
+        body = request("message/stream", {"message": message(metadata=intent(skill, seconds="30"))})
+        headers = {"X-API-Key": probe.key}
+        with probe.client.stream("POST", "/a2a/probe/stream", json=body, headers=headers) as answer:
+            for line in answer.iter_lines():
+                if line.startswith("data:"):
+                    seen.append(json.loads(line[5:])["result"])
+                    if len(seen) == 2:
+                        started.set()
+
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(run)
+        assert started.wait(10)
+        task_id = seen[0]["id"]
+        assert probe.call("tasks/get", {"id": task_id})["status"]["state"] == "working"
+        assert probe.error("message/send", {"message": message(taskId=task_id)})["code"] == -32004
+        follower = pool.submit(probe.post, request("tasks/resubscribe", {"id": task_id}))
+        canceled = probe.call("tasks/cancel", {"id": task_id})
+        assert canceled["status"]["state"] == "canceled"
+        running.result(10)
+        followed = events(follower.result(10).text)
+    assert seen[-1]["status"]["state"] == "canceled"
+    assert seen[-1]["final"] is True
+    assert followed[0]["kind"] == "task"
+    assert followed[-1]["status"]["state"] == "canceled"
+    assert probe.call("tasks/get", {"id": task_id}) == canceled
+
+
+def test_resubscribe_gives_the_task_and_what_comes_later(probe: Rpc) -> None:
+    task = probe.send(metadata=intent("pieces"))
+    found = events(probe.post(request("tasks/resubscribe", {"id": task["id"]})).text)
+    assert [event["kind"] for event in found] == ["task", "status-update"]
+    assert found[0] == task
+    assert found[1]["final"] is True
+
+
+def test_a_stream_cut_off_goes_on_behind_the_last_event_id(probe: Rpc) -> None:
+    """Pieces come slowly enough that each is stored before it is sent, and so has an id."""
+    body = request("message/stream", {"message": message(metadata=intent("pieces", every="0.3"))})
+    stream = probe.post(body).text
+    numbered = []
+    for block in stream.strip().split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
+        numbered.append((fields.get("id"), json.loads(fields["data"])["result"]))
+    task_id = numbered[0][1]["id"]
+    places = [place for place, (identity, _) in enumerate(numbered) if identity is not None]
+    assert len(places) >= 3
+    for place in places:
+        headers = {"Last-Event-ID": numbered[place][0]}
+        resumed = events(probe.post(request("tasks/resubscribe", {"id": task_id}), **headers).text)
+        missed = [event for _, event in numbered[place + 1 :]]
+        assert said(resumed) == said(missed)
+        assert resumed[-1:] == missed[-1:]
+
+
+def said(found: list[Json]) -> str:
+    """Text of a stream's chunks."""
+    return "".join(texts({"artifacts": [event["artifact"]]}) for event in found if "artifact" in event)
+
+
+def test_a_failed_turn_says_nothing_of_why(probe: Rpc, caplog: pytest.LogCaptureFixture) -> None:
+    task = probe.send(metadata=intent("boom"))
+    assert task["status"]["state"] == "failed"
+    assert "secret detail" not in json.dumps(task)
+    assert "secret detail" in caplog.text
+
+
+def test_a_skill_error_says_what_it_says(probe: Rpc) -> None:
+    task = probe.send(metadata=intent("boom", aloud="true"))
+    assert task["status"]["state"] == "failed"
+    assert task["status"]["message"]["parts"][0]["text"] == "The printer is out of paper."
+
+
+def test_a_rejection(probe: Rpc) -> None:
+    task = probe.send(metadata=intent("refuse"))
+    assert task["status"]["state"] == "rejected"
+
+
+def test_everything_a_skill_can_put_out(probe: Rpc) -> None:
+    task = probe.send(metadata=intent("everything"))
+    report, reply = sorted(task["artifacts"], key=lambda artifact: "name" not in artifact)
+    assert (report["name"], report["description"]) == ("report", "A report")
+    assert report["parts"] == [{"kind": "text", "text": "first second"}]
+    text, data, file = reply["parts"]
+    assert text == {"kind": "text", "text": "text"}
+    assert data == {"kind": "data", "data": {"number": 9007199254740993}}
+    assert file["file"]["bytes"] == base64.b64encode(b"bytes").decode()
+    assert reply["metadata"]["commands"] == [
+        {"name": "beep", "params": [{"name": "times", "value": "3", "normValue": "03"}]}
+    ]
+    streamed = probe.stream(metadata=intent("everything"))
+    progress = [event for event in streamed if event["kind"] == "status-update"]
+    assert [event["status"]["state"] for event in progress] == ["working", "completed"]
+    assert [event["final"] for event in progress] == [False, True]
+
+
+def test_a_large_message_is_read_back_whole(probe: Rpc) -> None:
+    content = base64.b64encode(bytes(range(256)) * 17_000).decode()[: 5_900_000 // 4 * 4]
+    parts = [
+        {"kind": "file", "file": {"name": "big", "mimeType": "application/octet-stream", "bytes": content}},
+        {"kind": "text", "text": "keep it"},
+    ]
+    task = probe.send(parts=parts, metadata=intent("look"))
+    assert task["artifacts"][0]["parts"][0]["data"]["files"][0][3] == len(base64.b64decode(content))
+    read = probe.call("tasks/get", {"id": task["id"]})
+    assert read["history"][0]["parts"] == parts
+    assert read == task
+
+
+def test_values_and_unknown_fields_survive(probe: Rpc) -> None:
+    metadata = {"z": 9007199254740993, "a": [1.5, None, True, {"é": "✓"}], "m": {}}
+    parts = [{"kind": "text", "text": "x", "metadata": {"k": 2**63}, "unknown": {"deep": [1]}}]
+    task = probe.send(parts=parts, metadata=metadata, strange="field")
+    said = probe.call("tasks/get", {"id": task["id"]})["history"][0]
+    assert said["metadata"] == metadata
+    assert list(said["metadata"]) == list(metadata)
+    assert said["parts"] == parts
+    assert said["strange"] == "field"
+
+
+class TestTheSameRequest:
+    """Byte-identical bodies, or one Idempotency-Key, are one request."""
+
+    def body(self, **fields: Json) -> bytes:
+        return json.dumps(request("message/send", {"message": message("go", **fields)})).encode()
+
+    def test_twice(self, probe: Rpc) -> None:
+        body = self.body(metadata=intent("look"))
+        first = probe.post(body).json()
+        assert probe.post(body).json() == first
+
+    def test_with_a_key(self, probe: Rpc) -> None:
+        key = {"Idempotency-Key": str(uuid.uuid4())}
+        body = self.body(contextId="k", metadata=intent("look"))
+        first = probe.post(body, **key).json()
+        assert probe.post(body, **key).json() == first
+        other = probe.post(self.body(), **key).json()
+        assert other["error"]["code"] == -32602
+        assert "Idempotency-Key" in other["error"]["message"]
+
+    def test_a_new_request_id_is_a_new_turn(self, probe: Rpc) -> None:
+        said = {"message": message("go", contextId="n", metadata=intent("look"))}
+        first = probe.call("message/send", said)
+        second = probe.call("message/send", said)
+        assert first["id"] != second["id"]
+        assert second["artifacts"][0]["parts"][0]["data"]["turns"] == 2
+
+    def test_a_stream_again(self, probe: Rpc) -> None:
+        body = json.dumps(request("message/stream", {"message": message(metadata=intent("pieces"))}))
+        first = events(probe.post(body.encode()).text)
+        again = events(probe.post(body.encode()).text)
+        assert again[0]["id"] == first[0]["id"]
+        assert texts(again[0]) == "0 1 2 "
+        assert again[-1] == first[-1]
+
+    def test_a_follow_up_by_context_alone(self, assistant: Rpc) -> None:
+        asked = assistant.send("add 1")
+        body = self.body(contextId=asked["contextId"], parts=[{"kind": "text", "text": "2"}])
+        first = assistant.post(body).json()
+        assert texts(first["result"]) == "1 plus 2 is 3."
+        assert assistant.post(body).json() == first
+
+    def test_the_question_again(self, assistant: Rpc) -> None:
+        """The retry of the message that led to a question is no answer to it."""
+        body = self.body(contextId="q", parts=[{"kind": "text", "text": "add 1"}])
+        first = assistant.post(body).json()
+        assert first["result"]["status"]["state"] == "input-required"
+        assert assistant.post(body).json() == first

@@ -1,0 +1,73 @@
+"""A JSON-RPC client as small as tests need it."""
+
+import json
+import uuid
+from typing import Any
+
+from starlette.testclient import TestClient
+
+Json = Any
+
+
+def message(text: str = "hello", **fields: Json) -> dict[str, Json]:
+    """A 0.3 message of the user's."""
+    made = {
+        "kind": "message",
+        "messageId": str(uuid.uuid4()),
+        "role": "user",
+        "parts": [{"kind": "text", "text": text}],
+    }
+    return made | fields
+
+
+def intent(skill: str, **slots: str) -> dict[str, Json]:
+    """Metadata that names a skill and its slots."""
+    named = [{"name": name, "value": value} for name, value in slots.items()]
+    return {"intentInfos": [{"intent": skill, "slots": named}]}
+
+
+def request(method: str, params: Json, identity: Json = None) -> dict[str, Json]:
+    return {"jsonrpc": "2.0", "id": identity or str(uuid.uuid4()), "method": method, "params": params}
+
+
+class Rpc:
+    """Calls with one key on one path."""
+
+    def __init__(self, client: TestClient, key: str, path: str = "/") -> None:
+        self.client = client
+        self.key = key
+        self.path = path
+
+    def post(self, body: Json, **headers: str) -> Json:
+        """Answer to a body, which may be a request or any bytes."""
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        sent = {"X-API-Key": self.key, "Content-Type": "application/json"} | headers
+        return self.client.post(self.path, content=content, headers=sent)
+
+    def call(self, method: str, params: Json) -> Json:
+        """Result of a call; fails on an error."""
+        answer = self.post(request(method, params)).json()
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    def error(self, method: str, params: Json) -> Json:
+        return self.post(request(method, params)).json()["error"]
+
+    def send(self, text: str = "hello", **fields: Json) -> Json:
+        """Task of a message."""
+        return self.call("message/send", {"message": message(text, **fields)})
+
+    def stream(self, text: str = "hello", **fields: Json) -> list[Json]:
+        """Results of a streamed message."""
+        return events(self.post(request("message/stream", {"message": message(text, **fields)})).text)
+
+
+def events(stream: str) -> list[Json]:
+    """Results in a stream of events."""
+    return [json.loads(line[5:])["result"] for line in stream.splitlines() if line.startswith("data:")]
+
+
+def texts(task_or_artifacts: Json) -> str:
+    """All the text of a task's artifacts."""
+    artifacts = task_or_artifacts.get("artifacts", [])
+    return "".join(part.get("text", "") for artifact in artifacts for part in artifact["parts"])
