@@ -73,17 +73,20 @@ def split(events: Iterable[Event], *, after: int, epoch: int) -> list[Entry]:
 def join(inline: Iterable[Numbered], entries: Iterable[Entry], *, after: int) -> Iterator[Numbered]:
     """Whole events behind `after`, in order, of those kept inline and those kept as entries.
 
-    Stops at a gap: a query may meet a later entry and have missed one written just before it.
+    Stops at a gap: a query may meet a later entry and have missed one written just before it. Part of
+    an event whose run ended in its midst is left out.
     """
     kept = {sequence: event for sequence, event in inline}
     stored = {entry.sequence: entry for entry in entries}
-    sequence, body = after + 1, b""
+    sequence, body, epoch = after + 1, b"", 0
     while True:
         if sequence in kept:
             yield sequence, kept[sequence]
         elif sequence in stored:
-            body += stored[sequence].body
-            if not stored[sequence].more:
+            entry = stored[sequence]
+            body = body + entry.body if entry.epoch == epoch else entry.body
+            epoch = entry.epoch
+            if not entry.more:
                 yield sequence, strictjson.loads(body)
                 body = b""
         else:

@@ -98,7 +98,7 @@ class Store:
         """
         entries = split(events, after=after, epoch=head.epoch)
         for entry in entries:
-            self._append(head, entry)
+            self._append(head, entry, over=head.epoch)
         return after + len(entries)
 
     def events(self, head: Head, *, after: int = 0) -> list[Numbered]:
@@ -132,10 +132,10 @@ class Store:
         while True:
             last = head.sequence
             for entry in self._entries(head, last):
-                if head.fence.admits(entry) and not entry.more:
+                if head.fence.admits(entry):
                     last = entry.sequence
             try:
-                self._append(head, Entry(last + 1, head.epoch + 1, b"{}"))
+                self._append(head, Entry(last + 1, head.epoch + 1, b"{}"), over=head.epoch)
             except Superseded:
                 current = self.head(head.scope, head.task_id)
                 if current is None or current.version != head.version:
@@ -189,14 +189,13 @@ class Store:
         item = answer.get("Item")
         return None if item is None or int(item["expires"]["N"]) <= self.clock() else item
 
-    def _append(self, head: Head, entry: Entry) -> None:
-        condition = {":epoch": number(entry.epoch)}
-        token = f"{head.holder}:{entry.sequence}:{entry.epoch}" if head.holder else ""
+    def _append(self, head: Head, entry: Entry, *, over: int) -> None:
+        """Put an entry where there is none, or one of an epoch below `over`."""
         self._put(
             items.from_entry(head, entry),
-            "attribute_not_exists(pk) OR epoch < :epoch",
-            condition,
-            token=token,
+            "attribute_not_exists(pk) OR epoch < :over",
+            {":over": number(over)},
+            token=f"{head.holder}:{entry.sequence}:{entry.epoch}" if head.holder else "",
         )
 
     def _entries(self, head: Head, after: int) -> Iterator[Entry]:

@@ -1,0 +1,112 @@
+"""Calls to DynamoDB that each operation makes, against the design's budget."""
+
+import asyncio
+import json
+import uuid
+from typing import Any
+
+import pytest
+
+from a2a_lambda import aws
+from a2a_lambda.head import Request, Scope
+from a2a_lambda.intake import Call
+from a2a_lambda.kit import Kit
+from a2a_lambda.model import Event, Message, Part, Published, Role, SendMessageRequest, TaskRequest
+from a2a_lambda.service import Service
+from a2a_lambda.settings import Settings
+from a2a_lambda.store import Store
+from tests.store.calls import Calls
+
+WRITES = "put_item"
+READS = "get_item"
+
+
+class Counted:
+    """The service, and what each of its operations called."""
+
+    def __init__(self, kit: Kit, settings: Settings, scope: Scope) -> None:
+        self.calls = Calls(aws.dynamodb(settings))
+        store = Store(self.calls, settings.table, ttl=1000)  # type: ignore[arg-type]
+        self.service = Service(store, kit.agents, window=60)
+        self.scope = scope
+
+    def message(self, text: str, **fields: Any) -> tuple[Call, SendMessageRequest]:
+        parts = [Part(text=text)]
+        made = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=parts, **fields)
+        body = json.dumps(made).encode()
+        return Call(self.scope, Request.of(self.scope, "send", body)), SendMessageRequest(
+            message=made, historyLength=None
+        )
+
+    async def send(self, text: str, **fields: Any) -> tuple[Any, dict[str, int]]:
+        task = await self.service.send(*self.message(text, **fields))
+        return task, self.calls.during()
+
+    async def stream(self, text: str, **fields: Any) -> tuple[list[Published], dict[str, int]]:
+        events = await self.service.stream(*self.message(text, **fields))
+        return [published async for published in events], self.calls.during()
+
+
+@pytest.fixture
+def counted(kit: Kit, settings: Settings, scope: Scope) -> Counted:
+    return Counted(kit, settings, scope)
+
+
+def test_a_send_costs_three_writes(counted: Counted) -> None:
+    _, calls = asyncio.run(counted.send("What is 1 plus 2?"))
+    assert calls == {WRITES: 3}
+
+
+def test_a_send_in_a_context_costs_one_read_more(counted: Counted) -> None:
+    _, new = asyncio.run(counted.send("hi", contextId="c"))
+    _, known = asyncio.run(counted.send("hi again", contextId="c"))
+    assert new == known == {WRITES: 3, READS: 1}
+
+
+def test_an_answer_to_a_question_costs_two_reads(counted: Counted) -> None:
+    asked, _ = asyncio.run(counted.send("coach"))
+    by_context = {"contextId": asked["contextId"]}
+    _, calls = asyncio.run(counted.send("basketball", **by_context))
+    assert calls == {WRITES: 3, READS: 2}
+    asked, _ = asyncio.run(counted.send("coach"))
+    _, calls = asyncio.run(counted.send("basketball", taskId=asked["id"]))
+    assert calls == {WRITES: 3, READS: 2}
+
+
+def test_a_stream_costs_no_more_than_a_send(counted: Counted) -> None:
+    events, calls = asyncio.run(counted.stream("Teach me basketball"))
+    assert len(events) > 5
+    assert calls == {WRITES: 3}
+
+
+def test_a_retry_costs_one_write_and_no_run(counted: Counted) -> None:
+    sent = counted.message("hi")
+    task = asyncio.run(counted.service.send(*sent))
+    counted.calls.during()
+    assert asyncio.run(counted.service.send(*sent)) == task
+    assert counted.calls.during() == {WRITES: 1}
+
+
+def test_reading_a_small_task_costs_one_read(counted: Counted) -> None:
+    task, _ = asyncio.run(counted.send("hi"))
+    asyncio.run(counted.service.get(counted.scope, TaskRequest(id=task["id"], historyLength=None)))
+    assert counted.calls.during() == {READS: 1}
+
+
+def test_canceling_a_waiting_task_costs_a_read_and_a_write(counted: Counted) -> None:
+    asked, _ = asyncio.run(counted.send("coach"))
+    asyncio.run(counted.service.cancel(counted.scope, TaskRequest(id=asked["id"], historyLength=None)))
+    calls = counted.calls.during()
+    assert (calls[READS], calls[WRITES]) == (1, 1)
+
+
+def test_a_stream_is_stored_in_pieces_not_in_tokens(counted: Counted, kit: Kit) -> None:
+    """A hundred chunks in about a second: a few writes."""
+    probe = Scope(counted.scope.owner, "probe")
+    counted.scope = probe
+    slots = [{"name": "count", "value": "100"}, {"name": "every", "value": "0.01"}]
+    named = {"intentInfos": [{"intent": "pieces", "slots": slots}]}
+    events, calls = asyncio.run(counted.stream("go", metadata=named))
+    chunks: list[Event] = [event for _, event in events if "artifactUpdate" in event]
+    assert len(chunks) >= 100
+    assert calls[WRITES] <= 3 + 12
