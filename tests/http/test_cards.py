@@ -1,0 +1,158 @@
+"""What a client learns of an agent before it calls it."""
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from a2a_lambda import metadata
+from a2a_lambda.agent import Agent
+from a2a_lambda.http import create_app
+from a2a_lambda.kit import Kit
+from a2a_lambda.settings import Settings
+from tests.conftest import BASE_URL
+
+CARDS = {
+    "/.well-known/agent.json": ("0.2.5", "/"),
+    "/.well-known/agent-card.json": ("0.3.0", "/"),
+    "/alibaba/.well-known/agent.json": ("0.2.5", "/alibaba"),
+    "/a2a/assistant/.well-known/agent.json": ("0.2.5", "/a2a/assistant"),
+    "/a2a/assistant/.well-known/agent-card.json": ("0.3.0", "/a2a/assistant"),
+    "/alibaba/assistant/.well-known/agent.json": ("0.2.5", "/alibaba/assistant"),
+}
+
+
+@pytest.mark.parametrize("path", CARDS)
+def test_a_card(client: TestClient, path: str) -> None:
+    version, url = CARDS[path]
+    card = client.get(path).json()
+    assert card["protocolVersion"] == version
+    assert card["url"] == BASE_URL + url
+    assert card["name"] == "Super AI Assistant"
+    assert [skill["id"] for skill in card["skills"]] == [
+        "ai-repeat",
+        "ai-calculate",
+        "ai-count",
+        "ai-flash",
+        "ai-coach",
+    ]
+    for field in ("description", "version", "capabilities", "defaultInputModes", "defaultOutputModes"):
+        assert card[field]
+    for skill in card["skills"]:
+        assert skill["tags"]
+        assert skill["examples"]
+    assert card["securitySchemes"]["apiKey"] == {"type": "apiKey", "in": "header", "name": "X-API-Key"}
+
+
+@pytest.mark.parametrize("path", CARDS)
+def test_both_extensions_are_declared_with_their_params(client: TestClient, path: str) -> None:
+    extensions = client.get(path).json()["capabilities"]["extensions"]
+    params = {extension["uri"]: extension["params"] for extension in extensions}
+    assert metadata.PROTOCOL_EXTENSION in params
+    skills = {skill["id"]: skill["inputSchema"] for skill in params[metadata.INTENT_EXTENSION]["skills"]}
+    assert skills["ai-calculate"] == {
+        "type": "object",
+        "properties": {
+            "num1": {"type": "number", "description": "The first number"},
+            "num2": {"type": "number", "description": "The second number"},
+        },
+    }
+
+
+def test_alibabas_security_is_a_list_of_strings(client: TestClient) -> None:
+    assert client.get("/alibaba/.well-known/agent.json").json()["security"] == []
+    assert client.get("/.well-known/agent.json").json()["security"] == [{"apiKey": []}, {"bearer": []}]
+
+
+def test_a_card_is_cached_and_asked_for_again(client: TestClient) -> None:
+    path = "/.well-known/agent.json"
+    first = client.get(path)
+    assert first.headers["cache-control"] == "public, max-age=300"
+    assert first.headers["content-type"] == "application/json"
+    for headers in (
+        {"If-None-Match": first.headers["etag"]},
+        {"If-None-Match": f'"x", W/{first.headers["etag"]}'},
+        {"If-None-Match": "*"},
+        {"If-Modified-Since": first.headers["last-modified"]},
+    ):
+        again = client.get(path, headers=headers)
+        assert (again.status_code, again.content) == (304, b"")
+        assert again.headers["etag"] == first.headers["etag"]
+    for headers in (
+        {"If-None-Match": '"x"', "If-Modified-Since": first.headers["last-modified"]},
+        {"If-Modified-Since": "Thu, 01 Jan 1970 00:00:00 GMT"},
+        {"If-Modified-Since": "yesterday"},
+    ):
+        assert client.get(path, headers=headers).status_code == 200
+
+
+def test_head(client: TestClient) -> None:
+    response = client.head("/.well-known/agent-card.json")
+    assert (response.status_code, response.content) == (200, b"")
+    assert response.headers["etag"]
+
+
+def test_an_unknown_agent_has_no_card(client: TestClient) -> None:
+    for path in ("/a2a/nobody/.well-known/agent.json", "/alibaba/nobody/.well-known/agent.json"):
+        response = client.get(path)
+        assert response.status_code == 404
+        assert "nobody" in response.json()["error"]["message"]
+
+
+def test_no_header_changes_a_cards_url(client: TestClient) -> None:
+    headers = {"Host": "evil.example", "X-Forwarded-Host": "evil.example", "Forwarded": "host=evil.example"}
+    assert "evil" not in client.get("/.well-known/agent.json", headers=headers).text
+
+
+def test_cors_is_off_unless_set(client: TestClient, settings: Settings) -> None:
+    origin = {"Origin": "https://app.example"}
+    assert "access-control-allow-origin" not in client.get("/.well-known/agent.json", headers=origin).headers
+    open_to = settings.model_copy(update={"cors_origins": ("https://app.example",)})
+    with TestClient(create_app(Kit(open_to)), base_url=BASE_URL) as allowed:
+        got = allowed.get("/.well-known/agent.json", headers=origin)
+        assert got.headers["access-control-allow-origin"] == "https://app.example"
+        asked = {
+            **origin,
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "x-api-key",
+        }
+        preflight = allowed.options("/", headers=asked)
+        assert preflight.status_code == 200
+        assert "x-api-key" in preflight.headers["access-control-allow-headers"].lower()
+
+
+def test_a_base_path_is_taken_off(settings: Settings) -> None:
+    below = settings.model_copy(update={"base_url": "https://example.com/agents"})
+    with TestClient(create_app(Kit(below)), base_url="https://example.com") as client:
+        card = client.get("/agents/alibaba/.well-known/agent.json").json()
+        assert card["url"] == "https://example.com/agents/alibaba"
+        assert client.get("/agentsx/.well-known/agent.json").status_code == 404
+
+
+def test_schemas_come_from_the_hints(kit: Kit) -> None:
+    probe: Agent = kit.agents["probe"]
+    schema: dict[str, Any] = probe.input_schemas["add"]
+    assert schema == {
+        "type": "object",
+        "properties": {
+            "a": {"type": "integer"},
+            "b": {"type": "integer", "description": "the second number"},
+        },
+        "required": ["a", "b"],
+    }
+    assert probe.input_schemas["pieces"]["properties"]["every"] == {"type": "number", "default": 0.0}
+
+
+def test_card_of_the_document(client: TestClient) -> None:
+    """Every field of document 000's example, with its value."""
+    card = client.get("/alibaba/.well-known/agent.json").json()
+    assert card["description"].startswith("Repeats user input, calculates the sum of two numbers, counts")
+    assert card["version"] == "1.0.0"
+    assert card["defaultInputModes"] == card["defaultOutputModes"] == ["text/plain"]
+    assert card["skills"][1] == {
+        "id": "ai-calculate",
+        "name": "AI Calculator",
+        "description": "Calculates the 'sum' of two numbers.",
+        "tags": ["demo", "calculate"],
+        "examples": ["Example: What is 1 plus 2?"],
+    }

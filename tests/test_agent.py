@@ -1,0 +1,234 @@
+"""The authoring interface, as whoever writes an agent meets it: without HTTP."""
+
+import asyncio
+import textwrap
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+
+from a2a_lambda import Agent, Answer, Turn, skill
+from a2a_lambda.agent import load_all
+from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.outputs import Ask
+from a2a_lambda.skill import Skill
+from tests.conftest import ROOT
+
+CARD = """
+name: {name}
+description: For a test.
+version: 0.1.0
+skills:
+  - {{ id: hello, name: Hello, description: Says hello. }}
+"""
+
+
+def write(folder: Path, code: str, card: str = CARD, name: str = "hello") -> Path:
+    path = folder / name
+    path.mkdir()
+    (path / "card.yaml").write_text(card.format(name=name))
+    (path / "agent.py").write_text("from a2a_lambda import *\n" + textwrap.dedent(code))
+    return path
+
+
+def run(folder: Path, code: str, text: str = "hi", **options: Any) -> Answer:
+    return asyncio.run(Agent.load(write(folder, code)).run(text, **options))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "@skill\ndef hello(turn: Turn): return turn.text",
+        "@skill\nasync def hello(turn: Turn): return turn.text",
+        "@skill\ndef hello(turn: Turn): yield turn.text",
+        "@skill\nasync def hello(turn: Turn): yield turn.text",
+        "@skill\ndef hello(turn): return (turn.text[0], turn.text[1:])",
+        "@skill\ndef hello(turn: Turn): return other(turn)\nasync def other(turn): return turn.text",
+        "@skill\ndef hello(turn: Turn): return other(turn)\nasync def other(turn): yield turn.text",
+        "@skill\nasync def hello(turn: Turn): return other(turn)\nasync def other(turn): yield turn.text",
+        "@skill('hello')\ndef anything(turn: Turn): return turn.text",
+    ],
+)
+def test_a_skill_is_any_function(tmp_path: Path, code: str) -> None:
+    answer = run(tmp_path, code)
+    assert (answer.text, answer.state) == ("hi", "completed")
+
+
+def test_a_skill_needs_no_turn(tmp_path: Path) -> None:
+    code = "@skill\ndef hello(first: int, second: int = 2): return first + second"
+    answer = run(tmp_path, code, skill="hello", slots={"first": "40"})
+    assert answer.data == [42]
+
+
+def test_what_a_skill_raises_reaches_the_test(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        run(tmp_path, "@skill\ndef hello(turn): return 1 / 0")
+
+
+@pytest.mark.parametrize("value", ["object()", "b'bytes'", "float('nan')", "{'a': float('inf')}", "{1, 2}"])
+def test_what_no_event_can_carry_fails(tmp_path: Path, value: str) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        run(tmp_path, f"@skill\ndef hello(turn): return {value}")
+
+
+def test_a_missing_argument_is_asked_for_and_filled_by_the_answer(tmp_path: Path) -> None:
+    code = """
+    from typing import Annotated
+    @skill
+    def hello(name: str, age: Annotated[int, "your age"]): return f"{name} is {age}"
+    """
+    agent = Agent.load(write(tmp_path, code))
+
+    async def talk() -> list[Answer]:
+        first = await agent.run(skill="hello", slots={"age": "old"})
+        second = await agent.run("Ann", after=first)
+        third = await agent.run("seven", after=second)
+        return [first, second, third, await agent.run("7", after=third)]
+
+    name, age, again, done = asyncio.run(talk())
+    assert [answer.state for answer in (name, age, again)] == ["input-required"] * 3
+    assert "name" in name.text
+    assert "your age" in age.text
+    assert (done.text, done.state) == ("Ann is 7", "completed")
+
+
+def test_memory_and_history_go_on(tmp_path: Path) -> None:
+    code = """
+    @skill
+    def hello(turn):
+        before = [f"{said.role}: {said.text}" for said in turn.history]
+        turn.memory.set("last", turn.text)
+        return {"n": turn.memory.add("n"), "before": before}
+    """
+    agent = Agent.load(write(tmp_path, code))
+
+    async def talk() -> Answer:
+        return await agent.run("two", after=await agent.run("one"))
+
+    answer = asyncio.run(talk())
+    assert answer.data == [{"n": 2, "before": ["user: one"]}] or answer.data[0]["n"] == 2
+    assert answer.context.memory == {"last": "two", "n": 2}
+
+
+def test_a_router_chooses_where_no_intent_is_named(tmp_path: Path) -> None:
+    card = CARD + "  - { id: other, name: Other, description: The other. }\n"
+    code = """
+    @skill(default=True)
+    def hello(turn): return "hello"
+    @skill
+    def other(turn): return "other"
+    @route
+    async def choose(turn): return other if "other" in turn.text else None
+    """
+    agent = Agent.load(
+        write(tmp_path, code, card.replace("{ id: other", "{{ id: other").replace("other. }", "other. }}"))
+    )
+
+    async def talk() -> list[str]:
+        named = await agent.run("other", skill="hello")
+        return [(await agent.run("the other")).text, (await agent.run("x")).text, named.text]
+
+    assert asyncio.run(talk()) == ["other", "hello", "hello"]
+
+
+def test_an_agent_imports_its_neighbours(tmp_path: Path) -> None:
+    folder = write(tmp_path, "from . import words\n@skill\ndef hello(turn): return words.GREETING")
+    (folder / "words.py").write_text("GREETING = 'Good day'")
+    assert asyncio.run(Agent.load(folder).run("x")).text == "Good day"
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    ("hint", "text", "value"),
+    [
+        (int, "101", 101),
+        (int, " 9007199254740993 ", 9007199254740993),
+        (int, "9" * 400, int("9" * 400)),
+        (float, "1.5", 1.5),
+        (Decimal, "0.1", Decimal("0.1")),
+        (bool, "true", True),
+        (str, "007", "007"),
+        (str | None, "x", "x"),
+        (list[int], "[1, 2]", [1, 2]),
+        (dict[str, int], '{"a": 1}', {"a": 1}),
+        (Literal["a", "b"], "b", "b"),
+        (Colour, "red", Colour.RED),
+        (Annotated[int, "a number"], "3", 3),
+    ],
+)
+def test_slots_become_typed_arguments(hint: Any, text: str, value: Any) -> None:
+    def ask(x: Any) -> None: ...
+
+    ask.__annotations__ = {"x": hint}
+    made = Skill(skill(ask))
+    assert made.arguments({"x": [text]}) == {"x": value}
+    assert made.input_schema["properties"]["x"]
+
+
+@pytest.mark.parametrize(("hint", "text"), [(int, "many"), (int, "1.5"), (Decimal, "NaN"), (Colour, "blue")])
+def test_a_slot_that_does_not_fit_is_asked_for(hint: Any, text: str) -> None:
+    def ask(x: Any = None) -> None: ...
+
+    ask.__annotations__ = {"x": hint}
+    assert isinstance(Skill(skill(ask)).arguments({"x": [text]}), Ask)
+
+
+@pytest.mark.parametrize(
+    ("code", "card", "what"),
+    [
+        ("", CARD, "no function is it"),
+        ("@skill\ndef bye(turn): ...\n@skill\ndef hello(turn): ...", CARD, "'bye' is not in card.yaml"),
+        ("@skill\ndef hello(turn, *rest): ...", CARD, "parameter rest"),
+        ("@skill\ndef hello(turn): ...", "name: x", "description: Field required"),
+        ("@skill\ndef hello(turn): ...", CARD + "colour: red\n", "colour: Extra inputs"),
+        ("@skill\ndef hello(turn): ...", "[", "not readable as YAML"),
+    ],
+)
+def test_mistakes_are_named_where_they_are(tmp_path: Path, code: str, card: str, what: str) -> None:
+    with pytest.raises(ConfigurationError, match=what) as raised:
+        Agent.load(write(tmp_path, code, card))
+    assert "hello" in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["v1", "v2", "a2a", "alibaba", "stream", "tasks", "messages", "a.b", "V1"])
+def test_names_that_are_paths_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be called"):
+        Agent.load(write(tmp_path, "@skill\ndef hello(turn): ...", name=name))
+
+
+def test_the_default_agent(tmp_path: Path) -> None:
+    code = "@skill\ndef hello(turn): return 'x'"
+    with pytest.raises(ConfigurationError, match="no agent"):
+        load_all(tmp_path)
+    write(tmp_path, code, name="one")
+    assert list(load_all(tmp_path)) == ["one"]
+    write(tmp_path, code, CARD + "default: true\n", name="two")
+    assert next(iter(load_all(tmp_path))) == "two"
+    write(tmp_path, code, CARD + "default: true\n", name="three")
+    with pytest.raises(ConfigurationError, match="default: true"):
+        load_all(tmp_path)
+
+
+def test_the_readmes_agent(tmp_path: Path) -> None:
+    """The five lines of README.md, run."""
+    readme = (ROOT / "README.md").read_text()
+    code = readme.split("```python\n")[1].split("```")[0]
+    card = readme.split("```yaml\n")[1].split("```")[0]
+    folder = tmp_path / "hello"
+    folder.mkdir()
+    (folder / "card.yaml").write_text(card)
+    (folder / "agent.py").write_text(code)
+    answer = asyncio.run(Agent.load(folder).run("Ann"))
+    assert answer.state == "completed"
+    assert "Ann" in answer.text
+
+
+def test_turn_is_quiet(tmp_path: Path) -> None:
+    """What a log might print of a turn holds none of its text."""
+    message: Any = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "private"}]}
+    assert "private" not in repr(Turn(message=message))

@@ -1,0 +1,123 @@
+"""The example agent, in English and Chinese."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from a2a_lambda import Agent, Answer
+from tests.conftest import ROOT
+
+
+@pytest.fixture(scope="module")
+def assistant() -> Agent:
+    return Agent.load(ROOT / "functions" / "agents" / "assistant")
+
+
+def say(agent: Agent, *texts: str, **options: Any) -> Answer:
+    """The last answer of a conversation."""
+
+    async def talk() -> Answer:
+        answer: Answer | None = None
+        for text in texts:
+            answer = await agent.run(text, after=answer, **options)
+        assert answer is not None
+        return answer
+
+    return asyncio.run(talk())
+
+
+@pytest.mark.parametrize(
+    "text", ["Will it rain today?", "今天会下雨吗？", "I like football", "address", " 1 "]
+)
+def test_repeats(assistant: Agent, text: str) -> None:
+    assert say(assistant, text).text == text
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("What is 1 plus 2?", "1 plus 2 is 3."),
+        ("add 2 and 2", "2 plus 2 is 4."),
+        ("5 + 3", "5 plus 3 is 8."),
+        ("1 plus -2", "1 plus -2 is -1."),
+        ("0.1 plus 0.2", "0.1 plus 0.2 is 0.3."),
+        ("1,000 plus 1", "1000 plus 1 is 1001."),
+        ("9007199254740993 plus 1", "9007199254740993 plus 1 is 9007199254740994."),
+        (f"{'9' * 60} plus 0.5", f"{'9' * 60} plus 0.5 is {'9' * 60}.5."),
+        ("1加2等于几？", "1 加 2 等于 3。"),
+        ("请把１０加５", "10 加 5 等于 15。"),
+    ],
+)
+def test_calculates_from_the_text(assistant: Agent, text: str, answer: str) -> None:
+    assert say(assistant, text).text == answer
+
+
+@pytest.mark.parametrize(
+    ("slots", "answer"),
+    [
+        ({"num1": "101", "num2": "102"}, "101 plus 102 is 203."),
+        ({"num1": "1.50", "num2": "2"}, "1.5 plus 2 is 3.5."),
+        ({"num1": "9" * 50, "num2": "1"}, f"{'9' * 50} plus 1 is 1{'0' * 50}."),
+        ({"num1": "1"}, "1 plus 2 is 3."),
+    ],
+)
+def test_calculates_from_slots(assistant: Agent, slots: dict[str, str], answer: str) -> None:
+    assert say(assistant, "What is 1 plus 2?", skill="ai-calculate", slots=slots).text == answer
+
+
+def test_asks_for_numbers_until_it_has_two(assistant: Agent) -> None:
+    assert say(assistant, "add").state == "input-required"
+    assert say(assistant, "add", "5").text == "What shall I add to 5?"
+    assert say(assistant, "add", "5", "5").text == "5 plus 5 is 10."
+    assert say(assistant, "加").text == "请问是哪两个数？"
+
+
+def test_does_not_add_what_would_take_for_ever(assistant: Agent) -> None:
+    slots = {"num1": "1e999999", "num2": "1"}
+    assert say(assistant, "add", skill="ai-calculate", slots=slots).state == "input-required"
+
+
+@pytest.mark.parametrize(
+    ("texts", "count"),
+    [
+        (["Count how many sentences I have said."], 1),
+        (["Hello. How are you?", "count"], 3),
+        (["你好！今天怎么样？挺好的。", "我说了几句？"], 4),
+        (["It costs 1.50 today... really?!", "count!"], 3),
+        (["...", "count"], 1),
+        (["one\ntwo", "count"], 3),
+    ],
+)
+def test_counts_sentences(assistant: Agent, texts: list[str], count: int) -> None:
+    assert f" {count} " in say(assistant, *texts).text
+
+
+def test_flashes(assistant: Agent) -> None:
+    for text, answer in (("Perform a flash.", "Flash!"), ("闪一下", "闪一下！")):
+        said = say(assistant, text)
+        assert (said.text, said.commands) == (answer, [{"name": "flash"}])
+
+
+@pytest.mark.parametrize(
+    ("texts", "word"),
+    [
+        (["Teach me basketball"], "Dribble"),
+        (["How to play basketball well."], "Dribble"),
+        (["coach me", "soccer"], "touch"),
+        (["coach me", "the weather is fine", "basketball"], "Dribble"),
+        (["教我打篮球"], "运球"),
+        (["教教我", "足球"], "触球"),
+    ],
+)
+def test_coaches(assistant: Agent, texts: list[str], word: str) -> None:
+    answer = say(assistant, *texts)
+    assert answer.state == "completed"
+    assert word in answer.text
+    assert len(answer.events) >= 4
+
+
+def test_asks_which_sport(assistant: Agent) -> None:
+    assert say(assistant, "Teach me something").state == "input-required"
+    assert say(assistant, "coach", skill="ai-coach", slots={"sport": "football"}).state == "completed"
+    assert say(assistant, "coach", skill="ai-coach", slots={"sport": "chess"}).state == "input-required"

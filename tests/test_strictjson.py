@@ -1,0 +1,40 @@
+"""What is read can be written again unchanged; the rest is refused."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from a2a_lambda import strictjson
+from a2a_lambda.errors import ParseError
+from tests.wire.test_v0_3 import values
+
+
+@given(values)
+def test_values_come_back(value: Any) -> None:
+    assert strictjson.loads(strictjson.dumps(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("[1e999]", "out of range"),
+        ("[NaN]", "NaN"),
+        ('{"a":1,"b":2,"a":3}', 'duplicate key "a"'),
+        (r'["\ud800"]', "surrogate"),
+        (r'["\uDC00\uD800"]', "surrogate"),
+        ("[" * 65 + "]" * 65, "64 levels"),
+        ("1" * 4301, "4300 digits"),
+        ("[1", "line 1, column"),
+    ],
+)
+def test_refused(text: str, what: str) -> None:
+    with pytest.raises(ParseError, match=what):
+        strictjson.loads(text.encode())
+
+
+def test_at_the_limits() -> None:
+    deep = "[" * 64 + "]" * 64
+    assert strictjson.dumps(strictjson.loads(deep.encode())) == deep.encode()
+    assert strictjson.loads(b"9" * 4300) == int("9" * 4300)
+    assert strictjson.loads(rb'"\ud83d\ude00 \\ud800"') == "😀 \\ud800"

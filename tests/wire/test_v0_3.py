@@ -1,0 +1,124 @@
+"""Translation keeps everything: what was decoded is encoded again as it came."""
+
+import base64
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from a2a_lambda import strictjson
+from a2a_lambda.model import Event, Task, TaskState, TaskStatusUpdateEvent, status
+from a2a_lambda.wire import alibaba, v0_3
+
+Json = Any
+
+texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+names = texts.filter(bool)
+integers = st.integers(min_value=-(2**70), max_value=2**70)
+values: st.SearchStrategy[Json] = st.recursive(
+    st.none() | st.booleans() | integers | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+objects = st.dictionaries(texts, values, max_size=4)
+
+TAKEN = {"kind", "metadata", "file", "filename", "mediaType", *v0_3.CONTENT}
+
+
+def extras(taken: set[str]) -> st.SearchStrategy[dict[str, Json]]:
+    return st.dictionaries(texts.filter(lambda name: name not in taken), values, max_size=2)
+
+
+@st.composite
+def parts(draw: st.DrawFn) -> Json:
+    kind = draw(st.sampled_from(["text", "file", "data"]))
+    if kind == "text":
+        content: Json = draw(texts)
+    elif kind == "data":
+        content = draw(objects)
+    else:
+        content = {"bytes": base64.b64encode(draw(st.binary(max_size=20))).decode()}
+        content = draw(st.sampled_from([content, {"uri": draw(texts)}]))
+        content |= draw(st.fixed_dictionaries({}, optional={"name": texts, "mimeType": texts}))
+        content |= draw(extras({"bytes", "uri", "name", "mimeType"}))
+    metadata = draw(st.fixed_dictionaries({}, optional={"metadata": objects}))
+    return {"kind": kind, kind: content, **metadata, **draw(extras(TAKEN))}
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> Json:
+    optional = {
+        "contextId": names,
+        "taskId": names,
+        "metadata": objects,
+        "extensions": st.lists(texts, min_size=1, max_size=2),
+        "referenceTaskIds": st.lists(texts, min_size=1, max_size=2),
+    }
+    return {
+        "kind": "message",
+        "messageId": draw(names),
+        "role": draw(st.sampled_from(["user", "agent"])),
+        "parts": draw(st.lists(parts(), min_size=1, max_size=3)),
+        **draw(st.fixed_dictionaries({}, optional=optional)),
+        **draw(extras({"kind", "messageId", "role", "parts", *optional})),
+    }
+
+
+@given(messages())
+def test_a_message_comes_out_as_it_went_in(message: Json) -> None:
+    decoded = v0_3.decode_message(message, "m")
+    assert v0_3.encode_message(decoded) == message
+    stored = strictjson.loads(strictjson.dumps(decoded))
+    assert v0_3.encode_message(stored) == message
+
+
+@given(parts())
+def test_parts_keep_the_order_of_their_values(part: Json) -> None:
+    encoded = v0_3.encode_part(v0_3.decode_part(part, "p"))
+    kind = part["kind"]
+    assert json.dumps(encoded[kind]) == json.dumps(part[kind]) or kind == "file"
+
+
+@given(values)
+def test_data_of_any_kind_fits_a_data_part(value: Json) -> None:
+    encoded = v0_3.encode_part({"data": value})
+    assert isinstance(encoded["data"], dict)
+    assert v0_3.decode_part(encoded, "p") == {"data": value}
+
+
+def test_what_a_client_leaves_out_is_understood() -> None:
+    lenient = {
+        "messageId": "m",
+        "role": "user",
+        "parts": [{"text": "a"}, {"data": {}}],
+        "taskId": "",
+        "metadata": None,
+    }
+    assert v0_3.decode_message(lenient, "m") == {
+        "messageId": "m",
+        "role": "ROLE_USER",
+        "parts": [{"text": "a"}, {"data": {}}],
+    }
+
+
+def test_every_state_has_its_word() -> None:
+    for state in TaskState:
+        task = Task(id="t", contextId="c", status=status(state, 0))
+        told = v0_3.encode_task(task)["status"]
+        assert told == {"state": v0_3.STATES[state], "timestamp": "1970-01-01T00:00:00.000Z"}
+        assert alibaba.encode_task(task)["status"]["state"] in {
+            "submitted",
+            "working",
+            "completed",
+            "failed",
+            "input-required",
+            "rejected",
+        }
+
+
+def test_final_says_that_the_stream_ends() -> None:
+    for state in TaskState:
+        update = TaskStatusUpdateEvent(taskId="t", contextId="c", status=status(state, 0))
+        [told] = v0_3.encode_event(Event(statusUpdate=update))
+        assert told["final"] is (state not in (TaskState.SUBMITTED, TaskState.WORKING))
