@@ -168,7 +168,7 @@ def test_a_stream_cut_off_goes_on_behind_the_last_event_id(probe: Rpc) -> None:
     places = [place for place, (identity, _) in enumerate(numbered) if identity is not None]
     assert len(places) >= 3
     for place in places:
-        headers = {"Last-Event-ID": numbered[place][0]}
+        headers = {"Last-Event-ID": str(numbered[place][0])}
         resumed = events(probe.post(request("tasks/resubscribe", {"id": task_id}), **headers).text)
         missed = [event for _, event in numbered[place + 1 :]]
         assert said(resumed) == said(missed)

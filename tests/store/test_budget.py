@@ -32,7 +32,8 @@ class Counted:
 
     def message(self, text: str, **fields: Any) -> tuple[Call, SendMessageRequest]:
         parts = [Part(text=text)]
-        made = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=parts, **fields)
+        made = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=parts)
+        made.update(fields)  # type: ignore[typeddict-item]
         body = json.dumps(made).encode()
         return Call(self.scope, Request.of(self.scope, "send", body)), SendMessageRequest(
             message=made, historyLength=None

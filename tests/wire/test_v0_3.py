@@ -13,7 +13,7 @@ from a2a_lambda.wire import alibaba, v0_3
 
 Json = Any
 
-texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 names = texts.filter(bool)
 integers = st.integers(min_value=-(2**70), max_value=2**70)
 values: st.SearchStrategy[Json] = st.recursive(

@@ -1,0 +1,105 @@
+"""Real processes: ministack, whose conditional writes hold under threads, and servers that share it."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from a2a_lambda import aws
+from a2a_lambda.keys import Keys
+from a2a_lambda.local import table
+from a2a_lambda.settings import Settings
+from tests.conftest import ROOT
+
+MINISTACK = ROOT / ".venvs" / "ministack" / "bin" / "ministack"
+KEYS_PATH = "/processes/keys"
+KEY = "local-key"
+PATIENCE = 30.0
+"""Seconds a process has to answer."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx2.get(url).status_code < 500
+    except httpx2.TransportError:
+        return False
+
+
+@contextmanager
+def process(command: list[str], url: str, **environment: str) -> Iterator[None]:
+    """A process, once it answers at a url; killed at the end."""
+    child = subprocess.Popen(
+        command,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        give_up = time.monotonic() + PATIENCE
+        while not answers(url):
+            assert child.poll() is None, f"{command[0]} ended with {child.returncode}"
+            assert time.monotonic() < give_up, f"{url} does not answer"
+            time.sleep(0.05)
+        yield
+    finally:
+        child.kill()
+        child.wait()
+
+
+@pytest.fixture(scope="session")
+def ministack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """Settings against a ministack with template.yaml's table and a key."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with process(
+        [str(MINISTACK)],
+        f"{url}/_ministack/health",
+        BIND_HOST="127.0.0.1",
+        GATEWAY_PORT=str(port),
+        HOME=str(tmp_path_factory.mktemp("ministack")),
+    ):
+        settings = Settings(table="shared", keys_path=KEYS_PATH, local=True, emulator=url)
+        table.create(aws.dynamodb(settings), settings.table, ROOT / "template.yaml")
+        Keys(aws.ssm(settings), KEYS_PATH, local=True).create("local", secret=KEY, local=True)
+        yield settings
+
+
+Server = Callable[[], str]
+
+
+@pytest.fixture
+def servers(ministack: Settings) -> Iterator[Server]:
+    """Starts a server of the probe agent in a process of its own; returns its url."""
+    with ExitStack() as stack:
+
+        def start() -> str:
+            port = free_port()
+            url = f"http://127.0.0.1:{port}"
+            app = "a2a_lambda.local.server:application"
+            command = [sys.executable, "-m", "uvicorn", "--factory", app, "--port", str(port)]
+            environment = {
+                "A2A_TABLE": ministack.table,
+                "A2A_KEYS_PATH": ministack.keys_path,
+                "A2A_EMULATOR": ministack.emulator,
+                "A2A_LOCAL": "1",
+                "A2A_AGENTS": str(Path(ROOT / "tests" / "agents")),
+                "A2A_BASE_URL": url,
+            }
+            stack.enter_context(process(command, f"{url}/.well-known/agent.json", **environment))
+            return url
+
+        yield start

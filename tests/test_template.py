@@ -1,0 +1,163 @@
+"""What template.yaml deploys, read from the translated template: that is what AWS gets."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+from samtranslator.public.translator import ManagedPolicyLoader  # type: ignore[import-untyped]
+from samtranslator.translator.transform import transform  # type: ignore[import-untyped]
+from samtranslator.yaml_helper import yaml_parse  # type: ignore[import-untyped]
+
+from tests.conftest import ROOT
+
+UV = os.environ.get("UV") or shutil.which("uv") or str(ROOT / ".uv" / "bin" / "uv")
+
+Json = Any
+
+
+class NoPolicies(ManagedPolicyLoader):  # type: ignore[misc]
+    """The template names no managed policy, so IAM is not asked."""
+
+    def __init__(self) -> None:
+        self._policy_map: dict[str, str] = {}
+
+    def load(self) -> Json:
+        return {}
+
+
+@pytest.fixture(scope="module")
+def translated() -> Json:
+    template = yaml_parse((ROOT / "template.yaml").read_text())
+    for resource in template["Resources"].values():
+        properties = resource.get("Properties", {})
+        for field in ("CodeUri", "ContentUri"):
+            if field in properties:
+                properties[field] = "s3://bucket/key"
+    template["Globals"]["Function"]["CodeUri"] = "s3://bucket/key"
+    found: Json = transform(template, {}, NoPolicies())
+    return found["Resources"]
+
+
+def of_type(resources: Json, kind: str) -> dict[str, Json]:
+    return {name: item for name, item in resources.items() if item["Type"] == kind}
+
+
+@pytest.fixture(scope="module")
+def paths(translated: Json) -> Json:
+    [api] = of_type(translated, "AWS::ApiGateway::RestApi").values()
+    return api["Properties"]["Body"]["paths"]
+
+
+def test_routes(paths: Json) -> None:
+    assert {path: sorted(methods) for path, methods in paths.items()} == {
+        "/": ["x-amazon-apigateway-any-method"],
+        "/{proxy+}": ["x-amazon-apigateway-any-method"],
+        "/.well-known/{proxy+}": ["x-amazon-apigateway-any-method"],
+    }
+    functions = {
+        path: json.dumps(method["x-amazon-apigateway-integration"]["uri"])
+        for path, methods in paths.items()
+        for method in methods.values()
+    }
+    assert "ApiFunction" in functions["/.well-known/{proxy+}"]
+    assert "RpcFunction" in functions["/"]
+    assert "RpcFunction" in functions["/{proxy+}"]
+
+
+def test_path_parts_are_what_api_gateway_takes(paths: Json) -> None:
+    """A literal or a whole variable, and one variable for each level."""
+    names: dict[str, set[str]] = {}
+    for path in paths:
+        parts = [part for part in path.split("/") if part]
+        for depth, part in enumerate(parts):
+            assert re.fullmatch(r"[A-Za-z0-9._:-]+|\{[A-Za-z0-9._-]+\+?\}", part), path
+            if part.startswith("{"):
+                names.setdefault("/".join(parts[:depth]), set()).add(part)
+    assert all(len(variables) == 1 for variables in names.values())
+
+
+def test_functions(translated: Json) -> None:
+    functions = of_type(translated, "AWS::Lambda::Function")
+    assert set(functions) == {"ApiFunction", "RpcFunction"}
+    for name, function in functions.items():
+        properties = function["Properties"]
+        assert properties["Runtime"] == "python3.13"
+        assert properties["Handler"] == {"ApiFunction": "api.handler", "RpcFunction": "rpc.handler"}[name]
+        assert properties["Timeout"] == {"ApiFunction": 29, "RpcFunction": 900}[name]
+        assert properties["LoggingConfig"] == {"LogFormat": "JSON"}
+        assert len(properties["Layers"]) == 2
+        variables = properties["Environment"]["Variables"]
+        assert set(variables) == {
+            "A2A_TABLE",
+            "A2A_KEYS_PATH",
+            "A2A_BASE_URL",
+            "A2A_CORS_ORIGINS",
+            "A2A_TASK_DAYS",
+        }
+
+
+def test_iam_names_exact_actions_and_resources(translated: Json) -> None:
+    roles = of_type(translated, "AWS::IAM::Role")
+    assert len(roles) == 2
+    for role in roles.values():
+        [policy] = role["Properties"]["Policies"]
+        statements = {item["Sid"]: item for item in policy["PolicyDocument"]["Statement"]}
+        assert statements["Table"]["Action"] == ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query"]
+        assert statements["Table"]["Resource"] == {"Fn::GetAtt": ["Table", "Arn"]}
+        assert statements["Keys"]["Action"] == ["ssm:GetParametersByPath"]
+        assert statements["Keys"]["Resource"]["Fn::Sub"].endswith(":parameter/${AWS::StackName}/keys")
+        assert len(statements) == 2
+        assert "*" not in json.dumps(policy)
+        managed = json.dumps(role["Properties"]["ManagedPolicyArns"])
+        assert re.findall(r"service-role/\w+", managed) == ["service-role/AWSLambdaBasicExecutionRole"]
+
+
+def test_the_code_calls_no_action_iam_does_not_allow() -> None:
+    """Client methods in the kit's source, against the template's actions."""
+    source = "".join(
+        path.read_text()
+        for path in (ROOT / "layers/a2a/a2a_lambda").rglob("*.py")
+        if "local" not in path.parts
+    )
+    called = set(re.findall(r"self\._client\.(\w+)\(", source))
+    of_operators = {"put_parameter", "delete_parameter"}  # make key, with the operator's own rights
+    assert called - of_operators == {"get_item", "put_item", "query", "get_parameters_by_path"}
+
+
+def test_the_table(translated: Json) -> None:
+    [table] = of_type(translated, "AWS::DynamoDB::Table").values()
+    properties = table["Properties"]
+    assert properties["BillingMode"] == "PAY_PER_REQUEST"
+    assert properties["TimeToLiveSpecification"] == {"AttributeName": "expires", "Enabled": True}
+    assert {index["IndexName"] for index in properties["GlobalSecondaryIndexes"]} == {
+        "by-status-time",
+        "by-due",
+    }
+
+
+def test_gateway_answers_are_json(translated: Json) -> None:
+    [api] = of_type(translated, "AWS::ApiGateway::RestApi").values()
+    responses = api["Properties"]["Body"]["x-amazon-apigateway-gateway-responses"]
+    for name in ("DEFAULT_4XX", "DEFAULT_5XX"):
+        template = responses[name]["responseTemplates"]["application/json"]
+        json.loads(template.replace("$context.error.messageString", '"message"'))
+
+
+def test_the_layer_has_what_the_lock_says() -> None:
+    """layers/dependencies/requirements.txt is what `make lock` writes."""
+    locked = (ROOT / "layers/dependencies/requirements.txt").read_text()
+    uv = subprocess.run(
+        [
+            *(UV, "export", "--locked", "--quiet", "--no-dev", "--no-emit-project"),
+            *("--no-annotate", "--no-header", "--format", "requirements-txt"),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert uv.stdout == locked
