@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from a2a_lambda import aws
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable
 from a2a_lambda.keys import Key, Keys
-from a2a_lambda.local.server import KEYS_PATH, STATE
+from a2a_lambda.local import KEYS_PATH, STATE
 from a2a_lambda.settings import Settings
 
 

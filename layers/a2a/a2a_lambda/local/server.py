@@ -20,15 +20,11 @@ from a2a_lambda.errors import ConfigurationError, KeysUnavailable
 from a2a_lambda.http import create_app
 from a2a_lambda.keys import Keys
 from a2a_lambda.kit import Kit
-from a2a_lambda.local import emulator, table
+from a2a_lambda.local import KEYS_PATH, STATE, emulator, table
 from a2a_lambda.settings import Settings
 
 HOST = "127.0.0.1"
 TABLE = "a2a"
-KEYS_PATH = "/a2a/keys"
-STATE = Path(".local.json")
-"""Where `make key` finds the running server's emulator."""
-
 RELOADED = ("functions", "layers/a2a")
 
 FRESH_ID = """'$(od -An -tx8 -N8 /dev/urandom | tr -d ' ')'"""

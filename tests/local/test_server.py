@@ -1,0 +1,174 @@
+"""`make run`, as whoever forks the kit meets it; in a copy, so that an agent can be edited."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.conftest import ROOT
+from tests.processes.conftest import answers, free_port
+from tests.rpc import Rpc, events, texts
+
+PATIENCE = 30.0
+
+
+class Server:
+    """A server started in a folder, and what it printed."""
+
+    def __init__(self, folder: Path, **environment: str) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(folder / "layers/a2a"), str(folder / "functions")]),
+            "PORT": str(self.port),
+            **environment,
+        }
+        self.output = folder / f"output-{self.port}"
+        self.process = self.run("a2a_lambda.local.server", stdout=self.output.open("w"))
+
+    def run(self, module: str, **options: Any) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, "-m", module],
+            cwd=self.folder,
+            env=self.environment,
+            start_new_session=True,
+            stderr=subprocess.STDOUT,
+            text=True,
+            **options,
+        )
+
+    def key(self, **variables: str) -> str:
+        """What `make key` prints."""
+        self.environment |= {"NAME": "", "REVOKE": "", **variables}
+        return self.run("a2a_lambda.local.key", stdout=subprocess.PIPE).communicate()[0]
+
+    def rpc(self, key: str = "local-key") -> Rpc:
+        return Rpc(httpx2.Client(base_url=self.url, timeout=30), key)  # type: ignore[arg-type]
+
+    def until(self, what: Callable[[], bool]) -> None:
+        give_up = time.monotonic() + PATIENCE
+        while not what():
+            assert time.monotonic() < give_up, self.output.read_text()
+            time.sleep(0.1)
+
+    def interrupt(self) -> int:
+        """Ctrl-C, which reaches the whole foreground group."""
+        os.killpg(self.process.pid, signal.SIGINT)
+        return self.process.wait(PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("fork")
+    for name in ("functions", "layers"):
+        shutil.copytree(ROOT / name, made / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "template.yaml", made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[Server]:
+    made = Server(folder)
+    made.until(lambda: answers(f"{made.url}/.well-known/agent.json"))
+    yield made
+    made.interrupt()
+
+
+def listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_it_prints_what_can_be_pasted(server: Server) -> None:
+    output = server.output.read_text()
+    for card in (".well-known/agent.json", ".well-known/agent-card.json", "alibaba/.well-known/agent.json"):
+        assert httpx2.get(f"{server.url}/{card}").json()["url"].startswith(server.url)
+        assert f"{server.url}/{card}" in output
+    assert "Key: local-key" in output
+    send, stream = re.findall(r"^curl .*$", output, re.MULTILINE)
+    ids = set()
+    for _ in range(2):
+        answer = json.loads(subprocess.check_output(["sh", "-c", send]))
+        assert texts(answer["result"]) == "1 plus 2 is 3."
+        ids.add(answer["result"]["id"])
+    assert len(ids) == 2, "every paste is a new message"
+    pieces = events(subprocess.check_output(["sh", "-c", stream], text=True))
+    assert pieces[-1]["status"]["state"] == "completed"
+
+
+def test_an_edit_is_used_and_no_task_is_lost(server: Server, folder: Path) -> None:
+    asked = server.rpc().send("coach")
+    source = folder / "functions/agents/assistant/agent.py"
+    source.write_text(source.read_text().replace('"Flash!"', '"Edited!"'))
+    server.until(
+        lambda: (
+            answers(f"{server.url}/.well-known/agent.json") and texts(server.rpc().send("flash")) == "Edited!"
+        )
+    )
+    assert server.rpc().call("tasks/get", {"id": asked["id"]}) == asked
+    assert "Dribble" in texts(server.rpc().send("basketball", contextId=asked["contextId"]))
+
+
+def test_keys_are_made_listed_and_revoked(server: Server) -> None:
+    made = server.key(NAME="alice", OWNER="team", AGENTS="assistant", DAYS="9")
+    secret = made.split()[0]
+    assert secret.startswith("a2a_")
+    listed = server.key()
+    assert re.search(r"alice +owner team +agents assistant +expires 20\d\d", listed)
+    assert secret not in listed
+    server.until(lambda: server.rpc(secret).post({}).status_code == 200)
+    assert "already" in server.key(NAME="alice")
+    assert "revoked alice" in server.key(NAME="alice", REVOKE="1")
+    assert "alice" not in server.key()
+    assert "no key" in server.key(NAME="alice", REVOKE="1")
+    assert "DAYS is a number" in server.key(NAME="bob", DAYS="soon")
+
+
+def test_a_taken_port_is_one_line(server: Server, folder: Path) -> None:
+    second = subprocess.run(
+        [sys.executable, "-m", "a2a_lambda.local.server"],
+        cwd=folder,
+        env=server.environment,
+        capture_output=True,
+        text=True,
+    )
+    assert second.returncode == 1
+    assert second.stderr.count("\n") == 1
+    assert f"port {server.port}" in second.stderr
+
+
+def test_ctrl_c_ends_everything(folder: Path) -> None:
+    made = Server(folder, LOCAL_KEY="another")
+    made.until(lambda: answers(f"{made.url}/.well-known/agent.json"))
+    assert made.rpc("another").send("hi")["status"]["state"] == "completed"
+    emulator = int(json.loads((folder / ".local.json").read_text())["emulator"].rsplit(":", 1)[1])
+    assert listening(emulator)
+    made.interrupt()
+    assert not listening(emulator)
+    assert not listening(made.port)
+    assert not (folder / ".local.json").exists()
+
+
+def test_a_broken_agent_is_named(folder: Path) -> None:
+    card = folder / "functions/agents/assistant/card.yaml"
+    whole = card.read_text()
+    card.write_text(whole + "colour: red\n")
+    try:
+        made = Server(folder)
+        assert made.process.wait(PATIENCE) == 1
+        assert "card.yaml: colour" in made.output.read_text()
+    finally:
+        card.write_text(whole)
