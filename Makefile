@@ -67,4 +67,4 @@ lock: $(UV)
 
 $(CURDIR)/.uv/bin/uv:
 	@echo "fetching uv $(UV_VERSION)"
-	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --target .uv uv==$(UV_VERSION)
+	@$(PYTHON) -m pip install -qq --disable-pip-version-check --root-user-action ignore --target .uv uv==$(UV_VERSION)
