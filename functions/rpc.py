@@ -1,8 +1,9 @@
 """Lambda function: everything but the cards."""
 
+from mangum import Mangum
+
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
-from mangum import Mangum
 
 kit = Kit.of_environment()
 kit.warm()

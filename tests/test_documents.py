@@ -100,7 +100,7 @@ def test_stream(client: TestClient, key: str, path: str, document: str) -> None:
 
 
 def test_stream_in_pieces_appends_and_ends_with_the_last_chunk(client: TestClient, key: str) -> None:
-    snapshot, *chunks, end = Rpc(client, key, "/alibaba/stream").stream("Teach me basketball")
+    _, *chunks, end = Rpc(client, key, "/alibaba/stream").stream("Teach me basketball")
     assert [chunk["append"] for chunk in chunks] == [True] * len(chunks)
     assert [chunk["lastChunk"] for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
     assert len({chunk["artifact"]["artifactId"] for chunk in chunks}) == 1

@@ -11,7 +11,7 @@ import pytest
 from a2a_lambda import aws
 from a2a_lambda.errors import UnsupportedOperation
 from a2a_lambda.head import Request, Scope
-from a2a_lambda.intake import Call
+from a2a_lambda.intake import Call, Intake
 from a2a_lambda.kit import Kit
 from a2a_lambda.model import Message, Part, Role, SendMessageRequest, Task, TaskRequest, TaskState
 from a2a_lambda.service import Service
@@ -94,8 +94,6 @@ def test_a_task_whose_run_was_lost_ends_as_failed(
     service: Service, scope: Scope, clock: Clock, settings: Settings
 ) -> None:
     """Its process died: nobody renews the lease, and the next look says so."""
-    from a2a_lambda.intake import Intake
-
     store = Store(aws.dynamodb(settings), settings.table, ttl=86_400, clock=clock)
     said = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
     call = Call(scope, Request.of(scope, "message/send", b"1"))
@@ -107,9 +105,9 @@ def test_a_task_whose_run_was_lost_ends_as_failed(
     assert task["status"]["state"] == TaskState.FAILED
     assert "lost" in task["status"]["message"]["parts"][0]["text"]
     assert asyncio.run(service.get(scope, target)) == task
+    follow = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")], taskId=claim.head.task_id)
+    later = Call(scope, Request.of(scope, "message/send", b"2"))
     with pytest.raises(UnsupportedOperation):
-        follow = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")], taskId=claim.head.task_id)
-        later = Call(scope, Request.of(scope, "message/send", b"2"))
         asyncio.run(service.send(later, SendMessageRequest(message=follow, historyLength=None)))
 
 

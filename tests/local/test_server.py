@@ -144,6 +144,7 @@ def test_a_taken_port_is_one_line(server: Server, folder: Path) -> None:
         env=server.environment,
         capture_output=True,
         text=True,
+        check=False,
     )
     assert second.returncode == 1
     assert second.stderr.count("\n") == 1
