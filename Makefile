@@ -4,6 +4,7 @@
 #   make test     the whole test suite                      ARGS="-k store"
 #   make check    tests, linter, type checker: what CI runs
 #   make build    sam build, without Docker                 ARCH=arm64|x86_64
+#   make invoke   one event through the built function     EVENT=events/send.json
 #   make key      list, make and revoke keys                NAME=… OWNER=… AGENTS=… DAYS=… REVOKE=1 STACK=…
 #   make lock     lock the dependencies again after editing pyproject.toml
 
@@ -11,17 +12,19 @@ SHELL := /bin/sh
 PYTHON ?= python3
 ARCH ?= arm64
 BUILD_DIR ?= .aws-sam/build
+LAMBDA_PYTHON ?= 3.13
 UV_VERSION := 0.13.8
 ARGS ?=
+HOST_ARCH := $(patsubst aarch64,arm64,$(shell uname -m))
 
 export UV_PYTHON_DOWNLOADS ?= never
 export PYTHONPATH := $(CURDIR)/layers/a2a:$(CURDIR)/functions
 export UV := $(or $(shell command -v uv),$(CURDIR)/.uv/bin/uv)
-export ARCH
+export ARCH LAMBDA_PYTHON
 SYNC = $(UV) sync --locked --quiet
 SAM = SAM_CLI_TELEMETRY=0 .venvs/sam/bin/sam
 
-.PHONY: run test check build key lock validate
+.PHONY: run test check build invoke key lock validate
 .DEFAULT_GOAL := test
 
 run: .venv/synced
@@ -42,11 +45,21 @@ validate: .venvs/sam/synced
 # Lambda's own Python compiles for it; without one there is no .pyc, and cold starts are slower. The
 # cache is one for each way of building, since sam's own keys know nothing of them.
 build: .venvs/sam/synced
-	@PYTHON_LAMBDA=$$(for python in python3.13 $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.13*/bin/python3.13; do \
+	@PYTHON_LAMBDA=$$(for python in python$(LAMBDA_PYTHON) \
+	    $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$(LAMBDA_PYTHON)*/bin/python$(LAMBDA_PYTHON); do \
 	  $$python -c "" 2>/dev/null && echo $$python && break; done); export PYTHON_LAMBDA; \
-	test -n "$$PYTHON_LAMBDA" || echo "no python3.13 here: built without .pyc, cold starts will be slower"; \
-	$(SAM) build --parallel --cached --cache-dir .aws-sam/cache/$(ARCH)$${PYTHON_LAMBDA:+-pyc} \
+	test -n "$$PYTHON_LAMBDA" || \
+	  echo "no python$(LAMBDA_PYTHON) here: built without .pyc, cold starts will be slower"; \
+	$(SAM) build --parallel --cached \
+	  --cache-dir .aws-sam/cache/$(ARCH)-$(LAMBDA_PYTHON)$${PYTHON_LAMBDA:+-pyc} \
 	  --build-dir $(BUILD_DIR) --parameter-overrides Architecture=$(ARCH)
+
+# One event through the built function under AWS's emulator of Lambda: what sam local invoke does in Docker.
+invoke: .venv/synced
+	@mkdir -p .aws-sam
+	@$(MAKE) --no-print-directory build ARCH=$(HOST_ARCH) BUILD_DIR=.aws-sam/host > .aws-sam/host.log 2>&1 \
+	  || { cat .aws-sam/host.log; exit 1; }
+	@.venv/bin/python -m a2a_lambda.local.invoke $(EVENT)
 
 key: .venv/synced
 	@NAME="$(NAME)" OWNER="$(OWNER)" AGENTS="$(AGENTS)" DAYS="$(DAYS)" REVOKE="$(REVOKE)" STACK="$(STACK)" \

@@ -1,11 +1,12 @@
-"""Lambda function: everything but the cards."""
-
-from mangum import Mangum
+"""Lambda function, streamed: everything but the cards."""
 
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
+from a2a_lambda.lambda_.streaming import Streaming
+from a2a_lambda.player import end_stragglers
+from a2a_lambda.run import settled
 
 kit = Kit.of_environment()
 kit.warm()
 app = create_app(kit)
-handler = Mangum(app, lifespan="off")
+handler = Streaming(app, settle=settled, release=end_stragglers)

@@ -8,9 +8,9 @@ import subprocess
 from typing import Any
 
 import pytest
-from samtranslator.public.translator import ManagedPolicyLoader  # type: ignore[import-untyped]
-from samtranslator.translator.transform import transform  # type: ignore[import-untyped]
-from samtranslator.yaml_helper import yaml_parse  # type: ignore[import-untyped]
+from samtranslator.public.translator import ManagedPolicyLoader
+from samtranslator.translator.transform import transform
+from samtranslator.yaml_helper import yaml_parse
 
 from tests.conftest import ROOT
 
@@ -97,6 +97,7 @@ def test_functions(translated: Json) -> None:
             "A2A_BASE_URL",
             "A2A_CORS_ORIGINS",
             "A2A_TASK_DAYS",
+            *(["AWS_LAMBDA_EXEC_WRAPPER"] if name == "RpcFunction" else []),
         }
 
 

@@ -8,7 +8,10 @@ agents' code but no keep-alive, no lease and no other request of the server's.
 import asyncio
 import contextvars
 import inspect
+import logging
+import os
 import threading
+import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from concurrent.futures import Future
 from functools import cache
@@ -16,6 +19,11 @@ from typing import Any
 
 from a2a_lambda.outputs import Batch
 from a2a_lambda.turn import Turn
+
+GRACE = 1.0
+"""Seconds a synchronous skill has to notice `turn.cancelled`."""
+
+logger = logging.getLogger(__name__)
 
 Post = Callable[[Batch | BaseException], None]
 
@@ -68,10 +76,15 @@ async def play(call: Callable[[], Any], turn: Turn, *, asynchronous: bool) -> As
             future.cancel()
 
 
-def stragglers() -> int:
-    """Threads of synchronous skills still running; those of ended turns cannot be stopped."""
-    _threads.difference_update([thread for thread in _threads if not thread.is_alive()])
-    return len(_threads)
+def end_stragglers() -> None:
+    """End the process where a synchronous skill goes on behind its turn's end: nothing else stops a
+    thread, and frozen with the process it would go on in somebody else's turn."""
+    give_up = time.monotonic() + GRACE
+    for thread in list(_threads):
+        thread.join(max(0.0, give_up - time.monotonic()))
+    if _threads:
+        logger.error("a skill did not stop when its turn ended; the process ends with it")
+        os._exit(1)
 
 
 def _call(call: Callable[[], Any], turn: Turn, post: Post, future: "Future[None]") -> None:

@@ -261,4 +261,10 @@ class Run:
         return None if left == float("inf") else left
 
 
+async def settled() -> None:
+    """Wait for every turn of this process to end, those nobody listens to included."""
+    while _running:
+        await asyncio.wait(_running)
+
+
 _running: set["asyncio.Task[None]"] = set()

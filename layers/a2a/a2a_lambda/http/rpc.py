@@ -176,8 +176,10 @@ async def _events(exchange: Exchange, events: AsyncGenerator[Published, None]) -
                 identity = sequence if index == len(encoded) else None
                 yield sse.encode(jsonrpc.result(exchange.id, value), identity)
     except Exception as raised:
-        error = exchange.wire.encode_error(protocol_error(raised))
-        yield sse.encode(jsonrpc.error(exchange.id, error))
+        error = protocol_error(raised)
+        yield sse.encode(jsonrpc.error(exchange.id, exchange.wire.encode_error(error)))
+        if error is not raised and "aws.streamed" in exchange.request.scope:
+            raise  # a fault: the client has been told, Lambda has to be
 
 
 def _last_event_id(request: Request) -> int | None:

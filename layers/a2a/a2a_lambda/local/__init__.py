@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+TABLE = "a2a"
+
 KEYS_PATH = "/a2a/keys"
 """SSM path of the development server's keys."""
 

@@ -20,11 +20,10 @@ from a2a_lambda.errors import ConfigurationError, KeysUnavailable
 from a2a_lambda.http import create_app
 from a2a_lambda.keys import Keys
 from a2a_lambda.kit import Kit
-from a2a_lambda.local import KEYS_PATH, STATE, emulator, table
+from a2a_lambda.local import KEYS_PATH, STATE, TABLE, emulator, table
 from a2a_lambda.settings import Settings
 
 HOST = "127.0.0.1"
-TABLE = "a2a"
 RELOADED = ("functions", "layers/a2a")
 
 FRESH_ID = """'$(od -An -tx8 -N8 /dev/urandom | tr -d ' ')'"""
@@ -41,7 +40,7 @@ def main() -> int:
                 url = stack.enter_context(emulator.running())
             _configure(port, url)
             secret = os.environ.get("LOCAL_KEY") or "local-key"
-            _prepare(Settings.of(os.environ), secret)
+            prepare(Settings.of(os.environ), secret)
             STATE.write_text(json.dumps({"emulator": url, "pid": os.getpid()}))
             stack.callback(STATE.unlink, missing_ok=True)
             print(
@@ -113,7 +112,8 @@ def _configure(port: int, emulator_url: str) -> None:
     os.environ.setdefault("A2A_BASE_URL", f"http://{HOST}:{port}")
 
 
-def _prepare(settings: Settings, secret: str) -> None:
+def prepare(settings: Settings, secret: str) -> None:
+    """Make the table and the local key, where they are not there yet."""
     table.create(aws.dynamodb(settings), settings.table, Path("template.yaml"))
     keys = Keys(aws.ssm(settings), settings.keys_path, local=True)
     keys.create("local", owner="local", secret=secret, local=True, overwrite=True)

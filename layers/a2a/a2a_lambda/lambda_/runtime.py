@@ -1,0 +1,161 @@
+"""Response streaming for managed Python: AWS's own runtime client, taught to post a stream.
+
+    AWS_LAMBDA_EXEC_WRAPPER ── this module ── awslambdaric's loop ── handler ── streaming.Response
+                                                   └── post ── chunked, as the application sends
+
+awslambdaric gives the loop, the context, the logs, X-Ray, SnapStart and init errors. Two places of it
+are leaned on: `BaseLambdaRuntimeClient.marshaller`, its documented override point, and
+`post_invocation_result`, which gets what the marshaller made. Once AWS's Python runtime streams, this
+file and the layer's `a2a-runtime` go, and AWS_LAMBDA_EXEC_WRAPPER with them.
+Source: https://docs.aws.amazon.com/lambda/latest/dg/runtimes-custom.html#runtimes-custom-response-streaming
+"""
+
+import asyncio
+import base64
+import json
+import logging
+import sys
+import traceback
+from typing import Any
+
+from awslambdaric import bootstrap
+from awslambdaric.lambda_config import LambdaConfigProvider
+from awslambdaric.lambda_runtime_client import LambdaRuntimeClient
+from awslambdaric.lambda_runtime_marshaller import LambdaMarshaller
+
+from a2a_lambda.lambda_.streaming import CONTENT_TYPE, Response, Streaming
+
+GONE = 410
+"""The invocation is over already: it ran out of time, or its caller left."""
+
+ERROR_TYPE = "Lambda-Runtime-Function-Error-Type"
+ERROR_BODY = "Lambda-Runtime-Function-Error-Body"
+
+logger = logging.getLogger(__name__)
+
+
+class Marshaller(LambdaMarshaller):  # type: ignore[misc]
+    """Lets a stream through to the client; all else is JSON as ever."""
+
+    def marshal_response(self, response: Any) -> tuple[Any, str]:
+        if isinstance(response, Response):
+            return response, CONTENT_TYPE
+        marshalled: tuple[Any, str] = super().marshal_response(response)
+        return marshalled
+
+
+class Client(LambdaRuntimeClient):  # type: ignore[misc]
+    """Runtime API client that can stream."""
+
+    marshaller = Marshaller()
+
+    def __init__(self, address: str, use_thread: bool = False) -> None:
+        super().__init__(address, use_thread)
+        host, _, port = address.partition(":")
+        self._place = (host, int(port or 80))
+        self._loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self._loop)
+
+    def post_invocation_result(
+        self,
+        invoke_id: str,
+        result_data: Any,
+        content_type: str = "application/json",
+        invocation_id: str | None = None,
+    ) -> None:
+        if not isinstance(result_data, Response):
+            super().post_invocation_result(invoke_id, result_data, content_type, invocation_id)
+            return
+        post = Post(self._place, invoke_id, invocation_id)
+        self._loop.run_until_complete(post.send(result_data))
+        result_data.release()
+
+
+class Post:
+    """One streamed response on a connection of its own.
+
+    invocation_id: echoed where /next gave one, so that the API can tell a late answer from a new one.
+    """
+
+    def __init__(self, place: tuple[str, int], invoke_id: str, invocation_id: str | None) -> None:
+        self._place = place
+        self._request = (
+            f"POST /2018-06-01/runtime/invocation/{invoke_id}/response HTTP/1.1\r\n"
+            f"Host: {place[0]}:{place[1]}\r\n"
+            f"Content-Type: {CONTENT_TYPE}\r\n"
+            "Lambda-Runtime-Function-Response-Mode: streaming\r\n"
+            "Transfer-Encoding: chunked\r\n"
+            f"Trailer: {ERROR_TYPE}, {ERROR_BODY}\r\n"
+            + (f"Lambda-Runtime-Invocation-Id: {invocation_id}\r\n" if invocation_id else "")
+            + "Connection: close\r\n\r\n"
+        )
+        self._reader: asyncio.StreamReader
+        self._writer: asyncio.StreamWriter
+        self._broken = False
+
+    async def send(self, response: Response) -> None:
+        """Stream a response; never raises, so that the process goes on to its next invocation."""
+        try:
+            self._reader, self._writer = await asyncio.open_connection(*self._place)
+        except OSError:
+            logger.exception("the Runtime API takes no response")
+            return
+        try:
+            self._writer.write(self._request.encode())
+            await self._finish(await self._body(response))
+        except OSError as error:
+            logger.warning("the Runtime API closed the response: %s", error)
+        finally:
+            self._writer.close()
+
+    async def _body(self, response: Response) -> str:
+        """Send the chunks; the trailers then due."""
+        try:
+            await response.stream(self._write)
+        except Exception as error:
+            if self._broken:  # whatever the application made of it
+                raise ConnectionResetError("nobody reads it any more") from None
+            logger.exception("the stream broke off")
+            return _trailers(error)
+        return ""
+
+    async def _write(self, chunk: bytes) -> None:
+        try:
+            if self._reader.at_eof():
+                raise ConnectionResetError("closed by the other side")
+            self._writer.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+            await self._writer.drain()
+        except OSError:
+            self._broken = True
+            raise
+
+    async def _finish(self, trailers: str) -> None:
+        self._writer.write(f"0\r\n{trailers}\r\n".encode())
+        await self._writer.drain()
+        status = (await self._reader.readline()).split()
+        if len(status) > 1 and status[1] == b"%d" % GONE:
+            logger.warning("the invocation was over before its response was")
+        elif not status or not status[1].startswith(b"2"):
+            logger.error("the Runtime API refused the response: %s", b" ".join(status).decode("latin-1"))
+
+
+def _trailers(error: Exception) -> str:
+    """What makes Lambda count the invocation as failed though its answer had begun."""
+    kind = type(error).__name__
+    stack = [
+        f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)
+    ]
+    body = {"errorMessage": kind, "errorType": kind, "stackTrace": stack}
+    encoded = base64.b64encode(json.dumps(body).encode()).decode()
+    return f"{ERROR_TYPE}: {kind}\r\n{ERROR_BODY}: {encoded}\r\n"
+
+
+def main() -> None:
+    """Serve invocations until the process ends; the handler is the first argument."""
+    config = LambdaConfigProvider(sys.argv)
+    Streaming.enabled = True
+    bootstrap.run(config.handler, Client(config.api_address, config.use_thread_polling))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""Mangum for streams: drives an ASGI application with a Lambda event, and lets its bytes go as it sends
+them.
+
+    event ── Mangum's scope ── application ── send ── prelude, chunk, chunk … ── write
+
+For REST API (payload 1.0) and function URL (payload 2.0) events. What is written is what the
+integration reads: a JSON prelude, eight NUL bytes, the body.
+Source: https://docs.aws.amazon.com/apigateway/latest/developerguide/response-transfer-mode-lambda.html
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from mangum import Mangum
+from mangum.types import ASGI
+from starlette.types import Message, Scope
+
+CONTENT_TYPE = "application/vnd.awslambda.http-integration-response"
+
+DELIMITER = bytes(8)
+
+PRELUDE_BYTES = 16_384
+"""The prelude and its delimiter have to lie within as much."""
+
+Write = Callable[[bytes], Awaitable[None]]
+"""Sends bytes on. Raises OSError when nobody reads them any more."""
+
+logger = logging.getLogger(__name__)
+
+
+class Streaming:
+    """Handler of a Lambda function.
+
+    Without `enabled`, which the runtime of this package sets, it answers like Mangum: in an emulator,
+    or started by a runtime that cannot stream. settle: awaited before an answer is complete, for what
+    must not be frozen half done. release: called once it is out, and may end the process.
+    """
+
+    enabled = False
+
+    def __init__(
+        self, app: ASGI, *, settle: Callable[[], Awaitable[None]], release: Callable[[], None]
+    ) -> None:
+        self._app = app
+        self._settle = settle
+        self._release = release
+        self._mangum = Mangum(app, lifespan="off")
+
+    def __call__(self, event: dict[str, Any], context: Any) -> "Response | dict[str, Any]":
+        if not self.enabled:
+            return self._mangum(event, context)
+        handler = self._mangum.infer(event, context)
+        # From 2.4 on an application need not listen for a disconnect: its send raises OSError.
+        scope = {**handler.scope, "asgi": {"version": "3.0", "spec_version": "2.4"}, "aws.streamed": True}
+        return Response(self._app, scope, handler.body, self._settle, self._release)
+
+
+class Response:
+    """An answer not made yet: `stream` makes it, and `release` says that it is out."""
+
+    def __init__(
+        self,
+        app: ASGI,
+        scope: Scope,
+        body: bytes,
+        settle: Callable[[], Awaitable[None]],
+        release: Callable[[], None],
+    ) -> None:
+        self._app = app
+        self._scope = scope
+        self._body: bytes | None = body
+        self._settle = settle
+        self.release = release
+        self._write: Write
+        self._start: Message | None = None
+        self._bodyless = scope["method"] == "HEAD"
+        self._ended = asyncio.Event()
+
+    async def stream(self, write: Write) -> None:
+        """Run the application; what it sends goes to `write` at once.
+
+        An application that fails before its first byte is answered for with a 500. Raises what it
+        raises after that, and OSError of `write`.
+        """
+        self._write = write
+        try:
+            await self._app(self._scope, self._receive, self._send)
+        except Exception:
+            if self._start is not None:
+                raise
+            logger.exception("the application failed before it answered")
+            await self._fail()
+        finally:
+            self._ended.set()
+            await self._settle()
+
+    async def _receive(self) -> Message:
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self._ended.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            head = prelude(message["status"], message.get("headers", ()))
+            self._start = message
+            self._bodyless = self._bodyless or message["status"] in (204, 304)
+            await self._write(head)
+        elif body := b"" if self._bodyless else message.get("body", b""):
+            await self._write(body)
+
+    async def _fail(self) -> None:
+        body = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"Internal error"}}'
+        headers = [(b"content-type", b"application/json")]
+        await self._send({"type": "http.response.start", "status": 500, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+def prelude(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Prelude and delimiter of an answer. Raises ValueError when they are over 16 KB."""
+    single: dict[str, str] = {}
+    several: dict[str, list[str]] = {}
+    cookies: list[str] = []
+    for raw_name, raw_value in headers:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        if name == "set-cookie":
+            cookies.append(value)
+        elif name in several:
+            several[name].append(value)
+        elif name in single:
+            several[name] = [single.pop(name), value]
+        else:
+            single[name] = value
+    found: dict[str, Any] = {"statusCode": status, "headers": single}
+    if several:
+        found["multiValueHeaders"] = several
+    if cookies:
+        found["cookies"] = cookies
+    encoded = json.dumps(found).encode() + DELIMITER
+    if len(encoded) > PRELUDE_BYTES:
+        raise ValueError(f"the response's headers take more than {PRELUDE_BYTES} bytes")
+    return encoded

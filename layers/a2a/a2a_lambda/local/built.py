@@ -1,0 +1,147 @@
+"""Built functions, started on this machine as Lambda starts them: by themselves, or under AWS's own
+Runtime Interface Emulator, which comes in aws-sam-cli's package.
+
+https://github.com/aws/aws-lambda-runtime-interface-emulator
+"""
+
+import os
+import platform
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from a2a_lambda.errors import ConfigurationError
+
+LAMBDA_PYTHON = "3.13"
+"""Version template.yaml deploys for."""
+
+HOST = {"x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}.get(platform.machine(), "")
+"""This machine's architecture, in Lambda's words."""
+
+LAYERS = ("A2ALayer", "DependenciesLayer")
+
+INVOKE = "/2015-03-31/functions/function/invocations"
+
+PATIENCE = 30.0
+
+
+def interpreter() -> tuple[str, str]:
+    """Lambda's interpreter and its version; this one where Lambda's is not on the machine."""
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    name = f"python{LAMBDA_PYTHON}"
+    for python in (name, *map(str, versions.glob(f"{LAMBDA_PYTHON}*/bin/{name}"))):
+        with suppress(OSError):
+            if subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0:
+                return python, LAMBDA_PYTHON
+    return sys.executable, f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+class Built:
+    """Functions in a folder of `sam build`.
+
+    opt: an empty folder, made into what Lambda has at /opt. variables: of the functions' environment.
+    """
+
+    def __init__(self, folder: Path, opt: Path, variables: dict[str, str]) -> None:
+        self.folder = folder
+        self.python, self.version = interpreter()
+        self._opt = opt
+        self._variables = variables
+        (opt / "python").mkdir()
+        for layer in LAYERS:  # Lambda lays one over the other
+            for entry in (folder / layer / "python").iterdir():
+                (opt / "python" / entry.name).symlink_to(entry.resolve())
+        os.link(folder / "A2ALayer" / "a2a-runtime", opt / "a2a-runtime")
+
+    @contextmanager
+    def running(
+        self,
+        function: str,
+        *,
+        prefix: tuple[str, ...] = (),
+        output: "IO[bytes] | int" = subprocess.DEVNULL,
+        **variables: str,
+    ) -> Iterator["subprocess.Popen[bytes]"]:
+        """The process of a function, "api" or "rpc"; killed at the end."""
+        process = subprocess.Popen(
+            [*prefix, *self._command(function)],
+            env=self._environment(function) | variables,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    @contextmanager
+    def emulated(
+        self, function: str, rie: Path, *, output: "IO[bytes] | int" = subprocess.DEVNULL, **variables: str
+    ) -> Iterator[str]:
+        """The url at which the emulator takes events for a function."""
+        runtime_api, front = f"127.0.0.1:{_free_port()}", f"127.0.0.1:{_free_port()}"
+        prefix = (
+            *(str(rie), "--log-level", "error", "--runtime-api-address", runtime_api),
+            *("--runtime-interface-emulator-address", front),
+        )
+        with self.running(function, prefix=prefix, output=output, **variables):
+            _await_port(front)
+            yield f"http://{front}{INVOKE}"
+
+    def _command(self, function: str) -> list[str]:
+        """What Lambda runs for rpc, which has the wrapper, and for api, which has not."""
+        handler = f"{function}.handler"
+        if function == "rpc":
+            return [str(self._opt / "a2a-runtime"), self.python, handler]
+        return [self.python, "-m", "awslambdaric", handler]
+
+    def _environment(self, function: str) -> dict[str, str]:
+        task_root = (self.folder / f"{function.capitalize()}Function").resolve()
+        return {
+            "PATH": os.environ["PATH"],
+            "LAMBDA_TASK_ROOT": str(task_root),
+            "PYTHONPATH": f"{task_root}:{self._opt / 'python'}",
+            "_HANDLER": f"{function}.handler",
+            "AWS_EXECUTION_ENV": f"AWS_Lambda_python{LAMBDA_PYTHON}",
+            "AWS_LAMBDA_FUNCTION_TIMEOUT": "900",
+            "AWS_LAMBDA_LOG_FORMAT": "JSON",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            **self._variables,
+        }
+
+
+def find_rie(environment: Path) -> Path:
+    """The emulator in an environment with aws-sam-cli. Raises ConfigurationError."""
+    name = f"aws-lambda-rie-{HOST}"
+    found = next(environment.glob(f"lib/python*/site-packages/samcli/local/rapid/{name}"), None)
+    if found is None:
+        raise ConfigurationError(f"{environment}: aws-sam-cli's {name} is not there")
+    return found
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _await_port(address: str) -> None:
+    host, port = address.split(":")
+    give_up = time.monotonic() + PATIENCE
+    while True:
+        with socket.socket() as probe:
+            if probe.connect_ex((host, int(port))) == 0:
+                return
+        if time.monotonic() > give_up:
+            raise ConfigurationError(f"the Runtime Interface Emulator does not answer at {address}")
+        time.sleep(0.05)

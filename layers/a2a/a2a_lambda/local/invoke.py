@@ -1,0 +1,79 @@
+"""`make invoke EVENT=events/send.json`: one event through the built function, under AWS's emulator of
+Lambda, without Docker. State is the running development server's, or one for this call."""
+
+import json
+import os
+import sys
+import tempfile
+import urllib.request
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.local import KEYS_PATH, STATE, TABLE, emulator
+from a2a_lambda.local.built import Built, find_rie
+from a2a_lambda.local.server import prepare
+from a2a_lambda.settings import Settings
+
+BUILD = Path(".aws-sam/host")
+SAM = Path(".venvs/sam")
+
+
+def main(argv: list[str] = sys.argv) -> int:
+    """Returns the process's exit status."""
+    try:
+        [_, name] = argv
+        event = json.loads(Path(name).read_text("utf-8"))
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            variables = {"A2A_EMULATOR": _emulator(stack), "A2A_TABLE": TABLE, "A2A_KEYS_PATH": KEYS_PATH}
+            function = Built(BUILD, folder, variables | {"A2A_LOCAL": "1"})
+            url = stack.enter_context(function.emulated(function_of(event), find_rie(SAM)))
+            print(shown(_posted(url, event)))
+    except ValueError:
+        print("error: name one event, a JSON file: make invoke EVENT=events/send.json", file=sys.stderr)
+        return 1
+    except (ConfigurationError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def function_of(event: dict[str, Any]) -> str:
+    """Which function template.yaml's routes, or its function URL, give an event to."""
+    domain = event.get("requestContext", {}).get("domainName", "")
+    if "httpMethod" in event and "resource" in event:
+        return "api" if event["path"].startswith("/.well-known/") else "rpc"
+    return "rpc" if ".lambda-url." in domain else "api"
+
+
+def shown(answer: bytes) -> str:
+    """Status, headers and body of an answer, streamed or buffered; what is neither, as it is."""
+    prelude, delimiter, body = answer.partition(bytes(8))
+    found = json.loads(prelude)
+    if "statusCode" not in found:
+        return json.dumps(found, indent=2)
+    headers = [f"{name}: {value}" for name, value in found.get("headers", {}).items()]
+    text = body.decode() if delimiter else found["body"]
+    return "\n".join([str(found["statusCode"]), *headers, "", text])
+
+
+def _emulator(stack: ExitStack) -> str:
+    if STATE.exists():
+        url: str = json.loads(STATE.read_text())["emulator"]
+        return url
+    url = stack.enter_context(emulator.running())
+    prepare(Settings(table=TABLE, keys_path=KEYS_PATH, local=True, emulator=url), "local-key")
+    return url
+
+
+def _posted(url: str, event: dict[str, Any]) -> bytes:
+    with urllib.request.urlopen(url, json.dumps(event).encode(), timeout=900) as response:  # noqa: S310
+        answer: bytes = response.read()
+        return answer
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
+    sys.exit(main())

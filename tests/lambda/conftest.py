@@ -1,0 +1,41 @@
+"""The built functions, started as Lambda starts them."""
+
+import subprocess
+import warnings
+from pathlib import Path
+
+import pytest
+
+from a2a_lambda import aws
+from a2a_lambda.keys import Keys
+from a2a_lambda.local.built import HOST, LAMBDA_PYTHON, Built, interpreter
+from a2a_lambda.settings import Settings
+from tests.conftest import ROOT
+
+KEYS_PATH = "/built/keys"
+
+
+def build(architecture: str, python: str = LAMBDA_PYTHON) -> Path:
+    """Folder of `make build` for an architecture."""
+    folder = ROOT / ".aws-sam" / f"tests-{architecture}"
+    command = ["make", "build", f"ARCH={architecture}", f"BUILD_DIR={folder}", f"LAMBDA_PYTHON={python}"]
+    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stdout + made.stderr
+    return folder
+
+
+@pytest.fixture(scope="session")
+def built(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """The functions built for this machine, against the emulator of the tests."""
+    keys = Keys(aws.ssm(settings), KEYS_PATH, local=True)
+    keys.create("local", secret="local-key", local=True)
+    _, version = interpreter()
+    if version != LAMBDA_PYTHON:
+        warnings.warn(f"no python{LAMBDA_PYTHON} here: built for {version} and run on it", stacklevel=1)
+    variables = {
+        "A2A_TABLE": settings.table,
+        "A2A_KEYS_PATH": KEYS_PATH,
+        "A2A_LOCAL": "1",
+        "A2A_EMULATOR": settings.emulator,
+    }
+    return Built(build(HOST, version), tmp_path_factory.mktemp("opt"), variables)

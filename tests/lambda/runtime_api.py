@@ -1,0 +1,172 @@
+"""A Lambda Runtime API on a socket: it hands out invocations and notes what comes back, and when.
+
+https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html, with the parts that AWS's own emulator
+leaves out: chunks as they arrive, trailers, a connection that breaks, 410.
+"""
+
+import base64
+import json
+import queue
+import socketserver
+import threading
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+Json = Any
+
+
+@dataclass
+class Invocation:
+    """One invocation, and what the function answered."""
+
+    event: Json
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    invocation_id: str | None = None
+    deadline: float = field(default_factory=lambda: time.time() + 60)
+    status: int = 202
+    close_after: int | None = None
+    begun: float = 0.0
+    headers: dict[str, str] = field(default_factory=dict)
+    chunks: list[tuple[float, bytes]] = field(default_factory=list)
+    trailers: dict[str, str] = field(default_factory=dict)
+    error: Json = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def content(self) -> bytes:
+        return b"".join(chunk for _, chunk in self.chunks)
+
+    @property
+    def prelude(self) -> Json:
+        return json.loads(self.content.split(bytes(8), 1)[0])
+
+    @property
+    def body(self) -> bytes:
+        return self.content.split(bytes(8), 1)[1]
+
+    @property
+    def streamed(self) -> bool:
+        return self.headers.get("lambda-runtime-function-response-mode") == "streaming"
+
+    @property
+    def fault(self) -> Json:
+        """The error in the trailers, or None."""
+        found = self.trailers.get("lambda-runtime-function-error-body")
+        return None if found is None else json.loads(base64.b64decode(found))
+
+
+class RuntimeApi:
+    """Serves one function process at a time."""
+
+    def __init__(self) -> None:
+        self._waiting: queue.Queue[Invocation] = queue.Queue()
+        self._given: dict[str, Invocation] = {}
+        self.init_error: Json = None
+        self.polls = 0
+        self.polled = threading.Event()
+        api = self
+
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self) -> None:
+                while api._serve(self.rfile, self.wfile):
+                    pass
+
+        class Server(socketserver.ThreadingTCPServer):
+            daemon_threads = True
+            allow_reuse_address = True
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._server.server_address[1]}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def invoke(self, event: Json, *, patience: float = 30.0, **options: Any) -> Invocation:
+        """Give an event to the function; returns once it has answered."""
+        invocation = self.start(event, **options)
+        assert invocation.done.wait(patience), "the function did not answer"
+        return invocation
+
+    def start(self, event: Json, **options: Any) -> Invocation:
+        invocation = Invocation(event, **options)
+        self._given[invocation.id] = invocation
+        self._waiting.put(invocation)
+        return invocation
+
+    def _serve(self, source: BinaryIO, target: BinaryIO) -> bool:
+        """One request; False when the connection is over."""
+        line = source.readline().decode()
+        if not line:
+            return False
+        method, path, _ = line.split()
+        headers = _headers(source)
+        if method == "GET" and path.endswith("/invocation/next"):
+            self.polls += 1
+            self.polled.set()
+            self._next(target)
+            return True
+        name, kind = path.split("/")[-2:]
+        if kind == "error" and name == "init":
+            self.init_error = json.loads(source.read(int(headers["content-length"])))
+            return _answer(target, 202)
+        invocation = self._given[name]
+        invocation.headers = headers
+        if kind == "error":
+            invocation.error = json.loads(source.read(int(headers["content-length"])))
+        elif not self._body(invocation, source):
+            invocation.done.set()
+            return False
+        _answer(target, invocation.status)
+        invocation.done.set()
+        return headers.get("connection") != "close"
+
+    def _next(self, target: BinaryIO) -> None:
+        invocation = self._waiting.get()
+        invocation.begun = time.perf_counter()
+        extra = {
+            "Lambda-Runtime-Aws-Request-Id": invocation.id,
+            "Lambda-Runtime-Deadline-Ms": str(int(invocation.deadline * 1000)),
+            "Lambda-Runtime-Invoked-Function-Arn": "arn:aws:lambda:us-east-1:123456789012:function:rpc",
+            "Lambda-Runtime-Trace-Id": "Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=1",
+        }
+        if invocation.invocation_id is not None:
+            extra["Lambda-Runtime-Invocation-Id"] = invocation.invocation_id
+        _answer(target, 200, json.dumps(invocation.event).encode(), extra)
+
+    def _body(self, invocation: Invocation, source: BinaryIO) -> bool:
+        """Note the body; False when it was cut off, from this side."""
+        if "content-length" in invocation.headers:
+            content = source.read(int(invocation.headers["content-length"]))
+            invocation.chunks.append((time.perf_counter(), content))
+            return True
+        while size := int(source.readline(), 16):
+            chunk = source.read(size)
+            source.readline()
+            invocation.chunks.append((time.perf_counter(), chunk))
+            if invocation.close_after is not None and len(invocation.chunks) > invocation.close_after:
+                return False
+        invocation.trailers = _headers(source)
+        return True
+
+
+def _headers(source: BinaryIO) -> dict[str, str]:
+    found: dict[str, str] = {}
+    while line := source.readline().decode().strip():
+        name, _, value = line.partition(":")
+        found[name.lower()] = value.strip()
+    return found
+
+
+def _answer(target: BinaryIO, status: int, body: bytes = b"", extra: Json = None) -> bool:
+    headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **(extra or {})}
+    lines = [f"HTTP/1.1 {status} X", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    target.write("\r\n".join(lines).encode() + body)
+    target.flush()
+    return True
