@@ -82,5 +82,5 @@ def key(kit: Kit) -> str:
 def new_key(keys: Keys, **options: Any) -> str:
     label = f"k{uuid.uuid4().hex}"
     secret = keys.create(label, **options)
-    keys._loaded = float("-inf")  # read again at once: tests do not wait for the cache
+    keys._loaded = keys._tried = float("-inf")  # read again at once: tests do not wait for the cache
     return secret

@@ -136,12 +136,21 @@ def test_throttling_is_not_absence(made: Keys, ssm: Ssm, clock: Clock) -> None:
     ssm.fault = THROTTLED
     with pytest.raises(KeysUnavailable):
         made.find(secret)
-    assert ssm.loads > 2
+    tries = ssm.loads
+    assert tries > 2
+    with pytest.raises(KeysUnavailable):
+        made.find(secret)
+    assert ssm.loads == tries, "not every request asks again"
     ssm.fault = None
+    clock.now += keys.REREAD
     assert made.find(secret)
     clock.now += keys.FRESH
     ssm.fault = EndpointConnectionError(endpoint_url="x")
     assert made.find(secret), "a known key goes on working for a while"
+    tries = ssm.loads
+    for _ in range(10):
+        assert made.find(secret)
+    assert ssm.loads == tries
     clock.now += keys.STALE
     with pytest.raises(KeysUnavailable):
         made.find(secret)
@@ -166,7 +175,18 @@ def test_every_key_is_compared(made: Keys, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_parameter_that_is_no_key_lets_nobody_in(made: Keys, ssm: Ssm, path: str) -> None:
     secret = made.create("alice")
-    for name, value in (("text", "hello"), ("list", "[]"), ("empty", "{}")):
+    whole = json.loads(ssm.get_parameter(Name=f"{path}/alice", WithDecryption=True)["Parameter"]["Value"])
+    wrong = {
+        "text": "hello",
+        "list": "[]",
+        "empty": "{}",
+        "null": json.dumps(whole | {"digest": None}),
+        "umlaut": json.dumps(whole | {"digest": "ä" * 64}),
+        "owner": json.dumps(whole | {"owner": "a#b"}),
+        "expiry": json.dumps(whole | {"expires": "soon"}),
+        "agents": json.dumps(whole | {"agents": "assistant"}),
+    }
+    for name, value in wrong.items():
         ssm.put_parameter(Name=f"{path}/{name}", Value=value, Type="SecureString")
     assert made.find(secret)
     assert [key.label for key in made.all()] == ["alice"]

@@ -200,14 +200,14 @@ def test_a_rejection(probe: Rpc) -> None:
 
 def test_everything_a_skill_can_put_out(probe: Rpc) -> None:
     task = probe.send(metadata=intent("everything"))
-    report, reply = sorted(task["artifacts"], key=lambda artifact: "name" not in artifact)
+    reply, report = task["artifacts"]
     assert (report["name"], report["description"]) == ("report", "A report")
     assert report["parts"] == [{"kind": "text", "text": "first second"}]
     text, data, file = reply["parts"]
     assert text == {"kind": "text", "text": "text"}
     assert data == {"kind": "data", "data": {"number": 9007199254740993}}
     assert file["file"]["bytes"] == base64.b64encode(b"bytes").decode()
-    assert reply["metadata"]["commands"] == [
+    assert report["metadata"]["commands"] == [
         {"name": "beep", "params": [{"name": "times", "value": "3", "normValue": "03"}]}
     ]
     streamed = probe.stream(metadata=intent("everything"))

@@ -12,7 +12,8 @@ import threading
 import time
 import uuid
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from io import BufferedIOBase
+from typing import Any
 
 Json = Any
 
@@ -100,7 +101,7 @@ class RuntimeApi:
         self._waiting.put(invocation)
         return invocation
 
-    def _serve(self, source: BinaryIO, target: BinaryIO) -> bool:
+    def _serve(self, source: BufferedIOBase, target: BufferedIOBase) -> bool:
         """One request; False when the connection is over."""
         line = source.readline().decode()
         if not line:
@@ -127,7 +128,7 @@ class RuntimeApi:
         invocation.done.set()
         return headers.get("connection") != "close"
 
-    def _next(self, target: BinaryIO) -> None:
+    def _next(self, target: BufferedIOBase) -> None:
         invocation = self._waiting.get()
         invocation.begun = time.perf_counter()
         extra = {
@@ -140,7 +141,7 @@ class RuntimeApi:
             extra["Lambda-Runtime-Invocation-Id"] = invocation.invocation_id
         _answer(target, 200, json.dumps(invocation.event).encode(), extra)
 
-    def _body(self, invocation: Invocation, source: BinaryIO) -> bool:
+    def _body(self, invocation: Invocation, source: BufferedIOBase) -> bool:
         """Note the body; False when it was cut off, from this side."""
         if "content-length" in invocation.headers:
             content = source.read(int(invocation.headers["content-length"]))
@@ -156,7 +157,7 @@ class RuntimeApi:
         return True
 
 
-def _headers(source: BinaryIO) -> dict[str, str]:
+def _headers(source: BufferedIOBase) -> dict[str, str]:
     found: dict[str, str] = {}
     while line := source.readline().decode().strip():
         name, _, value = line.partition(":")
@@ -164,7 +165,7 @@ def _headers(source: BinaryIO) -> dict[str, str]:
     return found
 
 
-def _answer(target: BinaryIO, status: int, body: bytes = b"", extra: Json = None) -> bool:
+def _answer(target: BufferedIOBase, status: int, body: bytes = b"", extra: Json = None) -> bool:
     headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **(extra or {})}
     lines = [f"HTTP/1.1 {status} X", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
     target.write("\r\n".join(lines).encode() + body)

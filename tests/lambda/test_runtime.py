@@ -4,6 +4,7 @@ import json
 import statistics
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,9 @@ def function(built: Built, api: RuntimeApi, tmp_path_factory: pytest.TempPathFac
     agents = str(ROOT / "tests" / "agents")
     with (
         log.open("wb") as output,
-        built.running("rpc", output=output, AWS_LAMBDA_RUNTIME_API=api.address, A2A_AGENTS=agents) as process,
+        built.running(
+            "rpc", output=output, variables={"AWS_LAMBDA_RUNTIME_API": api.address, "A2A_AGENTS": agents}
+        ) as process,
     ):
         assert api.polled.wait(30), log.read_text()
         yield Function(api, log)
@@ -71,7 +74,7 @@ def test_a_stream_arrives_as_it_is_made(function: Function) -> None:
         at for at, chunk in invocation.chunks if b"artifact-update" in chunk and b'"text":""' not in chunk
     ]
     assert len(arrived) == 6
-    gaps = [later - earlier for earlier, later in zip(arrived, arrived[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(arrived)]
     assert 0.15 < statistics.median(gaps) < 0.25
     assert max(gaps) < 0.45
     assert streamed(invocation)[-1]["status"]["state"] == "completed"
@@ -192,7 +195,7 @@ def test_a_follower_ends_resumable_at_its_deadline(function: Function, built: Bu
     """Another container runs the task; this one's time is up first."""
     other = RuntimeApi()
     agents = str(ROOT / "tests" / "agents")
-    with built.running("rpc", AWS_LAMBDA_RUNTIME_API=other.address, A2A_AGENTS=agents):
+    with built.running("rpc", variables={"AWS_LAMBDA_RUNTIME_API": other.address, "A2A_AGENTS": agents}):
         running = other.start(function.send("message/stream", "pieces", count="40", every="0.2"))
         give_up = time.monotonic() + 30
         while len(running.chunks) < 6:
@@ -220,7 +223,9 @@ def test_a_follower_ends_resumable_at_its_deadline(function: Function, built: Bu
 def test_a_thousand_invocations_in_flat_memory(built: Built, tmp_path: Path) -> None:
     api = RuntimeApi()
     agents = str(ROOT / "tests" / "agents")
-    with built.running("rpc", AWS_LAMBDA_RUNTIME_API=api.address, A2A_AGENTS=agents) as process:
+    with built.running(
+        "rpc", variables={"AWS_LAMBDA_RUNTIME_API": api.address, "A2A_AGENTS": agents}
+    ) as process:
 
         def resident() -> int:
             return int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * 4096
@@ -239,7 +244,9 @@ def test_a_thousand_invocations_in_flat_memory(built: Built, tmp_path: Path) -> 
 
 def test_an_agent_that_cannot_be_imported_is_an_init_error(built: Built, tmp_path: Path) -> None:
     api = RuntimeApi()
-    with built.running("rpc", AWS_LAMBDA_RUNTIME_API=api.address, A2A_AGENTS=str(tmp_path)) as process:
+    with built.running(
+        "rpc", variables={"AWS_LAMBDA_RUNTIME_API": api.address, "A2A_AGENTS": str(tmp_path)}
+    ) as process:
         assert process.wait(30) == 1
     api.close()
     assert api.init_error["errorType"] == "ConfigurationError"
@@ -255,7 +262,8 @@ def test_a_store_that_goes_down_in_mid_stream(built: Built) -> None:
         table.create(aws.dynamodb(settings), "t", ROOT / "template.yaml")
         Keys(aws.ssm(settings), "/t/keys", local=True).create("local", secret="local-key", local=True)
         variables = {"A2A_TABLE": "t", "A2A_KEYS_PATH": "/t/keys", "A2A_EMULATOR": url, "A2A_AGENTS": agents}
-        running = built.running("rpc", AWS_LAMBDA_RUNTIME_API=api.address, **variables)
+        variables["AWS_LAMBDA_RUNTIME_API"] = api.address
+        running = built.running("rpc", variables=variables)
         running.__enter__()
         named = intent("pieces", count="15", every="0.1")
         invocation = api.start(event(request("message/stream", {"message": message(metadata=named)}, "r")))
@@ -280,8 +288,8 @@ def test_a_store_that_is_down(built: Built, tmp_path: Path) -> None:
     """Before the first byte it is an ordinary answer, and no call hangs."""
     api = RuntimeApi()
     agents = str(ROOT / "tests" / "agents")
-    environment = {"AWS_LAMBDA_RUNTIME_API": api.address, "A2A_AGENTS": agents, "A2A_TABLE": "missing"}
-    with built.running("rpc", **environment):
+    variables = {"AWS_LAMBDA_RUNTIME_API": api.address, "A2A_AGENTS": agents, "A2A_TABLE": "missing"}
+    with built.running("rpc", variables=variables):
         sent = event(request("message/stream", {"message": message()}))
         invocation = api.invoke(sent)
         assert invocation.prelude["statusCode"] == 503

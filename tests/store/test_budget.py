@@ -64,11 +64,11 @@ def test_a_send_in_a_context_costs_one_read_more(counted: Counted) -> None:
     assert new == known == {WRITES: 3, READS: 1}
 
 
-def test_an_answer_to_a_question_costs_two_reads(counted: Counted) -> None:
+def test_an_answer_to_a_question_costs_two_or_three_reads(counted: Counted) -> None:
     asked, _ = asyncio.run(counted.send("coach"))
     by_context = {"contextId": asked["contextId"]}
     _, calls = asyncio.run(counted.send("basketball", **by_context))
-    assert calls == {WRITES: 3, READS: 2}
+    assert calls == {WRITES: 3, READS: 3}
     asked, _ = asyncio.run(counted.send("coach"))
     _, calls = asyncio.run(counted.send("basketball", taskId=asked["id"]))
     assert calls == {WRITES: 3, READS: 2}

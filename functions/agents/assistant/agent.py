@@ -9,7 +9,7 @@ from a2a_lambda import Ask, Command, Turn, route, skill
 from . import language
 from .language import Sport, chinese
 
-LARGEST = 100_000
+LARGEST = 10_000
 """Digits before or behind the point of a number it still adds."""
 
 ADVICE: dict[Sport, tuple[str, ...]] = {
@@ -75,16 +75,16 @@ def ai_calculate(
             if number in said:  # the slot's number, as the text has it
                 said.remove(number)
         terms += said
+    if any(abs(number.adjusted()) + len(number.as_tuple().digits) > LARGEST for number in terms):
+        return Ask(
+            "这个数太大了，换一个吧。" if chinese(turn.text) else "That is too large for me. Another number?"
+        )
     if not terms:
         return Ask("请问是哪两个数？" if chinese(turn.text) else "Which two numbers shall I add?")
     if len(terms) == 1:
         shown = plain(terms[0])
         question = f"{shown} 加多少？" if chinese(turn.text) else f"What shall I add to {shown}?"
         return Ask(question, known={"num1": shown})
-    if any(abs(number.adjusted()) + len(number.as_tuple().digits) > LARGEST for number in terms):
-        return Ask(
-            "这个数太大了，换一个吧。" if chinese(turn.text) else "That is too large for me. Another number?"
-        )
     with localcontext(prec=3 * LARGEST):
         total = sum(terms, Decimal(0))
     if chinese(turn.text):

@@ -20,9 +20,9 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from a2a_lambda import card as cards
-from a2a_lambda import player
+from a2a_lambda import player, strictjson
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.head import Context, Pending
+from a2a_lambda.head import PENDING_BYTES, Context, Pending
 from a2a_lambda.log import apply
 from a2a_lambda.metadata import intents
 from a2a_lambda.model import Artifact, Event, Json, Message, Part, Role, Task, TaskState, status, text_of
@@ -85,8 +85,11 @@ class Agent:
 
     def waiting(self, turn: Turn, asked: Ask) -> Pending:
         """What to keep of a turn that ends with a question."""
-        slots = turn.slots | {name: [text] for name, text in asked.known.items()}
-        slots.pop(asked.fills or "", None)
+        known = turn.slots | {name: [text] for name, text in asked.known.items()}
+        parameters = {parameter.name for parameter in self.skills[turn.skill].parameters} - {asked.fills}
+        slots = {name: texts for name, texts in known.items() if name in parameters}
+        if len(strictjson.dumps(slots)) > PENDING_BYTES:
+            slots = {}  # too much to keep: they are asked for again
         return Pending(skill=turn.skill, slots=slots, asks=asked.fills)
 
     async def run(
@@ -248,6 +251,8 @@ def _import(folder: Path) -> ModuleType:
     path = folder / "agent.py"
     if not path.exists():
         raise ConfigurationError(f"{path}: not found; every agent folder has an agent.py")
+    for stale in [name for name in sys.modules if name.startswith(f"agents.{folder.name}.")]:
+        del sys.modules[stale]
     for name, place in (("agents", folder.parent), (f"agents.{folder.name}", folder)):
         package = types.ModuleType(name)
         package.__path__ = [str(place)]

@@ -10,11 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from a2a_lambda.errors import ConfigurationError
 
 RESERVED = re.compile(
-    r"(v\d+|a2a|alibaba|stream|tasks|message.*|card|extendedagentcard|healthz?)$", re.IGNORECASE
+    r"(v\d+|a2a|alibaba|stream|tasks|message.*|card|extendedagentcard|healthz?)", re.IGNORECASE
 )
 """Names that are path segments of the kit's own."""
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
 
 class _Model(BaseModel):
@@ -56,7 +56,7 @@ class Card(_Model):
 def read(path: Path) -> Card:
     """Card of a file. Raises ConfigurationError naming the file, the field and what is wrong."""
     name = path.parent.name
-    if not NAME.match(name) or RESERVED.match(name):
+    if not NAME.fullmatch(name) or RESERVED.fullmatch(name):
         raise ConfigurationError(
             f"{path.parent}: an agent cannot be called {name!r}: use letters, digits, - and _,"
             " and no word that is a path of the kit's own (v1, a2a, alibaba, stream, tasks, message…)"

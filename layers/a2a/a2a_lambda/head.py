@@ -4,7 +4,7 @@ table is `store`'s affair."""
 import hashlib
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypedDict
 
 from a2a_lambda import strictjson
@@ -22,8 +22,11 @@ from a2a_lambda.model import (
     text_of,
 )
 
-INLINE_BYTES = 2_800
-"""Events kept on the head itself; with the rest it stays within 4 KB, four write units."""
+DOCUMENT_BYTES = 3_300
+"""JSON of a head, events included; with the rest of the item it stays within 4 KB, four write units."""
+
+PENDING_BYTES = 1_000
+"""JSON of what a waiting task keeps of its arguments."""
 
 REMEMBERED = 8
 """Requests a head, or a context, remembers."""
@@ -123,20 +126,58 @@ class Head:
 
     @property
     def resting(self) -> bool:
-        """Nobody runs the task and its log ends at `sequence`."""
+        """Nobody runs the task; its log ends before `sequence`, the number of the closing status."""
         return self.state in RESTING
 
     @property
     def fence(self) -> Fence:
-        return Fence(self.epoch, self.floor, self.sequence if self.resting else None)
+        return Fence(self.epoch, self.floor, self.sequence - 1 if self.resting else None)
 
     @property
     def whole(self) -> bool:
         """Every event is inline: the log need not be read."""
         return self.resting and [sequence for sequence, _ in self.inline] == list(range(1, self.sequence))
 
+    @property
+    def lost(self) -> bool:
+        """Its run died, and no request counts as answered by it."""
+        return self.state == TaskState.FAILED and not self.requests
+
+    def owned_by(self, run: "Head") -> bool:
+        """Whether the run that holds `run` still holds the task."""
+        return not self.resting and (self.epoch, self.holder) == (run.epoch, run.holder)
+
     def seen(self, request: Request) -> Seen | None:
         return next((seen for seen in self.requests if seen["key"] == request.key), None)
+
+    def document(self) -> dict[str, Json]:
+        """What is stored as JSON."""
+        return {
+            "status": self.status,
+            "inline": self.inline,
+            "requests": self.requests,
+            "pending": self.pending,
+        }
+
+    @property
+    def fits(self) -> bool:
+        """Whether it can carry its inline events."""
+        return len(strictjson.dumps(self.document())) <= DOCUMENT_BYTES
+
+    def settled(self, events: list[Event]) -> tuple["Head", list[Event]]:
+        """The head with events behind its log, inline where they fit; else they are left to append.
+
+        At rest the closing status holds the last number without standing in the log: the first event
+        has to be that status, and takes its place there.
+        """
+        last = max(0, self.sequence - 1)
+        inline = (*self.inline, *enumerate(events, last + 1))
+        whole = replace(self, inline=inline, sequence=last + len(events), floor=last + len(events))
+        return (whole, []) if whole.fits else (replace(self, sequence=last, floor=last), events)
+
+    def closed(self, status: TaskStatus, sequence: int, pending: Pending | None = None) -> "Head":
+        """The head at rest: its log ends at `sequence`, and the status has the number behind."""
+        return replace(self, status=status, sequence=sequence + 1, holder="", lease=0.0, pending=pending)
 
     def blank(self) -> Task:
         """The task before its first event."""
@@ -150,11 +191,6 @@ class Head:
                 taskId=self.task_id, contextId=self.context_id, status=self.status
             )
         )
-
-
-def fits(events: Sequence[Numbered]) -> bool:
-    """Whether the head can carry these events inline."""
-    return len(strictjson.dumps(list(events))) <= INLINE_BYTES
 
 
 @dataclass(frozen=True, slots=True)

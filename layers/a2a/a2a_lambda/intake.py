@@ -10,19 +10,20 @@ same moment one finds the other's head. After the window the next id derives fro
 retries at the same moment still agree.
 """
 
+import asyncio
 import contextlib
 import uuid
 from dataclasses import dataclass, replace
 
 from a2a_lambda import io
 from a2a_lambda.claim import LEASE, Claim
-from a2a_lambda.errors import InvalidParams, UnsupportedOperation
-from a2a_lambda.head import REMEMBERED, Context, Head, Pending, Request, Scope, Seen, fits
+from a2a_lambda.errors import InvalidParams, StoreError, UnsupportedOperation
+from a2a_lambda.head import REMEMBERED, Context, Head, Pending, Request, Scope, Seen
 from a2a_lambda.log import apply
 from a2a_lambda.model import INTERRUPTED, TERMINAL, Event, Message, Task, TaskState, status
 from a2a_lambda.store import Store, Superseded
 from a2a_lambda.turn import Turn
-from a2a_lambda.watch import current
+from a2a_lambda.watch import abandon, current
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Intake:
         Raises TaskNotFound, UnsupportedOperation for a task that takes no message, InvalidParams
         for ids that do not belong together, StoreError.
         """
-        task_id, context_id = message.get("taskId"), message.get("contextId")
+        context_id, task_id = message.get("contextId"), message.get("taskId")
         if task_id is not None:
             return await self._named(call, message, task_id)
         if context_id is None:
@@ -62,9 +63,14 @@ class Intake:
         if (seen := context.seen(call.request)) and self._repeated(call, seen):
             return await current(self._store, call.scope, seen["task"])
         if context.waiting:
-            waiting = await io.call(self._store.head, call.scope, context.waiting)
-            if waiting is not None and self._repeated(call, waiting.seen(call.request)):
-                return waiting
+            # The message may have made a task of its own, before another one asked.
+            waiting, own = await asyncio.gather(
+                io.call(self._store.head, call.scope, context.waiting),
+                io.call(self._store.head, call.scope, call.request.task_id()),
+            )
+            for head in (waiting, own):
+                if head is not None and self._repeated(call, head.seen(call.request)):
+                    return head
             if waiting is not None and waiting.state in INTERRUPTED:
                 # Where another message answers the question first, this one is a new task.
                 with contextlib.suppress(UnsupportedOperation):
@@ -72,15 +78,11 @@ class Intake:
         return await self._create(call, message, context_id, context)
 
     async def _named(self, call: Call, message: Message, task_id: str) -> Claim | Head:
-        head = await current(self._store, call.scope, task_id)
+        head = await current(self._store, call.scope, task_id, path="params.message.taskId")
         if message.get("contextId", head.context_id) != head.context_id:
             raise InvalidParams("the task belongs to another context", path="params.message.contextId")
         if self._repeated(call, head.seen(call.request)):
             return head
-        if head.state in TERMINAL:
-            raise UnsupportedOperation("the task has ended and takes no message")
-        if head.state not in INTERRUPTED:
-            raise UnsupportedOperation("the task is still running and takes no message")
         context = await io.call(self._store.context, call.scope, head.context_id)
         return await self._continue(call, message, head, context)
 
@@ -96,10 +98,10 @@ class Intake:
                 await io.call(self._store.claim, head)
                 break
             except Superseded as error:
-                found = error.head
+                found = error.head or await io.call(self._store.head, call.scope, task_id)
             if found is None:  # it expired between the write and the answer
                 continue
-            if self._repeated(call, found.seen(call.request) or _seen(call, found.task_id, found.created)):
+            if not found.resting or self._repeated(call, found.seen(call.request)):
                 return found
             first = first or found
             task_id = found.successor or call.request.task_id(task_id)
@@ -111,22 +113,29 @@ class Intake:
         return await self._begun(call, head, task, left, context=context, pending=None)
 
     async def _continue(self, call: Call, message: Message, head: Head, context: Context) -> Claim | Head:
-        task, _ = await io.call(self._store.task, head)
-        entered = _entered(head, message)
-        claimed, left = self._claimed(call, replace(head, epoch=head.epoch + 1), [head.closing(), entered])
-        try:
-            claimed = await io.call(self._store.replace, claimed)
-        except Superseded as error:
-            if error.head is not None and self._repeated(call, error.head.seen(call.request)):
-                return error.head
-            raise UnsupportedOperation("the task is still running and takes no message") from None
+        while True:
+            if head.state in TERMINAL:
+                raise UnsupportedOperation("the task has ended and takes no message")
+            if head.state not in INTERRUPTED:
+                raise UnsupportedOperation("the task is still running and takes no message")
+            task, _ = await io.call(self._store.task, head)
+            entered = _entered(head, message)
+            following = replace(head, epoch=head.epoch + 1)
+            claimed, left = self._claimed(call, following, [head.closing(), entered])
+            try:
+                claimed = await io.call(self._store.replace, claimed)
+                break
+            except Superseded:
+                head = await current(self._store, call.scope, head.task_id)
+            if self._repeated(call, head.seen(call.request)):
+                return head
         apply(task, entered)
         return await self._begun(call, claimed, task, left, context=context, pending=head.pending)
 
     def _claimed(self, call: Call, head: Head, events: list[Event]) -> tuple[Head, list[Event]]:
         """The head with this turn's claim, and the events that it cannot carry."""
         now = self._store.clock()
-        head, left = settled(head, events)
+        request = Seen(key=call.request.key, body=call.request.body, task=head.task_id, at=now)
         claimed = replace(
             head,
             status=status(TaskState.WORKING, now),
@@ -134,9 +143,10 @@ class Intake:
             holder=str(uuid.uuid4()),
             lease=now + LEASE,
             due=int(now + LEASE) // 60 + 1,
-            requests=(*head.requests, _seen(call, head.task_id, now))[-REMEMBERED:],
+            requests=(*head.requests, request)[-REMEMBERED:],
+            pending=None,
         )
-        return claimed, left
+        return claimed.settled(events)
 
     async def _begun(
         self,
@@ -147,10 +157,16 @@ class Intake:
         *,
         context: Context,
         pending: Pending | None,
-    ) -> Claim:
+    ) -> Claim | Head:
         sequence = head.sequence
         if left:
-            sequence = await io.call(self._store.append, head, left, after=sequence)
+            try:
+                sequence = await io.call(self._store.append, head, left, after=sequence)
+            except Superseded:
+                return await current(self._store, call.scope, head.task_id)
+            except StoreError:
+                await abandon(self._store, head)
+                raise
         task["status"] = status(TaskState.SUBMITTED, self._store.clock())
         turn = Turn(
             message=task["history"][-1],
@@ -173,26 +189,8 @@ class Intake:
         return True
 
 
-def settled(head: Head, events: list[Event]) -> tuple[Head, list[Event]]:
-    """The head with events behind its log, inline where they fit; else they are left to append.
-
-    At rest the closing status holds the last number without standing in the log: the first event
-    has to be that status, and takes its place there.
-    """
-    last = max(0, head.sequence - 1)
-    numbered = tuple(enumerate(events, last + 1))
-    if fits([*head.inline, *numbered]):
-        last += len(events)
-        return replace(head, inline=(*head.inline, *numbered), sequence=last, floor=last), []
-    return replace(head, sequence=last, floor=last), events
-
-
 def _entered(head: Head, message: Message) -> Event:
     """The message, in its task."""
     entered = message.copy()
     entered["taskId"], entered["contextId"] = head.task_id, head.context_id
     return Event(message=entered)
-
-
-def _seen(call: Call, task_id: str, at: float) -> Seen:
-    return Seen(key=call.request.key, body=call.request.body, task=task_id, at=at)

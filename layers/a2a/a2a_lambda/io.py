@@ -1,25 +1,33 @@
-"""Blocking calls, off the event loop."""
+"""Blocking calls, off the event loop, in threads that no skill can hold."""
 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cached_property
 from typing import ParamSpec, TypeVar
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
-THREADS = 16
+
+class Pool:
+    """Threads of one purpose, made when first needed: what waits in one holds up no other."""
+
+    def __init__(self, name: str, threads: int) -> None:
+        self._name = name
+        self._threads = threads
+
+    async def call(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result:
+        """Result of a blocking function."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor, lambda: function(*args, **kwargs))
+
+    @cached_property
+    def _executor(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self._threads, thread_name_prefix=self._name)
 
 
-async def call(
-    function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
-) -> Result:
-    """Result of a blocking function, run in one of the kit's own threads: skills cannot hold them."""
-    loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(_pool(), lambda: function(*args, **kwargs))
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(THREADS, thread_name_prefix="io")
+call = Pool("store", 16).call
+call_keys = Pool("keys", 4).call

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -27,8 +27,9 @@ from a2a_lambda.errors import ConfigurationError, KeysUnavailable
 if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
 
-LABEL = re.compile(r"[A-Za-z0-9_.-]{1,64}$")
-OWNER = re.compile(r"[A-Za-z0-9_.@:-]{1,64}$")
+LABEL = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+OWNER = re.compile(r"[A-Za-z0-9_.@:-]{1,64}")
+DIGEST = re.compile(r"[0-9a-f]{64}")
 
 FRESH = 60.0
 """Seconds loaded keys are used without asking again."""
@@ -88,16 +89,14 @@ class Keys:
         self._sleep = sleep
         self._lock = threading.Lock()
         self._known: list[Key] = []
-        self._loaded = float("-inf")
+        self._loaded = self._tried = float("-inf")
 
     def find(self, secret: str) -> Key | None:
         """The key a client showed, or None. Raises KeysUnavailable."""
         asked = self._clock()
-        if asked - self._loaded >= FRESH:
-            self._reload(asked, FRESH)
         found = self._match(secret)
-        if found is None and asked - self._loaded >= REREAD:
-            self._reload(asked, REREAD)
+        if asked - self._loaded >= (FRESH if found else REREAD):
+            self._reload(asked, wait=found is None)
             found = self._match(secret)
         if found is None or (found.expires is not None and found.expires <= asked):
             return None
@@ -122,9 +121,9 @@ class Keys:
         owner: whom its tasks belong to; the label unless given. secret: only for local keys.
         """
         owner = owner or label
-        if not LABEL.match(label):
+        if not LABEL.fullmatch(label):
             raise ConfigurationError(f"a key's name is letters, digits, _ . - (at most 64), not {label!r}")
-        if not OWNER.match(owner):
+        if not OWNER.fullmatch(owner):
             raise ConfigurationError(f"an owner is letters, digits, _ . @ : - (at most 64), not {owner!r}")
         secret = secret or f"a2a_{secrets.token_urlsafe(32)}"
         expires = None if days is None else self._clock() + days * 86_400
@@ -167,20 +166,30 @@ class Keys:
                 found = key
         return found
 
-    def _reload(self, asked: float, age: float) -> None:
-        with self._lock:
-            if asked - self._loaded < age:
-                return  # another thread has just done it
+    def _reload(self, asked: float, *, wait: bool) -> None:
+        """Load the keys, unless that was tried a moment ago; `wait` for a load that is under way."""
+        if not self._lock.acquire(blocking=wait):
+            return
+        try:
+            if asked < max(self._loaded, self._tried) + REREAD:
+                self._check_age(asked)
+                return
+            self._tried = asked
             try:
-                known = self._load()
-            except KeysUnavailable:
-                if asked - self._loaded < STALE:
-                    logger.warning("Parameter Store does not answer; keys loaded before still work")
-                    return
-                raise
-            self._known, self._loaded = known, asked
-            if not known:
+                self._known, self._loaded = self._load(), asked
+            except KeysUnavailable as error:
+                self._check_age(asked)
+                logger.warning("%s; the keys loaded before still work", error)
+                return
+            if not self._known:
                 logger.error("there is no API key under %s: every call is refused; see make key", self._path)
+        finally:
+            self._lock.release()
+
+    def _check_age(self, asked: float) -> None:
+        """Raises KeysUnavailable when what is known is too old to go by."""
+        if asked - self._loaded >= STALE:
+            raise KeysUnavailable("Parameter Store has not answered for a while")
 
     def _load(self) -> list[Key]:
         give_up = self._clock() + PATIENCE
@@ -202,13 +211,28 @@ class Keys:
             for parameter in page["Parameters"]:
                 label = parameter["Name"].rsplit("/", 1)[1]
                 try:
-                    value = json.loads(parameter["Value"])
-                    yield replace(Key(label, **value), agents=tuple(value["agents"]))
+                    yield _stored(label, json.loads(parameter["Value"]))
                 except (ValueError, TypeError, KeyError):
                     logger.error("the parameter %s/%s is not a key; it lets nobody in", self._path, label)
             if "NextToken" not in page:
                 return
             arguments["NextToken"] = page["NextToken"]
+
+
+def _stored(label: str, value: dict[str, Any]) -> Key:
+    """Key of a parameter's value. Raises ValueError, TypeError, KeyError."""
+    key = Key(label, **value | {"agents": tuple(value["agents"])})
+    if not (
+        isinstance(key.digest, str)
+        and DIGEST.fullmatch(key.digest)
+        and isinstance(key.owner, str)
+        and OWNER.fullmatch(key.owner)
+        and (key.expires is None or isinstance(key.expires, int | float))
+        and all(isinstance(agent, str) for agent in key.agents)
+        and isinstance(value["agents"], list)
+    ):
+        raise ValueError("not a key")
+    return key
 
 
 class _Refused(Exception):

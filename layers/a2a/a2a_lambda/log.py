@@ -1,19 +1,22 @@
 """A task as a log of events: the pure part, with no table in sight.
 
     events --coalesce--> fewer events --split--> entries (bytes, one per sequence number)
-    entries --committed--> those that count --join--> (sequence, event) --replay--> Task
+    entries --Fence--> those that count --join--> (sequence, event) --apply--> Task
 
 An event is a 1.0 StreamResponse; the user's messages stand in the log as `message` events.
 """
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 from a2a_lambda import strictjson
 from a2a_lambda.model import (
     INTERRUPTED,
     Artifact,
     Event,
+    Json,
     Message,
     Part,
     Task,
@@ -30,11 +33,12 @@ Numbered = tuple[int, Event]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Part of the log as stored. `more`: the event goes on in the next entry."""
+    """Piece of an event as stored; `piece` counts from 0, `more`: it goes on in the next entry."""
 
     sequence: int
     epoch: int
     body: bytes
+    piece: int = 0
     more: bool = False
 
 
@@ -63,31 +67,31 @@ def split(events: Iterable[Event], *, after: int, epoch: int) -> list[Entry]:
     entries: list[Entry] = []
     for event in events:
         body = strictjson.dumps(event)
-        for start in range(0, len(body), ENTRY_BYTES):
-            piece = body[start : start + ENTRY_BYTES]
-            more = start + ENTRY_BYTES < len(body)
-            entries.append(Entry(after + len(entries) + 1, epoch, piece, more))
+        for piece, start in enumerate(range(0, len(body), ENTRY_BYTES)):
+            end = start + ENTRY_BYTES
+            sequence = after + len(entries) + 1
+            entries.append(Entry(sequence, epoch, body[start:end], piece, end < len(body)))
     return entries
 
 
 def join(inline: Iterable[Numbered], entries: Iterable[Entry], *, after: int) -> Iterator[Numbered]:
     """Whole events behind `after`, in order, of those kept inline and those kept as entries.
 
-    Stops at a gap: a query may meet a later entry and have missed one written just before it. Part of
-    an event whose run ended in its midst is left out.
+    Stops at a gap: a query may meet a later entry and have missed one written just before it. An event
+    whose run ended in its midst is left out, and so is the rest of one that `after` points into.
     """
     kept = {sequence: event for sequence, event in inline}
     stored = {entry.sequence: entry for entry in entries}
-    sequence, body, epoch = after + 1, b"", 0
+    sequence, body = after + 1, b""
     while True:
         if sequence in kept:
             yield sequence, kept[sequence]
         elif sequence in stored:
             entry = stored[sequence]
-            body = body + entry.body if entry.epoch == epoch else entry.body
-            epoch = entry.epoch
-            if not entry.more:
-                yield sequence, strictjson.loads(body)
+            whole = entry.piece == 0 or bool(body)
+            body = body + entry.body if entry.piece else entry.body
+            if whole and not entry.more:
+                yield sequence, json.loads(body)
                 body = b""
         else:
             return
@@ -96,30 +100,27 @@ def join(inline: Iterable[Numbered], entries: Iterable[Entry], *, after: int) ->
 
 def coalesce(events: Iterable[Event]) -> list[Event]:
     """The same log in fewer events: chunks that follow one another in an artifact become one."""
-    result: list[Event] = []
+    runs: list[list[Event]] = []
     for event in events:
         chunk = event.get("artifactUpdate")
-        before = result[-1].get("artifactUpdate") if result else None
+        before = runs[-1][-1].get("artifactUpdate") if runs else None
         if (
             chunk is not None
             and before is not None
             and chunk["append"]
             and chunk["artifact"]["artifactId"] == before["artifact"]["artifactId"]
         ):
-            joined = TaskArtifactUpdateEvent(
-                taskId=before["taskId"],
-                contextId=before["contextId"],
-                artifact=_appended(before["artifact"], chunk["artifact"]),
-                append=before["append"],
-                lastChunk=chunk["lastChunk"],
-            )
-            metadata = {**before.get("metadata", {}), **chunk.get("metadata", {})}
-            if metadata:
-                joined["metadata"] = metadata
-            result[-1] = Event(artifactUpdate=joined)
+            runs[-1].append(event)
         else:
-            result.append(event)
-    return result
+            runs.append([event])
+    return [run[0] if len(run) == 1 else _joined([event["artifactUpdate"] for event in run]) for run in runs]
+
+
+def _joined(chunks: list[TaskArtifactUpdateEvent]) -> Event:
+    joined = chunks[0].copy()
+    joined["artifact"] = _appended([chunk["artifact"] for chunk in chunks])
+    joined["lastChunk"] = chunks[-1]["lastChunk"]
+    return Event(artifactUpdate=joined)
 
 
 def apply(task: Task, event: Event) -> None:
@@ -139,7 +140,7 @@ def apply(task: Task, event: Event) -> None:
         for index, artifact in enumerate(artifacts):
             if artifact["artifactId"] == update["artifact"]["artifactId"]:
                 artifacts[index] = (
-                    _appended(artifact, update["artifact"]) if update["append"] else update["artifact"]
+                    _appended([artifact, update["artifact"]]) if update["append"] else update["artifact"]
                 )
                 return
         artifacts.append(update["artifact"])
@@ -152,22 +153,24 @@ def _settle(task: Task) -> None:
         task["status"] = TaskStatus(state=task["status"]["state"], timestamp=task["status"]["timestamp"])
 
 
-def _appended(artifact: Artifact, chunk: Artifact) -> Artifact:
-    result = artifact.copy()
-    result.update(chunk)
-    result["parts"] = list(artifact["parts"])
-    for part in chunk["parts"]:
-        _append(result["parts"], part)
-    metadata = {**artifact.get("metadata", {}), **chunk.get("metadata", {})}
+def _appended(chunks: list[Artifact]) -> Artifact:
+    result = chunks[0].copy()
+    metadata: dict[str, Json] = {}
+    for chunk in chunks:
+        result.update(chunk)
+        metadata |= chunk.get("metadata", {})
+    result["parts"] = _texts_joined([part for chunk in chunks for part in chunk["parts"]])
     if metadata:
         result["metadata"] = metadata
     return result
 
 
-def _append(parts: list[Part], part: Part) -> None:
-    if part.keys() != {"text"}:
-        parts.append(part)
-    elif parts and parts[-1].keys() == {"text"}:
-        parts[-1] = Part(text=parts[-1]["text"] + part["text"])
-    elif part["text"] or not parts:
-        parts.append(part)
+def _texts_joined(parts: list[Part]) -> list[Part]:
+    """Texts that follow one another as one part; an empty one goes where there is another part."""
+    result: list[Part] = []
+    for plain, run in groupby(parts, lambda part: part.keys() == {"text"}):
+        if not plain:
+            result += run
+        elif text := "".join(part["text"] for part in run):
+            result.append(Part(text=text))
+    return result or [Part(text="")]

@@ -5,6 +5,7 @@ https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-intent. Metad
 a value of another type than documented reads as absent here and stays in `turn.metadata`.
 """
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,10 +97,10 @@ def mapping(metadata: Metadata, key: str) -> dict[str, Json]:
 
 
 def text(metadata: Metadata, key: str) -> str | None:
-    """A text; a number is taken as the text it was written as."""
+    """A text; a number or a boolean as JSON writes it."""
     found: Any = metadata.get(key)
-    if isinstance(found, int | float) and not isinstance(found, bool):
-        return str(found)
+    if isinstance(found, int | float):
+        return json.dumps(found)
     return found if isinstance(found, str) else None
 
 

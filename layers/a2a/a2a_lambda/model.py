@@ -5,10 +5,13 @@ other versions. They are plain dicts, so fields nobody knows travel with them, i
 Source: https://a2a-protocol.org/v1.0.0/specification, section 4.
 """
 
+import base64
 import uuid
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Literal, NotRequired, TypedDict
+
+URL_SAFE = str.maketrans("-_", "+/")
 
 Json = Any
 """Whatever `strictjson.loads` returns."""
@@ -149,6 +152,12 @@ def agent_message(task_id: str, context_id: str, parts: list[Part]) -> Message:
 def text_of(parts: list[Part]) -> str:
     """Texts of the parts, a line each."""
     return "\n".join(part["text"] for part in parts if "text" in part)
+
+
+def decoded(raw: str) -> bytes:
+    """Bytes of a part's `raw`: base64, standard or url-safe, padded or not. Raises ValueError."""
+    plain = raw.rstrip("=").translate(URL_SAFE)
+    return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
 
 
 def latest(history: list[Message], length: int | None) -> list[Message]:

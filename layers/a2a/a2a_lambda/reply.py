@@ -15,6 +15,7 @@ from a2a_lambda.errors import SkillError
 from a2a_lambda.model import (
     Artifact,
     Event,
+    Message,
     Part,
     TaskArtifactUpdateEvent,
     TaskState,
@@ -25,6 +26,9 @@ from a2a_lambda.model import (
 )
 from a2a_lambda.outputs import Artifact as NamedArtifact
 from a2a_lambda.outputs import Ask, Batch, Command, File, Progress, Reject
+
+SAYING_BYTES = 64_000
+"""JSON bytes of a text that travels in a status."""
 
 
 class Reply:
@@ -47,8 +51,18 @@ class Reply:
     def compose(self, batch: Batch) -> list[Event]:
         """Events of outputs; after the last batch, or a question, `closing` is set.
 
-        Raises SkillError or TypeError for an output no event can carry.
+        Raises SkillError, TypeError or ValueError for an output no event can carry; none of the batch
+        counts then.
         """
+        before = (dict(self._artifacts), set(self._open), list(self._commands), list(self.parts))
+        try:
+            return self._composed(batch)
+        except Exception:
+            self._artifacts, self._open, self._commands, self.parts = before
+            self.asked = self.closing = None
+            raise
+
+    def _composed(self, batch: Batch) -> list[Event]:
         events: list[Event] = []
         for output in batch.outputs:
             match output:
@@ -72,6 +86,8 @@ class Reply:
             self.closing = status(TaskState.COMPLETED, self._clock())
         if self.closing is not None:
             self._close(events)
+        for event in events:
+            strictjson.verified(event)  # what JSON cannot carry fails here, in the skill's turn
         return events
 
     def fail(self, text: str) -> list[Event]:
@@ -82,6 +98,8 @@ class Reply:
         return events
 
     def _say(self, state: TaskState, text: str) -> TaskStatus:
+        if len(strictjson.dumps(text)) > SAYING_BYTES:
+            raise SkillError(f"A question, a reason or a progress text has at most {SAYING_BYTES} bytes.")
         return status(state, self._clock(), agent_message(*self._ids, [Part(text=text)]))
 
     def _status(self, status: TaskStatus) -> Event:
@@ -113,17 +131,23 @@ class Reply:
 
     def _close(self, events: list[Event]) -> None:
         """Mark the last chunk of every artifact: in `events` where one is there, else with an empty
-        chunk more. The reply comes last, and with it the commands."""
-        if self._commands and not self._artifacts:
+        chunk more. Commands go with the last words: the closing message, or the last artifact."""
+        assert self.closing is not None
+        if self._commands and not self._artifacts and "message" not in self.closing:
             events.append(self._chunk("", ("",)))
         update: TaskArtifactUpdateEvent | None = None
-        for name in sorted(self._open, key=lambda name: name == ""):
+        for name in [name for name in self._artifacts if name in self._open]:
             update = self._last(events, name)
             update["lastChunk"] = True
         self._open.clear()
-        if self._commands and update is not None:
-            metadata = update["artifact"].setdefault("metadata", {})
-            metadata["commands"] = [*metadata.get("commands", []), *self._commands]
+        if not self._commands:
+            return
+        said: Message | Artifact | None = update["artifact"] if update is not None else None
+        if "message" in self.closing:
+            said = self.closing["message"]
+        if said is not None:
+            metadata = said.get("metadata", {})
+            said["metadata"] = {**metadata, "commands": [*metadata.get("commands", []), *self._commands]}
             self._commands = []
 
     def _last(self, events: list[Event], name: str) -> TaskArtifactUpdateEvent:
@@ -162,5 +186,4 @@ def _part(value: Any) -> Part:
                 f"a skill put out a {type(value).__name__}; it may be text, a structured value, File,"
                 " Artifact, Progress, Command, Ask or Reject"
             )
-    strictjson.dumps(part)  # what JSON cannot carry fails here, in the skill's turn
     return part

@@ -9,15 +9,17 @@ without one. What is still pending when the turn ends goes onto the head with it
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from a2a_lambda import io, log, strictjson
 from a2a_lambda.agent import Agent
 from a2a_lambda.claim import LEASE, Claim
 from a2a_lambda.errors import SkillError, StoreError
-from a2a_lambda.head import Context, Pending, fits
+from a2a_lambda.head import Context, Head, Pending
 from a2a_lambda.model import Event, Published, TaskState, TaskStatus
 from a2a_lambda.reply import Reply
 from a2a_lambda.store import Store, Superseded
@@ -32,8 +34,13 @@ FLUSH_BYTES = 4_000
 SILENCE = 2 * FLUSH_SECONDS
 """Seconds after which pending events are stored though no other follows."""
 
+RETRY = 0.5
+"""Seconds between tries to store a turn's end."""
+
 FAILED = "The agent could not finish this request."
 TIME_LIMIT = "The agent ran out of time."
+
+Result = TypeVar("Result")
 
 logger = logging.getLogger(__name__)
 
@@ -62,15 +69,18 @@ class Run:
         self.sequence = claim.sequence
         self.lost = False
 
-    async def events(self) -> AsyncGenerator[Published, None]:
-        """Start the turn and get its events, the closing status last.
-
-        The turn goes on when nobody listens any more. `lost` says afterwards that another ended the
-        task; its events then end without a closing status. Raises StoreError.
-        """
+    def start(self) -> None:
+        """Begin the turn; it goes on to its end whoever listens."""
         task = asyncio.create_task(self._execute())
         _running.add(task)
         task.add_done_callback(_running.discard)
+
+    async def events(self) -> AsyncGenerator[Published, None]:
+        """Events of the turn, the closing status last.
+
+        `lost` says afterwards that another ended the task; there is no closing status then. Raises
+        StoreError where the turn could not be stored.
+        """
         while (item := await self._published.get()) is not None:
             if isinstance(item, BaseException):
                 raise item
@@ -84,22 +94,17 @@ class Run:
             await asyncio.wait(
                 {beat, work}, timeout=self._seconds_left(), return_when=asyncio.FIRST_COMPLETED
             )
-            if beat.done():
-                beat.result()
-                self.lost = True
-            ended = work.done()
+            ended, self.lost = work.done(), beat.done()
             work.cancel()
             await asyncio.wait({work})
-            async with self._head_lock, self._log_lock:
-                beat.cancel()
+            async with self._log_lock:
                 flusher.cancel()
             if not self.lost:
                 await self._close(self._outcome(work, ended))
         except Superseded:
             self.lost = True
-        except BaseException as error:
+        except Exception as error:
             self._published.put_nowait(error)
-            raise
         finally:
             for task in (beat, flusher, work):
                 task.cancel()
@@ -119,7 +124,7 @@ class Run:
             error = work.exception()
             if error is None:
                 return True
-            if isinstance(error, Superseded | StoreError):
+            if isinstance(error, Superseded):
                 raise error
             failure = str(error) if isinstance(error, SkillError) else FAILED
             logger.error("skill %s failed", self._turn.skill, exc_info=error)
@@ -171,62 +176,85 @@ class Run:
             self._writing = []
 
     async def _flush_in_silence(self) -> None:
-        while True:
-            await asyncio.sleep(SILENCE)
-            if self._pending:
-                await self._flush()
+        with suppress(Superseded):  # which the beat sees too
+            while True:
+                await asyncio.sleep(SILENCE)
+                if self._pending:
+                    await self._flush()
 
     async def _beat(self) -> None:
         """Renew the lease; returns when the task is no longer this run's."""
         renewed = self._store.clock()
-        while True:
+        while self._store.clock() < self.head.lease:
             await asyncio.sleep(WATCH)
             try:
+                if self._store.clock() - renewed >= RENEWAL:
+                    renewed = self._store.clock()
+                    await self._put(lambda head: replace(head, lease=self._store.clock() + LEASE))
+                    continue
                 async with self._head_lock:
-                    now = self._store.clock()
-                    if now - renewed >= RENEWAL:
-                        renewed = now
-                        head = replace(self.head, lease=now + LEASE)
-                        self.head = await io.call(self._store.replace, head)
-                        continue
                     found = await io.call(self._store.head, self.head.scope, self.head.task_id)
+                    if found is None or not found.owned_by(self.head):
+                        return
+                    self.head = found
             except Superseded:
                 return
             except StoreError:
-                logger.exception("the lease of task %s could not be renewed", self.head.task_id)
-                if self._store.clock() >= self.head.lease:
+                logger.exception("the lease of task %s is not renewed yet", self.head.task_id)
+
+    async def _put(self, change: Callable[[Head], Head]) -> None:
+        """Store a changed head while this run holds the task. Raises Superseded when it does not."""
+        async with self._head_lock:
+            while True:
+                newer = change(self.head)
+                try:
+                    self.head = await io.call(self._store.replace, newer)
                     return
-                continue
-            if found is None or found.version != self.head.version:
-                return
+                except Superseded as error:
+                    if error.head is None or not error.head.owned_by(self.head):
+                        raise
+                    self.head = error.head
 
     async def _close(self, meant: bool) -> None:
-        closing = self._reply.closing
-        assert closing is not None
-        closing = await self._remember(closing, meant)
-        numbered = tuple(enumerate(log.coalesce(self._pending), self.sequence + 1))
-        inline = (*self.head.inline, *numbered)
-        if not self._writing and fits(inline):
-            self.sequence += len(numbered)
-        else:
-            inline = self.head.inline
-            await self._write()
-        self.head = await io.call(
-            self._store.replace,
-            replace(
-                self.head,
-                status=closing,
-                sequence=self.sequence + 1,
-                inline=inline,
-                holder="",
-                lease=0.0,
-                pending=self._waits(closing),
-            ),
-        )
-        self.sequence = self.head.sequence
-        self._publish(self.head.closing(), self.sequence)
+        await self._insisted(partial(self._remember, meant))
+        await self._insisted(self._end)
+        self._publish(self.head.closing(), self.head.sequence)
 
-    async def _remember(self, closing: TaskStatus, meant: bool) -> TaskStatus:
+    async def _end(self) -> None:
+        closing = self._closing
+        numbered = tuple(enumerate(log.coalesce(self._pending), self.sequence + 1))
+        last = self.sequence + len(numbered)
+        inline = replace(self.head, status=closing, inline=(*self.head.inline, *numbered))
+        if self._writing or not inline.fits:
+            await self._write()
+            numbered, last = (), self.sequence
+        pending = self._waits(closing)
+
+        def end(head: Head) -> Head:
+            return replace(head, inline=(*head.inline, *numbered)).closed(closing, last, pending)
+
+        await self._put(end)
+
+    async def _insisted(self, step: Callable[[], Awaitable[Result]]) -> Result:
+        """Result of a step that is safe to repeat, tried until the lease ends: the turn is done, and
+        only its storing is not."""
+        while True:
+            try:
+                return await step()
+            except Superseded:
+                raise
+            except StoreError:
+                if self._store.clock() + RETRY >= self.head.lease or self._seconds_left() == 0:
+                    raise
+                logger.exception("the end of task %s is not stored yet", self.head.task_id)
+            await asyncio.sleep(RETRY)
+
+    @property
+    def _closing(self) -> TaskStatus:
+        assert self._reply.closing is not None
+        return self._reply.closing
+
+    async def _remember(self, meant: bool) -> None:
         """Store what the context keeps of the turn; of a failed one, not its changes to memory."""
         if not meant:
             self._turn.memory.changes.clear()
@@ -236,7 +264,7 @@ class Run:
             newer = conclude(context, self._turn, self._reply.parts, self._seen)
             if newer is context:
                 return context
-            if closing["state"] == TaskState.INPUT_REQUIRED:
+            if self._closing["state"] == TaskState.INPUT_REQUIRED:
                 return replace(newer, waiting=task_id)
             return replace(newer, waiting="") if newer.waiting == task_id else newer
 
@@ -244,12 +272,9 @@ class Run:
             await io.call(
                 self._store.remember, self.head.scope, self.head.context_id, self._turn.context, change
             )
-        except (TypeError, SkillError) as error:
+        except (TypeError, ValueError, SkillError) as error:
             logger.error("the memory of task %s cannot be changed", task_id, exc_info=error)
-            self._pending += self._reply.fail(str(error) if isinstance(error, SkillError) else FAILED)
-            assert self._reply.closing is not None
-            return self._reply.closing
-        return closing
+            self._reply.fail(str(error) if isinstance(error, SkillError) else FAILED)
 
     def _waits(self, closing: TaskStatus) -> Pending | None:
         if closing["state"] != TaskState.INPUT_REQUIRED or self._reply.asked is None:

@@ -68,11 +68,12 @@ class Parameter:
         """Argument from the first text that fits the hint. Raises ValueError when none does."""
         for text in texts:
             for read in (self._adapter.validate_strings, self._adapter.validate_json):
-                try:
-                    return read(text.strip())
-                except ValidationError:
-                    continue
-        raise ValueError(f"none of {list(texts)!r} is a {self.name}")
+                for candidate in (text, text.strip()):
+                    try:
+                        return read(candidate)
+                    except ValidationError:
+                        continue
+        raise ValueError(f"nothing given for {self.name} fits its hint")
 
 
 class Skill:
@@ -111,7 +112,9 @@ class Skill:
                 try:
                     result[parameter.name] = parameter.read(texts)
                 except ValueError:
-                    return Ask(f"“{texts[0]}” does not fit: {meaning}. What should it be?", parameter.name)
+                    return Ask(
+                        f"“{texts[0][:100]}” does not fit: {meaning}. What should it be?", parameter.name
+                    )
             elif parameter.required:
                 return Ask(f"Please tell me: {meaning}.", parameter.name)
         return result

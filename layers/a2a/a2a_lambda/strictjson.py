@@ -38,6 +38,16 @@ def dumps(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
+def verified(value: Any) -> bytes:
+    """JSON text of a value that `loads` would take back. Raises ValueError or TypeError."""
+    text = dumps(value)
+    try:
+        _check(value, surrogates=False)
+    except ParseError as error:
+        raise ValueError(str(error)) from None
+    return text
+
+
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):

@@ -1,6 +1,6 @@
 """What a skill sees: the message, the conversation, the context's memory, the client's metadata."""
 
-import base64
+import copy
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from a2a_lambda.head import (
     Utterance,
     changed,
 )
-from a2a_lambda.model import Json, Message, Part, text_of
+from a2a_lambda.model import Json, Message, Part, decoded, text_of
 
 CONVERSATION_LENGTH = 40
 """Utterances a context keeps."""
@@ -56,10 +56,12 @@ class Memory:
         self.changes: list[Change] = []
 
     def get(self, key: str, default: Json = None) -> Json:
-        return self._values.get(key, default)
+        """A copy of a value: only `set`, `add` and `delete` change the memory."""
+        return copy.deepcopy(self._values.get(key, default))
 
     def set(self, key: str, value: Json) -> None:
-        self._change(Put(key, value))
+        """Raises TypeError or ValueError for what JSON cannot carry."""
+        self._change(Put(key, strictjson.loads(strictjson.verified(value))))
 
     def add(self, key: str, number: int | float = 1) -> int | float:
         """Add to a number, 0 when absent; returns the sum as this turn sees it.
@@ -127,7 +129,7 @@ class Turn:
             ReceivedFile(
                 part.get("filename"),
                 part.get("mediaType"),
-                base64.b64decode(part["raw"]) if "raw" in part else None,
+                decoded(part["raw"]) if "raw" in part else None,
                 part.get("url"),
             )
             for part in self.parts

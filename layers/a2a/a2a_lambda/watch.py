@@ -3,59 +3,83 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from dataclasses import replace
 
 from a2a_lambda import io
-from a2a_lambda.errors import TaskNotFound
+from a2a_lambda.errors import StoreError, TaskNotFound
 from a2a_lambda.head import Head, Scope
-from a2a_lambda.model import Event, Part, Published, Task, TaskState, agent_message, status
+from a2a_lambda.model import (
+    RESTING,
+    Event,
+    Part,
+    Published,
+    Task,
+    TaskState,
+    TaskStatus,
+    agent_message,
+    latest,
+    status,
+)
 from a2a_lambda.store import Store, Superseded
 
 POLL = 0.3
 """Seconds between looks at a task somebody else runs."""
 
-LOST = "The run of this task was lost; send the message again."
+LOST = "This turn was lost before it ended; send the message again."
 
 
-async def current(store: Store, scope: Scope, task_id: str) -> Head:
+async def current(store: Store, scope: Scope, task_id: str, *, path: str = "params.id") -> Head:
     """Head of the caller's task; one whose lease ran out is ended as failed first.
+
+    path: field that named it.
 
     Raises TaskNotFound, StoreError.
     """
     while True:
         head = await io.call(store.head, scope, task_id)
         if head is None:
-            raise TaskNotFound("the key's owner has no such task with this agent", path="params.id")
+            raise TaskNotFound("the key's owner has no such task with this agent", path=path)
         if head.resting or head.lease >= store.clock():
             return head
-        message = agent_message(head.task_id, head.context_id, [Part(text=LOST)])
         try:
-            return await io.call(store.seal, head, status(TaskState.FAILED, store.clock(), message))
+            return await io.call(store.seal, replace(head, requests=()), _lost(store, head))
         except Superseded:
             continue
 
 
-async def rested(store: Store, head: Head, deadline: float | None) -> Task:
-    """The task once it rests, or as it is when time is up."""
+async def abandon(store: Store, head: Head) -> None:
+    """End a task this process claimed and cannot run, so that the same request can be made again."""
+    with suppress(StoreError):
+        lost = replace(head, requests=()).closed(_lost(store, head), head.sequence)
+        await io.call(store.replace, lost)
+
+
+async def rested(store: Store, head: Head, deadline: float | None) -> Head:
+    """The head once its task rests, or as it is when time is up."""
     while not head.resting and not _late(deadline):
         await asyncio.sleep(POLL)
         head = await current(store, head.scope, head.task_id)
-    task, _ = await io.call(store.task, head)
-    return task
+    return head
 
 
 async def watched(
-    store: Store, head: Head, after: int | None, deadline: float | None
+    store: Store,
+    head: Head,
+    *,
+    after: int | None = None,
+    history_length: int | None = None,
+    deadline: float | None = None,
 ) -> AsyncGenerator[Published, None]:
-    """The task as it is, then each later event once and in order; with `after`, only what comes
-    behind that sequence number."""
-    if after is None:
+    """The task as it is, then each later event once and in order; with `after`, only what comes behind
+    that sequence number, if there is one such."""
+    if after is not None and not (head.resting and after > head.sequence):
+        sequence = after
+    else:
         task, sequence = await io.call(store.task, head)
-        yield sequence, Event(task=task)
+        yield sequence, Event(task=shortened(task, history_length))
         if head.resting:
             yield sequence, head.closing()
-    else:
-        sequence = after
     async with aclosing(followed(store, head, sequence, deadline)) as events:
         async for published in events:
             yield published
@@ -69,7 +93,7 @@ async def followed(
         events = await io.call(store.events, head, after=after)
         for sequence, event in events:
             after = sequence
-            if "artifactUpdate" in event or "statusUpdate" in event:
+            if "artifactUpdate" in event or _progress(event):
                 yield sequence, event
         if head.resting:
             if head.sequence > after:
@@ -81,5 +105,25 @@ async def followed(
         head = await current(store, head.scope, head.task_id)
 
 
+def shortened(task: Task, length: int | None) -> Task:
+    """The task with the `length` most recent messages; none at all = no history."""
+    history = latest(task.get("history", []), length)
+    if history:
+        task["history"] = history
+    else:
+        task.pop("history", None)
+    return task
+
+
+def _progress(event: Event) -> bool:
+    """Whether it is a status told while running; a question asked earlier is not news."""
+    return "statusUpdate" in event and event["statusUpdate"]["status"]["state"] not in RESTING
+
+
 def _late(deadline: float | None) -> bool:
     return deadline is not None and time.monotonic() + POLL >= deadline
+
+
+def _lost(store: Store, head: Head) -> TaskStatus:
+    message = agent_message(head.task_id, head.context_id, [Part(text=LOST)])
+    return status(TaskState.FAILED, store.clock(), message)

@@ -22,7 +22,7 @@ async def scope_of(request: Request, agent: str) -> Scope:
     if not secret:
         raise Unauthenticated("send a key as X-API-Key or as Authorization: Bearer")
     try:
-        key = await io.call(kit.keys.find, secret)
+        key = await io.call_keys(kit.keys.find, secret)
     except KeysUnavailable as error:
         logger.error("keys could not be read: %s", error)
         raise Unavailable("keys cannot be checked at the moment") from None

@@ -134,7 +134,7 @@ async def _single(exchange: Exchange) -> Response:
         except Exception as raised:
             return jsonrpc.error(exchange.id, exchange.wire.encode_error(protocol_error(raised)))
 
-    return StreamingResponse(sse.spaced(late(), sse.KEEP_ALIVE), media_type=JSON)
+    return StreamingResponse(sse.spaced(asyncio.ensure_future(late()), sse.KEEP_ALIVE), media_type=JSON)
 
 
 async def _result(exchange: Exchange) -> Json:

@@ -5,7 +5,7 @@ give up after 5 s of silence, gateways after 30 to 60 s.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TypeVar
 
 KEEP_ALIVE = 4.0
@@ -15,6 +15,9 @@ COMMENT = b": \n"
 """One line and no blank one: behind a blank line httpx-sse sees an event without data, on which
 a2a-sdk 0.2 and 0.3 fail."""
 
+LINE_SEPARATORS = tuple((char.encode(), f"\\u{ord(char):04x}".encode()) for char in "\u0085\u2028\u2029")
+"""Ends of line to Unicode, though not to this format: readers of lines would cut a JSON string there."""
+
 MEDIA_TYPE = "text/event-stream"
 
 Item = TypeVar("Item")
@@ -23,6 +26,8 @@ Item = TypeVar("Item")
 def encode(data: bytes, identity: int | None = None) -> bytes:
     """One event. `data` is JSON of one line."""
     head = b"" if identity is None else b"id: %d\n" % identity
+    for separator, escaped in LINE_SEPARATORS:
+        data = data.replace(separator, escaped)
     return head + b"data: " + data + b"\n\n"
 
 
@@ -49,9 +54,8 @@ async def paced(items: AsyncGenerator[Item, None], silence: float) -> AsyncItera
         await items.aclose()
 
 
-async def spaced(body: Awaitable[bytes], silence: float) -> AsyncIterator[bytes]:
+async def spaced(future: asyncio.Future[bytes], silence: float) -> AsyncIterator[bytes]:
     """A JSON text, white space before it while it is not there yet."""
-    future = asyncio.ensure_future(body)
     while not (await asyncio.wait({future}, timeout=silence))[0]:
         yield b" "
     yield future.result()

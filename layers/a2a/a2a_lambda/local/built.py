@@ -11,9 +11,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 from a2a_lambda.errors import ConfigurationError
@@ -66,12 +67,12 @@ class Built:
         *,
         prefix: tuple[str, ...] = (),
         output: "IO[bytes] | int" = subprocess.DEVNULL,
-        **variables: str,
+        variables: Mapping[str, str] = MappingProxyType({}),
     ) -> Iterator["subprocess.Popen[bytes]"]:
         """The process of a function, "api" or "rpc"; killed at the end."""
         process = subprocess.Popen(
             [*prefix, *self._command(function)],
-            env=self._environment(function) | variables,
+            env=self._environment(function) | dict(variables),
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -85,7 +86,7 @@ class Built:
 
     @contextmanager
     def emulated(
-        self, function: str, rie: Path, *, output: "IO[bytes] | int" = subprocess.DEVNULL, **variables: str
+        self, function: str, rie: Path, *, output: "IO[bytes] | int" = subprocess.DEVNULL
     ) -> Iterator[str]:
         """The url at which the emulator takes events for a function."""
         runtime_api, front = f"127.0.0.1:{_free_port()}", f"127.0.0.1:{_free_port()}"
@@ -93,7 +94,7 @@ class Built:
             *(str(rie), "--log-level", "error", "--runtime-api-address", runtime_api),
             *("--runtime-interface-emulator-address", front),
         )
-        with self.running(function, prefix=prefix, output=output, **variables):
+        with self.running(function, prefix=prefix, output=output):
             _await_port(front)
             yield f"http://{front}{INVOKE}"
 

@@ -24,6 +24,8 @@ from a2a_lambda.local import KEYS_PATH, STATE, TABLE, emulator, table
 from a2a_lambda.settings import Settings
 
 HOST = "127.0.0.1"
+ENDPOINTS = ("AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SSM")
+
 RELOADED = ("functions", "layers/a2a")
 
 FRESH_ID = """'$(od -An -tx8 -N8 /dev/urandom | tr -d ' ')'"""
@@ -32,20 +34,21 @@ FRESH_ID = """'$(od -An -tx8 -N8 /dev/urandom | tr -d ' ')'"""
 def main() -> int:
     """Serve until Ctrl-C. Returns the process's exit status."""
     try:
-        port = int(os.environ.get("PORT") or 8080)
-        _check_free(port)
+        port = _free_port(os.environ.get("PORT") or "8080")
         with ExitStack() as stack:
             url = ""
-            if "AWS_ENDPOINT_URL_DYNAMODB" not in os.environ:
+            if not _own_endpoints():
                 url = stack.enter_context(emulator.running())
             _configure(port, url)
             secret = os.environ.get("LOCAL_KEY") or "local-key"
-            prepare(Settings.of(os.environ), secret)
-            STATE.write_text(json.dumps({"emulator": url, "pid": os.getpid()}))
+            settings = Settings.of(os.environ)
+            agents = load_all(settings.agents)
+            for agent in agents.values():
+                _ = agent.input_schemas  # a hint without a schema is named here, not at a card's first GET
+            prepare(settings, secret)
+            STATE.write_text(json.dumps({"emulator": url}))
             stack.callback(STATE.unlink, missing_ok=True)
-            print(
-                banner(f"http://{HOST}:{port}", secret, list(load_all(Path("functions/agents")))), flush=True
-            )
+            print(banner(f"http://{HOST}:{port}", secret, list(agents)), flush=True)
             uvicorn.run(
                 f"{__name__}:application",
                 factory=True,
@@ -94,7 +97,18 @@ def banner(url: str, secret: str, agents: list[str]) -> str:
     )
 
 
-def _check_free(port: int) -> None:
+def _own_endpoints() -> bool:
+    """Whether both services are elsewhere; with one of them only, the other would be AWS's own."""
+    given = [name for name in ENDPOINTS if os.environ.get(name)]
+    if given and len(given) < len(ENDPOINTS):
+        raise ConfigurationError(f"{given[0]} is set: set {' and '.join(ENDPOINTS)}, or none of them")
+    return bool(given)
+
+
+def _free_port(value: str) -> int:
+    if not value.isdigit() or not 0 < int(value) < 65536:
+        raise ConfigurationError(f"PORT is a number from 1 to 65535, not {value!r}")
+    port = int(value)
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -102,6 +116,7 @@ def _check_free(port: int) -> None:
         except OSError as error:
             reason = error.strerror or str(error)
             raise ConfigurationError(f"port {port}: {reason}; choose another: make run PORT=8081") from None
+    return port
 
 
 def _configure(port: int, emulator_url: str) -> None:

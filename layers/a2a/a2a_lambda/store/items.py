@@ -47,7 +47,8 @@ def entry_range(head: Head, after: int) -> dict[str, Any]:
 
 def number(value: float) -> dict[str, str]:
     """DynamoDB number, of an integer or a time with milliseconds."""
-    return {"N": str(value) if isinstance(value, int) else f"{value:.3f}"}
+    # As DynamoDB gives it back: without zeros at the end.
+    return {"N": str(value) if isinstance(value, int) else f"{value:.3f}".rstrip("0").rstrip(".")}
 
 
 def from_head(head: Head) -> dict[str, Any]:
@@ -68,16 +69,7 @@ def from_head(head: Head) -> dict[str, Any]:
         "successor": {"S": head.successor},
         "listing": {"S": f"{head.scope.owner}#{head.scope.agent}"},
         "changed": {"S": f"{head.status['timestamp']}#{head.task_id}"},
-        "document": {
-            "B": strictjson.dumps(
-                {
-                    "status": head.status,
-                    "inline": head.inline,
-                    "requests": head.requests,
-                    "pending": head.pending,
-                }
-            )
-        },
+        "document": {"B": strictjson.dumps(head.document())},
     }
     if not head.resting:
         item["shard"] = {"S": f"shard-{zlib.crc32(head.task_id.encode()) % SHARDS}"}
@@ -116,6 +108,7 @@ def from_entry(head: Head, entry: Entry) -> dict[str, Any]:
     return {
         **_key(_task(head.scope, head.task_id), _sort(head, entry.sequence)),
         "epoch": number(entry.epoch),
+        "piece": number(entry.piece),
         "more": {"BOOL": entry.more},
         "expires": number(head.expires),
         "body": {"B": entry.body},
@@ -127,6 +120,7 @@ def to_entry(item: Item) -> Entry:
         sequence=int(item["sk"]["S"].rsplit("#", 1)[1]),
         epoch=int(item["epoch"]["N"]),
         body=item["body"]["B"],
+        piece=int(item["piece"]["N"]),
         more=item["more"]["BOOL"],
     )
 

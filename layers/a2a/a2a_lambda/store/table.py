@@ -9,8 +9,8 @@ conflicts changes nothing.
                                                        append; then the head closes
     remember  context  revision unchanged              otherwise merged onto the newer one, again
 
-What a write that timed out did is unknown until it is tried again: each bears a token, and one that
-meets its own token has been made. Expired items count as absent, since TTL deletes late.
+What a write that timed out did is unknown until it is tried again: one that conflicts with the very
+item it was to put has been made. Expired items count as absent, since TTL deletes late.
 """
 
 import secrets
@@ -25,7 +25,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from a2a_lambda.errors import Conflict, StoreError
 from a2a_lambda.head import Context, Head, Scope
 from a2a_lambda.log import Entry, Numbered, apply, join, split
-from a2a_lambda.model import Event, Task, TaskStatus
+from a2a_lambda.model import Event, Task, TaskState, TaskStatus
 from a2a_lambda.store import items
 from a2a_lambda.store.items import Item, number
 
@@ -118,10 +118,8 @@ class Store:
         if head.resting:
             apply(task, head.closing())
             return task, head.sequence
-        progress = [
-            event["statusUpdate"] for n, event in events if n > head.floor and "statusUpdate" in event
-        ]
-        task["status"] = progress[-1]["status"] if progress else head.status
+        if task["status"]["state"] != TaskState.WORKING:  # no progress told since the turn began
+            task["status"] = head.status
         return task, events[-1][0] if events else 0
 
     def seal(self, head: Head, status: TaskStatus) -> Head:
@@ -140,21 +138,8 @@ class Store:
                 current = self.head(head.scope, head.task_id)
                 if current is None or current.version != head.version:
                     raise Superseded(current) from None
-                standing = next(iter(self._entries(head, last)), None)
-                if standing is None or standing.epoch <= head.epoch:
-                    continue  # the run appended between the query and the seal
-            return self.replace(
-                replace(
-                    head,
-                    epoch=head.epoch + 1,
-                    floor=last,
-                    sequence=last + 1,
-                    status=status,
-                    holder="",
-                    lease=0.0,
-                    pending=None,
-                )
-            )
+                continue  # the run appended between the query and the seal
+            return self.replace(replace(head, epoch=head.epoch + 1, floor=last).closed(status, last))
 
     def context(self, scope: Scope, context_id: str) -> Context:
         """A context, strongly consistent; an empty one when there is none."""
@@ -191,12 +176,8 @@ class Store:
 
     def _append(self, head: Head, entry: Entry, *, over: int) -> None:
         """Put an entry where there is none, or one of an epoch below `over`."""
-        self._put(
-            items.from_entry(head, entry),
-            "attribute_not_exists(pk) OR epoch < :over",
-            {":over": number(over)},
-            token=f"{head.holder}:{entry.sequence}:{entry.epoch}" if head.holder else "",
-        )
+        condition = "attribute_not_exists(pk) OR epoch < :over"
+        self._put(items.from_entry(head, entry), condition, {":over": number(over)})
 
     def _entries(self, head: Head, after: int) -> Iterator[Entry]:
         arguments: dict[str, Any] = {
@@ -214,25 +195,19 @@ class Store:
             arguments["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     def _put(
-        self,
-        item: dict[str, Any],
-        condition: str,
-        values: Mapping[str, Any],
-        scope: Scope | None = None,
-        token: str = "",
+        self, item: dict[str, Any], condition: str, values: Mapping[str, Any], scope: Scope | None = None
     ) -> None:
-        own = {"S": token or secrets.token_hex(8)}
         try:
             with _errors():
                 self._client.put_item(
                     TableName=self._table,
-                    Item={**item, "token": own},
+                    Item=item,
                     ConditionExpression=condition,
                     ExpressionAttributeValues=values,
                     ReturnValuesOnConditionCheckFailure="ALL_OLD",
                 )
         except _ConditionFailed as failure:
-            if failure.item.get("token") == own:
+            if failure.item == item:
                 return
             found = items.to_head(scope, failure.item) if scope and failure.item else None
             raise Superseded(found) from None

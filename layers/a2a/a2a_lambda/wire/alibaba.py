@@ -37,7 +37,7 @@ def encode_error(error: ProtocolError) -> Json:
 def encode_task(task: Task) -> Json:
     told = Task(id=task["id"], contextId=task["contextId"], status=_status(task["status"]))
     artifacts = list(task.get("artifacts", []))
-    if "message" in task["status"]:
+    if "message" in task["status"] and task["status"]["state"] in RESTING:
         artifacts.append(_artifact(task["status"]["message"]))
     if artifacts:
         told["artifacts"] = artifacts
@@ -84,4 +84,7 @@ def _chunk(update: TaskArtifactUpdateEvent) -> TaskArtifactUpdateEvent:
 def _artifact(message: Message) -> Artifact:
     """A status message as an artifact, the same one however often it is told."""
     identity = str(uuid.uuid5(uuid.NAMESPACE_URL, message["messageId"]))
-    return Artifact(artifactId=identity, parts=message["parts"])
+    artifact = Artifact(artifactId=identity, parts=message["parts"])
+    if "metadata" in message:
+        artifact["metadata"] = message["metadata"]
+    return artifact

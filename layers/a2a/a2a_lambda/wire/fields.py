@@ -1,13 +1,10 @@
 """Reading fields of JSON objects, with errors that say where."""
 
-import base64
-import binascii
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from a2a_lambda.errors import InvalidParams
-from a2a_lambda.model import Json
+from a2a_lambda.model import Json, decoded
 
 MAX_ID_BYTES = 512
 """Bytes of an id; it becomes part of a DynamoDB key."""
@@ -92,10 +89,9 @@ def flag(source: Object, key: str, path: str) -> bool | None:
 def encoded(source: Object, key: str, path: str) -> str:
     """Base64, standard or url-safe, padded or not; returned as it came."""
     value = text(source, key, path)
-    plain = re.sub(r"=+$", "", value).translate(str.maketrans("-_", "+/"))
     try:
-        base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
-    except (binascii.Error, ValueError):
+        decoded(value)
+    except ValueError:
         raise InvalidParams(f"{path}.{key} is not base64", path=f"{path}.{key}") from None
     return value
 

@@ -87,7 +87,7 @@ def decode_task(params: Json) -> TaskRequest:
 
 
 def decode_message(source: Object, path: str) -> Message:
-    if source.get("kind", "message") != "message":
+    if source.get("kind") not in (None, "message"):
         raise InvalidParams(f'{path}.kind must be "message"', path=f"{path}.kind")
     parts = fields.array(source, "parts", path)
     if not parts:
