@@ -21,6 +21,7 @@ export UV_PYTHON_DOWNLOADS ?= never
 export PYTHONPATH := $(CURDIR)/layers/a2a:$(CURDIR)/functions
 export UV := $(or $(shell command -v uv),$(CURDIR)/.uv/bin/uv)
 export ARCH LAMBDA_PYTHON
+VENVS := $(patsubst %,.venvs/%/synced,sam ministack a2a-0-2 a2a-0-3 a2a-1)
 SYNC = $(UV) sync --locked --quiet
 SAM = SAM_CLI_TELEMETRY=0 .venvs/sam/bin/sam
 
@@ -30,7 +31,7 @@ SAM = SAM_CLI_TELEMETRY=0 .venvs/sam/bin/sam
 run: .venv/synced
 	@exec .venv/bin/python -m a2a_lambda.local.server
 
-test: .venv/synced .venvs/sam/synced .venvs/ministack/synced
+test: .venv/synced $(VENVS)
 	@.venv/bin/python -m pytest $(ARGS)
 
 check: .venv/synced test validate
@@ -74,7 +75,7 @@ lock: $(UV)
 	@$(SYNC)
 	@touch $@
 
-.venvs/sam/synced .venvs/ministack/synced: .venvs/%/synced: uv.lock pyproject.toml | $(UV)
+$(VENVS): .venvs/%/synced: uv.lock pyproject.toml | $(UV)
 	@UV_PROJECT_ENVIRONMENT=.venvs/$* $(SYNC) --only-group $*
 	@touch $@
 

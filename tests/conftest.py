@@ -18,6 +18,8 @@ from a2a_lambda.local import emulator, table
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import Store
 
+pytest_plugins = ["tests.processes.servers"]
+
 ROOT = Path(__file__).parent.parent
 BASE_URL = "https://agents.example.com"
 DAY = 86_400

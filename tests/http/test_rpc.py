@@ -216,6 +216,36 @@ def test_everything_a_skill_can_put_out(probe: Rpc) -> None:
     assert [event["final"] for event in progress] == [False, True]
 
 
+@pytest.mark.parametrize("path", ["/a2a/probe", "/alibaba/probe"])
+@pytest.mark.parametrize("how", ["artifact", "ask", "reject"])
+def test_commands_go_with_the_last_words(client: TestClient, key: str, path: str, how: str) -> None:
+    rpc = Rpc(client, key, path)
+    task = rpc.send(metadata=intent("order", how=how))
+    *_, chunk, end = rpc.stream(metadata=intent("order", how=how))
+    beep = [{"name": "beep"}]
+    if path.startswith("/alibaba") or how == "artifact":
+        assert task["artifacts"][-1]["metadata"]["commands"] == beep
+        assert chunk["artifact"]["metadata"]["commands"] == beep
+    else:
+        assert task["status"]["message"]["metadata"]["commands"] == beep
+        assert end["status"]["message"]["metadata"]["commands"] == beep
+
+
+@pytest.mark.parametrize("encoded", ["-_-_", "YQ", "YQ==", "+/+/", ""])
+def test_base64_of_every_kind_reaches_the_agent(probe: Rpc, encoded: str) -> None:
+    parts = [{"kind": "file", "file": {"bytes": encoded}}]
+    task = probe.send(parts=parts, metadata=intent("bytes"))
+    plain = encoded.translate(str.maketrans("-_", "+/")).rstrip("=")
+    expected = base64.b64decode(plain + "=" * (-len(plain) % 4)).hex()
+    assert task["artifacts"][0]["parts"][0]["data"]["value"] == [expected]
+    assert task["history"][0]["parts"] == parts
+
+
+def test_an_unknown_task_is_named_where_it_is(probe: Rpc) -> None:
+    error = probe.error("message/send", {"message": message(taskId="nothing")})
+    assert error["data"] == {"path": "params.message.taskId"}
+
+
 def test_a_large_message_is_read_back_whole(probe: Rpc) -> None:
     content = base64.b64encode(bytes(range(256)) * 17_000).decode()[: 5_900_000 // 4 * 4]
     parts = [

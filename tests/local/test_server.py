@@ -17,7 +17,7 @@ import httpx2
 import pytest
 
 from tests.conftest import ROOT
-from tests.processes.conftest import answers, free_port
+from tests.processes.servers import answers, free_port
 from tests.rpc import Rpc, events, texts
 
 PATIENCE = 30.0

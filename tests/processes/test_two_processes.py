@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.processes.conftest import KEY, Server
+from tests.processes.servers import KEY, Server
 from tests.rpc import Rpc, events, intent, message, request, texts
 
 Json = Any

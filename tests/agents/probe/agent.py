@@ -80,3 +80,65 @@ def look(turn: Turn) -> dict[str, Any]:
         "turns": turn.memory.add("turns"),
         "owner": turn.owner,
     }
+
+
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@skill
+def wrong(turn: Turn, how: str) -> Iterator[Any]:
+    match how:
+        case "metadata":
+            yield Artifact("r", "x", metadata={"when": object()})
+        case "memory":
+            turn.memory.set("x", float("nan"))
+        case "surrogate":
+            yield Ask("\ud800?")
+        case "deep":
+            yield {"deep": nested(100)}
+        case "long":
+            yield Ask("?" * 100_000)
+        case "half":
+            yield "said", object()
+        case "exit":
+            raise SystemExit
+        case "cancel":
+            raise asyncio.CancelledError
+
+
+@skill
+def order(turn: Turn, how: str) -> Iterator[Any]:
+    yield "text", Command("beep")
+    match how:
+        case "artifact":
+            yield Artifact("report", "content")
+        case "ask":
+            yield Ask("Again?")
+        case "reject":
+            yield Reject("No.")
+
+
+@skill
+def question(turn: Turn, length: int = 5000) -> Ask | str:
+    return "thanks" if turn.answering else Ask("?" * length)
+
+
+@skill
+def mutate(turn: Turn, fail: bool = False) -> dict[str, Any]:
+    found = turn.memory.get("list", [])
+    found.append("changed")
+    turn.memory.set("list", [])
+    if fail:
+        turn.memory.get("list").append("changed")
+        turn.memory.set("other", 1)
+        raise RuntimeError
+    return {name: turn.memory.get(name) for name in turn.memory}
+
+
+@skill("bytes")
+def bytes_of(turn: Turn) -> list[str]:
+    return [(file.content or b"").hex() for file in turn.files]

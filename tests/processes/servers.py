@@ -16,7 +16,8 @@ from a2a_lambda import aws
 from a2a_lambda.keys import Keys
 from a2a_lambda.local import table
 from a2a_lambda.settings import Settings
-from tests.conftest import ROOT
+
+ROOT = Path(__file__).parent.parent.parent
 
 MINISTACK = ROOT / ".venvs" / "ministack" / "bin" / "ministack"
 KEYS_PATH = "/processes/keys"

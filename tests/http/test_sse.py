@@ -1,0 +1,79 @@
+"""Server-sent events as real readers read them."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+
+from starlette.testclient import TestClient
+
+from a2a_lambda.http import sse
+from a2a_lambda.kit import Kit
+from a2a_lambda.strictjson import dumps
+from tests.rpc import Rpc, message, request
+
+
+def test_a_comment_is_one_line_and_no_blank_one() -> None:
+    """Behind a blank line httpx-sse gives an empty event, which a2a-sdk 0.2 and 0.3 fail on."""
+    assert sse.COMMENT == b": \n"
+
+
+def test_text_has_no_end_of_line_that_is_none_here() -> None:
+    text = "a\u2028b\u2029c\u0085d\r\ne"
+    event = sse.encode(dumps({"text": text}), 7)
+    identity, data, *rest = event.decode().splitlines()
+    assert (identity, rest) == ("id: 7", [""])
+    assert json.loads(data.removeprefix("data: ")) == {"text": text}
+
+
+async def slowly(*pauses: float) -> AsyncGenerator[float, None]:
+    for pause in pauses:
+        await asyncio.sleep(pause)
+        yield pause
+
+
+def test_silence_is_filled_and_nothing_is_lost() -> None:
+    async def go() -> list[float | None]:
+        return [item async for item in sse.paced(slowly(0, 0.25, 0), 0.1)]
+
+    assert asyncio.run(go()) == [0, None, None, 0.25, 0]
+
+
+def test_leaving_closes_what_is_read() -> None:
+    closed: list[bool] = []
+
+    async def endless() -> AsyncGenerator[int, None]:
+        try:
+            yield 1
+            await asyncio.sleep(60)
+        finally:
+            closed.append(True)
+
+    async def go() -> None:
+        items: AsyncIterator[int | None] = sse.paced(endless(), 0.05)
+        assert await anext(items) == 1
+        assert await anext(items) is None
+        await items.aclose()  # type: ignore[attr-defined]
+
+    asyncio.run(go())
+    assert closed == [True]
+
+
+def test_json_waits_behind_white_space() -> None:
+    async def late() -> bytes:
+        await asyncio.sleep(0.25)
+        return b"{}"
+
+    async def go() -> list[bytes]:
+        return [piece async for piece in sse.spaced(asyncio.ensure_future(late()), 0.1)]
+
+    pieces = asyncio.run(go())
+    assert pieces == [b" ", b" ", b"{}"]
+    assert json.loads(b"".join(pieces)) == {}
+
+
+def test_a_line_reader_reads_a_stream(client: TestClient, key: str, kit: Kit) -> None:
+    said = "one\u2028two\u0085three"
+    body = request("message/stream", {"message": message(said)})
+    answer = Rpc(client, key, "/a2a/probe").post(body)
+    found = [json.loads(line[5:]) for line in answer.iter_lines() if line.startswith("data:")]
+    assert found[1]["result"]["artifact"]["parts"][0]["text"] == said

@@ -1,0 +1,63 @@
+"""a2a-sdk 0.3 at its default timeouts; run in its own environment: client_0_3.py URL KEY."""
+
+import asyncio
+import json
+import sys
+import uuid
+
+import httpx
+from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
+from a2a.types import Message, TaskIdParams, TaskQueryParams
+
+
+def message(skill, **slots):
+    named = [{"name": name, "value": value} for name, value in slots.items()]
+    return Message(
+        message_id=str(uuid.uuid4()),
+        role="user",
+        parts=[{"kind": "text", "text": "hello"}],
+        metadata={"intentInfos": [{"intent": skill, "slots": named}]},
+    )
+
+
+def text(task):
+    return "".join(part.root.text for artifact in task.artifacts for part in artifact.parts)
+
+
+async def main(url, key):
+    async with httpx.AsyncClient(headers={"X-API-Key": key}) as http:
+        card = await A2ACardResolver(http, url).get_agent_card()
+        streaming = ClientFactory(ClientConfig(httpx_client=http)).create(card)
+        plain = ClientFactory(ClientConfig(httpx_client=http, streaming=False)).create(card)
+
+        async def last(client, skill, **slots):
+            task = None
+            async for found, _ in client.send_message(message(skill, **slots)):
+                task = found
+            return task
+
+        silent, blocked, streamed, quick = await asyncio.gather(
+            last(plain, "pause", seconds="12"),
+            last(plain, "block", seconds="12"),
+            last(streaming, "pause", seconds="12"),
+            last(streaming, "pieces", count="5", every="0.05"),
+        )
+        asked = await last(plain, "add", a="1")
+        got = await plain.get_task(TaskQueryParams(id=asked.id))
+        followed = None
+        async for found, _ in streaming.resubscribe(TaskIdParams(id=quick.id)):
+            followed = found
+        canceled = await plain.cancel_task(TaskIdParams(id=asked.id))
+        return {
+            "send": text(silent),
+            "blocked": text(blocked),
+            "stream": text(streamed),
+            "ends": [streamed.status.state.value, quick.status.state.value],
+            "quick": text(quick),
+            "get": got.status.state.value,
+            "cancel": canceled.status.state.value,
+            "resubscribe": text(followed),
+        }
+
+
+print(json.dumps(asyncio.run(main(*sys.argv[1:]))))

@@ -1,0 +1,305 @@
+"""A turn under a lease: what is promised of it when processes, tables and clients fail."""
+
+import asyncio
+import json
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ReadTimeoutError
+
+from a2a_lambda import aws, run
+from a2a_lambda.errors import StoreError
+from a2a_lambda.head import Head, Request, Scope
+from a2a_lambda.intake import Call
+from a2a_lambda.kit import Kit
+from a2a_lambda.model import Message, Part, Published, Role, SendMessageRequest, Task, TaskRequest, TaskState
+from a2a_lambda.service import Service
+from a2a_lambda.settings import Settings
+from a2a_lambda.store import Store
+from tests.rpc import intent
+from tests.store.calls import Calls
+
+PATIENCE = 20.0
+
+
+class Bench:
+    """The service over a table whose calls can be made to fail."""
+
+    def __init__(self, kit: Kit, settings: Settings, window: float = 60.0) -> None:
+        self.calls = Calls(aws.dynamodb(settings))
+        self.store = Store(self.calls, settings.table, ttl=86_400)  # type: ignore[arg-type]
+        self.service = Service(self.store, kit.agents, window=window)
+        self.scope = Scope(f"owner-{uuid.uuid4()}", "probe")
+
+    def sent(
+        self, skill: str, identity: str = "", deadline: float | None = None, **options: Any
+    ) -> tuple[Call, SendMessageRequest]:
+        """A message; the same identity is the same request."""
+        slots = options.pop("slots", {})
+        text = options.pop("text", "x")
+        made = Message(messageId="m", role=Role.USER, parts=[Part(text=text)])
+        made["metadata"] = intent(skill, **slots)
+        made.update(options)  # type: ignore[typeddict-item]
+        body = (identity or str(uuid.uuid4())).encode()
+        call = Call(self.scope, Request.of(self.scope, "message/send", body), False, deadline)
+        return call, SendMessageRequest(message=made, historyLength=None)
+
+    async def send(self, skill: str, identity: str = "", **options: Any) -> Task:
+        return await self.service.send(*self.sent(skill, identity, **options))
+
+    async def get(self, task_id: str) -> Task:
+        return await self.service.get(self.scope, TaskRequest(id=task_id, historyLength=None))
+
+    async def cancel(self, task_id: str) -> Task:
+        return await self.service.cancel(self.scope, TaskRequest(id=task_id, historyLength=None))
+
+    def head(self, task_id: str) -> Head:
+        found = self.store.head(self.scope, task_id)
+        assert found is not None
+        return found
+
+    async def follow(self, task_id: str, after: int | None = None) -> list[Published]:
+        target = TaskRequest(id=task_id, historyLength=None)
+        events = await self.service.subscribe(self.scope, target, after=after, deadline=None)
+        return [published async for published in events]
+
+    def fail_once(self, sort_key: str, nth: int = 1, *, made: bool = False) -> None:
+        """Let the nth put of such a key fail, with the write made or not."""
+        seen: list[str] = []
+
+        def fail(operation: str, arguments: dict[str, Any]) -> None:
+            if operation == "put_item" and arguments["Item"]["sk"]["S"].startswith(sort_key):
+                seen.append(sort_key)
+                if len(seen) == nth:
+                    raise ReadTimeoutError(endpoint_url="x")
+
+        if made:
+            self.calls.after = fail
+        else:
+            self.calls.before = fail
+
+
+@pytest.fixture
+def bench(kit: Kit, settings: Settings) -> Bench:
+    return Bench(kit, settings)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases and looks at the head ten times as fast."""
+    for name in ("RENEWAL", "WATCH", "RETRY"):
+        monkeypatch.setattr(run, name, getattr(run, name) / 20)
+
+
+def within(what: Awaitable[Any]) -> Any:
+    async def waited() -> Any:
+        return await asyncio.wait_for(what, PATIENCE)
+
+    return asyncio.run(waited())
+
+
+async def until(what: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not what():
+            await asyncio.sleep(0.02)
+
+
+def states(published: list[Published]) -> list[str]:
+    return [event["statusUpdate"]["status"]["state"] for _, event in published if "statusUpdate" in event]
+
+
+def test_a_cancel_ends_every_stream_with_its_status(bench: Bench) -> None:
+    """Also where events are stored already, so that the log goes on behind the head."""
+
+    async def go() -> None:
+        events = await bench.service.stream(*bench.sent("pause"))
+        seen: list[Published] = []
+
+        async def read() -> None:
+            async for published in events:
+                seen.append(published)
+
+        reading = asyncio.create_task(read())
+        await until(lambda: len(seen) == 2)
+        task_id = seen[0][1]["task"]["id"]
+        await until(lambda: len(bench.store.events(bench.head(task_id))) == 2)
+        following = asyncio.create_task(bench.follow(task_id))
+        await asyncio.sleep(0)
+        await bench.cancel(task_id)
+        await reading
+        assert states(seen) == states(await following) == [TaskState.CANCELED]
+        assert states(await bench.follow(task_id, after=1)) == [TaskState.CANCELED]
+
+    within(go())
+
+
+@pytest.mark.parametrize("read", [0, 1, 2])
+def test_a_turn_goes_on_when_nobody_listens(bench: Bench, read: int) -> None:
+    async def go() -> None:
+        call, sent = bench.sent("pieces", slots={"every": "0.05"})
+        events = await bench.service.stream(call, sent)
+        for _ in range(read):
+            await anext(events)
+        await events.aclose()
+        task_id = call.request.task_id()
+        await until(lambda: bench.head(task_id).resting)
+        assert (await bench.get(task_id))["status"]["state"] == TaskState.COMPLETED
+
+    within(go())
+
+
+def test_a_running_task_is_joined_whatever_its_age(kit: Kit, settings: Settings) -> None:
+    bench = Bench(kit, settings, window=0.0)
+
+    async def go() -> None:
+        first = asyncio.create_task(bench.send("pause", "same", slots={"seconds": "0.8"}))
+        await until(lambda: bool(bench.calls.count["put_item"]))
+        second = await bench.send("pause", "same", slots={"seconds": "0.8"})
+        assert second == await first
+        assert second["status"]["state"] == TaskState.COMPLETED
+
+    within(go())
+
+
+def test_a_lease_is_renewed(bench: Bench, quick: None) -> None:
+    async def go() -> None:
+        call, sent = bench.sent("block", slots={"seconds": "1.5"})
+        sending = asyncio.create_task(bench.service.send(call, sent))
+        await until(lambda: bool(bench.calls.count["put_item"]))
+        lease = bench.head(call.request.task_id()).lease
+        await until(lambda: bench.head(call.request.task_id()).lease > lease)
+        assert (await sending)["status"]["state"] == TaskState.COMPLETED
+
+    within(go())
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_a_renewal_whose_answer_is_lost_costs_nothing(bench: Bench, quick: None, made: bool) -> None:
+    bench.fail_once("head", nth=2, made=made)
+    task = within(bench.send("block", slots={"seconds": "1.5"}))
+    assert task["status"]["state"] == TaskState.COMPLETED
+    assert bench.head(task["id"]).state == TaskState.COMPLETED
+
+
+@pytest.mark.parametrize("made", [False, True])
+@pytest.mark.parametrize("write", ["head", "context", "e#"])
+def test_a_write_that_fails_once_is_made_again(bench: Bench, quick: None, write: str, made: bool) -> None:
+    bench.fail_once(write, nth=2 if write == "head" else 1, made=made)
+    task = within(bench.send("pieces", slots={"count": "5", "every": "0.2"}, contextId="c"))
+    assert task["status"]["state"] == TaskState.COMPLETED
+    stored = within(bench.get(task["id"]))
+    assert stored == task
+    assert stored["artifacts"][0]["parts"] == [{"text": "0 1 2 3 4 "}]
+    assert len(bench.store.context(bench.scope, "c").turns) == 1
+
+
+def test_a_turn_that_could_not_begin_can_be_sent_again(bench: Bench) -> None:
+    bench.fail_once("e#")
+    with pytest.raises(StoreError):
+        within(bench.send("echo", "same", text="y" * 5000))
+    task = within(bench.send("echo", "same", text="y" * 5000))
+    assert task["status"]["state"] == TaskState.COMPLETED
+    assert within(bench.send("echo", "same", text="y" * 5000)) == task
+
+
+def test_a_half_made_cancel_is_made_whole(bench: Bench) -> None:
+    task = within(bench.send("question"))
+    bench.fail_once("head")
+    with pytest.raises(StoreError):
+        within(bench.cancel(task["id"]))
+    canceled = within(bench.cancel(task["id"]))
+    assert canceled["status"]["state"] == TaskState.CANCELED
+    assert len(canceled["history"]) == 2
+
+
+def test_a_long_answer_to_a_long_question_is_read_as_working(bench: Bench) -> None:
+    async def go() -> None:
+        asked = await bench.send("question")
+        options: dict[str, Any] = {"slots": {"seconds": "1"}, "taskId": asked["id"], "text": "y" * 5000}
+        answering = asyncio.create_task(bench.send("pause", **options))
+        await until(lambda: not bench.head(asked["id"]).resting)
+        assert (await bench.get(asked["id"]))["status"]["state"] == TaskState.WORKING
+        followed = await bench.follow(asked["id"], after=1)
+        assert states(followed) == [TaskState.COMPLETED]
+        done = await answering
+        assert len(done["history"]) == 3
+        assert await bench.get(asked["id"]) == done
+
+    within(go())
+
+
+def test_a_retry_does_not_answer_somebody_elses_question(bench: Bench) -> None:
+    async def go() -> None:
+        again = {"slots": {"seconds": "0.8"}, "contextId": "c"}
+        first = asyncio.create_task(bench.send("pause", "same", **again))
+        await until(lambda: bool(bench.calls.count["put_item"]))
+        asked = await bench.send("question", contextId="c")
+        assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
+        assert (await bench.send("pause", "same", **again))["id"] == (await first)["id"] != asked["id"]
+
+    within(go())
+
+
+@pytest.mark.parametrize("how", ["metadata", "memory", "surrogate", "deep", "half", "exit", "cancel"])
+def test_what_no_event_can_carry_fails_the_turn(bench: Bench, how: str) -> None:
+    task = within(bench.send("wrong", slots={"how": how}))
+    assert task["status"]["state"] == TaskState.FAILED
+    assert within(bench.get(task["id"])) == task
+    assert "artifacts" not in task
+    json.dumps(task)
+
+
+def test_a_question_too_long_for_a_status_fails_in_words(bench: Bench) -> None:
+    task = within(bench.send("wrong", slots={"how": "long"}))
+    assert task["status"]["state"] == TaskState.FAILED
+    assert "at most" in task["status"]["message"]["parts"][0]["text"]
+
+
+def test_a_slot_as_long_as_a_book_is_asked_for_again(bench: Bench) -> None:
+    task = within(bench.send("add", slots={"a": "x" * 500_000}))
+    assert task["status"]["state"] == TaskState.INPUT_REQUIRED
+    assert len(json.dumps(task["status"])) < 1000
+
+
+@pytest.mark.parametrize("skill", ["pause", "block"])
+def test_a_turn_ends_at_its_deadline(bench: Bench, skill: str) -> None:
+    async def go() -> Task:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        task = await bench.send(skill, deadline=begun + 0.5, slots={"seconds": "60"})
+        assert loop.time() - begun < 5
+        return task
+
+    task = within(go())
+    assert task["status"]["state"] == TaskState.FAILED
+    assert "time" in task["status"]["message"]["parts"][0]["text"]
+    assert task["artifacts"][0]["parts"] == [{"text": "waiting "}]
+
+
+def test_memory_changes_by_its_methods_and_not_at_all_when_the_turn_fails(bench: Bench) -> None:
+    assert within(bench.send("mutate", contextId="c"))["status"]["state"] == TaskState.COMPLETED
+    assert (
+        within(bench.send("mutate", contextId="c", slots={"fail": "true"}))["status"]["state"]
+        == TaskState.FAILED
+    )
+    task = within(bench.send("mutate", contextId="c"))
+    assert task["artifacts"][0]["parts"][0]["data"] == {"list": []}
+    assert len(bench.store.context(bench.scope, "c").conversation) == 5
+
+
+def test_a_context_keeps_within_its_bounds(bench: Bench) -> None:
+    for number in range(25):
+        within(bench.send("echo", contextId="c", text=f"{number} " + "x" * 4000))
+    conversation = bench.store.context(bench.scope, "c").conversation
+    assert len(json.dumps([said.parts for said in conversation])) < 70_000
+    assert conversation[-1].text.startswith("24 ")
+    assert within(bench.send("look", contextId="c"))["status"]["state"] == TaskState.COMPLETED
+
+
+def test_a_follower_beyond_the_log_gets_the_task(bench: Bench) -> None:
+    task = within(bench.send("echo"))
+    found = within(bench.follow(task["id"], after=500))
+    assert found[0][1]["task"] == task
+    assert states(found) == [TaskState.COMPLETED]
