@@ -5,6 +5,7 @@
 #   make check    tests, linter, type checker: what CI runs
 #   make build    sam build, without Docker                 ARCH=arm64|x86_64
 #   make invoke   one event through the built function     EVENT=events/send.json
+#   make bench    cold start and first byte of the built functions
 #   make key      list, make and revoke keys                NAME=… OWNER=… AGENTS=… DAYS=… REVOKE=1 STACK=…
 #   make lock     lock the dependencies again after editing pyproject.toml
 
@@ -25,7 +26,7 @@ VENVS := $(patsubst %,.venvs/%/synced,sam ministack a2a-0-2 a2a-0-3 a2a-1)
 SYNC = $(UV) sync --locked --quiet
 SAM = SAM_CLI_TELEMETRY=0 .venvs/sam/bin/sam
 
-.PHONY: run test check build invoke key lock validate
+.PHONY: run test check build invoke bench key lock validate
 .DEFAULT_GOAL := test
 
 run: .venv/synced
@@ -61,6 +62,10 @@ invoke: .venv/synced
 	@$(MAKE) --no-print-directory build ARCH=$(HOST_ARCH) BUILD_DIR=.aws-sam/host > .aws-sam/host.log 2>&1 \
 	  || { cat .aws-sam/host.log; exit 1; }
 	@.venv/bin/python -m a2a_lambda.local.invoke $(EVENT)
+
+# The figures behind docs/streaming.md.
+bench: .venv/synced $(VENVS)
+	@.venv/bin/python -m pytest tests/lambda/test_speed.py -s
 
 key: .venv/synced
 	@NAME="$(NAME)" OWNER="$(OWNER)" AGENTS="$(AGENTS)" DAYS="$(DAYS)" REVOKE="$(REVOKE)" STACK="$(STACK)" \

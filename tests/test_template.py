@@ -68,6 +68,44 @@ def test_routes(paths: Json) -> None:
     assert "RpcFunction" in functions["/{proxy+}"]
 
 
+def test_transfer_modes(paths: Json) -> None:
+    """Streamed is everything but the cards; the uri is what makes it so."""
+    for path, methods in paths.items():
+        [integration] = [method["x-amazon-apigateway-integration"] for method in methods.values()]
+        uri = json.dumps(integration["uri"])
+        streamed = not path.startswith("/.well-known/")
+        assert ("/response-streaming-invocations" in uri) is streamed
+        assert ("2021-11-15" in uri) is streamed
+        assert integration.get("responseTransferMode") == ("STREAM" if streamed else None)
+        assert integration.get("timeoutInMillis") == (900_000 if streamed else None)
+
+
+def test_the_function_url_is_off_and_streams(translated: Json) -> None:
+    template = yaml_parse((ROOT / "template.yaml").read_text())
+    parameter = template["Parameters"]["FunctionUrl"]
+    assert parameter["Default"] == "false"
+    assert "bypasses WAF" in parameter["Description"]
+    [url] = of_type(translated, "AWS::Lambda::Url").values()
+    assert url["Condition"] == "HasFunctionUrl"
+    assert url["Properties"]["InvokeMode"] == "RESPONSE_STREAM"
+    public = [
+        name
+        for name, item in of_type(translated, "AWS::Lambda::Permission").items()
+        if item["Properties"]["Principal"] == "*"
+    ]
+    assert len(public) == 2
+    assert all(translated[name]["Condition"] == "HasFunctionUrl" for name in public)
+
+
+def test_the_wrapper_is_the_streaming_functions_alone(translated: Json) -> None:
+    functions = of_type(translated, "AWS::Lambda::Function")
+    wrappers = {
+        name: item["Properties"]["Environment"]["Variables"].get("AWS_LAMBDA_EXEC_WRAPPER")
+        for name, item in functions.items()
+    }
+    assert wrappers == {"ApiFunction": None, "RpcFunction": "/opt/a2a-runtime"}
+
+
 def test_path_parts_are_what_api_gateway_takes(paths: Json) -> None:
     """A literal or a whole variable, and one variable for each level."""
     names: dict[str, set[str]] = {}

@@ -130,7 +130,7 @@ class RuntimeApi:
 
     def _next(self, target: BufferedIOBase) -> None:
         invocation = self._waiting.get()
-        invocation.begun = time.perf_counter()
+        invocation.begun = time.monotonic_ns() / 1e9
         extra = {
             "Lambda-Runtime-Aws-Request-Id": invocation.id,
             "Lambda-Runtime-Deadline-Ms": str(int(invocation.deadline * 1000)),
@@ -145,12 +145,12 @@ class RuntimeApi:
         """Note the body; False when it was cut off, from this side."""
         if "content-length" in invocation.headers:
             content = source.read(int(invocation.headers["content-length"]))
-            invocation.chunks.append((time.perf_counter(), content))
+            invocation.chunks.append((time.monotonic_ns() / 1e9, content))
             return True
         while size := int(source.readline(), 16):
             chunk = source.read(size)
             source.readline()
-            invocation.chunks.append((time.perf_counter(), chunk))
+            invocation.chunks.append((time.monotonic_ns() / 1e9, chunk))
             if invocation.close_after is not None and len(invocation.chunks) > invocation.close_after:
                 return False
         invocation.trailers = _headers(source)

@@ -52,7 +52,7 @@ class Built:
     def __init__(self, folder: Path, opt: Path, variables: dict[str, str]) -> None:
         self.folder = folder
         self.python, self.version = interpreter()
-        self._opt = opt
+        self.opt = opt
         self._variables = variables
         (opt / "python").mkdir()
         for layer in LAYERS:  # Lambda lays one over the other
@@ -67,11 +67,17 @@ class Built:
         *,
         prefix: tuple[str, ...] = (),
         output: "IO[bytes] | int" = subprocess.DEVNULL,
+        wrapped: bool | None = None,
+        handler: str = "",
         variables: Mapping[str, str] = MappingProxyType({}),
     ) -> Iterator["subprocess.Popen[bytes]"]:
-        """The process of a function, "api" or "rpc"; killed at the end."""
+        """The process of a function, "api" or "rpc"; killed at the end.
+
+        wrapped: by the layer's runtime; as template.yaml has it, unless given.
+        """
+        wrapped = function == "rpc" if wrapped is None else wrapped
         process = subprocess.Popen(
-            [*prefix, *self._command(function)],
+            [*prefix, *self._command(handler or f"{function}.handler", wrapped)],
             env=self._environment(function) | dict(variables),
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -98,11 +104,9 @@ class Built:
             _await_port(front)
             yield f"http://{front}{INVOKE}"
 
-    def _command(self, function: str) -> list[str]:
-        """What Lambda runs for rpc, which has the wrapper, and for api, which has not."""
-        handler = f"{function}.handler"
-        if function == "rpc":
-            return [str(self._opt / "a2a-runtime"), self.python, handler]
+    def _command(self, handler: str, wrapped: bool) -> list[str]:
+        if wrapped:
+            return [str(self.opt / "a2a-runtime"), self.python, handler]
         return [self.python, "-m", "awslambdaric", handler]
 
     def _environment(self, function: str) -> dict[str, str]:
@@ -110,7 +114,7 @@ class Built:
         return {
             "PATH": os.environ["PATH"],
             "LAMBDA_TASK_ROOT": str(task_root),
-            "PYTHONPATH": f"{task_root}:{self._opt / 'python'}",
+            "PYTHONPATH": f"{task_root}:{self.opt / 'python'}",
             "_HANDLER": f"{function}.handler",
             "AWS_EXECUTION_ENV": f"AWS_Lambda_python{LAMBDA_PYTHON}",
             "AWS_LAMBDA_FUNCTION_TIMEOUT": "900",
