@@ -46,7 +46,8 @@ validate: .venvs/sam/synced
 
 # Lambda's own Python compiles for it; without one there is no .pyc, and cold starts are slower. The
 # cache is one for each way of building, since sam's own keys know nothing of them.
-build: .venvs/sam/synced
+build: .venv/synced .venvs/sam/synced
+	@.venv/bin/python -m a2a_lambda.local.check
 	@PYTHON_LAMBDA=$$(for python in python$(LAMBDA_PYTHON) \
 	    $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$(LAMBDA_PYTHON)*/bin/python$(LAMBDA_PYTHON); do \
 	  $$python -c "" 2>/dev/null && echo $$python && break; done); export PYTHON_LAMBDA; \
@@ -65,7 +66,7 @@ invoke: .venv/synced
 
 # The figures behind docs/streaming.md.
 bench: .venv/synced $(VENVS)
-	@.venv/bin/python -m pytest tests/lambda/test_speed.py -s
+	@.venv/bin/python -m pytest tests/lambda/test_speed.py -s -n 0
 
 key: .venv/synced
 	@NAME="$(NAME)" OWNER="$(OWNER)" AGENTS="$(AGENTS)" DAYS="$(DAYS)" REVOKE="$(REVOKE)" STACK="$(STACK)" \

@@ -47,6 +47,7 @@ def test_repeats(assistant: Agent, text: str) -> None:
         (f"{'9' * 60} plus 0.5", f"{'9' * 60} plus 0.5 is {'9' * 60}.5."),
         ("1加2等于几？", "1 加 2 等于 3。"),
         ("请把１０加５", "10 加 5 等于 15。"),
+        ("-0.0 plus 0", "0 plus 0 is 0."),
     ],
 )
 def test_calculates_from_the_text(assistant: Agent, text: str, answer: str) -> None:
@@ -60,6 +61,7 @@ def test_calculates_from_the_text(assistant: Agent, text: str, answer: str) -> N
         ({"num1": "1.50", "num2": "2"}, "1.5 plus 2 is 3.5."),
         ({"num1": "9" * 50, "num2": "1"}, f"{'9' * 50} plus 1 is 1{'0' * 50}."),
         ({"num1": "1"}, "1 plus 2 is 3."),
+        ({"num1": "1,000", "num2": "１"}, "1000 plus 1 is 1001."),
     ],
 )
 def test_calculates_from_slots(assistant: Agent, slots: dict[str, str], answer: str) -> None:
@@ -71,6 +73,18 @@ def test_asks_for_numbers_until_it_has_two(assistant: Agent) -> None:
     assert say(assistant, "add", "5").text == "What shall I add to 5?"
     assert say(assistant, "add", "5", "5").text == "5 plus 5 is 10."
     assert say(assistant, "加").text == "请问是哪两个数？"
+
+
+@pytest.mark.parametrize("text", ["5-3 plus 2", "1e5 + 1", "add 1/3 and 1/3", "2*3 plus 1"])
+def test_does_not_add_what_is_no_sum(assistant: Agent, text: str) -> None:
+    assert say(assistant, text).state == "input-required"
+
+
+def test_a_question_is_left_for_another_skill(assistant: Agent) -> None:
+    assert say(assistant, "coach me", "what is 1 plus 2").text == "1 plus 2 is 3."
+    assert say(assistant, "add", "flash please").text == "Flash!"
+    assert say(assistant, "add 1", "plus 2").text == "1 plus 2 is 3."
+    assert say(assistant, "coach me", "chess").state == "input-required"
 
 
 def test_does_not_add_what_would_take_for_ever(assistant: Agent) -> None:
@@ -87,6 +101,11 @@ def test_does_not_add_what_would_take_for_ever(assistant: Agent) -> None:
         (["It costs 1.50 today... really?!", "count!"], 3),
         (["...", "count"], 1),
         (["one\ntwo", "count"], 3),
+        (["e.g. this one.", "count"], 2),
+        (["v1.2.3 works. Dr. Who lives!", "count"], 3),
+        (["U.S.A. is big.", "count"], 2),
+        (["See http://a.b/c?d=e&f=g! now.", "count"], 3),
+        (["他说:Hello!你好。", "count"], 3),
     ],
 )
 def test_counts_sentences(assistant: Agent, texts: list[str], count: int) -> None:
@@ -119,5 +138,6 @@ def test_coaches(assistant: Agent, texts: list[str], word: str) -> None:
 
 def test_asks_which_sport(assistant: Agent) -> None:
     assert say(assistant, "Teach me something").state == "input-required"
-    assert say(assistant, "coach", skill="ai-coach", slots={"sport": "football"}).state == "completed"
+    for named in ("football", "Basketball", "篮球"):
+        assert say(assistant, "coach", skill="ai-coach", slots={"sport": named}).state == "completed"
     assert say(assistant, "coach", skill="ai-coach", slots={"sport": "chess"}).state == "input-required"

@@ -1,5 +1,6 @@
 """The built functions, started as Lambda starts them."""
 
+import fcntl
 import subprocess
 import warnings
 from pathlib import Path
@@ -19,7 +20,10 @@ def build(architecture: str, python: str = LAMBDA_PYTHON) -> Path:
     """Folder of `make build` for an architecture."""
     folder = ROOT / ".aws-sam" / f"tests-{architecture}"
     command = ["make", "build", f"ARCH={architecture}", f"BUILD_DIR={folder}", f"LAMBDA_PYTHON={python}"]
-    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    folder.parent.mkdir(exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests run side by side
+        made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stdout + made.stderr
     return folder
 

@@ -122,6 +122,18 @@ def test_an_edit_is_used_and_no_task_is_lost(server: Server, folder: Path) -> No
     assert "Dribble" in texts(server.rpc().send("basketball", contextId=asked["contextId"]))
 
 
+def test_a_broken_edit_is_answered_with_why(server: Server, folder: Path) -> None:
+    source = folder / "functions/agents/assistant/agent.py"
+    whole = source.read_text()
+    card = f"{server.url}/.well-known/agent.json"
+    for edit, why in (("def (\n", "SyntaxError"), ("@skill\ndef extra(turn): ...\n", "not in card.yaml")):
+        source.write_text(whole + edit)
+        server.until(lambda: httpx2.get(card, timeout=5).status_code == 503)
+        assert why in httpx2.get(card, timeout=5).json()["error"]["message"]
+        source.write_text(whole)
+        server.until(lambda: httpx2.get(card, timeout=5).status_code == 200)
+
+
 def test_keys_are_made_listed_and_revoked(server: Server) -> None:
     made = server.key(NAME="alice", OWNER="team", AGENTS="assistant", DAYS="9")
     secret = made.split()[0]
@@ -134,6 +146,8 @@ def test_keys_are_made_listed_and_revoked(server: Server) -> None:
     assert "revoked alice" in server.key(NAME="alice", REVOKE="1")
     assert "alice" not in server.key()
     assert "no key" in server.key(NAME="alice", REVOKE="1")
+    assert "0 days" in server.key(NAME="bob", DAYS="-1")
+    assert "no agent 'nobody'" in server.key(NAME="bob", DAYS="", AGENTS="nobody")
     assert "DAYS is a number" in server.key(NAME="bob", DAYS="soon")
 
 

@@ -4,10 +4,14 @@ from collections.abc import AsyncIterator, Callable
 from decimal import Decimal, localcontext
 from typing import Annotated
 
+from pydantic import BeforeValidator
+
 from a2a_lambda import Ask, Command, Turn, route, skill
 
 from . import language
 from .language import Sport, chinese
+
+Skill = Callable[..., object]
 
 LARGEST = 10_000
 """Digits before or behind the point of a number it still adds."""
@@ -43,7 +47,7 @@ ADVICE_ZH: dict[Sport, tuple[str, ...]] = {
 
 
 @route
-def by_words(turn: Turn) -> Callable[..., object] | None:
+def by_words(turn: Turn) -> Skill | None:
     if language.ADDS.search(turn.text):
         return ai_calculate
     if language.COUNTS.search(turn.text):
@@ -64,9 +68,11 @@ def ai_repeat(turn: Turn) -> str:
 @skill
 def ai_calculate(
     turn: Turn,
-    num1: Annotated[Decimal | None, "The first number"] = None,
-    num2: Annotated[Decimal | None, "The second number"] = None,
-) -> str | Ask:
+    num1: Annotated[Decimal | None, BeforeValidator(language.number), "The first number"] = None,
+    num2: Annotated[Decimal | None, BeforeValidator(language.number), "The second number"] = None,
+) -> object:
+    if turn.answering and not language.numbers(turn.text) and (other := elsewhere(turn, ai_calculate)):
+        return other(turn)
     hear(turn)
     terms = [number for number in (num1, num2) if number is not None]
     if len(terms) < 2:
@@ -107,20 +113,32 @@ def ai_flash(turn: Turn) -> tuple[str, Command]:
 
 
 @skill
-async def ai_coach(
-    turn: Turn, sport: Annotated[Sport | None, "The sport: basketball or football"] = None
-) -> AsyncIterator[str | Ask]:
-    hear(turn)
+def ai_coach(
+    turn: Turn,
+    sport: Annotated[
+        Sport | None, BeforeValidator(language.sport), "The sport: basketball or football"
+    ] = None,
+) -> object:
     sport = sport or language.sport(turn.text)
+    if sport is None and turn.answering and (other := elsewhere(turn, ai_coach)):
+        return other(turn)
+    hear(turn)
     if sport is None:
-        yield Ask(
-            "想学篮球还是足球？"
-            if chinese(turn.text)
-            else "Which sport shall I coach: basketball or football?"
-        )
-        return
-    for piece in (ADVICE_ZH if chinese(turn.text) else ADVICE)[sport]:
+        if chinese(turn.text):
+            return Ask("想学篮球还是足球？")
+        return Ask("Which sport shall I coach: basketball or football?")
+    return advise(ADVICE_ZH[sport] if chinese(turn.text) else ADVICE[sport])
+
+
+async def advise(pieces: tuple[str, ...]) -> AsyncIterator[str]:
+    for piece in pieces:
         yield piece
+
+
+def elsewhere(turn: Turn, asking: Skill) -> Skill | None:
+    """The skill the words are for, where they are not for the one that asked."""
+    other = by_words(turn)
+    return None if other is asking else other
 
 
 def hear(turn: Turn) -> int | float:
@@ -130,5 +148,5 @@ def hear(turn: Turn) -> int | float:
 
 def plain(number: Decimal) -> str:
     """Digits without an exponent or zeros at the end."""
-    text = f"{number:f}"
+    text = f"{number or Decimal(0):f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

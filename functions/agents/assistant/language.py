@@ -8,7 +8,9 @@ from typing import Literal
 Sport = Literal["basketball", "football"]
 
 NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|(?<=\D)\d+(?:\.\d+)?")
-SENTENCE_END = re.compile(r"[。！？；!?;\n]+|[.…]+(?=\s|$|[\"'”’)])|…+")
+NOT_A_SUM = re.compile(r"\d\s*[-−*/×÷^]\s*\d|\d[eE][-+]?\d")
+ABBREVIATION = re.compile(r"\b(?:[A-Za-z]|Dr|Mr|Mrs|Ms|St|vs|etc|e\.g|i\.e)\.(?=\s+\S)", re.IGNORECASE)
+SENTENCE_END = re.compile(r"[。！？；…\n]+|[.!?;]+(?=\s|$|[\"'”’)]|[\u3000-\u9fff\uff00-\uffef])")
 SPORTS: dict[Sport, re.Pattern[str]] = {
     "basketball": re.compile(r"basketball|篮球", re.IGNORECASE),
     "football": re.compile(r"football|soccer|足球", re.IGNORECASE),
@@ -24,17 +26,28 @@ def chinese(text: str) -> bool:
 
 
 def numbers(text: str) -> list[Decimal]:
-    """Numbers written in digits, in order; 1,000 is a thousand, full-width digits count."""
-    found = NUMBER.findall(unicodedata.normalize("NFKC", text))
+    """Numbers written in digits, in order; 1,000 is a thousand, full-width digits count. None of a text
+    that has them subtracted, multiplied or divided."""
+    plain = unicodedata.normalize("NFKC", text)
+    found = [] if NOT_A_SUM.search(plain) else NUMBER.findall(plain)
     return [Decimal(digits.replace(",", "")) for digits in found]
+
+
+def number(text: object) -> object:
+    """The one number of a slot's text, else the text."""
+    found = numbers(text) if isinstance(text, str) else []
+    return found[0] if len(found) == 1 else text
 
 
 def sentences(text: str) -> int:
     """How many sentences; what has no letter and no digit is none."""
-    return sum(any(char.isalnum() for char in piece) for piece in SENTENCE_END.split(text))
+    plain = ABBREVIATION.sub(lambda found: found.group().replace(".", " "), text)
+    return sum(any(char.isalnum() for char in piece) for piece in SENTENCE_END.split(plain))
 
 
-def sport(text: str) -> Sport | None:
+def sport(text: object) -> Sport | None:
     """The first sport named."""
+    if not isinstance(text, str):
+        return None
     found = [(match.start(), name) for name, words in SPORTS.items() if (match := words.search(text))]
     return min(found)[1] if found else None

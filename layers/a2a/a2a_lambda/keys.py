@@ -125,6 +125,8 @@ class Keys:
             raise ConfigurationError(f"a key's name is letters, digits, _ . - (at most 64), not {label!r}")
         if not OWNER.fullmatch(owner):
             raise ConfigurationError(f"an owner is letters, digits, _ . @ : - (at most 64), not {owner!r}")
+        if days is not None and days <= 0:
+            raise ConfigurationError(f"a key works for more than 0 days, not {days:g}")
         secret = secret or f"a2a_{secrets.token_urlsafe(32)}"
         expires = None if days is None else self._clock() + days * 86_400
         key = Key(label, _digest(secret), owner, expires, agents, local)

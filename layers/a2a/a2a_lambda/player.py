@@ -14,11 +14,15 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 from a2a_lambda.outputs import Batch
 from a2a_lambda.turn import Turn
+
+LOOK_AHEAD = 0.005
+"""Seconds an output waits to learn whether it is the last: it mostly is known at once."""
 
 GRACE = 1.0
 """Seconds a synchronous skill has to notice `turn.cancelled`."""
@@ -62,10 +66,21 @@ async def play(call: Callable[[], Any], turn: Turn, *, asynchronous: bool) -> As
         )
         _threads.add(thread)
         thread.start()
+    ahead: list[Batch | BaseException] = []
+
+    async def taken() -> Batch | BaseException:
+        return ahead.pop() if ahead else await queue.get()
+
     ended = False
     try:
         while not ended:
-            item = await queue.get()
+            item = await taken()
+            if isinstance(item, Batch) and not item.last:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_AHEAD):
+                        ahead.append(await queue.get())
+                if ahead and ahead[0] == Batch((), last=True):
+                    item = Batch(item.outputs, last=True)
             ended = not isinstance(item, Batch) or item.last
             if isinstance(item, BaseException):
                 raise item

@@ -136,8 +136,9 @@ class Reply:
         if self._commands and not self._artifacts and "message" not in self.closing:
             events.append(self._chunk("", ("",)))
         update: TaskArtifactUpdateEvent | None = None
-        for name in [name for name in self._artifacts if name in self._open]:
-            update = self._last(events, name)
+        names = [name for name in self._artifacts if name in self._open]
+        for name in names:
+            update = self._last(events, name, at_end=name == names[-1])
             update["lastChunk"] = True
         self._open.clear()
         if not self._commands:
@@ -150,17 +151,21 @@ class Reply:
             said["metadata"] = {**metadata, "commands": [*metadata.get("commands", []), *self._commands]}
             self._commands = []
 
-    def _last(self, events: list[Event], name: str) -> TaskArtifactUpdateEvent:
+    def _last(self, events: list[Event], name: str, *, at_end: bool) -> TaskArtifactUpdateEvent:
+        """The last chunk of an artifact; `at_end`: and of all the events."""
         identity = self._artifacts[name]
         for event in reversed(events):
             update = event.get("artifactUpdate")
             if update is not None and update["artifact"]["artifactId"] == identity:
                 return update
+            if at_end:
+                break
         artifact = Artifact(artifactId=identity, parts=[Part(text="")])
         if name:
             artifact["name"] = name
-        events.append(self._update(artifact, append=True))
-        return events[-1]["artifactUpdate"]
+        closing = self._update(artifact, append=True)
+        events.insert(len(events) if at_end else 0, closing)
+        return closing["artifactUpdate"]
 
 
 def _part(value: Any) -> Part:

@@ -113,7 +113,7 @@ class Skill:
                     result[parameter.name] = parameter.read(texts)
                 except ValueError:
                     return Ask(
-                        f"“{texts[0][:100]}” does not fit: {meaning}. What should it be?", parameter.name
+                        f"I cannot use “{texts[0][:100]}” for {meaning}. What should it be?", parameter.name
                     )
             elif parameter.required:
                 return Ask(f"Please tell me: {meaning}.", parameter.name)

@@ -80,6 +80,7 @@ async def watched(
         yield sequence, Event(task=shortened(task, history_length))
         if head.resting:
             yield sequence, head.closing()
+            return
     async with aclosing(followed(store, head, sequence, deadline)) as events:
         async for published in events:
             yield published
@@ -96,8 +97,7 @@ async def followed(
             if "artifactUpdate" in event or _progress(event):
                 yield sequence, event
         if head.resting:
-            if head.sequence > after:
-                yield head.sequence, head.closing()
+            yield head.sequence, head.closing()
             return
         if _late(deadline):
             return

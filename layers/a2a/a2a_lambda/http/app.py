@@ -71,7 +71,8 @@ async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 404:
         return answer(RouteNotFound(f"nothing is served at {request.url.path[:200]}"))
-    refused = InvalidRequest(f"{request.method} is not served here; requests are POSTs")
+    allowed = (error.headers or {}).get("Allow", "POST")
+    refused = InvalidRequest(f"{request.method} is not served here; {allowed} is")
     return answer(refused, status=error.status_code, headers=error.headers)
 
 

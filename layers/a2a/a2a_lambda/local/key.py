@@ -41,6 +41,9 @@ def _done(keys: Keys, environ: Mapping[str, str]) -> str:
     except ValueError:
         raise ConfigurationError(f"DAYS is a number of days, not {environ['DAYS']!r}") from None
     agents = tuple(environ.get("AGENTS", "").replace(",", " ").split())
+    for agent in agents:
+        if not (Settings().agents / agent).is_dir():
+            raise ConfigurationError(f"there is no agent {agent!r} in {Settings().agents}")
     secret = keys.create(name, owner=environ.get("OWNER") or None, agents=agents, days=days)
     return f"{secret}\n\nThis is the only time it is shown. Clients send it as X-API-Key."
 

@@ -8,16 +8,18 @@ import json
 import os
 import socket
 import sys
+import traceback
 from contextlib import ExitStack
 from pathlib import Path
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
 
 from a2a_lambda import aws
 from a2a_lambda.agent import load_all
-from a2a_lambda.errors import ConfigurationError, KeysUnavailable
+from a2a_lambda.errors import ConfigurationError, KeysUnavailable, Unavailable
 from a2a_lambda.http import create_app
+from a2a_lambda.http.errors import answer
 from a2a_lambda.keys import Keys
 from a2a_lambda.kit import Kit
 from a2a_lambda.local import KEYS_PATH, STATE, TABLE, emulator, table
@@ -63,6 +65,8 @@ def main() -> int:
     except (ConfigurationError, KeysUnavailable) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 
@@ -71,7 +75,22 @@ def application() -> FastAPI:
     try:
         return create_app(Kit.of_environment())
     except ConfigurationError as error:
-        sys.exit(f"error: {error}")
+        print(f"error: {error}", file=sys.stderr)
+        return broken(str(error))
+    except Exception as error:  # whatever an agent's module raises; the next edit may mend it
+        traceback.print_exc()
+        return broken(f"an agent cannot be loaded: {error!r}")
+
+
+def broken(reason: str) -> FastAPI:
+    """An application that answers every request with why there is no other."""
+    app = FastAPI(openapi_url=None)
+
+    @app.api_route("/{path:path}", methods=["GET", "HEAD", "POST"])
+    async def unavailable(path: str) -> Response:
+        return answer(Unavailable(reason))
+
+    return app
 
 
 def banner(url: str, secret: str, agents: list[str]) -> str:

@@ -80,6 +80,7 @@ def decode_send(params: Json) -> SendMessageRequest:
 
 def decode_task(params: Json) -> TaskRequest:
     source = fields.mapping(params, "params")
+    fields.optional_mapping(source, "metadata", "params")
     return TaskRequest(
         id=fields.identifier(source, "id", "params"),
         historyLength=fields.count(source, "historyLength", "params"),
