@@ -1,8 +1,11 @@
 """The built functions, started as Lambda starts them."""
 
 import fcntl
+import os
 import subprocess
+import uuid
 import warnings
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,15 +19,24 @@ from tests.conftest import ROOT
 KEYS_PATH = "/built/keys"
 
 
+@cache
 def build(architecture: str, python: str = LAMBDA_PYTHON) -> Path:
-    """Folder of `make build` for an architecture."""
+    """Folder of `make build` for an architecture; made once in a test run, since sam empties it first and
+    tests run side by side."""
     folder = ROOT / ".aws-sam" / f"tests-{architecture}"
-    command = ["make", "build", f"ARCH={architecture}", f"BUILD_DIR={folder}", f"LAMBDA_PYTHON={python}"]
     folder.parent.mkdir(exist_ok=True)
-    with folder.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # tests run side by side
-        made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert made.returncode == 0, made.stdout + made.stderr
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(uuid.uuid4()))
+    with folder.with_suffix(".run").open("a+") as made_by:
+        fcntl.flock(made_by, fcntl.LOCK_EX)
+        made_by.seek(0)
+        if made_by.read() != run:
+            options = [f"ARCH={architecture}", f"BUILD_DIR={folder}", f"LAMBDA_PYTHON={python}"]
+            made = subprocess.run(
+                ["make", "build", *options], cwd=ROOT, capture_output=True, text=True, check=False
+            )
+            assert made.returncode == 0, made.stdout + made.stderr
+            made_by.truncate(0)
+            made_by.write(run)
     return folder
 
 

@@ -266,10 +266,12 @@ def test_a_store_that_goes_down_in_mid_stream(built: Built) -> None:
         running = built.running("rpc", variables=variables)
         running.__enter__()
         named = intent("pieces", count="15", every="0.1")
-        invocation = api.start(event(request("message/stream", {"message": message(metadata=named)}, "r")))
+        sent = event(request("message/stream", {"message": message(metadata=named)}, "r"))
+        assert api.polled.wait(30)
+        invocation = api.start(sent, deadline=time.time() + 8)
         give_up = time.monotonic() + 30
         while len(invocation.chunks) < 4:
-            assert time.monotonic() < give_up
+            assert time.monotonic() < give_up, invocation
             time.sleep(0.02)
     try:
         assert invocation.done.wait(60)
