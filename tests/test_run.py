@@ -251,6 +251,28 @@ def test_what_no_event_can_carry_fails_the_turn(bench: Bench, how: str) -> None:
     json.dumps(task)
 
 
+def test_a_run_whose_lease_is_over_stores_nothing_more(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own clock stops it: somebody else may hold the task. The message is run anew."""
+
+    async def go() -> None:
+        monkeypatch.setattr(run, "WATCH", 30.0)
+        call, sent = bench.sent("pause", slots={"seconds": "0.6"})
+        sending = asyncio.create_task(bench.service.send(call, sent))
+        await until(lambda: bool(bench.calls.count["put_item"]))
+        real = bench.store.clock
+        monkeypatch.setattr(bench.store, "clock", lambda: real() + 31)
+        task = await sending
+        first = bench.head(call.request.task_id())
+        assert (first.state, first.lost) == (TaskState.FAILED, True)
+        assert "done" not in json.dumps(bench.store.events(first))
+        assert task["id"] != first.task_id
+        assert task["status"]["state"] == TaskState.COMPLETED
+
+    within(go())
+
+
 def test_a_question_too_long_for_a_status_fails_in_words(bench: Bench) -> None:
     task = within(bench.send("wrong", slots={"how": "long"}))
     assert task["status"]["state"] == TaskState.FAILED

@@ -8,8 +8,9 @@ import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from a2a_lambda import aws
+from a2a_lambda.context import Context
 from a2a_lambda.errors import StoreError
-from a2a_lambda.head import Context, Head, Scope
+from a2a_lambda.head import Head, Scope
 from a2a_lambda.model import (
     Artifact,
     Event,

@@ -21,8 +21,9 @@ from typing import Any
 
 from a2a_lambda import card as cards
 from a2a_lambda import player, strictjson
+from a2a_lambda.context import Context
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.head import PENDING_BYTES, Context, Pending
+from a2a_lambda.head import PENDING_BYTES, Pending
 from a2a_lambda.log import apply
 from a2a_lambda.metadata import intents
 from a2a_lambda.model import Artifact, Event, Json, Message, Part, Role, Task, TaskState, status, text_of

@@ -1,11 +1,9 @@
-"""The head of a task and the context it belongs to, as the kit handles them; their place in the
-table is `store`'s affair."""
+"""The head of a task and the requests it answered; their place in the table is `store`'s affair."""
 
 import hashlib
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal, TypedDict
+from dataclasses import dataclass, replace
+from typing import TypedDict
 
 from a2a_lambda import strictjson
 from a2a_lambda.log import Fence, Numbered
@@ -13,13 +11,11 @@ from a2a_lambda.model import (
     RESTING,
     Event,
     Json,
-    Part,
     Task,
     TaskState,
     TaskStatus,
     TaskStatusUpdateEvent,
     status,
-    text_of,
 )
 
 DOCUMENT_BYTES = 3_300
@@ -191,80 +187,3 @@ class Head:
                 taskId=self.task_id, contextId=self.context_id, status=self.status
             )
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Utterance:
-    """One side of a turn in a context's conversation; its file parts are without their bytes."""
-
-    role: Literal["user", "agent"]
-    parts: list[Part]
-    task: str
-
-    @property
-    def text(self) -> str:
-        return text_of(self.parts)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
-    """What a conversation remembers. `revision` 0 = not stored yet.
-
-    memory: the agent's own map.
-    conversation: the last utterances, oldest first.
-    turns: ids of the last turns whose changes are in.
-    waiting: id of the task that asked last, or "".
-    """
-
-    revision: int = 0
-    memory: dict[str, Json] = field(default_factory=dict)
-    conversation: tuple[Utterance, ...] = ()
-    turns: tuple[str, ...] = ()
-    waiting: str = ""
-    requests: tuple[Seen, ...] = ()
-
-    def seen(self, request: Request) -> Seen | None:
-        return next((seen for seen in self.requests if seen["key"] == request.key), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Add:
-    """Change of a memory: add to a number."""
-
-    key: str
-    number: int | float
-
-
-@dataclass(frozen=True, slots=True)
-class Put:
-    """Change of a memory: set a value."""
-
-    key: str
-    value: Json
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """Change of a memory: forget a value."""
-
-    key: str
-
-
-Change = Add | Put | Delete
-
-
-def changed(memory: dict[str, Json], changes: Sequence[Change]) -> dict[str, Json]:
-    """Memory with changes made, in order. Raises TypeError when adding to what is no number."""
-    result = dict(memory)
-    for change in changes:
-        match change:
-            case Add(key, number):
-                before = result.get(key, 0)
-                if isinstance(before, bool) or not isinstance(before, int | float):
-                    raise TypeError(f"memory[{key!r}] is not a number")
-                result[key] = before + number
-            case Put(key, value):
-                result[key] = value
-            case Delete(key):
-                result.pop(key, None)
-    return result

@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 
 from a2a_lambda import io
 from a2a_lambda.claim import LEASE, Claim
+from a2a_lambda.context import Context
 from a2a_lambda.errors import InvalidParams, StoreError, UnsupportedOperation
-from a2a_lambda.head import REMEMBERED, Context, Head, Pending, Request, Scope, Seen
+from a2a_lambda.head import REMEMBERED, Head, Pending, Request, Scope, Seen
 from a2a_lambda.log import apply
 from a2a_lambda.model import INTERRUPTED, TERMINAL, Event, Message, Task, TaskState, status
 from a2a_lambda.store import Store, Superseded

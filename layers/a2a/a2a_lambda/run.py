@@ -18,8 +18,9 @@ from typing import TypeVar
 from a2a_lambda import io, log, strictjson
 from a2a_lambda.agent import Agent
 from a2a_lambda.claim import LEASE, Claim
+from a2a_lambda.context import Context
 from a2a_lambda.errors import SkillError, StoreError
-from a2a_lambda.head import Context, Head, Pending
+from a2a_lambda.head import Head, Pending
 from a2a_lambda.model import Event, Published, TaskState, TaskStatus
 from a2a_lambda.reply import Reply
 from a2a_lambda.store import Store, Superseded

@@ -1,4 +1,4 @@
-"""The environment variables the kit reads, and nothing else reads."""
+"""The environment variables of a deployment; the development server has a few of its own."""
 
 import os
 from collections.abc import Mapping

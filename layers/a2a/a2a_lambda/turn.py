@@ -9,19 +9,9 @@ from typing import Literal
 
 import a2a_lambda.metadata as suite
 from a2a_lambda import strictjson
+from a2a_lambda.context import Add, Change, Context, Delete, Put, Utterance, changed
 from a2a_lambda.errors import SkillError
-from a2a_lambda.head import (
-    REMEMBERED,
-    Add,
-    Change,
-    Context,
-    Delete,
-    Pending,
-    Put,
-    Seen,
-    Utterance,
-    changed,
-)
+from a2a_lambda.head import REMEMBERED, Pending, Seen
 from a2a_lambda.model import Json, Message, Part, decoded, text_of
 
 CONVERSATION_LENGTH = 40

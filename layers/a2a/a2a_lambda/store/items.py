@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from a2a_lambda import strictjson
-from a2a_lambda.head import Context, Head, Scope, Utterance
+from a2a_lambda.context import Context, Utterance
+from a2a_lambda.head import Head, Scope
 from a2a_lambda.log import Entry
 from a2a_lambda.model import TaskState
 

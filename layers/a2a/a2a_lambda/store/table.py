@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from a2a_lambda.context import Context
 from a2a_lambda.errors import Conflict, StoreError
-from a2a_lambda.head import Context, Head, Scope
+from a2a_lambda.head import Head, Scope
 from a2a_lambda.log import Entry, Numbered, apply, join, split
 from a2a_lambda.model import Event, Task, TaskState, TaskStatus
 from a2a_lambda.store import items

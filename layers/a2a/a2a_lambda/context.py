@@ -1,0 +1,85 @@
+"""The context a conversation goes on in; its place in the table is `store`'s affair."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from a2a_lambda.head import Request, Seen
+from a2a_lambda.model import Json, Part, text_of
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """One side of a turn in a context's conversation; its file parts are without their bytes."""
+
+    role: Literal["user", "agent"]
+    parts: list[Part]
+    task: str
+
+    @property
+    def text(self) -> str:
+        return text_of(self.parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a conversation remembers. `revision` 0 = not stored yet.
+
+    memory: the agent's own map.
+    conversation: the last utterances, oldest first.
+    turns: ids of the last turns whose changes are in.
+    waiting: id of the task that asked last, or "".
+    """
+
+    revision: int = 0
+    memory: dict[str, Json] = field(default_factory=dict)
+    conversation: tuple[Utterance, ...] = ()
+    turns: tuple[str, ...] = ()
+    waiting: str = ""
+    requests: tuple[Seen, ...] = ()
+
+    def seen(self, request: Request) -> Seen | None:
+        return next((seen for seen in self.requests if seen["key"] == request.key), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """Change of a memory: add to a number."""
+
+    key: str
+    number: int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Change of a memory: set a value."""
+
+    key: str
+    value: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Change of a memory: forget a value."""
+
+    key: str
+
+
+Change = Add | Put | Delete
+
+
+def changed(memory: dict[str, Json], changes: Sequence[Change]) -> dict[str, Json]:
+    """Memory with changes made, in order. Raises TypeError when adding to what is no number."""
+    result = dict(memory)
+    for change in changes:
+        match change:
+            case Add(key, number):
+                before = result.get(key, 0)
+                if isinstance(before, bool) or not isinstance(before, int | float):
+                    raise TypeError(f"memory[{key!r}] is not a number")
+                result[key] = before + number
+            case Put(key, value):
+                result[key] = value
+            case Delete(key):
+                result.pop(key, None)
+    return result
