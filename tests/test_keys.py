@@ -146,6 +146,9 @@ def test_throttling_is_not_absence(made: Keys, ssm: Ssm, clock: Clock) -> None:
     assert made.find(secret)
     clock.now += keys.FRESH
     ssm.fault = EndpointConnectionError(endpoint_url="x")
+    for _ in range(2):
+        with pytest.raises(KeysUnavailable):
+            made.find("a key nobody knows yet")
     assert made.find(secret), "a known key goes on working for a while"
     tries = ssm.loads
     for _ in range(10):

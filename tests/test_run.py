@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -14,7 +15,9 @@ from a2a_lambda.errors import StoreError
 from a2a_lambda.head import Head, Request, Scope
 from a2a_lambda.intake import Call
 from a2a_lambda.kit import Kit
+from a2a_lambda.log import Entry
 from a2a_lambda.model import Message, Part, Published, Role, SendMessageRequest, Task, TaskRequest, TaskState
+from a2a_lambda.reply import FAILED, Reply
 from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import Store
@@ -214,6 +217,61 @@ def test_a_half_made_cancel_is_made_whole(bench: Bench) -> None:
     assert len(canceled["history"]) == 2
 
 
+@pytest.mark.parametrize("then", ["cancel", "answer"])
+def test_a_seal_that_was_overtaken_by_a_question_blocks_nothing(bench: Bench, then: str) -> None:
+    """Its entry stands where the question's status has to go."""
+    asked = within(bench.send("question", slots={"length": "10000"}))
+    head = bench.head(asked["id"])
+    sealed = Entry(head.sequence, head.epoch + 1, b"{}")
+    bench.store._append(head, sealed, over=head.epoch)
+    if then == "cancel":
+        task = within(bench.cancel(asked["id"]))
+        assert task["status"]["state"] == TaskState.CANCELED
+        assert len(task["history"]) == 2
+    else:
+        task = within(bench.send("question", taskId=asked["id"], text="y" * 10_000))
+        assert task["status"]["state"] == TaskState.COMPLETED
+        assert len(task["history"]) == 3
+    assert within(bench.get(asked["id"])) == task
+
+
+def test_nothing_is_lost_when_time_ends_in_mid_write(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was being stored at the deadline is sent, and stored, all the same."""
+
+    def slow(operation: str, arguments: dict[str, Any]) -> None:
+        if operation == "put_item" and arguments["Item"]["sk"]["S"].startswith("e#"):
+            time.sleep(0.8)
+
+    bench.calls.before = slow
+    monkeypatch.setattr(run, "FLUSH_BYTES", 1)
+
+    async def go() -> Task:
+        deadline = asyncio.get_running_loop().time() + 0.4
+        return await bench.send("pieces", deadline=deadline)
+
+    task = within(go())
+    assert task["status"]["state"] == TaskState.FAILED
+    assert task["artifacts"][0]["parts"] == [{"text": "0 "}]
+    assert within(bench.get(task["id"])) == task
+
+
+def test_a_table_that_hangs_does_not_hold_an_answer_past_its_time(bench: Bench) -> None:
+    def hang(operation: str, arguments: dict[str, Any]) -> None:
+        if operation == "put_item" and arguments["Item"]["sk"]["S"] == "context":
+            time.sleep(4)
+
+    bench.calls.before = hang
+
+    async def go() -> float:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        with pytest.raises(StoreError):
+            await bench.send("pause", deadline=begun + 0.3, slots={"seconds": "60"})
+        return loop.time() - begun
+
+    assert within(go()) < 0.3 + 2.0
+
+
 def test_a_long_answer_to_a_long_question_is_read_as_working(bench: Bench) -> None:
     async def go() -> None:
         asked = await bench.send("question")
@@ -242,7 +300,21 @@ def test_a_retry_does_not_answer_somebody_elses_question(bench: Bench) -> None:
     within(go())
 
 
-@pytest.mark.parametrize("how", ["metadata", "memory", "surrogate", "deep", "half", "exit", "cancel"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "metadata",
+        "memory",
+        "surrogate",
+        "deep",
+        "known",
+        "command",
+        "words",
+        "half",
+        "exit",
+        "cancel",
+    ],
+)
 def test_what_no_event_can_carry_fails_the_turn(bench: Bench, how: str) -> None:
     task = within(bench.send("wrong", slots={"how": how}))
     assert task["status"]["state"] == TaskState.FAILED
@@ -251,9 +323,7 @@ def test_what_no_event_can_carry_fails_the_turn(bench: Bench, how: str) -> None:
     json.dumps(task)
 
 
-def test_a_run_whose_lease_is_over_stores_nothing_more(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_whose_lease_is_over_stores_nothing_more(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own clock stops it: somebody else may hold the task. The message is run anew."""
 
     async def go() -> None:
@@ -271,6 +341,14 @@ def test_a_run_whose_lease_is_over_stores_nothing_more(
         assert task["status"]["state"] == TaskState.COMPLETED
 
     within(go())
+
+
+def test_a_reason_no_status_can_carry_is_a_neutral_one() -> None:
+    for text in ("\ud800", "x" * 100_000):
+        reply = Reply("task", "context")
+        reply.fail(text)
+        assert reply.closing is not None
+        assert reply.closing["message"]["parts"] == [{"text": FAILED}]
 
 
 def test_a_question_too_long_for_a_status_fails_in_words(bench: Bench) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 
 from starlette.testclient import TestClient
 
@@ -49,10 +49,10 @@ def test_leaving_closes_what_is_read() -> None:
             closed.append(True)
 
     async def go() -> None:
-        items: AsyncIterator[int | None] = sse.paced(endless(), 0.05)
+        items = sse.paced(endless(), 0.05)
         assert await anext(items) == 1
         assert await anext(items) is None
-        await items.aclose()  # type: ignore[attr-defined]
+        await items.aclose()
 
     asyncio.run(go())
     assert closed == [True]
@@ -69,6 +69,17 @@ def test_json_waits_behind_white_space() -> None:
     pieces = asyncio.run(go())
     assert pieces == [b" ", b" ", b"{}"]
     assert json.loads(b"".join(pieces)) == {}
+
+
+def test_who_leaves_leaves_nothing_waiting() -> None:
+    async def go() -> bool:
+        endless: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        pieces = sse.spaced(endless, 0.01)
+        assert await anext(pieces) == b" "
+        await pieces.aclose()
+        return endless.cancelled()
+
+    assert asyncio.run(go())
 
 
 def test_a_line_reader_reads_a_stream(client: TestClient, key: str, kit: Kit) -> None:

@@ -142,12 +142,14 @@ class RuntimeApi:
         _answer(target, 200, json.dumps(invocation.event).encode(), extra)
 
     def _body(self, invocation: Invocation, source: BufferedIOBase) -> bool:
-        """Note the body; False when it was cut off, from this side."""
+        """Note the body; False when it was cut off, by `close_after` or by the process's end."""
         if "content-length" in invocation.headers:
             content = source.read(int(invocation.headers["content-length"]))
             invocation.chunks.append((time.monotonic_ns() / 1e9, content))
             return True
-        while size := int(source.readline(), 16):
+        while size := int(source.readline() or b"-1", 16):
+            if size < 0:
+                return False
             chunk = source.read(size)
             source.readline()
             invocation.chunks.append((time.monotonic_ns() / 1e9, chunk))

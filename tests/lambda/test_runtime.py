@@ -191,6 +191,19 @@ def test_a_turn_ends_in_order_at_its_deadline(function: Function, skill: str) ->
     assert invocation.trailers == {}
 
 
+def test_code_that_does_not_end_ends_the_process(built: Built) -> None:
+    """Blocking code in an async skill would block every later one: the answer goes out, the process ends."""
+    api = RuntimeApi()
+    agents = str(ROOT / "tests" / "agents")
+    variables = {"AWS_LAMBDA_RUNTIME_API": api.address, "A2A_AGENTS": agents}
+    with built.running("rpc", variables=variables) as process:
+        sent = event(request("message/send", {"message": message(metadata=intent("stall", seconds="60"))}))
+        invocation = api.invoke(sent, deadline=time.time() + 4)
+        assert json.loads(invocation.body)["result"]["status"]["state"] == "failed"
+        assert process.wait(10) == 1
+    api.close()
+
+
 def test_a_follower_ends_resumable_at_its_deadline(function: Function, built: Built, tmp_path: Path) -> None:
     """Another container runs the task; this one's time is up first."""
     other = RuntimeApi()
@@ -230,14 +243,22 @@ def test_a_thousand_invocations_in_flat_memory(built: Built, tmp_path: Path) -> 
         def resident() -> int:
             return int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * 4096
 
+        def said(method: str) -> Json:
+            return event(request(method, {"message": message()}))
+
+        descriptors = Path(f"/proc/{process.pid}/fd")
         path = "/a2a/probe/.well-known/agent.json"
         card = event(None, path, httpMethod="GET")
-        send = event({"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"id": "nothing"}})
+        get = event({"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"id": "nothing"}})
+        kinds = [lambda: card, lambda: get, lambda: said("message/send"), lambda: said("message/stream")]
         for number in range(1000):
-            api.invoke((card, send)[number % 2])
+            cut = 1 if number % 50 == 49 else None
+            api.invoke(kinds[number % 4](), close_after=cut)
             if number == 200:
                 before = resident()
+                opened = len(list(descriptors.iterdir()))
         grown = resident() - before
+        assert len(list(descriptors.iterdir())) <= opened + 4
     api.close()
     assert grown < 4 * 1024 * 1024, f"{grown} bytes more after 800 invocations"
 

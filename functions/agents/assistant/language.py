@@ -8,15 +8,18 @@ from typing import Literal
 Sport = Literal["basketball", "football"]
 
 NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|(?<=\D)\d+(?:\.\d+)?")
-NOT_A_SUM = re.compile(r"\d\s*[-−*/×÷^]\s*\d|\d[eE][-+]?\d")
+NOT_A_SUM = re.compile(
+    r"\d\s*[-−*/×÷^]\s*\d|\d[eE][-+]?\d|\b(?:minus|times|divided|multiplied|less)\b|[减乘除负]",
+    re.IGNORECASE,
+)
 ABBREVIATION = re.compile(r"\b(?:[A-Za-z]|Dr|Mr|Mrs|Ms|St|vs|etc|e\.g|i\.e)\.(?=\s+\S)", re.IGNORECASE)
 SENTENCE_END = re.compile(r"[。！？；…\n]+|[.!?;]+(?=\s|$|[\"'”’)]|[\u3000-\u9fff\uff00-\uffef])")
 SPORTS: dict[Sport, re.Pattern[str]] = {
     "basketball": re.compile(r"basketball|篮球", re.IGNORECASE),
     "football": re.compile(r"football|soccer|足球", re.IGNORECASE),
 }
-ADDS = re.compile(r"\b(?:plus|add|sum)\b|加|\d\s*\+\s*\d", re.IGNORECASE)
-COUNTS = re.compile(r"\bcount\b|几句|多少句", re.IGNORECASE)
+ADDS = re.compile(r"\b(?:plus|add|added|sum)\b|加|\d\s*\+\s*\d", re.IGNORECASE)
+COUNTS = re.compile(r"\bcount\b|\bhow many sentences\b|几句|多少句", re.IGNORECASE)
 FLASHES = re.compile(r"\bflash\b|闪", re.IGNORECASE)
 COACHES = re.compile(r"\bcoach(?:es|ing)?\b|\bteach\b|\bhow to play\b|教|怎么[打踢]", re.IGNORECASE)
 

@@ -160,6 +160,11 @@ class Head:
         """Whether it can carry its inline events."""
         return len(strictjson.dumps(self.document())) <= DOCUMENT_BYTES
 
+    def succeeded(self) -> "Head":
+        """The head in the epoch that follows a rest. One is left out: a seal that was overtaken by the
+        rest may stand in the log with it, and must not outrank what comes."""
+        return replace(self, epoch=self.epoch + 2)
+
     def settled(self, events: list[Event]) -> tuple["Head", list[Event]]:
         """The head with events behind its log, inline where they fit; else they are left to append.
 

@@ -107,7 +107,7 @@ class Intake:
             first = first or found
             task_id = found.successor or call.request.task_id(task_id)
         if first is not None and first.successor != task_id:
-            with contextlib.suppress(Superseded):  # only a shortcut for the next repetition
+            with contextlib.suppress(StoreError):  # only a shortcut for the next repetition
                 await io.call(self._store.replace, replace(first, successor=task_id))
         task = blank.blank()
         apply(task, entered)
@@ -121,7 +121,7 @@ class Intake:
                 raise UnsupportedOperation("the task is still running and takes no message")
             task, _ = await io.call(self._store.task, head)
             entered = _entered(head, message)
-            following = replace(head, epoch=head.epoch + 1)
+            following = head.succeeded()
             claimed, left = self._claimed(call, following, [head.closing(), entered])
             try:
                 claimed = await io.call(self._store.replace, claimed)
@@ -164,7 +164,11 @@ class Intake:
             try:
                 sequence = await io.call(self._store.append, head, left, after=sequence)
             except Superseded:
-                return await current(self._store, call.scope, head.task_id)
+                found = await current(self._store, call.scope, head.task_id)
+                if found.owned_by(head):
+                    await abandon(self._store, found)
+                    raise
+                return found
             except StoreError:
                 await abandon(self._store, head)
                 raise

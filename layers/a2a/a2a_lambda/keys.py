@@ -98,6 +98,8 @@ class Keys:
         if asked - self._loaded >= (FRESH if found else REREAD):
             self._reload(asked, wait=found is None)
             found = self._match(secret)
+        if found is None and self._tried > self._loaded:
+            raise KeysUnavailable("Parameter Store does not answer: the key may be a new one")
         if found is None or (found.expires is not None and found.expires <= asked):
             return None
         if found.local and not self._local:
@@ -171,6 +173,7 @@ class Keys:
     def _reload(self, asked: float, *, wait: bool) -> None:
         """Load the keys, unless that was tried a moment ago; `wait` for a load that is under way."""
         if not self._lock.acquire(blocking=wait):
+            self._check_age(asked)
             return
         try:
             if asked < max(self._loaded, self._tried) + REREAD:

@@ -25,13 +25,14 @@ LOOK_AHEAD = 0.005
 """Seconds an output waits to learn whether it is the last: it mostly is known at once."""
 
 GRACE = 1.0
-"""Seconds a synchronous skill has to notice `turn.cancelled`."""
+"""Seconds a skill has to end once its turn has."""
 
 logger = logging.getLogger(__name__)
 
 Post = Callable[[Batch | BaseException], None]
 
-_threads: set[threading.Thread] = set()
+_busy: set[object] = set()
+"""Skills' code that is running now."""
 
 
 async def play(call: Callable[[], Any], turn: Turn, *, asynchronous: bool) -> AsyncGenerator[Batch, None]:
@@ -64,7 +65,6 @@ async def play(call: Callable[[], Any], turn: Turn, *, asynchronous: bool) -> As
             name=f"skill {turn.skill}",
             daemon=True,
         )
-        _threads.add(thread)
         thread.start()
     ahead: list[Batch | BaseException] = []
 
@@ -92,17 +92,19 @@ async def play(call: Callable[[], Any], turn: Turn, *, asynchronous: bool) -> As
 
 
 def end_stragglers() -> None:
-    """End the process where a synchronous skill goes on behind its turn's end: nothing else stops a
-    thread, and frozen with the process it would go on in somebody else's turn."""
+    """End the process where a skill's code goes on behind its turn's end. Nothing stops a thread, or code
+    that blocks the agent loop; frozen with the process it would go on in somebody else's turn."""
     give_up = time.monotonic() + GRACE
-    for thread in list(_threads):
-        thread.join(max(0.0, give_up - time.monotonic()))
-    if _threads:
+    while _busy and time.monotonic() < give_up:
+        time.sleep(0.01)
+    if _busy:
         logger.error("a skill did not stop when its turn ended; the process ends with it")
         os._exit(1)
 
 
 def _call(call: Callable[[], Any], turn: Turn, post: Post, future: "Future[None]") -> None:
+    token = object()
+    _busy.add(token)
     try:
         result = call()
         if inspect.isawaitable(result) or inspect.isasyncgen(result):
@@ -114,7 +116,7 @@ def _call(call: Callable[[], Any], turn: Turn, post: Post, future: "Future[None]
     except BaseException as error:
         post(error)
     finally:
-        _threads.discard(threading.current_thread())
+        _busy.discard(token)
 
 
 def _iterate(generator: Generator[Any, Any, Any], turn: Turn, post: Post) -> None:
@@ -132,6 +134,8 @@ async def _await(call: Callable[[], Any], post: Post, cancelled: "Future[None] |
         task = asyncio.current_task()
         loop = asyncio.get_running_loop()
         cancelled.add_done_callback(lambda _: loop.call_soon_threadsafe(task.cancel) if task else None)
+    token = object()
+    _busy.add(token)
     try:
         result = call()
         if inspect.isasyncgen(result):
@@ -149,6 +153,8 @@ async def _await(call: Callable[[], Any], post: Post, cancelled: "Future[None] |
         post(error)
         if isinstance(error, asyncio.CancelledError):
             raise
+    finally:
+        _busy.discard(token)
 
 
 def _outputs(value: Any) -> tuple[Any, ...]:

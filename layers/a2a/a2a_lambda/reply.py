@@ -30,6 +30,8 @@ from a2a_lambda.outputs import Ask, Batch, Command, File, Progress, Reject
 SAYING_BYTES = 64_000
 """JSON bytes of a text that travels in a status."""
 
+FAILED = "The agent could not finish this request."
+
 
 class Reply:
     """Composes the events of one turn.
@@ -86,13 +88,18 @@ class Reply:
             self.closing = status(TaskState.COMPLETED, self._clock())
         if self.closing is not None:
             self._close(events)
-        for event in events:
-            strictjson.verified(event)  # what JSON cannot carry fails here, in the skill's turn
+        # What JSON cannot carry fails here, in the skill's turn.
+        strictjson.verified([events, self.closing, dict(self.asked.known) if self.asked else None])
         return events
 
     def fail(self, text: str) -> list[Event]:
-        """End the turn as failed; what was said stays."""
-        self.closing = self._say(TaskState.FAILED, text)
+        """End the turn as failed; what was said stays. A text no status can carry is FAILED instead."""
+        self.asked = None
+        try:
+            self.closing = self._say(TaskState.FAILED, text)
+            strictjson.verified(self.closing)
+        except (SkillError, ValueError):
+            self.closing = self._say(TaskState.FAILED, FAILED)
         events: list[Event] = []
         self._close(events)
         return events

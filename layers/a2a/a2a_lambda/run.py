@@ -22,7 +22,7 @@ from a2a_lambda.context import Context
 from a2a_lambda.errors import SkillError, StoreError
 from a2a_lambda.head import Head, Pending
 from a2a_lambda.model import Event, Published, TaskState, TaskStatus
-from a2a_lambda.reply import Reply
+from a2a_lambda.reply import FAILED, Reply
 from a2a_lambda.store import Store, Superseded
 from a2a_lambda.turn import conclude
 
@@ -35,10 +35,12 @@ FLUSH_BYTES = 4_000
 SILENCE = 2 * FLUSH_SECONDS
 """Seconds after which pending events are stored though no other follows."""
 
+CLOSING = 1.5
+"""Seconds behind a turn's deadline in which its end may still be stored: what the deadline left for it."""
+
 RETRY = 0.5
 """Seconds between tries to store a turn's end."""
 
-FAILED = "The agent could not finish this request."
 TIME_LIMIT = "The agent ran out of time."
 
 Result = TypeVar("Result")
@@ -96,12 +98,17 @@ class Run:
                 {beat, work}, timeout=self._seconds_left(), return_when=asyncio.FIRST_COMPLETED
             )
             ended, self.lost = work.done(), beat.done()
+            if self.lost and (error := beat.exception()):
+                logger.error("the lease of task %s was given up", self.head.task_id, exc_info=error)
             work.cancel()
             await asyncio.wait({work})
             async with self._log_lock:
                 flusher.cancel()
             if not self.lost:
-                await self._close(self._outcome(work, ended))
+                async with asyncio.timeout_at(self._last_moment()):
+                    await self._concluded(self._outcome(work, ended))
+        except TimeoutError:
+            self._published.put_nowait(StoreError("the end of the turn was not stored in time"))
         except Superseded:
             self.lost = True
         except Exception as error:
@@ -122,7 +129,7 @@ class Run:
         """Whether the turn ended as its skill meant; else the reply is made a failed one."""
         failure = TIME_LIMIT
         if ended:
-            error = work.exception()
+            error = asyncio.CancelledError() if work.cancelled() else work.exception()
             if error is None:
                 return True
             if isinstance(error, Superseded):
@@ -137,15 +144,20 @@ class Run:
         return False
 
     async def _record(self, events: Sequence[Event]) -> None:
-        for event in events:
-            self._pending.append(event)
-            self._pending_bytes += len(strictjson.dumps(event))
-            due = asyncio.get_running_loop().time() - self._flushed >= FLUSH_SECONDS
+        """Take events in, whole; store them where it is time to; publish them, the last with its number."""
+        if not events:
+            return
+        self._pending += events
+        self._pending_bytes += sum(len(strictjson.dumps(event)) for event in events)
+        due = asyncio.get_running_loop().time() - self._flushed >= FLUSH_SECONDS
+        stored = False
+        try:
             if self._reply.closing is None and (due or self._pending_bytes >= FLUSH_BYTES):
                 stored = await self._flush()
-                self._publish(event, self.sequence if stored else None)
-            else:
+        finally:
+            for event in events[:-1]:
                 self._publish(event)
+            self._publish(events[-1], self.sequence if stored else None)
 
     def _publish(self, event: Event, sequence: int | None = None) -> None:
         self._published.put_nowait((sequence, event))
@@ -216,6 +228,17 @@ class Run:
                         raise
                     self.head = error.head
 
+    async def _concluded(self, meant: bool) -> None:
+        try:
+            await self._close(meant)
+        except StoreError:
+            raise
+        except Exception:
+            logger.exception("the end of task %s cannot be stored as it is", self.head.task_id)
+            self._pending.clear()
+            self._reply.fail(FAILED)
+            await self._close(meant=False)
+
     async def _close(self, meant: bool) -> None:
         await self._insisted(partial(self._remember, meant))
         await self._insisted(self._end)
@@ -245,7 +268,7 @@ class Run:
             except Superseded:
                 raise
             except StoreError:
-                if self._store.clock() + RETRY >= self.head.lease or self._seconds_left() == 0:
+                if self._store.clock() + RETRY >= self.head.lease:
                     raise
                 logger.exception("the end of task %s is not stored yet", self.head.task_id)
             await asyncio.sleep(RETRY)
@@ -281,6 +304,12 @@ class Run:
         if closing["state"] != TaskState.INPUT_REQUIRED or self._reply.asked is None:
             return None
         return self._agent.waiting(self._turn, self._reply.asked)
+
+    def _last_moment(self) -> float | None:
+        """When even the turn's end has to be stored, on the event loop's clock."""
+        if self._turn.deadline is None:
+            return None
+        return asyncio.get_running_loop().time() + self._turn.deadline - self._turn.clock() + CLOSING
 
     def _seconds_left(self) -> float | None:
         left = self._turn.time_left

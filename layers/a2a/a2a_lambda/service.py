@@ -11,7 +11,7 @@ from contextlib import aclosing
 from a2a_lambda import io
 from a2a_lambda.agent import Agent
 from a2a_lambda.claim import Claim
-from a2a_lambda.errors import TaskNotCancelable
+from a2a_lambda.errors import StoreError, TaskNotCancelable
 from a2a_lambda.head import Head, Scope
 from a2a_lambda.intake import Call, Intake
 from a2a_lambda.log import apply, coalesce
@@ -29,6 +29,9 @@ from a2a_lambda.model import (
 from a2a_lambda.run import Run
 from a2a_lambda.store import Store, Superseded
 from a2a_lambda.watch import current, followed, rested, shortened, watched
+
+ATTEMPTS = 20
+"""How often a cancel is tried against a task that changes meanwhile."""
 
 
 class Service:
@@ -78,7 +81,7 @@ class Service:
 
     async def cancel(self, scope: Scope, request: TaskRequest) -> Task:
         """End a task as canceled, wherever it runs. Raises TaskNotFound, TaskNotCancelable."""
-        while True:
+        for _ in range(ATTEMPTS):
             head = await current(self._store, scope, request["id"])
             if head.state in TERMINAL:
                 raise TaskNotCancelable("the task has already ended", path="params.id")
@@ -88,6 +91,7 @@ class Service:
                 continue
             task, _ = await io.call(self._store.task, head)
             return task
+        raise StoreError("the task changes faster than it can be canceled")
 
     async def subscribe(
         self, scope: Scope, request: TaskRequest, *, after: int | None, deadline: float | None
@@ -117,7 +121,7 @@ class Service:
         canceled = status(TaskState.CANCELED, self._store.clock())
         if head.state not in INTERRUPTED:
             return await io.call(self._store.seal, head, canceled)
-        settled, left = head.settled([head.closing()])
+        settled, left = head.succeeded().settled([head.closing()])
         sequence = settled.sequence
         if left:
             sequence = await io.call(self._store.append, settled, left, after=sequence)

@@ -39,6 +39,12 @@ def block(turn: Turn, seconds: float = 60.0) -> Iterator[str]:
 
 
 @skill
+async def stall(turn: Turn, seconds: float = 60.0) -> str:
+    time.sleep(seconds)  # noqa: ASYNC251
+    return "done"
+
+
+@skill
 def boom(turn: Turn, aloud: bool = False) -> str:
     if aloud:
         raise SkillError("The printer is out of paper.")
@@ -102,6 +108,12 @@ def wrong(turn: Turn, how: str) -> Iterator[Any]:
             yield {"deep": nested(100)}
         case "long":
             yield Ask("?" * 100_000)
+        case "known":
+            yield Ask("?", known={"a": object()})  # type: ignore[dict-item]
+        case "command":
+            yield Command("beep", colour="\ud800"), Ask("?")
+        case "words":
+            raise SkillError("x" * 100_000)
         case "half":
             yield "said", object()
         case "exit":

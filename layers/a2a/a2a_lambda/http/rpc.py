@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from fastapi import APIRouter, Request, Response
@@ -165,16 +166,17 @@ async def _streamed(exchange: Exchange) -> Response:
 
 async def _events(exchange: Exchange, events: AsyncGenerator[Published, None]) -> AsyncIterator[bytes]:
     try:
-        async for published in sse.paced(events, sse.KEEP_ALIVE):
-            if published is None:
-                yield sse.COMMENT
-                continue
-            sequence, event = published
-            encoded = exchange.wire.encode_event(event)
-            for index, value in enumerate(encoded, 1):
-                # Only the last of several lines tells that the event was received.
-                identity = sequence if index == len(encoded) else None
-                yield sse.encode(jsonrpc.result(exchange.id, value), identity)
+        async with aclosing(sse.paced(events, sse.KEEP_ALIVE)) as paced:
+            async for published in paced:
+                if published is None:
+                    yield sse.COMMENT
+                    continue
+                sequence, event = published
+                encoded = exchange.wire.encode_event(event)
+                for index, value in enumerate(encoded, 1):
+                    # Only the last of several lines tells that the event was received.
+                    identity = sequence if index == len(encoded) else None
+                    yield sse.encode(jsonrpc.result(exchange.id, value), identity)
     except Exception as raised:
         error = protocol_error(raised)
         yield sse.encode(jsonrpc.error(exchange.id, exchange.wire.encode_error(error)))

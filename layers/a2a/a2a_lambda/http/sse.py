@@ -5,7 +5,7 @@ give up after 5 s of silence, gateways after 30 to 60 s.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import TypeVar
 
 KEEP_ALIVE = 4.0
@@ -31,7 +31,7 @@ def encode(data: bytes, identity: int | None = None) -> bytes:
     return head + b"data: " + data + b"\n\n"
 
 
-async def paced(items: AsyncGenerator[Item, None], silence: float) -> AsyncIterator[Item | None]:
+async def paced(items: AsyncGenerator[Item, None], silence: float) -> AsyncGenerator[Item | None, None]:
     """The items, and None after every `silence` seconds without one."""
     pending: asyncio.Future[Item] | None = None
     try:
@@ -54,8 +54,11 @@ async def paced(items: AsyncGenerator[Item, None], silence: float) -> AsyncItera
         await items.aclose()
 
 
-async def spaced(future: asyncio.Future[bytes], silence: float) -> AsyncIterator[bytes]:
+async def spaced(future: asyncio.Future[bytes], silence: float) -> AsyncGenerator[bytes, None]:
     """A JSON text, white space before it while it is not there yet."""
-    while not (await asyncio.wait({future}, timeout=silence))[0]:
-        yield b" "
-    yield future.result()
+    try:
+        while not (await asyncio.wait({future}, timeout=silence))[0]:
+            yield b" "
+        yield future.result()
+    finally:
+        future.cancel()

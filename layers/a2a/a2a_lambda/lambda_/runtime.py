@@ -28,6 +28,9 @@ from a2a_lambda.lambda_.streaming import CONTENT_TYPE, Response, Streaming
 GONE = 410
 """The invocation is over already: it ran out of time, or its caller left."""
 
+FRAMES = 20
+"""Frames of a stack trace that fit a trailer."""
+
 ERROR_TYPE = "Lambda-Runtime-Function-Error-Type"
 ERROR_BODY = "Lambda-Runtime-Function-Error-Body"
 
@@ -103,7 +106,7 @@ class Post:
         try:
             self._writer.write(self._request.encode())
             await self._finish(await self._body(response))
-        except OSError as error:
+        except (OSError, ValueError) as error:
             logger.warning("the Runtime API closed the response: %s", error)
         finally:
             self._writer.close()
@@ -132,19 +135,19 @@ class Post:
     async def _finish(self, trailers: str) -> None:
         self._writer.write(f"0\r\n{trailers}\r\n".encode())
         await self._writer.drain()
-        status = (await self._reader.readline()).split()
-        if len(status) > 1 and status[1] == b"%d" % GONE:
+        line = await self._reader.readline()
+        _, _, code = line.decode("latin-1").partition(" ")
+        if code.startswith(str(GONE)):
             logger.warning("the invocation was over before its response was")
-        elif not status or not status[1].startswith(b"2"):
-            logger.error("the Runtime API refused the response: %s", b" ".join(status).decode("latin-1"))
+        elif not code.startswith("2"):
+            logger.error("the Runtime API refused the response: %r", line)
 
 
 def _trailers(error: Exception) -> str:
     """What makes Lambda count the invocation as failed though its answer had begun."""
     kind = type(error).__name__
-    stack = [
-        f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)
-    ]
+    frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
+    stack = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
     body = {"errorMessage": kind, "errorType": kind, "stackTrace": stack}
     encoded = base64.b64encode(json.dumps(body).encode()).decode()
     return f"{ERROR_TYPE}: {kind}\r\n{ERROR_BODY}: {encoded}\r\n"

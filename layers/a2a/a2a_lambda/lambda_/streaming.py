@@ -76,6 +76,7 @@ class Response:
         self.release = release
         self._write: Write
         self._start: Message | None = None
+        self._complete = False
         self._bodyless = scope["method"] == "HEAD"
         self._ended = asyncio.Event()
 
@@ -89,6 +90,9 @@ class Response:
         try:
             await self._app(self._scope, self._receive, self._send)
         except Exception:
+            if self._complete:  # the answer is whole; what came behind it is for the log
+                logger.exception("the application failed behind its answer")
+                return
             if self._start is not None:
                 raise
             logger.exception("the application failed before it answered")
@@ -110,14 +114,15 @@ class Response:
             self._start = message
             self._bodyless = self._bodyless or message["status"] in (204, 304)
             await self._write(head)
-        elif body := b"" if self._bodyless else message.get("body", b""):
+            return
+        if body := b"" if self._bodyless else message.get("body", b""):
             await self._write(body)
+        self._complete = not message.get("more_body", False)
 
     async def _fail(self) -> None:
-        body = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"Internal error"}}'
-        headers = [(b"content-type", b"application/json")]
+        headers = [(b"content-type", b"text/plain")]
         await self._send({"type": "http.response.start", "status": 500, "headers": headers})
-        await self._send({"type": "http.response.body", "body": body})
+        await self._send({"type": "http.response.body", "body": b"Internal Server Error"})
 
 
 def prelude(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:

@@ -16,7 +16,7 @@ def main() -> int:
     except ConfigurationError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    except Exception:
+    except (Exception, SystemExit):
         traceback.print_exc()
         return 1
     return 0

@@ -1,6 +1,7 @@
 """`make invoke EVENT=events/send.json`: one event through the built function, under AWS's emulator of
 Lambda, without Docker. State is the running development server's, or one for this call."""
 
+import base64
 import json
 import os
 import sys
@@ -25,15 +26,17 @@ def main(argv: list[str] = sys.argv) -> int:
     try:
         [_, name] = argv
         event = json.loads(Path(name).read_text("utf-8"))
+        function = function_of(event)
+    except (ValueError, OSError, AttributeError):
+        print("error: name one event, a JSON file: make invoke EVENT=events/send.json", file=sys.stderr)
+        return 1
+    try:
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             variables = {"A2A_EMULATOR": _emulator(stack), "A2A_TABLE": TABLE, "A2A_KEYS_PATH": KEYS_PATH}
-            function = Built(BUILD, folder, variables | {"A2A_LOCAL": "1"})
-            url = stack.enter_context(function.emulated(function_of(event), find_rie(SAM)))
+            built = Built(BUILD, folder, variables | {"A2A_LOCAL": "1"})
+            url = stack.enter_context(built.emulated(function, find_rie(SAM)))
             print(shown(_posted(url, event)))
-    except ValueError:
-        print("error: name one event, a JSON file: make invoke EVENT=events/send.json", file=sys.stderr)
-        return 1
     except (ConfigurationError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -55,7 +58,9 @@ def shown(answer: bytes) -> str:
     if "statusCode" not in found:
         return json.dumps(found, indent=2)
     headers = [f"{name}: {value}" for name, value in found.get("headers", {}).items()]
-    text = body.decode() if delimiter else found["body"]
+    if not delimiter:
+        body = base64.b64decode(found["body"]) if found["isBase64Encoded"] else found["body"].encode()
+    text = body.decode("utf-8", "replace")
     return "\n".join([str(found["statusCode"]), *headers, "", text])
 
 

@@ -32,6 +32,8 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
 def _done(keys: Keys, environ: Mapping[str, str]) -> str:
     name = environ.get("NAME", "")
     if not name:
+        if given := [variable for variable in ("OWNER", "AGENTS", "DAYS", "REVOKE") if environ.get(variable)]:
+            raise ConfigurationError(f"{given[0]} is given, but of which key? Add NAME=…")
         return "\n".join(_line(key) for key in keys.all()) or "no keys; make one: make key NAME=alice"
     if environ.get("REVOKE"):
         keys.revoke(name)

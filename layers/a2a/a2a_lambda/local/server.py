@@ -77,7 +77,7 @@ def application() -> FastAPI:
     except ConfigurationError as error:
         print(f"error: {error}", file=sys.stderr)
         return broken(str(error))
-    except Exception as error:  # whatever an agent's module raises; the next edit may mend it
+    except (Exception, SystemExit) as error:  # whatever an agent's module raises; the next edit may mend it
         traceback.print_exc()
         return broken(f"an agent cannot be loaded: {error!r}")
 
