@@ -52,7 +52,7 @@ class Server:
 
     def key(self, **variables: str) -> str:
         """What `make key` prints."""
-        self.environment |= {"NAME": "", "REVOKE": "", **variables}
+        self.environment |= {**dict.fromkeys(("NAME", "OWNER", "AGENTS", "DAYS", "REVOKE"), ""), **variables}
         return self.run("a2a_lambda.local.key", stdout=subprocess.PIPE).communicate()[0]
 
     def rpc(self, key: str = "local-key") -> Rpc:
@@ -148,6 +148,7 @@ def test_keys_are_made_listed_and_revoked(server: Server) -> None:
     assert "no key" in server.key(NAME="alice", REVOKE="1")
     assert "0 days" in server.key(NAME="bob", DAYS="-1")
     assert "no agent 'nobody'" in server.key(NAME="bob", DAYS="", AGENTS="nobody")
+    assert "Add NAME" in server.key(OWNER="team")
     assert "DAYS is a number" in server.key(NAME="bob", DAYS="soon")
 
 
