@@ -23,20 +23,18 @@ KEYS_PATH = "/built/keys"
 def build(architecture: str, python: str = LAMBDA_PYTHON) -> Path:
     """Folder of `make build` for an architecture; made once in a test run, since sam empties it first and
     tests run side by side."""
-    folder = ROOT / ".aws-sam" / f"tests-{architecture}"
+    folder = ROOT / ".aws-sam" / f"tests-{architecture}-{python}"
     folder.parent.mkdir(exist_ok=True)
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(uuid.uuid4()))
-    with folder.with_suffix(".run").open("a+") as made_by:
-        fcntl.flock(made_by, fcntl.LOCK_EX)
-        made_by.seek(0)
-        if made_by.read() != run:
+    made_by = folder.parent / f"{folder.name}.run"
+    with (folder.parent / "tests.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made_by.exists() or made_by.read_text() != run:
             options = [f"ARCH={architecture}", f"BUILD_DIR={folder}", f"LAMBDA_PYTHON={python}"]
-            made = subprocess.run(
-                ["make", "build", *options], cwd=ROOT, capture_output=True, text=True, check=False
-            )
+            command = ["make", "build", *options]
+            made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
             assert made.returncode == 0, made.stdout + made.stderr
-            made_by.truncate(0)
-            made_by.write(run)
+            made_by.write_text(run)
     return folder
 
 
