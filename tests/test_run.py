@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from a2a_lambda import aws, run
+from a2a_lambda import aws, journal, run
 from a2a_lambda.errors import StoreError
 from a2a_lambda.head import Head, Request, Scope
 from a2a_lambda.intake import Call
@@ -246,7 +246,7 @@ def test_nothing_is_lost_when_time_ends_in_mid_write(bench: Bench, monkeypatch: 
             time.sleep(0.8 if len(stored) == 1 else 0)
 
     bench.calls.before = slow
-    monkeypatch.setattr(run, "FLUSH_BYTES", 1)
+    monkeypatch.setattr(journal, "FLUSH_BYTES", 1)
 
     async def go() -> Task:
         deadline = asyncio.get_running_loop().time() + 0.4

@@ -1,7 +1,7 @@
 """One agent turn under a lease.
 
     agent --outputs--> reply --events--+--> published to whoever listens, at once
-                                       +--> pending --flush--> log entries --close--> context, head
+                                       +--> journal --> log entries --close--> context, head
 
 An event is published with a sequence number only once everything up to it is stored; until then
 without one. What is still pending when the turn ends goes onto the head with its closing write.
@@ -10,17 +10,18 @@ without one. What is still pending when the turn ends goes onto the head with it
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from a2a_lambda import io, log, strictjson
+from a2a_lambda import io
 from a2a_lambda.agent import Agent
 from a2a_lambda.claim import LEASE, Claim
 from a2a_lambda.context import Context
 from a2a_lambda.errors import SkillError, StoreError
 from a2a_lambda.head import Head, Pending
+from a2a_lambda.journal import Journal
 from a2a_lambda.model import Event, Published, TaskState, TaskStatus
 from a2a_lambda.reply import FAILED, Reply
 from a2a_lambda.store import Store, Superseded
@@ -29,11 +30,6 @@ from a2a_lambda.turn import conclude
 RENEWAL = 10.0
 WATCH = 2.0
 """Seconds between looks at the head, for a cancel from elsewhere."""
-
-FLUSH_SECONDS = 0.25
-FLUSH_BYTES = 4_000
-SILENCE = 2 * FLUSH_SECONDS
-"""Seconds after which pending events are stored though no other follows."""
 
 CLOSING = 1.5
 """Seconds behind a turn's deadline in which its end may still be stored: what the deadline left for it."""
@@ -51,7 +47,7 @@ logger = logging.getLogger(__name__)
 class Run:
     """A turn of a task this process has claimed.
 
-    sequence: last sequence number stored. lost: another ended the task meanwhile.
+    lost: another ended the task meanwhile.
     """
 
     def __init__(self, store: Store, agent: Agent, claim: Claim) -> None:
@@ -62,15 +58,15 @@ class Run:
         self._seen = claim.seen
         self._reply = Reply(head.task_id, head.context_id, store.clock)
         self._head_lock = asyncio.Lock()
-        self._log_lock = asyncio.Lock()
-        self._pending: list[Event] = []
-        self._pending_bytes = 0
-        self._writing: list[Event] = []
-        self._flushed = asyncio.get_running_loop().time()
+        self._journal = Journal(store, lambda: self.head, claim.sequence)
         self._published: asyncio.Queue[Published | BaseException | None] = asyncio.Queue()
         self.head = head
-        self.sequence = claim.sequence
         self.lost = False
+
+    @property
+    def sequence(self) -> int:
+        """Last sequence number stored."""
+        return self._journal.sequence
 
     def start(self) -> None:
         """Begin the turn; it goes on to its end whoever listens."""
@@ -91,7 +87,7 @@ class Run:
 
     async def _execute(self) -> None:
         beat = asyncio.create_task(self._beat())
-        flusher = asyncio.create_task(self._flush_in_silence())
+        flusher = asyncio.create_task(self._journal.flush_in_silence())
         work = asyncio.create_task(self._work())
         try:
             await asyncio.wait(
@@ -102,8 +98,8 @@ class Run:
                 logger.error("the lease of task %s was given up", self.head.task_id, exc_info=error)
             work.cancel()
             await asyncio.wait({work})
-            async with self._log_lock:
-                flusher.cancel()
+            await self._journal.quiet()
+            flusher.cancel()
             if not self.lost:
                 async with asyncio.timeout_at(self._last_moment()):
                     await self._concluded(self._outcome(work, ended))
@@ -138,22 +134,21 @@ class Run:
             logger.error("skill %s failed", self._turn.skill, exc_info=error)
         else:
             logger.error("skill %s ran out of time", self._turn.skill)
-        for event in self._reply.fail(failure):
+        events = self._reply.fail(failure)
+        self._journal.add(events)
+        for event in events:
             self._publish(event)
-            self._pending.append(event)
         return False
 
     async def _record(self, events: Sequence[Event]) -> None:
         """Take events in, whole; store them where it is time to; publish them, the last with its number."""
         if not events:
             return
-        self._pending += events
-        self._pending_bytes += sum(len(strictjson.dumps(event)) for event in events)
-        due = asyncio.get_running_loop().time() - self._flushed >= FLUSH_SECONDS
+        due = self._journal.add(events)
         stored = False
         try:
-            if self._reply.closing is None and (due or self._pending_bytes >= FLUSH_BYTES):
-                stored = await self._flush()
+            if due and self._reply.closing is None:
+                stored = await self._journal.flush()
         finally:
             for event in events[:-1]:
                 self._publish(event)
@@ -161,39 +156,6 @@ class Run:
 
     def _publish(self, event: Event, sequence: int | None = None) -> None:
         self._published.put_nowait((sequence, event))
-
-    async def _flush(self) -> bool:
-        """Store what is pending; False where the table did not take it, which is tried again.
-
-        Raises Superseded.
-        """
-        async with self._log_lock:
-            self._flushed = asyncio.get_running_loop().time()
-            try:
-                await self._write()
-            except Superseded:
-                raise
-            except StoreError:
-                logger.exception("events of task %s are not stored yet", self.head.task_id)
-                return False
-            return True
-
-    async def _write(self) -> None:
-        # What a failed write was to store keeps its numbers and its bytes, since it may be there.
-        while self._writing or self._pending:
-            if not self._writing:
-                self._writing, self._pending, self._pending_bytes = log.coalesce(self._pending), [], 0
-            if self._store.clock() >= self.head.lease:
-                raise Superseded
-            self.sequence = await io.call(self._store.append, self.head, self._writing, after=self.sequence)
-            self._writing = []
-
-    async def _flush_in_silence(self) -> None:
-        with suppress(Superseded):  # which the beat sees too
-            while True:
-                await asyncio.sleep(SILENCE)
-                if self._pending:
-                    await self._flush()
 
     async def _beat(self) -> None:
         """Renew the lease; returns when the task is no longer this run's."""
@@ -235,7 +197,7 @@ class Run:
             raise
         except Exception:
             logger.exception("the end of task %s cannot be stored as it is", self.head.task_id)
-            self._pending.clear()
+            self._journal.clear()
             self._reply.fail(FAILED)
             await self._close(meant=False)
 
@@ -246,12 +208,12 @@ class Run:
 
     async def _end(self) -> None:
         closing = self._closing
-        numbered = tuple(enumerate(log.coalesce(self._pending), self.sequence + 1))
-        last = self.sequence + len(numbered)
-        inline = replace(self.head, status=closing, inline=(*self.head.inline, *numbered))
-        if self._writing or not inline.fits:
-            await self._write()
-            numbered, last = (), self.sequence
+        numbered = self._journal.rest()
+        inline = (*self.head.inline, *(numbered or ()))
+        if numbered is None or not replace(self.head, status=closing, inline=inline).fits:
+            await self._journal.write()
+            numbered = ()
+        last = self._journal.sequence + len(numbered)
         pending = self._waits(closing)
 
         def end(head: Head) -> Head:

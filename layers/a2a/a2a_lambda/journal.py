@@ -1,0 +1,93 @@
+"""A run's events on their way into the log: pending until they are stored, and stored in few writes."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from a2a_lambda import io, strictjson
+from a2a_lambda.errors import StoreError
+from a2a_lambda.head import Head
+from a2a_lambda.log import Numbered, coalesce
+from a2a_lambda.model import Event
+from a2a_lambda.store import Store, Superseded
+
+FLUSH_SECONDS = 0.25
+FLUSH_BYTES = 4_000
+SILENCE = 2 * FLUSH_SECONDS
+"""Seconds after which pending events are stored though no other follows."""
+
+logger = logging.getLogger(__name__)
+
+
+class Journal:
+    """head: the run's head now; its lease says how long the run may write.
+    sequence: last sequence number stored."""
+
+    def __init__(self, store: Store, head: Callable[[], Head], sequence: int) -> None:
+        self._store = store
+        self._head = head
+        self._lock = asyncio.Lock()
+        self._pending: list[Event] = []
+        self._pending_bytes = 0
+        self._writing: list[Event] = []
+        self._flushed = asyncio.get_running_loop().time()
+        self.sequence = sequence
+
+    def add(self, events: Sequence[Event]) -> bool:
+        """Take events in; whether it is time to store them."""
+        self._pending += events
+        self._pending_bytes += sum(len(strictjson.dumps(event)) for event in events)
+        late = asyncio.get_running_loop().time() - self._flushed >= FLUSH_SECONDS
+        return late or self._pending_bytes >= FLUSH_BYTES
+
+    def clear(self) -> None:
+        """Forget what is pending."""
+        self._pending.clear()
+
+    def rest(self) -> tuple[Numbered, ...] | None:
+        """What is pending, numbered; None where earlier events have to be written first."""
+        if self._writing:
+            return None
+        return tuple(enumerate(coalesce(self._pending), self.sequence + 1))
+
+    async def flush(self) -> bool:
+        """Store what is pending; False where the table did not take it, which is tried again.
+
+        Raises Superseded.
+        """
+        async with self._lock:
+            self._flushed = asyncio.get_running_loop().time()
+            try:
+                await self.write()
+            except Superseded:
+                raise
+            except StoreError:
+                logger.exception("events of task %s are not stored yet", self._head().task_id)
+                return False
+            return True
+
+    async def write(self) -> None:
+        """Store what is pending. Raises Superseded when the run's lease is over, StoreError."""
+        # What a failed write was to store keeps its numbers and its bytes, since it may be there.
+        while self._writing or self._pending:
+            if not self._writing:
+                self._writing, self._pending, self._pending_bytes = coalesce(self._pending), [], 0
+            head = self._head()
+            if self._store.clock() >= head.lease:
+                raise Superseded
+            self.sequence = await io.call(self._store.append, head, self._writing, after=self.sequence)
+            self._writing = []
+
+    async def flush_in_silence(self) -> None:
+        """Store what nothing follows, again and again; ends when the run no longer may."""
+        with suppress(Superseded):  # which the run's beat sees too
+            while True:
+                await asyncio.sleep(SILENCE)
+                if self._pending:
+                    await self.flush()
+
+    async def quiet(self) -> None:
+        """Wait for a flush that is under way."""
+        async with self._lock:
+            pass
