@@ -17,6 +17,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.local import emulator, table
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import Store
+from tests.clock import Clock
 
 pytest_plugins = ["tests.processes.servers"]
 
@@ -51,6 +52,11 @@ def settings(emulator_url: str) -> Settings:
 @pytest.fixture
 def store(settings: Settings) -> Store:
     return Store(aws.dynamodb(settings), settings.table, ttl=DAY)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
 
 
 @pytest.fixture

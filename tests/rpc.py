@@ -1,7 +1,9 @@
 """A JSON-RPC client as small as tests need it."""
 
 import json
+import threading
 import uuid
+from concurrent.futures import Executor
 from typing import Any
 
 from starlette.testclient import TestClient
@@ -60,6 +62,33 @@ class Rpc:
     def stream(self, text: str = "hello", **fields: Json) -> list[Json]:
         """Results of a streamed message."""
         return events(self.post(request("message/stream", {"message": message(text, **fields)})).text)
+
+
+class Streaming:
+    """A streamed message read in the background; `seen` grows while it runs."""
+
+    def __init__(self, rpc: Rpc, pool: Executor, *, skill: str, **slots: str) -> None:
+        self._rpc = rpc
+        self._body = request("message/stream", {"message": message(metadata=intent(skill, **slots))})
+        self._grown = threading.Condition()
+        self.seen: list[Json] = []
+        self.ended = pool.submit(self._read)
+
+    def until(self, count: int) -> str:
+        """Wait for so many events; the task's id."""
+        with self._grown:
+            assert self._grown.wait_for(lambda: len(self.seen) >= count, 10)
+        task_id: str = self.seen[0]["id"]
+        return task_id
+
+    def _read(self) -> None:
+        headers = {"X-API-Key": self._rpc.key}
+        with self._rpc.client.stream("POST", self._rpc.path, json=self._body, headers=headers) as answer:
+            for line in answer.iter_lines():
+                if line.startswith("data:"):
+                    with self._grown:
+                        self.seen.append(json.loads(line[5:])["result"])
+                        self._grown.notify_all()
 
 
 def events(stream: str) -> list[Json]:

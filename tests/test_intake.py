@@ -17,20 +17,9 @@ from a2a_lambda.model import Message, Part, Role, SendMessageRequest, Task, Task
 from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import Store
+from tests.clock import Clock
 
 WINDOW = 60.0
-
-
-class Clock:
-    now = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

@@ -16,18 +16,9 @@ from a2a_lambda.http import create_app
 from a2a_lambda.keys import Keys
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
+from tests.clock import Clock
 from tests.conftest import BASE_URL, new_key
 from tests.rpc import Rpc, message, request
-
-
-class Clock:
-    now = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
 
 
 class Ssm:
@@ -49,11 +40,6 @@ class Ssm:
 
 
 THROTTLED = ClientError({"Error": {"Code": "ThrottlingException"}}, "GetParametersByPath")
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,7 +11,7 @@ from starlette.testclient import TestClient
 
 from a2a_lambda.kit import Kit
 from tests.conftest import new_key
-from tests.rpc import Rpc, events, intent, message, request, texts
+from tests.rpc import Rpc, Streaming, events, intent, message, request, texts
 
 Json = Any
 
@@ -117,32 +116,18 @@ def test_nobody_else_can_see_a_task(client: TestClient, kit: Kit, assistant: Rpc
 @pytest.mark.parametrize("skill", ["pause", "block"])
 def test_a_running_task_is_seen_refused_followed_and_canceled(probe: Rpc, skill: str) -> None:
     """All of it from other requests than the one that runs it."""
-    started = threading.Event()
-    seen: list[Json] = []
-
-    def run() -> None:
-        body = request("message/stream", {"message": message(metadata=intent(skill, seconds="30"))})
-        headers = {"X-API-Key": probe.key}
-        with probe.client.stream("POST", "/a2a/probe/stream", json=body, headers=headers) as answer:
-            for line in answer.iter_lines():
-                if line.startswith("data:"):
-                    seen.append(json.loads(line[5:])["result"])
-                    if len(seen) == 2:
-                        started.set()
-
     with ThreadPoolExecutor() as pool:
-        running = pool.submit(run)
-        assert started.wait(10)
-        task_id = seen[0]["id"]
+        running = Streaming(probe, pool, skill=skill, seconds="30")
+        task_id = running.until(2)
         assert probe.call("tasks/get", {"id": task_id})["status"]["state"] == "working"
         assert probe.error("message/send", {"message": message(taskId=task_id)})["code"] == -32004
         follower = pool.submit(probe.post, request("tasks/resubscribe", {"id": task_id}))
         canceled = probe.call("tasks/cancel", {"id": task_id})
         assert canceled["status"]["state"] == "canceled"
-        running.result(10)
+        running.ended.result(10)
         followed = events(follower.result(10).text)
-    assert seen[-1]["status"]["state"] == "canceled"
-    assert seen[-1]["final"] is True
+    assert running.seen[-1]["status"]["state"] == "canceled"
+    assert running.seen[-1]["final"] is True
     assert followed[0]["kind"] == "task"
     assert followed[-1]["status"]["state"] == "canceled"
     assert probe.call("tasks/get", {"id": task_id}) == canceled

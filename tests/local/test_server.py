@@ -16,8 +16,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from a2a_lambda.local.built import free_port
 from tests.conftest import ROOT
-from tests.processes.servers import answers, free_port
+from tests.processes.servers import answers
 from tests.rpc import Rpc, events, texts
 
 PATIENCE = 30.0

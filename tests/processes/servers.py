@@ -1,7 +1,6 @@
 """Real processes: ministack, whose conditional writes hold under threads, and servers that share it."""
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ import pytest
 from a2a_lambda import aws
 from a2a_lambda.keys import Keys
 from a2a_lambda.local import table
+from a2a_lambda.local.built import free_port
 from a2a_lambda.settings import Settings
 
 ROOT = Path(__file__).parent.parent.parent
@@ -24,13 +24,6 @@ KEYS_PATH = "/processes/keys"
 KEY = "local-key"
 PATIENCE = 30.0
 """Seconds a process has to answer."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def answers(url: str) -> bool:

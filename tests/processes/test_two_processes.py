@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from tests.processes.servers import KEY, Server
-from tests.rpc import Rpc, events, intent, message, request, texts
+from tests.rpc import Rpc, Streaming, events, intent, message, request, texts
 
 Json = Any
 
@@ -43,49 +43,24 @@ def test_a_task_made_in_one_is_everything_in_the_other(pair: tuple[Remote, Remot
 
 def test_a_running_task_is_canceled_and_followed_from_the_other(pair: tuple[Remote, Remote]) -> None:
     one, other = pair
-    started = threading.Event()
-    seen: list[Json] = []
-
-    def run() -> None:
-        body = request("message/stream", {"message": message(metadata=intent("pause", seconds="60"))})
-        with one.client.stream("POST", "/stream", json=body, headers={"X-API-Key": KEY}) as answer:
-            for line in answer.iter_lines():
-                if line.startswith("data:"):
-                    seen.append(json.loads(line[5:])["result"])
-                    if len(seen) == 2:
-                        started.set()
-
     with ThreadPoolExecutor() as pool:
-        running = pool.submit(run)
-        assert started.wait(10)
-        task_id = seen[0]["id"]
+        running = Streaming(one, pool, skill="pause", seconds="60")
+        task_id = running.until(2)
         follower = pool.submit(other.post, request("tasks/resubscribe", {"id": task_id}))
         assert other.call("tasks/get", {"id": task_id})["status"]["state"] == "working"
         assert other.call("tasks/cancel", {"id": task_id})["status"]["state"] == "canceled"
-        running.result(10)
+        running.ended.result(10)
         followed = events(follower.result(10).text)
-    assert seen[-1]["status"]["state"] == followed[-1]["status"]["state"] == "canceled"
+    assert running.seen[-1]["status"]["state"] == followed[-1]["status"]["state"] == "canceled"
 
 
 def test_a_stream_is_followed_from_the_other_without_loss(pair: tuple[Remote, Remote]) -> None:
     one, other = pair
-    named = {"message": message(metadata=intent("pieces", count="20", every="0.1"))}
-    body = request("message/stream", named)
-    started = threading.Event()
-    seen: list[Json] = []
-
-    def run() -> None:
-        with one.client.stream("POST", "/stream", json=body, headers={"X-API-Key": KEY}) as answer:
-            for line in answer.iter_lines():
-                if line.startswith("data:"):
-                    seen.append(json.loads(line[5:])["result"])
-                    started.set()
-
     with ThreadPoolExecutor() as pool:
-        running = pool.submit(run)
-        assert started.wait(10)
-        snapshot, *later = events(other.post(request("tasks/resubscribe", {"id": seen[0]["id"]})).text)
-        running.result(20)
+        running = Streaming(one, pool, skill="pieces", count="20", every="0.1")
+        target = {"id": running.until(1)}
+        snapshot, *later = events(other.post(request("tasks/resubscribe", target)).text)
+        running.ended.result(20)
     said = texts(snapshot) + "".join(
         texts({"artifacts": [event["artifact"]]}) for event in later if event["kind"] == "artifact-update"
     )

@@ -23,20 +23,8 @@ from a2a_lambda.model import (
 )
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import Store, Superseded
+from tests.clock import Clock
 from tests.store.calls import Calls
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

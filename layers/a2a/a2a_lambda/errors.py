@@ -24,10 +24,6 @@ class StoreError(KitError):
     """The table could not be read or written; nothing is half-written."""
 
 
-class Conflict(StoreError):
-    """Somebody else changed the item first; the write was not made."""
-
-
 class KeysUnavailable(KitError):
     """Parameter Store did not answer, so nobody can be let in or turned away."""
 

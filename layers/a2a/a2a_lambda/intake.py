@@ -121,8 +121,7 @@ class Intake:
                 raise UnsupportedOperation("the task is still running and takes no message")
             task, _ = await io.call(self._store.task, head)
             entered = _entered(head, message)
-            following = head.succeeded()
-            claimed, left = self._claimed(call, following, [head.closing(), entered])
+            claimed, left = self._claimed(call, head.succeeded(), [head.closing(), entered])
             try:
                 claimed = await io.call(self._store.replace, claimed)
                 break

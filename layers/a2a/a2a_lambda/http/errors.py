@@ -7,7 +7,6 @@ from fastapi import Response
 
 from a2a_lambda.errors import InternalError, ProtocolError, StoreError, Unavailable
 from a2a_lambda.wire import jsonrpc, v0_3
-from a2a_lambda.wire.jsonrpc import Id
 
 logger = logging.getLogger(__name__)
 
@@ -26,14 +25,13 @@ def protocol_error(error: Exception) -> ProtocolError:
 
 def answer(
     error: ProtocolError,
-    identity: Id = None,
     *,
     status: int | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """HTTP response of an error where no version is known yet: the oldest's shape, which all read."""
     return Response(
-        jsonrpc.error(identity, v0_3.encode_error(error)),
+        jsonrpc.error(None, v0_3.encode_error(error)),
         status or error.status,
         {**error.headers, **(headers or {})},
         JSON,

@@ -95,7 +95,7 @@ class Built:
         self, function: str, rie: Path, *, output: "IO[bytes] | int" = subprocess.DEVNULL
     ) -> Iterator[str]:
         """The url at which the emulator takes events for a function."""
-        runtime_api, front = f"127.0.0.1:{_free_port()}", f"127.0.0.1:{_free_port()}"
+        runtime_api, front = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
         prefix = (
             *(str(rie), "--log-level", "error", "--runtime-api-address", runtime_api),
             *("--runtime-interface-emulator-address", front),
@@ -133,7 +133,8 @@ def find_rie(environment: Path) -> Path:
     return found
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A loopback port nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

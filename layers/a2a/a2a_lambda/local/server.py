@@ -16,13 +16,13 @@ import uvicorn
 from fastapi import FastAPI, Response
 
 from a2a_lambda import aws
-from a2a_lambda.agent import load_all
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable, Unavailable
 from a2a_lambda.http import create_app
 from a2a_lambda.http.errors import answer
 from a2a_lambda.keys import Keys
 from a2a_lambda.kit import Kit
 from a2a_lambda.local import KEYS_PATH, STATE, TABLE, emulator, table
+from a2a_lambda.local.check import checked
 from a2a_lambda.settings import Settings
 
 HOST = "127.0.0.1"
@@ -36,7 +36,7 @@ FRESH_ID = """'$(od -An -tx8 -N8 /dev/urandom | tr -d ' ')'"""
 def main() -> int:
     """Serve until Ctrl-C. Returns the process's exit status."""
     try:
-        port = _free_port(os.environ.get("PORT") or "8080")
+        port = _checked_port(os.environ.get("PORT") or "8080")
         with ExitStack() as stack:
             url = ""
             if not _own_endpoints():
@@ -44,9 +44,7 @@ def main() -> int:
             _configure(port, url)
             secret = os.environ.get("LOCAL_KEY") or "local-key"
             settings = Settings.of(os.environ)
-            agents = load_all(settings.agents)
-            for agent in agents.values():
-                _ = agent.input_schemas  # a hint without a schema is named here, not at a card's first GET
+            agents = checked(settings.agents)
             prepare(settings, secret)
             STATE.write_text(json.dumps({"emulator": url}))
             stack.callback(STATE.unlink, missing_ok=True)
@@ -124,7 +122,7 @@ def _own_endpoints() -> bool:
     return bool(given)
 
 
-def _free_port(value: str) -> int:
+def _checked_port(value: str) -> int:
     if not value.isdigit() or not 0 < int(value) < 65536:
         raise ConfigurationError(f"PORT is a number from 1 to 65535, not {value!r}")
     port = int(value)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda.context import Context
-from a2a_lambda.errors import Conflict, StoreError
+from a2a_lambda.errors import StoreError
 from a2a_lambda.head import Head, Scope
 from a2a_lambda.log import Entry, Numbered, apply, join, split
 from a2a_lambda.model import Event, Task, TaskState, TaskStatus
@@ -39,7 +39,7 @@ MERGES = 20
 ABSENT = "attribute_not_exists(pk) OR expires <= :now"
 
 
-class Superseded(Conflict):
+class Superseded(StoreError):
     """The item is not what the writer thought. `head`: the head found in its place, if one was."""
 
     def __init__(self, head: Head | None = None) -> None:
