@@ -13,7 +13,8 @@ from a2a_lambda.errors import UnsupportedOperation
 from a2a_lambda.head import Request, Scope
 from a2a_lambda.intake import Call, Intake
 from a2a_lambda.kit import Kit
-from a2a_lambda.model import Message, Part, Role, SendMessageRequest, Task, TaskRequest, TaskState
+from a2a_lambda.model import Message, Part, Role, Task, TaskState
+from a2a_lambda.operation import SendMessageRequest
 from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import Store
@@ -40,7 +41,7 @@ def send(service: Service, scope: Scope) -> Send:
         made.update(fields)  # type: ignore[typeddict-item]
         body = json.dumps([text, fields]).encode()
         call = Call(scope, Request.of(scope, "message/send", body))
-        return asyncio.run(service.send(call, SendMessageRequest(message=made, historyLength=None)))
+        return asyncio.run(service.send(call, SendMessageRequest(message=made)))["task"]
 
     return send
 
@@ -86,18 +87,18 @@ def test_a_task_whose_run_was_lost_ends_as_failed(
     store = Store(aws.dynamodb(settings), settings.table, ttl=86_400, clock=clock)
     said = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
     call = Call(scope, Request.of(scope, "message/send", b"1"))
-    claim: Any = asyncio.run(Intake(store, window=WINDOW).begin(call, said))
-    target = TaskRequest(id=claim.head.task_id, historyLength=None)
-    assert asyncio.run(service.get(scope, target))["status"]["state"] == TaskState.WORKING
+    claim: Any = asyncio.run(Intake(store, window=WINDOW).begin(call, SendMessageRequest(message=said)))
+    target = claim.head.task_id
+    assert asyncio.run(service.get(scope, target)).task["status"]["state"] == TaskState.WORKING
     clock.now += 31
-    task = asyncio.run(service.get(scope, target))
+    task = asyncio.run(service.get(scope, target)).task
     assert task["status"]["state"] == TaskState.FAILED
     assert "lost" in task["status"]["message"]["parts"][0]["text"]
-    assert asyncio.run(service.get(scope, target)) == task
+    assert asyncio.run(service.get(scope, target)).task == task
     follow = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")], taskId=claim.head.task_id)
     later = Call(scope, Request.of(scope, "message/send", b"2"))
     with pytest.raises(UnsupportedOperation):
-        asyncio.run(service.send(later, SendMessageRequest(message=follow, historyLength=None)))
+        asyncio.run(service.send(later, SendMessageRequest(message=follow)))
 
 
 def test_what_makes_two_requests_the_same(scope: Scope) -> None:

@@ -16,7 +16,8 @@ from a2a_lambda.head import Head, Request, Scope
 from a2a_lambda.intake import Call
 from a2a_lambda.kit import Kit
 from a2a_lambda.log import Entry
-from a2a_lambda.model import Message, Part, Published, Role, SendMessageRequest, Task, TaskRequest, TaskState
+from a2a_lambda.model import Message, Part, Published, Role, Task, TaskState
+from a2a_lambda.operation import SendMessageRequest
 from a2a_lambda.reply import FAILED, Reply
 from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings
@@ -46,17 +47,17 @@ class Bench:
         made["metadata"] = intent(skill, **slots)
         made.update(options)  # type: ignore[typeddict-item]
         body = (identity or str(uuid.uuid4())).encode()
-        call = Call(self.scope, Request.of(self.scope, "message/send", body), False, deadline)
-        return call, SendMessageRequest(message=made, historyLength=None)
+        call = Call(self.scope, Request.of(self.scope, "message/send", body), deadline=deadline)
+        return call, SendMessageRequest(message=made)
 
     async def send(self, skill: str, identity: str = "", **options: Any) -> Task:
-        return await self.service.send(*self.sent(skill, identity, **options))
+        return (await self.service.send(*self.sent(skill, identity, **options)))["task"]
 
     async def get(self, task_id: str) -> Task:
-        return await self.service.get(self.scope, TaskRequest(id=task_id, historyLength=None))
+        return (await self.service.get(self.scope, task_id)).task
 
     async def cancel(self, task_id: str) -> Task:
-        return await self.service.cancel(self.scope, TaskRequest(id=task_id, historyLength=None))
+        return (await self.service.cancel(self.scope, task_id)).task
 
     def head(self, task_id: str) -> Head:
         found = self.store.head(self.scope, task_id)
@@ -64,9 +65,8 @@ class Bench:
         return found
 
     async def follow(self, task_id: str, after: int | None = None) -> list[Published]:
-        target = TaskRequest(id=task_id, historyLength=None)
-        events = await self.service.subscribe(self.scope, target, after=after, deadline=None)
-        return [published async for published in events]
+        found = await self.service.subscribe(self.scope, task_id, after=after, deadline=None)
+        return [published async for published in found.events]
 
     def fail_once(self, sort_key: str, nth: int = 1, *, made: bool = False) -> None:
         """Let the nth put of such a key fail, with the write made or not."""
@@ -173,7 +173,7 @@ def test_a_lease_is_renewed(bench: Bench, quick: None) -> None:
         await until(lambda: bool(bench.calls.count["put_item"]))
         lease = bench.head(call.request.task_id()).lease
         await until(lambda: bench.head(call.request.task_id()).lease > lease)
-        assert (await sending)["status"]["state"] == TaskState.COMPLETED
+        assert (await sending)["task"]["status"]["state"] == TaskState.COMPLETED
 
     within(go())
 
@@ -336,7 +336,7 @@ def test_a_run_whose_lease_is_over_stores_nothing_more(bench: Bench, monkeypatch
         await until(lambda: bool(bench.calls.count["put_item"]))
         real = bench.store.clock
         monkeypatch.setattr(bench.store, "clock", lambda: real() + 31)
-        task = await sending
+        task = (await sending)["task"]
         first = bench.head(call.request.task_id())
         assert (first.state, first.lost) == (TaskState.FAILED, True)
         assert "done" not in json.dumps(bench.store.events(first))

@@ -11,7 +11,8 @@ from a2a_lambda import aws
 from a2a_lambda.head import Request, Scope
 from a2a_lambda.intake import Call
 from a2a_lambda.kit import Kit
-from a2a_lambda.model import Event, Message, Part, Published, Role, SendMessageRequest, TaskRequest
+from a2a_lambda.model import Event, Message, Part, Published, Role
+from a2a_lambda.operation import SendMessageRequest
 from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import Store
@@ -36,11 +37,11 @@ class Counted:
         made.update(fields)  # type: ignore[typeddict-item]
         body = json.dumps(made).encode()
         return Call(self.scope, Request.of(self.scope, "send", body)), SendMessageRequest(
-            message=made, historyLength=None
+            message=made,
         )
 
     async def send(self, text: str, **fields: Any) -> tuple[Any, dict[str, int]]:
-        task = await self.service.send(*self.message(text, **fields))
+        task = (await self.service.send(*self.message(text, **fields)))["task"]
         return task, self.calls.during()
 
     async def stream(self, text: str, **fields: Any) -> tuple[list[Published], dict[str, int]]:
@@ -90,13 +91,13 @@ def test_a_retry_costs_one_write_and_no_run(counted: Counted) -> None:
 
 def test_reading_a_small_task_costs_one_read(counted: Counted) -> None:
     task, _ = asyncio.run(counted.send("hi"))
-    asyncio.run(counted.service.get(counted.scope, TaskRequest(id=task["id"], historyLength=None)))
+    asyncio.run(counted.service.get(counted.scope, task["id"]))
     assert counted.calls.during() == {READS: 1}
 
 
 def test_canceling_a_waiting_task_costs_a_read_and_a_write(counted: Counted) -> None:
     asked, _ = asyncio.run(counted.send("coach"))
-    asyncio.run(counted.service.cancel(counted.scope, TaskRequest(id=asked["id"], historyLength=None)))
+    asyncio.run(counted.service.cancel(counted.scope, asked["id"]))
     calls = counted.calls.during()
     assert (calls[READS], calls[WRITES]) == (1, 1)
 

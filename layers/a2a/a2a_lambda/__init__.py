@@ -9,7 +9,7 @@ def hello(turn: Turn) -> str:
 
 from a2a_lambda.agent import Agent, Answer
 from a2a_lambda.errors import SkillError
-from a2a_lambda.outputs import Artifact, Ask, Command, File, Progress, Reject
+from a2a_lambda.outputs import Artifact, Ask, Authorize, Command, File, Message, Progress, Reject
 from a2a_lambda.skill import route, skill
 from a2a_lambda.turn import Turn
 
@@ -18,8 +18,10 @@ __all__ = [
     "Answer",
     "Artifact",
     "Ask",
+    "Authorize",
     "Command",
     "File",
+    "Message",
     "Progress",
     "Reject",
     "SkillError",

@@ -25,7 +25,7 @@ from a2a_lambda.context import Context
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.head import PENDING_BYTES, Pending
 from a2a_lambda.log import apply
-from a2a_lambda.metadata import intents
+from a2a_lambda.metadata import SUITE_EXTENSIONS, intents
 from a2a_lambda.model import Artifact, Event, Json, Message, Part, Role, Task, TaskState, status, text_of
 from a2a_lambda.outputs import Ask, Batch
 from a2a_lambda.reply import Reply
@@ -60,6 +60,11 @@ class Agent:
         module = _import(path)
         modified = max(file.stat().st_mtime for file in (path / "card.yaml", path / "agent.py"))
         return cls(path.name, card, module, modified)
+
+    @property
+    def extension_uris(self) -> frozenset[str]:
+        """Extensions a client may activate."""
+        return SUITE_EXTENSIONS | {extension.uri for extension in self.card.extensions}
 
     @cached_property
     def input_schemas(self) -> dict[str, dict[str, Json]]:
@@ -173,7 +178,7 @@ class Agent:
 
     def _check(self, module: ModuleType) -> None:
         where = module.__file__ or module.__name__
-        declared = {skill.id for skill in self.card.skills}
+        declared = {skill.id for skill in self.card.all_skills}
         if missing := sorted(declared - self.skills.keys()):
             raise ConfigurationError(
                 f"{where}: card.yaml has the skill {missing[0]!r} but no function is it:"

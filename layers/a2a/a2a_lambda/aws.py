@@ -14,6 +14,7 @@ from a2a_lambda.settings import Settings
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_kms import KMSClient
     from mypy_boto3_ssm import SSMClient
 
 TIMEOUTS = Config(connect_timeout=2, read_timeout=5, max_pool_connections=32, tcp_keepalive=True)
@@ -33,6 +34,10 @@ def dynamodb(settings: Settings) -> "DynamoDBClient":
 def ssm(settings: Settings) -> "SSMClient":
     """Client that does not retry: `keys` does, within the time a request has."""
     return _session().client("ssm", config=ONCE, **_local(settings))
+
+
+def kms(settings: Settings) -> "KMSClient":
+    return _session().client("kms", config=RETRIED, **_local(settings))
 
 
 def _local(settings: Settings) -> dict[str, Any]:

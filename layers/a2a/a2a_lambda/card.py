@@ -1,13 +1,15 @@
 """An agent's card.yaml: what the agent is, in no protocol version's words but A2A's own."""
 
 import re
+from collections.abc import Collection
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.errors import ConfigurationError, ContentTypeNotSupported, ExtensionSupportRequired
 
 RESERVED = re.compile(
     r"(v\d+|a2a|alibaba|stream|tasks|message.*|card|extendedagentcard|healthz?)", re.IGNORECASE
@@ -38,8 +40,31 @@ class CardSkill(_Model):
     outputModes: list[str] | None = None
 
 
+class Capabilities(_Model):
+    """What the agent offers beside a plain call."""
+
+    streaming: bool = True
+    pushNotifications: bool = False
+
+
+class Extension(_Model):
+    """AgentExtension (A2A section 4.4.4). required: clients that do not activate it are refused."""
+
+    uri: str = Field(min_length=1)
+    description: str | None = None
+    required: bool = False
+    params: dict[str, Any] | None = None
+
+
+class Extended(_Model):
+    """What the card says beside, or instead, to a caller with a key."""
+
+    description: str | None = None
+    skills: list[CardSkill] = []
+
+
 class Card(_Model):
-    """default: the agent that answers at the root."""
+    """default: the agent that answers at the root. public: the card needs no key."""
 
     name: str = Field(min_length=1)
     description: str
@@ -50,7 +75,38 @@ class Card(_Model):
     defaultInputModes: list[str] = ["text/plain"]
     defaultOutputModes: list[str] = ["text/plain"]
     skills: list[CardSkill] = Field(min_length=1)
+    capabilities: Capabilities = Capabilities()
+    extensions: list[Extension] = []
+    extended: Extended | None = None
+    public: bool = True
     default: bool = False
+
+    @property
+    def all_skills(self) -> list[CardSkill]:
+        return [*self.skills, *(self.extended.skills if self.extended else [])]
+
+    def with_extended(self) -> "Card":
+        """The card as a caller with a key sees it."""
+        if self.extended is None:
+            return self
+        description = self.extended.description or self.description
+        return self.model_copy(update={"description": description, "skills": self.all_skills})
+
+    def check_media_type(self, media_type: str | None, path: str) -> None:
+        """Raises ContentTypeNotSupported for one that neither the agent nor a skill of it takes."""
+        modes = [mode for skill in self.all_skills for mode in skill.inputModes or ()]
+        accepted = [*self.defaultInputModes, *modes]
+        plain = (media_type or "").partition(";")[0].strip().lower()
+        if plain and not any(fnmatchcase(plain, mode.lower()) for mode in accepted):
+            raise ContentTypeNotSupported(
+                f"{path} is {plain[:100]}; the agent takes {', '.join(accepted)}", path=path
+            )
+
+    def check_extensions(self, activated: Collection[str]) -> None:
+        """Raises ExtensionSupportRequired naming those the client has to activate."""
+        missing = [item.uri for item in self.extensions if item.required and item.uri not in activated]
+        if missing:
+            raise ExtensionSupportRequired(f"activate {', '.join(missing)} with the A2A-Extensions header")
 
 
 def read(path: Path) -> Card:
@@ -73,7 +129,7 @@ def read(path: Path) -> Card:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise ConfigurationError(f"{path}: {where}: {first['msg']}") from None
-    ids = [skill.id for skill in card.skills]
+    ids = [skill.id for skill in card.all_skills]
     if len(set(ids)) != len(ids):
         raise ConfigurationError(f"{path}: two skills have the same id")
     return card

@@ -90,6 +90,18 @@ class ContentTypeNotSupported(ProtocolError):
     code, title = -32005, "Incompatible content types"
 
 
+class ExtendedAgentCardNotConfigured(ProtocolError):
+    code, title = -32007, "Authenticated Extended Card is not configured"
+
+
+class ExtensionSupportRequired(ProtocolError):
+    code, title = -32008, "Extension support is required"
+
+
+class VersionNotSupported(ProtocolError):
+    code, title = -32009, "Protocol version is not supported"
+
+
 class UnsupportedMediaType(ContentTypeNotSupported):
     """The HTTP request itself is not JSON."""
 

@@ -94,6 +94,8 @@ class Head:
     due: minute (Unix time / 60) at which the sweep looks at it; a renewal leaves it alone.
     requests: the last ones it answered.
     successor: task the same request made after its repeat window, when there is one.
+    dialect: name of the wire it was made over. push: ids of its push notification configs.
+    bare: its status message alone is the answer, where the wire has such answers.
     """
 
     scope: Scope
@@ -115,6 +117,9 @@ class Head:
     requests: tuple[Seen, ...] = ()
     successor: str = ""
     pending: Pending | None = None
+    dialect: str = ""
+    push: tuple[str, ...] = ()
+    bare: bool = False
 
     @property
     def state(self) -> TaskState:
@@ -153,6 +158,8 @@ class Head:
             "inline": self.inline,
             "requests": self.requests,
             "pending": self.pending,
+            "push": self.push,
+            "bare": self.bare,
         }
 
     @property
@@ -176,9 +183,13 @@ class Head:
         whole = replace(self, inline=inline, sequence=last + len(events), floor=last + len(events))
         return (whole, []) if whole.fits else (replace(self, sequence=last, floor=last), events)
 
-    def closed(self, status: TaskStatus, sequence: int, pending: Pending | None = None) -> "Head":
+    def closed(
+        self, status: TaskStatus, sequence: int, pending: Pending | None = None, *, bare: bool = False
+    ) -> "Head":
         """The head at rest: its log ends at `sequence`, and the status has the number behind."""
-        return replace(self, status=status, sequence=sequence + 1, holder="", lease=0.0, pending=pending)
+        return replace(
+            self, status=status, sequence=sequence + 1, holder="", lease=0.0, pending=pending, bare=bare
+        )
 
     def blank(self) -> Task:
         """The task before its first event."""

@@ -1,6 +1,7 @@
 """Which turn a message begins, and the claim of it.
 
-    taskId                        -> the next turn of that task
+    taskId                        -> the next turn of that task; where the client names its tasks itself
+                                     (A2A 0.1), also a new one of that id
     contextId, where a task asked -> the next turn of that task
     else                          -> a new task, whose id derives from the request
 
@@ -18,10 +19,12 @@ from dataclasses import dataclass, replace
 from a2a_lambda import io
 from a2a_lambda.claim import LEASE, Claim
 from a2a_lambda.context import Context
-from a2a_lambda.errors import InvalidParams, StoreError, UnsupportedOperation
+from a2a_lambda.errors import InvalidParams, StoreError, TaskNotFound, UnsupportedOperation
 from a2a_lambda.head import REMEMBERED, Head, Pending, Request, Scope, Seen
 from a2a_lambda.log import apply
 from a2a_lambda.model import INTERRUPTED, TERMINAL, Event, Message, Task, TaskState, status
+from a2a_lambda.operation import SendMessageRequest
+from a2a_lambda.push import completed
 from a2a_lambda.store import Store, Superseded
 from a2a_lambda.turn import Turn
 from a2a_lambda.watch import abandon, current
@@ -31,12 +34,15 @@ from a2a_lambda.watch import abandon, current
 class Call:
     """Who asks, of which agent, and with which bytes.
 
+    dialect: name of the wire it came over. extensions: URIs the client activates.
     idempotent: the caller chose the request's identity itself (an Idempotency-Key).
     deadline: on `time.monotonic`, when an answer must be out; None = never.
     """
 
     scope: Scope
     request: Request
+    dialect: str = ""
+    extensions: tuple[str, ...] = ()
     idempotent: bool = False
     deadline: float | None = None
 
@@ -48,18 +54,24 @@ class Intake:
         self._store = store
         self._window = window
 
-    async def begin(self, call: Call, message: Message) -> Claim | Head:
+    async def begin(self, call: Call, asked: SendMessageRequest) -> Claim | Head:
         """Claim the turn a message asks for; or the head of the task, where the same request has
         been made before.
 
         Raises TaskNotFound, UnsupportedOperation for a task that takes no message, InvalidParams
         for ids that do not belong together, StoreError.
         """
+        message = asked["message"]
         context_id, task_id = message.get("contextId"), message.get("taskId")
         if task_id is not None:
-            return await self._named(call, message, task_id)
+            enter = self._opened if asked.get("opens") else self._named
+            return await enter(call, asked, task_id)
         if context_id is None:
-            return await self._create(call, message, str(uuid.uuid4()), Context())
+            return await self._create(call, asked, str(uuid.uuid4()), Context())
+        return await self._within(call, asked, context_id)
+
+    async def _within(self, call: Call, asked: SendMessageRequest, context_id: str) -> Claim | Head:
+        """A turn in a context: of the task that asked last, or of a new one."""
         context = await io.call(self._store.context, call.scope, context_id)
         if (seen := context.seen(call.request)) and self._repeated(call, seen):
             return await current(self._store, call.scope, seen["task"])
@@ -75,25 +87,45 @@ class Intake:
             if waiting is not None and waiting.state in INTERRUPTED:
                 # Where another message answers the question first, this one is a new task.
                 with contextlib.suppress(UnsupportedOperation):
-                    return await self._continue(call, message, waiting, context)
-        return await self._create(call, message, context_id, context)
+                    return await self._continue(call, asked, waiting, context)
+        return await self._create(call, asked, context_id, context)
 
-    async def _named(self, call: Call, message: Message, task_id: str) -> Claim | Head:
+    async def _opened(self, call: Call, asked: SendMessageRequest, task_id: str) -> Claim | Head:
+        """A turn of the task the client named, which need not be there yet."""
+        with contextlib.suppress(TaskNotFound):
+            return await self._named(call, asked, task_id)
+        context_id = asked["message"].get("contextId")
+        context = Context()
+        if context_id is not None:
+            context = await io.call(self._store.context, call.scope, context_id)
+        return await self._create(call, asked, context_id or str(uuid.uuid4()), context, named=task_id)
+
+    async def _named(self, call: Call, asked: SendMessageRequest, task_id: str) -> Claim | Head:
+        message = asked["message"]
         head = await current(self._store, call.scope, task_id, path="params.message.taskId")
         if message.get("contextId", head.context_id) != head.context_id:
             raise InvalidParams("the task belongs to another context", path="params.message.contextId")
         if self._repeated(call, head.seen(call.request)):
             return head
         context = await io.call(self._store.context, call.scope, head.context_id)
-        return await self._continue(call, message, head, context)
+        return await self._continue(call, asked, head, context)
 
-    async def _create(self, call: Call, message: Message, context_id: str, context: Context) -> Claim | Head:
+    async def _create(
+        self,
+        call: Call,
+        asked: SendMessageRequest,
+        context_id: str,
+        context: Context,
+        *,
+        named: str | None = None,
+    ) -> Claim | Head:
         first: Head | None = None
-        task_id = call.request.task_id()
+        task_id = named or call.request.task_id()
         while True:
             submitted = status(TaskState.SUBMITTED, self._store.clock())
-            blank = self._store.new_head(call.scope, task_id, context_id, submitted)
-            entered = _entered(blank, message)
+            blank = self._store.new_head(call.scope, task_id, context_id, submitted, call.dialect)
+            blank = await self._configured(call, asked, blank)
+            entered = _entered(blank, asked["message"])
             head, left = self._claimed(call, blank, [entered])
             try:
                 await io.call(self._store.claim, head)
@@ -102,6 +134,8 @@ class Intake:
                 found = error.head or await io.call(self._store.head, call.scope, task_id)
             if found is None:  # it expired between the write and the answer
                 continue
+            if named is not None:
+                return await self._named(call, asked, named)
             if not found.resting or self._repeated(call, found.seen(call.request)):
                 return found
             first = first or found
@@ -111,17 +145,21 @@ class Intake:
                 await io.call(self._store.replace, replace(first, successor=task_id))
         task = blank.blank()
         apply(task, entered)
-        return await self._begun(call, head, task, left, context=context, pending=None)
+        return await self._begun(call, asked, head, task, left, context=context, pending=None)
 
-    async def _continue(self, call: Call, message: Message, head: Head, context: Context) -> Claim | Head:
+    async def _continue(
+        self, call: Call, asked: SendMessageRequest, head: Head, context: Context
+    ) -> Claim | Head:
         while True:
-            if head.state in TERMINAL:
+            reopened = bool(asked.get("opens")) and head.state == TaskState.COMPLETED
+            if head.state in TERMINAL and not reopened:
                 raise UnsupportedOperation("the task has ended and takes no message")
-            if head.state not in INTERRUPTED:
+            if not head.resting:
                 raise UnsupportedOperation("the task is still running and takes no message")
             task, _ = await io.call(self._store.task, head)
-            entered = _entered(head, message)
-            claimed, left = self._claimed(call, head.succeeded(), [head.closing(), entered])
+            entered = _entered(head, asked["message"])
+            configured = await self._configured(call, asked, head)
+            claimed, left = self._claimed(call, configured.succeeded(), [head.closing(), entered])
             try:
                 claimed = await io.call(self._store.replace, claimed)
                 break
@@ -130,7 +168,17 @@ class Intake:
             if self._repeated(call, head.seen(call.request)):
                 return head
         apply(task, entered)
-        return await self._begun(call, claimed, task, left, context=context, pending=head.pending)
+        return await self._begun(call, asked, claimed, task, left, context=context, pending=head.pending)
+
+    async def _configured(self, call: Call, asked: SendMessageRequest, head: Head) -> Head:
+        """The head with the push notification config the request brings, which is stored first: a head
+        names none that is not there."""
+        config = asked.get("configuration", {}).get("taskPushNotificationConfig")
+        if config is None:
+            return head
+        config, named = completed(head, config)
+        await io.call(self._store.put_push, call.scope, head.task_id, config, call.dialect, head.expires)
+        return named
 
     def _claimed(self, call: Call, head: Head, events: list[Event]) -> tuple[Head, list[Event]]:
         """The head with this turn's claim, and the events that it cannot carry."""
@@ -151,6 +199,7 @@ class Intake:
     async def _begun(
         self,
         call: Call,
+        asked: SendMessageRequest,
         head: Head,
         task: Task,
         left: list[Event],
@@ -182,6 +231,9 @@ class Intake:
             pending=pending,
             id=head.turn,
             deadline=call.deadline,
+            accepted_output_modes=tuple(asked.get("configuration", {}).get("acceptedOutputModes", ())),
+            extensions=call.extensions,
+            request_metadata=asked.get("metadata", {}),
         )
         return Claim(head, task, sequence, turn, head.requests[-1])
 

@@ -10,6 +10,7 @@ from a2a_lambda.settings import Settings
 if TYPE_CHECKING:
     from a2a_lambda.keys import Keys
     from a2a_lambda.service import Service
+    from a2a_lambda.signing import Signer
 
 
 class Kit:
@@ -41,6 +42,16 @@ class Kit:
         from a2a_lambda.keys import Keys
 
         return Keys(aws.ssm(self.settings), self.settings.keys_path, local=self.settings.local)
+
+    @cached_property
+    def signer(self) -> "Signer | None":
+        """None where no signing key is configured."""
+        if not self.settings.signing_key:
+            return None
+        from a2a_lambda import aws
+        from a2a_lambda.signing import Signer
+
+        return Signer(aws.kms(self.settings), self.settings.signing_key)
 
     def warm(self) -> None:
         """Make what calls need, while Lambda's initialization has the CPU; asks nobody anything."""

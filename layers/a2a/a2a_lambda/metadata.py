@@ -14,6 +14,13 @@ from a2a_lambda.model import Json
 PROTOCOL_EXTENSION = "https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-protocol"
 INTENT_EXTENSION = "https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-intent"
 
+SUITE_EXTENSIONS = frozenset(
+    uri.replace("/en/", f"/{language}/")
+    for uri in (PROTOCOL_EXTENSION, INTENT_EXTENSION)
+    for language in ("en", "zh")
+)
+"""Both in both spellings: the vendor's pages write either."""
+
 Metadata = dict[str, Json]
 
 

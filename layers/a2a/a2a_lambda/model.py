@@ -9,7 +9,7 @@ import base64
 import uuid
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 URL_SAFE = str.maketrans("-_", "+/")
 
@@ -26,12 +26,17 @@ class TaskState(StrEnum):
     INPUT_REQUIRED = "TASK_STATE_INPUT_REQUIRED"
     REJECTED = "TASK_STATE_REJECTED"
     AUTH_REQUIRED = "TASK_STATE_AUTH_REQUIRED"
+    UNSPECIFIED = "TASK_STATE_UNSPECIFIED"
 
 
 TERMINAL = frozenset({TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED})
 INTERRUPTED = frozenset({TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
 RESTING = TERMINAL | INTERRUPTED
 """States in which no agent code runs: a stream ends and a blocking call answers."""
+
+
+STAGE = "stage"
+"""Key of a working status message's metadata: the name of the step it tells of."""
 
 
 class Role(StrEnum):
@@ -72,8 +77,10 @@ class Artifact(TypedDict):
 
 
 class TaskStatus(TypedDict):
+    """timestamp: ISO 8601, UTC, milliseconds; other agents may leave it out."""
+
     state: TaskState
-    timestamp: str
+    timestamp: NotRequired[str]
     message: NotRequired[Message]
 
 
@@ -111,22 +118,26 @@ class Event(TypedDict, total=False):
     artifactUpdate: TaskArtifactUpdateEvent
 
 
-class SendMessageRequest(TypedDict):
-    message: Message
-    historyLength: int | None
+class AuthenticationInfo(TypedDict, total=False):
+    """scheme: an HTTP authentication scheme. schemes: all of them, where an older version gave several."""
+
+    scheme: str
+    schemes: list[str]
+    credentials: str
 
 
-class TaskRequest(TypedDict):
-    """Parameters of the operations on one task."""
+class TaskPushNotificationConfig(TypedDict):
+    """id is the server's choice where the client leaves it out."""
 
-    id: str
-    historyLength: int | None
+    url: str
+    taskId: NotRequired[str]
+    id: NotRequired[str]
+    token: NotRequired[str]
+    authentication: NotRequired[AuthenticationInfo]
 
 
 Published = tuple[int | None, Event]
 """An event on its way to a client, and the sequence number up to which the log is stored with it."""
-
-Operation = Literal["send", "stream", "get", "cancel", "subscribe"]
 
 
 def timestamp(seconds: float) -> str:
@@ -147,6 +158,17 @@ def agent_message(task_id: str, context_id: str, parts: list[Part]) -> Message:
     return Message(
         messageId=str(uuid.uuid4()), role=Role.AGENT, parts=parts, contextId=context_id, taskId=task_id
     )
+
+
+def artifact_id(index: int) -> str:
+    """Id of a task's artifact, from its place among them: unique within the task, as section 4.1.7 asks."""
+    return f"artifact-{index + 1}"
+
+
+def artifact_index(identity: str) -> int:
+    """Place of an artifact in its task, from its id; 0 where the id does not tell."""
+    number = identity.removeprefix("artifact-")
+    return int(number) - 1 if number.isdecimal() and int(number) else 0
 
 
 def text_of(parts: list[Part]) -> str:

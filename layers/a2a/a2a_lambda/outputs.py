@@ -39,11 +39,26 @@ class Artifact:
         self.metadata = metadata or {}
 
 
+class Message:
+    """An answer in words alone, where there is nothing to track: Message("Hello!").
+
+    As a skill's only output it answers a plain call with a message and no task, in the versions that
+    have such answers; anywhere else it is the task's last word.
+    """
+
+    def __init__(self, *contents: Any) -> None:
+        self.contents = contents
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the agent is doing now; shown while it works, no part of the result."""
+    """What the agent is doing now; shown while it works, no part of the result.
+
+    stage: the step's name, such as "/thought/plan", for clients that show steps.
+    """
 
     text: str
+    stage: str | None = None
 
 
 class Command:
@@ -86,6 +101,11 @@ class Ask:
     question: str
     fills: str | None = None
     known: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Authorize(Ask):
+    """A question for credentials, or for a sign-in elsewhere (`auth-required`); it goes on as Ask does."""
 
 
 @dataclass(frozen=True, slots=True)

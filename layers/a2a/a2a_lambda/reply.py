@@ -2,7 +2,6 @@
 
 import base64
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from pydantic_core import to_jsonable_python
 from a2a_lambda import strictjson
 from a2a_lambda.errors import SkillError
 from a2a_lambda.model import (
+    STAGE,
     Artifact,
     Event,
     Message,
@@ -22,10 +22,12 @@ from a2a_lambda.model import (
     TaskStatus,
     TaskStatusUpdateEvent,
     agent_message,
+    artifact_id,
     status,
 )
 from a2a_lambda.outputs import Artifact as NamedArtifact
-from a2a_lambda.outputs import Ask, Batch, Command, File, Progress, Reject
+from a2a_lambda.outputs import Ask, Authorize, Batch, Command, File, Progress, Reject
+from a2a_lambda.outputs import Message as Words
 
 SAYING_BYTES = 64_000
 """JSON bytes of a text that travels in a status."""
@@ -38,11 +40,23 @@ class Reply:
 
     parts: what was said so far, for the conversation.
     closing: the status the turn ends with; `asked` says what a question waits for.
+    bare: the closing message is the whole answer.
+    artifacts: how many the task has already.
     """
 
-    def __init__(self, task_id: str, context_id: str, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        task_id: str,
+        context_id: str,
+        clock: Callable[[], float] = time.time,
+        *,
+        artifacts: int = 0,
+    ) -> None:
         self._ids = (task_id, context_id)
         self._clock = clock
+        self._before = artifacts
+        self._plain = True
+        self.bare = False
         self._artifacts: dict[str, str] = {}
         self._open: set[str] = set()
         self._commands: list[dict[str, Any]] = []
@@ -62,20 +76,31 @@ class Reply:
         except Exception:
             self._artifacts, self._open, self._commands, self.parts = before
             self.asked = self.closing = None
+            self.bare = False
             raise
 
     def _composed(self, batch: Batch) -> list[Event]:
         events: list[Event] = []
         for output in batch.outputs:
             match output:
-                case Progress(text):
-                    events.append(self._status(self._say(TaskState.WORKING, text)))
+                case Progress(text, stage):
+                    told = self._say(TaskState.WORKING, text)
+                    if stage is not None:
+                        told["message"]["metadata"] = {STAGE: stage}
+                    events.append(self._status(told))
                 case Command():
                     self._commands.append(output.json())
                 case Ask(question):
                     self.asked = output
-                    self.closing = self._say(TaskState.INPUT_REQUIRED, question)
+                    asks = isinstance(output, Authorize)
+                    state = TaskState.AUTH_REQUIRED if asks else TaskState.INPUT_REQUIRED
+                    self.closing = self._say(state, question)
                     self.parts.append(Part(text=question))
+                case Words(contents=contents):
+                    said = [_part(content) for content in contents]
+                    self.closing = status(TaskState.COMPLETED, self._clock(), agent_message(*self._ids, said))
+                    self.bare = self._plain and not events
+                    self.parts += said
                 case Reject(reason):
                     self.closing = self._say(TaskState.REJECTED, reason)
                 case NamedArtifact():
@@ -86,6 +111,7 @@ class Reply:
                 break
         if batch.last and self.closing is None:
             self.closing = status(TaskState.COMPLETED, self._clock())
+        self._plain = self._plain and not events
         if self.closing is not None:
             self._close(events)
         # What JSON cannot carry fails here, in the skill's turn.
@@ -95,6 +121,7 @@ class Reply:
     def fail(self, text: str) -> list[Event]:
         """End the turn as failed; what was said stays. A text no status can carry is FAILED instead."""
         self.asked = None
+        self.bare = False
         try:
             self.closing = self._say(TaskState.FAILED, text)
             strictjson.verified(self.closing)
@@ -118,7 +145,8 @@ class Reply:
         if not name:
             self.parts += parts
         append = name in self._artifacts
-        artifact = Artifact(artifactId=self._artifacts.setdefault(name, str(uuid.uuid4())), parts=parts)
+        identity = self._artifacts.setdefault(name, artifact_id(self._before + len(self._artifacts)))
+        artifact = Artifact(artifactId=identity, parts=parts)
         if named is not None:
             artifact["name"] = name
             if named.description is not None:

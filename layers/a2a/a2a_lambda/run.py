@@ -22,7 +22,7 @@ from a2a_lambda.context import Context
 from a2a_lambda.errors import SkillError, StoreError
 from a2a_lambda.head import Head, Pending
 from a2a_lambda.journal import Journal
-from a2a_lambda.model import Event, Published, TaskState, TaskStatus
+from a2a_lambda.model import INTERRUPTED, Event, Published, TaskStatus
 from a2a_lambda.reply import FAILED, Reply
 from a2a_lambda.store import Store, Superseded
 from a2a_lambda.turn import conclude
@@ -56,7 +56,8 @@ class Run:
         self._agent = agent
         self._turn = claim.turn
         self._seen = claim.seen
-        self._reply = Reply(head.task_id, head.context_id, store.clock)
+        artifacts = len(claim.task.get("artifacts", []))
+        self._reply = Reply(head.task_id, head.context_id, store.clock, artifacts=artifacts)
         self._head_lock = asyncio.Lock()
         self._journal = Journal(store, lambda: self.head, claim.sequence)
         self._published: asyncio.Queue[Published | BaseException | None] = asyncio.Queue()
@@ -217,7 +218,8 @@ class Run:
         pending = self._waits(closing)
 
         def end(head: Head) -> Head:
-            return replace(head, inline=(*head.inline, *numbered)).closed(closing, last, pending)
+            whole = replace(head, inline=(*head.inline, *numbered))
+            return whole.closed(closing, last, pending, bare=self._reply.bare)
 
         await self._put(end)
 
@@ -250,7 +252,7 @@ class Run:
             newer = conclude(context, self._turn, self._reply.parts, self._seen)
             if newer is context:
                 return context
-            if self._closing["state"] == TaskState.INPUT_REQUIRED:
+            if self._closing["state"] in INTERRUPTED:
                 return replace(newer, waiting=task_id)
             return replace(newer, waiting="") if newer.waiting == task_id else newer
 
@@ -263,7 +265,7 @@ class Run:
             self._reply.fail(str(error) if isinstance(error, SkillError) else FAILED)
 
     def _waits(self, closing: TaskStatus) -> Pending | None:
-        if closing["state"] != TaskState.INPUT_REQUIRED or self._reply.asked is None:
+        if closing["state"] not in INTERRUPTED or self._reply.asked is None:
             return None
         return self._agent.waiting(self._turn, self._reply.asked)
 

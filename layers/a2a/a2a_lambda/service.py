@@ -2,36 +2,58 @@
 
 send, stream ── intake ── a turn claimed ── run ── its events
                       └── the task a retry asks for again ── watch
-get, cancel, subscribe ── the task, if it is the caller's ── watch
+get, list, cancel, subscribe ── the task, if it is the caller's ── watch
+push notification configs ── push
 """
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass
 
-from a2a_lambda import io
+from a2a_lambda import io, listing
 from a2a_lambda.agent import Agent
 from a2a_lambda.claim import Claim
-from a2a_lambda.errors import StoreError, TaskNotCancelable
+from a2a_lambda.errors import (
+    PushNotificationNotSupported,
+    StoreError,
+    TaskNotCancelable,
+    UnsupportedOperation,
+)
 from a2a_lambda.head import Head, Scope
 from a2a_lambda.intake import Call, Intake
 from a2a_lambda.log import apply, coalesce
-from a2a_lambda.model import (
-    INTERRUPTED,
-    TERMINAL,
-    Event,
-    Published,
+from a2a_lambda.model import INTERRUPTED, TERMINAL, Event, Published, Task, TaskState, status
+from a2a_lambda.operation import (
+    ListTasksRequest,
+    ListTasksResponse,
+    Operation,
     SendMessageRequest,
-    Task,
-    TaskRequest,
-    TaskState,
-    status,
+    SendMessageResponse,
 )
+from a2a_lambda.push import Configs
 from a2a_lambda.run import Run
 from a2a_lambda.store import Store, Superseded
 from a2a_lambda.watch import current, followed, rested, shortened, watched
 
 ATTEMPTS = 20
 """How often a cancel is tried against a task that changes meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A task, and the name of the wire it was made over."""
+
+    task: Task
+    dialect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Events of a task, and the name of the wire it was made over. ended: there is no more to come."""
+
+    events: AsyncGenerator[Published, None]
+    dialect: str
+    ended: bool
 
 
 class Service:
@@ -41,12 +63,23 @@ class Service:
         self._store = store
         self._agents = agents
         self._intake = Intake(store, window=window)
+        self.configs = Configs(store)
 
-    async def send(self, call: Call, request: SendMessageRequest) -> Task:
-        """Run a turn to its end, or to the agent's question; returns the task. Raises as
-        `Intake.begin`."""
+    def check(self, scope: Scope, operation: Operation) -> None:
+        """Raises UnsupportedOperation or PushNotificationNotSupported for what the agent's card rules
+        out."""
+        capabilities = self._agents[scope.agent].card.capabilities
+        if operation in ("stream", "subscribe") and not capabilities.streaming:
+            raise UnsupportedOperation("the agent does not stream; see capabilities.streaming in its card")
+        if operation.endswith("_push") and not capabilities.pushNotifications:
+            raise PushNotificationNotSupported("see capabilities.pushNotifications in the agent's card")
+
+    async def send(self, call: Call, request: SendMessageRequest) -> SendMessageResponse:
+        """Run a turn to its end, or to the agent's question. Raises as `Intake.begin` and `stream`."""
+        self._admit(call, request)
+        length = _history_length(request)
         while True:
-            begun = await self._intake.begin(call, request["message"])
+            begun = await self._intake.begin(call, request)
             if isinstance(begun, Claim):
                 run = self._run(begun)
                 run.start()
@@ -55,34 +88,43 @@ class Service:
                 if not run.lost:
                     for event in coalesce(events):
                         apply(begun.task, event)
-                    return shortened(begun.task, request["historyLength"])
+                    return _outcome(run.head, shortened(begun.task, length))
                 begun = await current(self._store, call.scope, begun.head.task_id)
             begun = await rested(self._store, begun, call.deadline)
             if not begun.lost:
                 task, _ = await io.call(self._store.task, begun)
-                return shortened(task, request["historyLength"])
+                return _outcome(begun, shortened(task, length))
 
     async def stream(self, call: Call, request: SendMessageRequest) -> AsyncGenerator[Published, None]:
-        """The same turn as events: the task first, its closing status last. Raises as `send`."""
-        begun = await self._intake.begin(call, request["message"])
+        """The same turn as events: the task first, its closing status last.
+
+        Raises as `Intake.begin`, and ContentTypeNotSupported, ExtensionSupportRequired and
+        PushNotificationNotSupported for what the agent's card rules out.
+        """
+        self._admit(call, request)
+        length = _history_length(request)
+        begun = await self._intake.begin(call, request)
         if isinstance(begun, Head):
-            return watched(
-                self._store, begun, history_length=request["historyLength"], deadline=call.deadline
-            )
+            return watched(self._store, begun, history_length=length, deadline=call.deadline)
         run = self._run(begun)
         run.start()
-        return self._streamed(call, begun, run, request["historyLength"])
+        return self._streamed(call, begun, run, length)
 
-    async def get(self, scope: Scope, request: TaskRequest) -> Task:
-        """The task, its history cut to the length asked for. Raises TaskNotFound."""
-        head = await current(self._store, scope, request["id"])
+    async def get(self, scope: Scope, task_id: str) -> Found:
+        """The task, whole. Raises TaskNotFound."""
+        head = await current(self._store, scope, task_id)
         task, _ = await io.call(self._store.task, head)
-        return shortened(task, request["historyLength"])
+        return Found(task, head.dialect)
 
-    async def cancel(self, scope: Scope, request: TaskRequest) -> Task:
+    async def list(self, scope: Scope, request: ListTasksRequest) -> ListTasksResponse:
+        """A page of the caller's tasks with this agent. Raises InvalidParams for a token that is not
+        ours."""
+        return await listing.listed(self._store, scope, request)
+
+    async def cancel(self, scope: Scope, task_id: str) -> Found:
         """End a task as canceled, wherever it runs. Raises TaskNotFound, TaskNotCancelable."""
         for _ in range(ATTEMPTS):
-            head = await current(self._store, scope, request["id"])
+            head = await current(self._store, scope, task_id)
             if head.state in TERMINAL:
                 raise TaskNotCancelable("the task has already ended", path="params.id")
             try:
@@ -90,16 +132,25 @@ class Service:
             except Superseded:
                 continue
             task, _ = await io.call(self._store.task, head)
-            return task
+            return Found(task, head.dialect)
         raise StoreError("the task changes faster than it can be canceled")
 
     async def subscribe(
-        self, scope: Scope, request: TaskRequest, *, after: int | None, deadline: float | None
-    ) -> AsyncGenerator[Published, None]:
+        self, scope: Scope, task_id: str, *, after: int | None, deadline: float | None
+    ) -> Subscription:
         """Events of a task: the task as it is and then each later one; with `after`, only those
         behind that sequence number. Raises TaskNotFound."""
-        head = await current(self._store, scope, request["id"])
-        return watched(self._store, head, after=after, deadline=deadline)
+        head = await current(self._store, scope, task_id)
+        events = watched(self._store, head, after=after, deadline=deadline)
+        return Subscription(events, head.dialect, head.state in TERMINAL)
+
+    def _admit(self, call: Call, request: SendMessageRequest) -> None:
+        card = self._agents[call.scope.agent].card
+        card.check_extensions(call.extensions)
+        for index, part in enumerate(request["message"]["parts"]):
+            card.check_media_type(part.get("mediaType"), f"params.message.parts[{index}]")
+        if "taskPushNotificationConfig" in request.get("configuration", {}):
+            self.check(call.scope, "set_push")
 
     def _run(self, claim: Claim) -> Run:
         return Run(self._store, self._agents[claim.head.scope.agent], claim)
@@ -126,3 +177,13 @@ class Service:
         if left:
             sequence = await io.call(self._store.append, settled, left, after=sequence)
         return await io.call(self._store.replace, settled.closed(canceled, sequence))
+
+
+def _history_length(request: SendMessageRequest) -> int | None:
+    return request.get("configuration", {}).get("historyLength")
+
+
+def _outcome(head: Head, task: Task) -> SendMessageResponse:
+    if head.bare and "message" in task["status"]:
+        return SendMessageResponse(task=task, message=task["status"]["message"])
+    return SendMessageResponse(task=task)

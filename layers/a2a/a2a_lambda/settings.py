@@ -23,6 +23,7 @@ class Settings(BaseModel):
     base path); else the API's own url is used.
     agents: folder of the agents. cors_origins: origins browsers may call from, or "*".
     task_days: days a task is kept. repeat_seconds: how long the same bytes are the same request.
+    signing_key: ARN of an asymmetric KMS key that signs the cards, or "".
     local: development server; local keys are let in. emulator: its url, where it has one.
     """
 
@@ -36,6 +37,7 @@ class Settings(BaseModel):
     task_days: float = Field(default=30, gt=0, le=3650)
     repeat_seconds: float = Field(default=60, ge=0)
     max_body_bytes: int = Field(default=6 * 1024 * 1024, gt=0)
+    signing_key: str = Field(default="", pattern=r"^(arn:aws[a-z-]*:kms:[^\s]+)?$")
     local: bool = False
     emulator: str = ""
 

@@ -82,6 +82,9 @@ class Turn:
 
     id: the same for every run of the turn.
     deadline: when the turn is ended, on `clock`.
+    accepted_output_modes: media types the client can take; empty = any.
+    extensions: URIs of the extensions the client activated. request_metadata: that of the request
+        around the message.
     history: the conversation before this message, oldest first, across the tasks of its context;
         each entry has role ("user" or "agent"), text, parts and task.
     """
@@ -95,6 +98,9 @@ class Turn:
     pending: Pending | None = None
     id: str = ""
     deadline: float | None = None
+    accepted_output_modes: tuple[str, ...] = ()
+    extensions: tuple[str, ...] = ()
+    request_metadata: dict[str, Json] = field(default_factory=dict)
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:

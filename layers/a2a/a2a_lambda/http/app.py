@@ -1,7 +1,8 @@
 """The ASGI application: every route, one way to answer an error.
 
 card routes ── cards
-/  /stream  /a2a/{agent}  /a2a/{agent}/stream  /alibaba…  ── rpc ── key ── wire ── service
+/  /a2a/{agent}  /alibaba…  /v2…    ── rpc  ─┬─ key ── wire ── service
+everything else                     ── rest ─┘
 """
 
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from a2a_lambda.errors import InternalError, InvalidRequest, ProtocolError, RouteNotFound
-from a2a_lambda.http import cards, rpc
+from a2a_lambda.http import cards, rest, rpc
 from a2a_lambda.http.errors import answer
 from a2a_lambda.kit import Kit
 
@@ -36,6 +37,7 @@ def create_app(kit: Kit) -> FastAPI:
     app.state.kit = kit
     app.include_router(cards.router)
     app.include_router(rpc.router)
+    app.include_router(rest.router)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(ProtocolError, _protocol_error)
     app.add_exception_handler(Exception, _fault)
@@ -45,9 +47,9 @@ def create_app(kit: Kit) -> FastAPI:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=kit.settings.cors_origins,
-            allow_methods=["GET", "HEAD", "POST"],
+            allow_methods=["GET", "HEAD", "POST", "DELETE"],
             allow_headers=ALLOWED_HEADERS,
-            expose_headers=["ETag", "Last-Modified", "WWW-Authenticate"],
+            expose_headers=["ETag", "Last-Modified", "WWW-Authenticate", "A2A-Extensions"],
             max_age=600,
         )
     return app

@@ -1,4 +1,4 @@
-"""Who calls: the key in `X-API-Key` or `Authorization: Bearer`."""
+"""Who calls: the key in `X-API-Key`, `Authorization: Bearer` or `X-Appbuilder-Authorization: Bearer`."""
 
 import logging
 
@@ -7,16 +7,17 @@ from fastapi import Request
 from a2a_lambda import io
 from a2a_lambda.errors import Forbidden, KeysUnavailable, Unauthenticated, Unavailable
 from a2a_lambda.head import Scope
+from a2a_lambda.keys import Key
 from a2a_lambda.kit import Kit
+
+APPBUILDER = "x-appbuilder-authorization"
+"""Qianfan's own header."""
 
 logger = logging.getLogger(__name__)
 
 
-async def scope_of(request: Request, agent: str) -> Scope:
-    """The caller and the agent called.
-
-    Raises Unauthenticated, Forbidden for a key not made for this agent, Unavailable.
-    """
+async def authenticated(request: Request) -> Key:
+    """The caller's key. Raises Unauthenticated, Unavailable."""
     kit: Kit = request.app.state.kit
     secret = presented(request)
     if not secret:
@@ -28,6 +29,11 @@ async def scope_of(request: Request, agent: str) -> Scope:
         raise Unavailable("keys cannot be checked at the moment") from None
     if key is None:
         raise Unauthenticated("the key is not valid")
+    return key
+
+
+def scope_of(key: Key, agent: str) -> Scope:
+    """The caller and the agent called. Raises Forbidden for a key not made for this agent."""
     if not key.allows(agent):
         raise Forbidden(f"agent {agent!r}")
     return Scope(key.owner, agent)
@@ -37,5 +43,14 @@ def presented(request: Request) -> str:
     """The key a request shows, or ""."""
     if key := request.headers.get("x-api-key"):
         return key.strip()
-    scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+    return _bearer(request, APPBUILDER) or _bearer(request, "authorization")
+
+
+def speaks_qianfan(request: Request) -> bool:
+    """Whether the key came in a header of Qianfan's clients."""
+    return "x-api-key" not in request.headers and bool(presented(request))
+
+
+def _bearer(request: Request, header: str) -> str:
+    scheme, _, credentials = request.headers.get(header, "").partition(" ")
     return credentials.strip() if scheme.lower() == "bearer" else ""

@@ -1,77 +1,155 @@
-"""Card routes. Cards are public and cacheable."""
+"""Card routes. Cards are public, unless card.yaml says otherwise, and cacheable."""
 
 import hashlib
+import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import format_datetime, parsedate_to_datetime
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from a2a_lambda import strictjson
-from a2a_lambda.errors import RouteNotFound
-from a2a_lambda.http.errors import JSON
-from a2a_lambda.http.place import base_url
+from a2a_lambda import io, strictjson
+from a2a_lambda.agent import Agent
+from a2a_lambda.errors import KitError, RouteNotFound
+from a2a_lambda.http.auth import authenticated, scope_of
+from a2a_lambda.http.errors import JSON, protocol_error
+from a2a_lambda.http.place import base_url, version
 from a2a_lambda.kit import Kit
 from a2a_lambda.model import Json
-from a2a_lambda.wire import cards
+from a2a_lambda.wire import Wire, cards, negotiation
 
 MAX_AGE = 300
 """Seconds a client may keep a card without asking."""
 
+Translate = Callable[[cards.Description], dict[str, Json]]
+
 router = APIRouter()
 
 
-@router.api_route("/.well-known/agent.json", methods=["GET", "HEAD"])
-async def v0_2_5(request: Request) -> Response:
-    return _card(request, cards.v0_2_5, None, "")
+def _route(path: str) -> Callable[[Any], Any]:
+    return router.api_route(path, methods=["GET", "HEAD"])
 
 
-@router.api_route("/.well-known/agent-card.json", methods=["GET", "HEAD"])
-async def v0_3_0(request: Request) -> Response:
-    return _card(request, cards.v0_3_0, None, "")
+@_route("/.well-known/agent.json")
+@_route("/a2a/{agent}/.well-known/agent.json")
+async def agent_json(request: Request, agent: str | None = None) -> Response:
+    return await _card(request, cards.v0_2_5, agent)
 
 
-@router.api_route("/a2a/{agent}/.well-known/agent.json", methods=["GET", "HEAD"])
-async def v0_2_5_of(request: Request, agent: str) -> Response:
-    return _card(request, cards.v0_2_5, agent, f"/a2a/{agent}")
+@_route("/.well-known/agent-card.json")
+@_route("/a2a/{agent}/.well-known/agent-card.json")
+async def agent_card_json(request: Request, agent: str | None = None) -> Response:
+    """In the version asked for; the two current ones in one card where none is."""
+    asked = version(request)
+    if agent == "v1":
+        return await _card(request, cards.v1_0, None)
+    if not asked:
+        return await _card(request, cards.hybrid, agent)
+    return await _card(request, negotiation.spoken("", asked)[0].encode_card, agent)
 
 
-@router.api_route("/a2a/{agent}/.well-known/agent-card.json", methods=["GET", "HEAD"])
-async def v0_3_0_of(request: Request, agent: str) -> Response:
-    return _card(request, cards.v0_3_0, agent, f"/a2a/{agent}")
+@_route("/alibaba/.well-known/agent.json")
+@_route("/alibaba/{agent}/.well-known/agent.json")
+async def alibaba(request: Request, agent: str | None = None) -> Response:
+    return await _card(request, cards.alibaba, agent)
 
 
-@router.api_route("/alibaba/.well-known/agent.json", methods=["GET", "HEAD"])
-async def alibaba(request: Request) -> Response:
-    return _card(request, cards.alibaba, None, "/alibaba")
+@_route("/v2/a2a/{agent}/.well-known/agent.json")
+async def qianfan(request: Request, agent: str) -> Response:
+    """Never public there, and its errors are of a form of their own."""
+    try:
+        return await _card(request, cards.qianfan, agent, keyed=True)
+    except KitError as raised:
+        error = protocol_error(raised)
+        status = error.status if error.status != 200 else 400
+        code, message = APPBUILDER_ERRORS.get(status, ("InvalidParameter", str(error)))
+        body = {"code": code, "message": message, "request_id": str(uuid.uuid4())}
+        return Response(strictjson.dumps(body), status, error.headers, JSON)
 
 
-@router.api_route("/alibaba/{agent}/.well-known/agent.json", methods=["GET", "HEAD"])
-async def alibaba_of(request: Request, agent: str) -> Response:
-    return _card(request, cards.alibaba, agent, f"/alibaba/{agent}")
+APPBUILDER_ERRORS = {
+    404: ("NotFoundResource", "A2AServerNotPublishedYet"),
+    401: ("Unauthorized", "InvalidAuthorization"),
+    403: ("AccessDenied", "NoPermissionForThisApp"),
+    503: ("ServiceUnavailable", "TryAgainLater"),
+}
 
 
-def _card(
-    request: Request, translate: Callable[[cards.Description], Json], name: str | None, path: str
-) -> Response:
+@_route("/agent/authenticatedExtendedCard")
+@_route("/a2a/{agent}/agent/authenticatedExtendedCard")
+async def authenticated_extended_card(request: Request, agent: str | None = None) -> Response:
+    """Where A2A 0.2.5 has it (section 7.10)."""
     kit: Kit = request.app.state.kit
-    agent = kit.agents.get(name or kit.default)
-    if agent is None:
-        raise RouteNotFound(f"there is no agent {name!r}")
-    source = cards.Description(
-        agent.card, f"{base_url(request)}{path}" + ("" if path else "/"), agent.input_schemas
-    )
-    body = strictjson.dumps(translate(source))
+    found = _agent(kit, agent)
+    scope_of(await authenticated(request), found.name)
+    if found.card.extended is None:
+        raise RouteNotFound("the agent has no extended card")
+    body = cards.v0_2_5(_description(request, found, root=agent is None, extended=True))
+    return Response(strictjson.dumps(body), headers={"Cache-Control": "private"}, media_type=JSON)
+
+
+@_route("/.well-known/jwks.json")
+async def jwks(request: Request) -> Response:
+    """The public half of the signing key, where there is one."""
+    kit: Kit = request.app.state.kit
+    if kit.signer is None:
+        raise RouteNotFound("no signing key is configured")
+    body = strictjson.dumps({"keys": [await io.call(kit.signer.jwk)]})
+    return Response(body, headers={"Cache-Control": f"public, max-age={MAX_AGE}"}, media_type=JSON)
+
+
+def extended(request: Request, agent: Agent, wire: Wire) -> Json:
+    """The extended card, in a version. Raises what that version has for an agent without one."""
+    if agent.card.extended is None:
+        raise wire.NO_EXTENDED_CARD("the agent's card has no extended part")
+    kit: Kit = request.app.state.kit
+    root = agent.name == kit.default
+    return wire.encode_card(_description(request, agent, root=root, extended=True))
+
+
+async def _card(request: Request, translate: Translate, name: str | None, *, keyed: bool = False) -> Response:
+    kit: Kit = request.app.state.kit
+    keyed = keyed or not _agent(kit, name, absent=True).card.public
+    if keyed:
+        key = await authenticated(request)
+        scope_of(key, _agent(kit, name).name)
+    agent = _agent(kit, name)
+    card = translate(_description(request, agent, root=name is None))
+    if kit.signer is not None and "supportedInterfaces" in card:
+        strict = cards.v1_0(_description(request, agent, root=name is None))
+        jku = f"{base_url(request)}/.well-known/jwks.json"
+        card["signatures"] = [await io.call(kit.signer.signature, strict, jku)]
+    body = strictjson.dumps(card)
     etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     modified = datetime.fromtimestamp(int(agent.modified), UTC)
     headers = {
-        "Cache-Control": f"public, max-age={MAX_AGE}",
+        "Cache-Control": f"{'private' if keyed else 'public'}, max-age={MAX_AGE}",
         "ETag": etag,
         "Last-Modified": format_datetime(modified, usegmt=True),
+        "Vary": "A2A-Version",
     }
     if _unchanged(request, etag, modified):
         return Response(None, 304, headers)
     return Response(body, 200, headers, JSON)
+
+
+def _agent(kit: Kit, name: str | None, *, absent: bool = False) -> Agent:
+    """An agent, the default one where none is named. Raises RouteNotFound; absent: does not."""
+    agent = kit.agents.get(name or kit.default)
+    if agent is not None:
+        return agent
+    if absent:
+        return kit.agents[kit.default]
+    raise RouteNotFound(f"there is no agent {str(name)[:100]!r}")
+
+
+def _description(request: Request, agent: Agent, *, root: bool, extended: bool = False) -> cards.Description:
+    card = agent.card.with_extended() if extended else agent.card
+    schemas = agent.input_schemas
+    public = {skill.id for skill in card.skills}
+    shown = {skill: schema for skill, schema in schemas.items() if skill in public}
+    return cards.Description(card, agent.name, base_url(request), root, shown)
 
 
 def _unchanged(request: Request, etag: str, modified: datetime) -> bool:

@@ -33,3 +33,12 @@ def deadline(request: Request) -> float | None:
         return None
     remaining: float = context.get_remaining_time_in_millis() / 1000
     return time.monotonic() + remaining - MARGIN
+
+
+def version(request: Request) -> str:
+    """Protocol version a request asks for, in its header or its query; "" where it asks for none.
+
+    Source: https://a2a-protocol.org/v1.0.0/specification, section 3.6.1.
+    """
+    asked: str = request.headers.get("a2a-version") or request.query_params.get("A2A-Version") or ""
+    return asked.strip()

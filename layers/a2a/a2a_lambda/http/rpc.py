@@ -1,200 +1,103 @@
-"""JSON-RPC routes: one url for send and stream, and the same with `/stream` behind it."""
+"""JSON-RPC routes: one url for every operation, and the same with `/stream` behind it."""
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fastapi import APIRouter, Request, Response
-from fastapi.responses import StreamingResponse
+from fastapi import APIRouter, HTTPException, Request, Response
 
 from a2a_lambda import strictjson
-from a2a_lambda.errors import (
-    InvalidParams,
-    ProtocolError,
-    RequestTooLarge,
-    RouteNotFound,
-    UnsupportedMediaType,
-)
-from a2a_lambda.head import Request as Identity
-from a2a_lambda.head import Scope
+from a2a_lambda.errors import ProtocolError
 from a2a_lambda.http import sse
-from a2a_lambda.http.auth import scope_of
+from a2a_lambda.http.auth import authenticated, scope_of, speaks_qianfan
 from a2a_lambda.http.errors import JSON, protocol_error
-from a2a_lambda.http.place import deadline
-from a2a_lambda.intake import Call
+from a2a_lambda.http.exchange import STREAMED, Exchange, agent_named, answer, read_body
+from a2a_lambda.http.media import check_media_type
+from a2a_lambda.http.place import version
 from a2a_lambda.kit import Kit
-from a2a_lambda.model import Json, Operation, Published
-from a2a_lambda.wire import BY_PATH, Wire, jsonrpc
-
-MAX_IDEMPOTENCY_KEY = 255
+from a2a_lambda.model import Json
+from a2a_lambda.wire import DIALECTS, Wire, jsonrpc, negotiation
 
 router = APIRouter()
 
+PATHS = {
+    "": "",
+    "/a2a/{agent}": "",
+    "/alibaba": "alibaba",
+    "/alibaba/{agent}": "alibaba",
+    "/v2/a2a/{agent}": "qianfan",
+    "/v2/{agent}": "qianfan",
+}
+"""Where agents are called, and the dialect there."""
+
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
-    """A request understood so far as its version, id and operation."""
+class Rpc:
+    """Answers of one request."""
 
-    request: Request
-    kit: Kit
-    wire: Wire
-    scope: Scope
-    body: bytes
+    accept: str
     id: jsonrpc.Id
-    method: str
-    params: Json
-    operation: Operation
+    media_type: str = JSON
 
-    def call(self) -> Call:
-        key = self.request.headers.get("idempotency-key")
-        if key is not None and not 1 <= len(key) <= MAX_IDEMPOTENCY_KEY:
-            raise InvalidParams(f"Idempotency-Key must have 1 to {MAX_IDEMPOTENCY_KEY} characters")
-        identity = Identity.of(self.scope, self.method, self.body, key)
-        return Call(self.scope, identity, key is not None, deadline(self.request))
+    def result(self, value: Json) -> bytes:
+        return jsonrpc.result(self.id, value)
 
+    def error(self, wire: Wire, error: ProtocolError) -> bytes:
+        return jsonrpc.error(self.id, wire.encode_error(error))
 
-@router.post("/")
-@router.post("/stream")
-@router.post("/stream/")
-async def default_agent(request: Request) -> Response:
-    return await _answer(request, "", None)
+    def refusal(self, wire: Wire, error: ProtocolError, *, streaming: bool) -> Response:
+        body = self.error(wire, error)
+        if streaming and error.status == 200 and sse.MEDIA_TYPE in self.accept:
+            # The SDKs' stream readers understand an error as an event and choke on any other body.
+            return Response(sse.encode(body), media_type=sse.MEDIA_TYPE)
+        return Response(body, error.status, error.headers, JSON)
 
 
-@router.post("/a2a/{agent}")
-@router.post("/a2a/{agent}/")
-@router.post("/a2a/{agent}/stream")
-@router.post("/a2a/{agent}/stream/")
-async def named_agent(request: Request, agent: str) -> Response:
-    return await _answer(request, "", agent)
-
-
-@router.post("/alibaba")
-@router.post("/alibaba/")
-@router.post("/alibaba/stream")
-@router.post("/alibaba/stream/")
-async def alibaba_default(request: Request) -> Response:
-    return await _answer(request, "alibaba", None)
-
-
-@router.post("/alibaba/{agent}")
-@router.post("/alibaba/{agent}/")
-@router.post("/alibaba/{agent}/stream")
-@router.post("/alibaba/{agent}/stream/")
-async def alibaba_named(request: Request, agent: str) -> Response:
-    return await _answer(request, "alibaba", agent)
-
-
-async def _answer(request: Request, dialect: str, agent: str | None) -> Response:
+async def _call(request: Request) -> Response:
     kit: Kit = request.app.state.kit
-    wire = BY_PATH[dialect]
-    identity: jsonrpc.Id = None
+    wires: Sequence[Wire] = DIALECTS[_dialect(request)]
+    binding = Rpc(request.headers.get("accept", ""), None)
     streaming = False
     try:
-        name = agent or kit.default
-        if name not in kit.agents:
-            raise RouteNotFound(f"there is no agent {name[:100]!r}")
-        scope = await scope_of(request, name)
-        body = await _body(request, kit.settings.max_body_bytes)
+        key = await authenticated(request)
+        wires = negotiation.spoken(_dialect(request), version(request))
+        check_media_type(request)
+        body = await read_body(request, kit.settings.max_body_bytes)
         value = strictjson.loads(body)
-        identity = jsonrpc.read_id(value)
+        binding = Rpc(binding.accept, jsonrpc.read_id(value))
         envelope = jsonrpc.decode(value)
-        operation = wire.METHODS.get(envelope.method)
-        if operation is None:
-            raise wire.unsupported(envelope.method)
-        streaming = operation in ("stream", "subscribe")
+        wires = negotiation.of_method(wires, envelope.method)
+        operation = wires[0].METHODS[envelope.method]
+        streaming = operation in STREAMED
+        agent = agent_named(kit, request.path_params.get("agent"), _tenant(envelope.params))
+        scope = scope_of(key, agent)
         exchange = Exchange(
-            request, kit, wire, scope, body, identity, envelope.method, envelope.params, operation
+            request, kit, binding, wires, scope, operation, envelope.method, envelope.params, body
         )
-        return await (_streamed(exchange) if streaming else _single(exchange))
-    except Exception as raised:
-        return _refused(request, wire, identity, protocol_error(raised), streaming=streaming)
-
-
-async def _body(request: Request, limit: int) -> bytes:
-    media_type = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
-    if media_type != JSON and not media_type.endswith("+json"):
-        raise UnsupportedMediaType(f"Content-Type is {media_type[:100]}, and must be {JSON}")
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > limit:
-            raise RequestTooLarge(f"a request has at most {limit} bytes")
-    return body
-
-
-async def _single(exchange: Exchange) -> Response:
-    work = asyncio.ensure_future(_result(exchange))
-    await asyncio.wait({work}, timeout=sse.KEEP_ALIVE)
-    if work.done():
-        return Response(jsonrpc.result(exchange.id, work.result()), media_type=JSON)
-
-    async def late() -> bytes:
-        try:
-            return jsonrpc.result(exchange.id, await work)
-        except Exception as raised:
-            return jsonrpc.error(exchange.id, exchange.wire.encode_error(protocol_error(raised)))
-
-    return StreamingResponse(sse.spaced(asyncio.ensure_future(late()), sse.KEEP_ALIVE), media_type=JSON)
-
-
-async def _result(exchange: Exchange) -> Json:
-    service, wire = exchange.kit.service, exchange.wire
-    if exchange.operation == "send":
-        request = wire.decode_send(exchange.params)
-        return wire.encode_task(await service.send(exchange.call(), request))
-    target = wire.decode_task(exchange.params)
-    if exchange.operation == "cancel":
-        return wire.encode_task(await service.cancel(exchange.scope, target))
-    return wire.encode_task(await service.get(exchange.scope, target))
-
-
-async def _streamed(exchange: Exchange) -> Response:
-    service, wire = exchange.kit.service, exchange.wire
-    if exchange.operation == "stream":
-        events = await service.stream(exchange.call(), wire.decode_send(exchange.params))
-    else:
-        events = await service.subscribe(
-            exchange.scope,
-            wire.decode_task(exchange.params),
-            after=_last_event_id(exchange.request),
-            deadline=deadline(exchange.request),
-        )
-    headers = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_events(exchange, events), headers=headers, media_type=sse.MEDIA_TYPE)
-
-
-async def _events(exchange: Exchange, events: AsyncGenerator[Published, None]) -> AsyncIterator[bytes]:
-    try:
-        async with aclosing(sse.paced(events, sse.KEEP_ALIVE)) as paced:
-            async for published in paced:
-                if published is None:
-                    yield sse.COMMENT
-                    continue
-                sequence, event = published
-                encoded = exchange.wire.encode_event(event)
-                for index, value in enumerate(encoded, 1):
-                    # Only the last of several lines tells that the event was received.
-                    identity = sequence if index == len(encoded) else None
-                    yield sse.encode(jsonrpc.result(exchange.id, value), identity)
+        return await answer(exchange)
     except Exception as raised:
         error = protocol_error(raised)
-        yield sse.encode(jsonrpc.error(exchange.id, exchange.wire.encode_error(error)))
-        if error is not raised and "aws.streamed" in exchange.request.scope:
-            raise  # a fault: the client has been told, Lambda has to be
+        return binding.refusal(negotiation.refusing(error, wires), error, streaming=streaming)
 
 
-def _last_event_id(request: Request) -> int | None:
-    """Sequence number a client has; None when it says none, or one that never was ours."""
-    value = request.headers.get("last-event-id", "")
-    return int(value) if value.isascii() and value.isdigit() and len(value) <= 10 else None
+async def _refuse(request: Request) -> Response:
+    raise HTTPException(405, headers={"Allow": "POST"})
 
 
-def _refused(
-    request: Request, wire: Wire, identity: jsonrpc.Id, error: ProtocolError, *, streaming: bool
-) -> Response:
-    body = jsonrpc.error(identity, wire.encode_error(error))
-    if streaming and error.status == 200 and sse.MEDIA_TYPE in request.headers.get("accept", ""):
-        # The SDKs' stream readers understand an error as an event and choke on any other body.
-        return Response(sse.encode(body), media_type=sse.MEDIA_TYPE)
-    return Response(body, error.status, error.headers, JSON)
+for _path in PATHS:
+    for _end in ("", "/", "/stream", "/stream/"):
+        if _path + _end:
+            router.add_api_route(_path + _end, _call, methods=["POST"])
+            router.add_api_route(_path + _end, _refuse, methods=["GET", "HEAD", "PUT", "PATCH", "DELETE"])
+
+
+def _dialect(request: Request) -> str:
+    """The dialect of a path; `/a2a/{agent}` is Qianfan's too, for who shows a key as its clients do."""
+    path = request.scope["route"].path.rstrip("/").removesuffix("/stream")
+    if path == "/a2a/{agent}" and speaks_qianfan(request):
+        return "qianfan"
+    return PATHS[path]
+
+
+def _tenant(params: Json) -> str | None:
+    tenant = params.get("tenant") if isinstance(params, dict) else None
+    return tenant if isinstance(tenant, str) else None

@@ -8,6 +8,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import TypeVar
 
+from a2a_lambda.model import Published
+
 KEEP_ALIVE = 4.0
 """Seconds of silence before a keep-alive."""
 
@@ -21,6 +23,8 @@ LINE_SEPARATORS = tuple((char.encode(), f"\\u{ord(char):04x}".encode()) for char
 MEDIA_TYPE = "text/event-stream"
 
 Item = TypeVar("Item")
+
+Events = AsyncGenerator[Published, None]
 
 
 def encode(data: bytes, identity: int | None = None) -> bytes:

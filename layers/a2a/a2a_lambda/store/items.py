@@ -3,9 +3,11 @@
     pk                              sk                         item
     owner#agent#task#<task id>      e#<incarnation>#<seq>      log entry
     owner#agent#task#<task id>      head                       head (sorts after the entries)
+    owner#agent#task#<task id>      push#<config id>           push notification config
     owner#agent#context#<context>   context                    context
 
-Indexes: (listing, changed) lists the tasks of an owner and agent by status time; (shard, due), sparse,
+Indexes: (listing, changed) lists the tasks of an owner and agent by status time, but for those that are
+no task to the client; (shard, due), sparse,
 holds the tasks somebody should be running, for the sweep. JSON stands in binary attributes: as
 DynamoDB numbers its integers would lose digits.
 """
@@ -19,12 +21,15 @@ from a2a_lambda import strictjson
 from a2a_lambda.context import Context, Utterance
 from a2a_lambda.head import Head, Scope
 from a2a_lambda.log import Entry
-from a2a_lambda.model import TaskState
+from a2a_lambda.model import TaskPushNotificationConfig, TaskState
 
 Item = Mapping[str, Any]
 
 SHARDS = 8
 """Partitions of the sweep's index."""
+
+CHANGED_BYTES = 1_000
+"""A sort key of an index may have 1,024."""
 
 LAST_SEQUENCE = 10**10 - 1
 
@@ -35,6 +40,33 @@ def head_key(scope: Scope, task_id: str) -> dict[str, Any]:
 
 def context_key(scope: Scope, context_id: str) -> dict[str, Any]:
     return _key(f"{scope.owner}#{scope.agent}#context#{context_id}", "context")
+
+
+def push_key(scope: Scope, task_id: str, identity: str) -> dict[str, Any]:
+    return _key(_task(scope, task_id), f"push#{identity}")
+
+
+def push_prefix(scope: Scope, task_id: str) -> dict[str, Any]:
+    """Values :pk and :prefix of a query for the configs of a task."""
+    return {":pk": {"S": _task(scope, task_id)}, ":prefix": {"S": "push#"}}
+
+
+def listing(scope: Scope) -> dict[str, str]:
+    """Partition of the index that lists tasks."""
+    return {"S": f"{scope.owner}#{scope.agent}"}
+
+
+def listed_id(item: Item) -> str:
+    """Id of a task as the index has it."""
+    return str(item["changed"]["S"]).split("#", 1)[1]
+
+
+def listing_key(scope: Scope, changed: str) -> dict[str, Any]:
+    """Where a listing goes on behind the task with that `changed`. Raises ValueError."""
+    _, separator, task_id = changed.partition("#")
+    if not separator or not task_id or len(changed.encode()) > CHANGED_BYTES:
+        raise ValueError("no place in a listing")
+    return {**head_key(scope, task_id), "listing": listing(scope), "changed": {"S": changed}}
 
 
 def entry_range(head: Head, after: int) -> dict[str, Any]:
@@ -68,10 +100,14 @@ def from_head(head: Head) -> dict[str, Any]:
         "turn": {"S": head.turn},
         "holder": {"S": head.holder},
         "successor": {"S": head.successor},
-        "listing": {"S": f"{head.scope.owner}#{head.scope.agent}"},
+        "dialect": {"S": head.dialect},
         "changed": {"S": f"{head.status['timestamp']}#{head.task_id}"},
         "document": {"B": strictjson.dumps(head.document())},
     }
+    if not head.bare:
+        item["listing"] = listing(head.scope)
+    if head.push:
+        item["pushes"] = number(len(head.push))
     if not head.resting:
         item["shard"] = {"S": f"shard-{zlib.crc32(head.task_id.encode()) % SHARDS}"}
         item["due"] = number(head.due)
@@ -102,6 +138,9 @@ def to_head(scope: Scope, item: Item) -> Head:
         requests=tuple(document["requests"]),
         successor=item["successor"]["S"],
         pending=document["pending"],
+        dialect=item["dialect"]["S"],
+        push=tuple(document["push"]),
+        bare=document["bare"],
     )
 
 
@@ -124,6 +163,22 @@ def to_entry(item: Item) -> Entry:
         piece=int(item["piece"]["N"]),
         more=item["more"]["BOOL"],
     )
+
+
+def from_push(
+    scope: Scope, task_id: str, config: TaskPushNotificationConfig, dialect: str, expires: int
+) -> dict[str, Any]:
+    return {
+        **push_key(scope, task_id, config["id"]),
+        "dialect": {"S": dialect},
+        "expires": number(expires),
+        "document": {"B": strictjson.dumps(config)},
+    }
+
+
+def to_push(item: Item) -> TaskPushNotificationConfig:
+    config: TaskPushNotificationConfig = json.loads(item["document"]["B"])
+    return config
 
 
 def from_context(scope: Scope, context_id: str, context: Context, expires: int) -> dict[str, Any]:

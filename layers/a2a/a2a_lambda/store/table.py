@@ -8,6 +8,7 @@ conflicts changes nothing.
               head                                     the next sequence number, so that run cannot
                                                        append; then the head closes
     remember  context  revision unchanged              otherwise merged onto the newer one, again
+    put_push  config   none: the head says whether it counts
 
 What a write that timed out did is unknown until it is tried again: one that conflicts with the very
 item it was to put has been made. Expired items count as absent, since TTL deletes late.
@@ -16,19 +17,18 @@ item it was to put has been made. Expired items count as absent, since TTL delet
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda.context import Context
 from a2a_lambda.errors import StoreError
 from a2a_lambda.head import Head, Scope
 from a2a_lambda.log import Entry, Numbered, apply, join, split
-from a2a_lambda.model import Event, Task, TaskState, TaskStatus
-from a2a_lambda.store import items
-from a2a_lambda.store.items import Item, number
+from a2a_lambda.model import Event, Task, TaskPushNotificationConfig, TaskState, TaskStatus
+from a2a_lambda.store import items, lists
+from a2a_lambda.store.dynamodb import Conflict, Table
+from a2a_lambda.store.items import number
+from a2a_lambda.store.lists import Listed, Page
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -57,12 +57,13 @@ class Store:
     def __init__(
         self, client: "DynamoDBClient", table: str, *, ttl: int, clock: Callable[[], float] = time.time
     ) -> None:
-        self._client = client
-        self._table = table
+        self._table = Table(client, table, clock=clock)
         self._ttl = ttl
         self.clock = clock
 
-    def new_head(self, scope: Scope, task_id: str, context_id: str, status: TaskStatus) -> Head:
+    def new_head(
+        self, scope: Scope, task_id: str, context_id: str, status: TaskStatus, dialect: str = ""
+    ) -> Head:
         """Head of a task that is not stored yet."""
         now = self.clock()
         return Head(
@@ -73,6 +74,7 @@ class Store:
             created=now,
             expires=int(now) + self._ttl,
             status=status,
+            dialect=dialect,
         )
 
     def claim(self, head: Head) -> None:
@@ -88,7 +90,7 @@ class Store:
 
     def head(self, scope: Scope, task_id: str) -> Head | None:
         """Head of a task, strongly consistent, or None."""
-        item = self._get(items.head_key(scope, task_id))
+        item = self._table.get(items.head_key(scope, task_id))
         return None if item is None else items.to_head(scope, item)
 
     def append(self, head: Head, events: Sequence[Event], *, after: int) -> int:
@@ -144,7 +146,7 @@ class Store:
 
     def context(self, scope: Scope, context_id: str) -> Context:
         """A context, strongly consistent; an empty one when there is none."""
-        item = self._get(items.context_key(scope, context_id))
+        item = self._table.get(items.context_key(scope, context_id))
         return Context() if item is None else items.to_context(item)
 
     def remember(
@@ -169,11 +171,37 @@ class Store:
                 context = self.context(scope, context_id)
         raise StoreError("the context is changed by too many turns at once")
 
-    def _get(self, key: dict[str, Any]) -> Item | None:
-        with _errors():
-            answer = self._client.get_item(TableName=self._table, Key=key, ConsistentRead=True)
-        item = answer.get("Item")
-        return None if item is None or int(item["expires"]["N"]) <= self.clock() else item
+    def listed(self, scope: Scope, page: Page) -> Listed:
+        """See `lists.listed`."""
+        return lists.listed(self._table, scope, page)
+
+    def count(self, scope: Scope, page: Page) -> int:
+        """See `lists.count`."""
+        return lists.count(self._table, scope, page)
+
+    def put_push(
+        self, scope: Scope, task_id: str, config: TaskPushNotificationConfig, dialect: str, expires: int
+    ) -> None:
+        """Store a config of a task, under its id."""
+        self._table.put(items.from_push(scope, task_id, config, dialect, expires))
+
+    def push(self, scope: Scope, task_id: str, identity: str) -> TaskPushNotificationConfig | None:
+        item = self._table.get(items.push_key(scope, task_id, identity))
+        return None if item is None else items.to_push(item)
+
+    def pushes(self, scope: Scope, task_id: str) -> list[TaskPushNotificationConfig]:
+        """Configs of a task, by id."""
+        arguments = {
+            "ConsistentRead": True,
+            "KeyConditionExpression": "pk = :pk AND begins_with(sk, :prefix)",
+            "ExpressionAttributeValues": items.push_prefix(scope, task_id),
+        }
+        now = self.clock()
+        found = [item for answer in self._table.pages(arguments) for item in answer["Items"]]
+        return [items.to_push(item) for item in found if int(item["expires"]["N"]) > now]
+
+    def delete_push(self, scope: Scope, task_id: str, identity: str) -> None:
+        self._table.delete(items.push_key(scope, task_id, identity))
 
     def _append(self, head: Head, entry: Entry, *, over: int) -> None:
         """Put an entry where there is none, or one of an epoch below `over`."""
@@ -182,50 +210,18 @@ class Store:
 
     def _entries(self, head: Head, after: int) -> Iterator[Entry]:
         arguments: dict[str, Any] = {
-            "TableName": self._table,
             "ConsistentRead": True,
             "KeyConditionExpression": "pk = :pk AND sk BETWEEN :first AND :last",
             "ExpressionAttributeValues": items.entry_range(head, after),
         }
-        while True:
-            with _errors():
-                answer = self._client.query(**arguments)
+        for answer in self._table.pages(arguments):
             yield from map(items.to_entry, answer["Items"])
-            if "LastEvaluatedKey" not in answer:
-                return
-            arguments["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     def _put(
         self, item: dict[str, Any], condition: str, values: Mapping[str, Any], scope: Scope | None = None
     ) -> None:
         try:
-            with _errors():
-                self._client.put_item(
-                    TableName=self._table,
-                    Item=item,
-                    ConditionExpression=condition,
-                    ExpressionAttributeValues=values,
-                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
-                )
-        except _ConditionFailed as failure:
-            if failure.item == item:
-                return
-            found = items.to_head(scope, failure.item) if scope and failure.item else None
+            self._table.put(item, condition, values)
+        except Conflict as conflict:
+            found = items.to_head(scope, conflict.item) if scope and conflict.item else None
             raise Superseded(found) from None
-
-
-class _ConditionFailed(Exception):
-    def __init__(self, item: Any) -> None:
-        self.item = item
-
-
-@contextmanager
-def _errors() -> Iterator[None]:
-    try:
-        yield
-    except ClientError as error:
-        if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
-            raise _ConditionFailed(error.response.get("Item", {})) from None
-        raise StoreError(f"DynamoDB refused: {error.response['Error']['Code']}") from error
-    except BotoCoreError as error:
-        raise StoreError(f"DynamoDB did not answer: {type(error).__name__}") from error

@@ -1,27 +1,61 @@
 """Protocol versions and dialects: one module each, pure translation to and from `model`.
 
-`Wire` is what a module has to offer; `BY_PATH` names the dialect of a path that is one's own.
+`Wire` is what a module has to offer; `negotiation` picks one for a request.
 """
 
 from collections.abc import Mapping
 from typing import Protocol
 
 from a2a_lambda.errors import ProtocolError
-from a2a_lambda.model import Event, Json, Operation, SendMessageRequest, Task, TaskRequest
-from a2a_lambda.wire import alibaba, v0_3
+from a2a_lambda.model import Event, Json
+from a2a_lambda.operation import Listener, Operation
+from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v0_3_http, v1_0
+from a2a_lambda.wire.binding import Codec, Route
+from a2a_lambda.wire.cards import Description
 
 
 class Wire(Protocol):
-    """Translation of one version or dialect over JSON-RPC. Decoding raises InvalidParams."""
+    """One version or dialect. Its tables and functions raise InvalidParams when they decode.
+
+    NAME: what a task made over it is marked with. VERSIONS: its values of A2A-Version.
+    METHODS: JSON-RPC methods. ROUTES: HTTP+JSON, below PREFIX.
+    REQUESTS, RESULTS: parameters and results of the operations it has.
+    FOLLOWS_ENDED: a task that has ended can be subscribed to.
+    NO_EXTENDED_CARD: raised where the agent has none.
+    """
 
     @property
+    def NAME(self) -> str: ...
+    @property
+    def VERSIONS(self) -> tuple[str, ...]: ...
+    @property
     def METHODS(self) -> Mapping[str, Operation]: ...
-    def decode_send(self, params: Json, /) -> SendMessageRequest: ...
-    def decode_task(self, params: Json, /) -> TaskRequest: ...
-    def encode_task(self, task: Task, /) -> Json: ...
-    def encode_event(self, event: Event, /) -> list[Json]: ...
+    @property
+    def ROUTES(self) -> tuple[Route, ...]: ...
+    @property
+    def PREFIX(self) -> str: ...
+    @property
+    def REQUESTS(self) -> Mapping[Operation, Codec]: ...
+    @property
+    def RESULTS(self) -> Mapping[Operation, Codec]: ...
+    @property
+    def FOLLOWS_ENDED(self) -> bool: ...
+    @property
+    def NO_EXTENDED_CARD(self) -> type[ProtocolError]: ...
+    def encode_card(self, source: Description, /) -> dict[str, Json]: ...
+    def encode_event(self, event: Event, listener: Listener, /) -> list[Json]: ...
+    def decode_event(self, value: Json, /) -> Event: ...
     def encode_error(self, error: ProtocolError, /) -> Json: ...
+    def encode_failure(self, error: ProtocolError, /, *, latest: bool) -> tuple[int, Json]: ...
     def unsupported(self, method: str, /) -> ProtocolError: ...
 
 
-BY_PATH: Mapping[str, Wire] = {"": v0_3, "alibaba": alibaba}
+VERSIONS: tuple[Wire, ...] = (v1_0, v0_3, v0_3_http, v0_1)
+"""Every version, the newest first."""
+
+DIALECTS: Mapping[str, tuple[Wire, ...]] = {
+    "": VERSIONS,
+    "alibaba": (alibaba,),
+    "qianfan": (v1_0, qianfan, v0_1),
+}
+"""What is spoken on the paths of a platform; "" is every other path."""

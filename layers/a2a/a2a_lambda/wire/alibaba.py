@@ -6,8 +6,8 @@ result is never a bare Message; states it does not know are told as the nearest 
 """
 
 import uuid
+from collections.abc import Mapping
 
-from a2a_lambda.errors import ProtocolError
 from a2a_lambda.model import (
     RESTING,
     Artifact,
@@ -20,18 +20,33 @@ from a2a_lambda.model import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
-from a2a_lambda.wire import v0_3
+from a2a_lambda.operation import Listener, Operation, SendMessageResponse
+from a2a_lambda.wire import cards, kinds, v0_3
+from a2a_lambda.wire.binding import Codec
 
+NAME = "alibaba"
+VERSIONS = v0_3.VERSIONS
+FOLLOWS_ENDED = True
+NO_EXTENDED_CARD = v0_3.NO_EXTENDED_CARD
+encode_card = cards.alibaba
 METHODS = v0_3.METHODS
-decode_send = v0_3.decode_send
-decode_task = v0_3.decode_task
+ROUTES = v0_3.ROUTES
+PREFIX = v0_3.PREFIX
+REQUESTS = v0_3.REQUESTS
 unsupported = v0_3.unsupported
+decode_event = v0_3.decode_event
+encode_error = v0_3.encode_error
+encode_failure = v0_3.encode_failure
 
-NEAREST = {TaskState.CANCELED: TaskState.FAILED, TaskState.AUTH_REQUIRED: TaskState.INPUT_REQUIRED}
+NEAREST = {
+    TaskState.CANCELED: TaskState.FAILED,
+    TaskState.UNSPECIFIED: TaskState.FAILED,
+    TaskState.AUTH_REQUIRED: TaskState.INPUT_REQUIRED,
+}
 
 
-def encode_error(error: ProtocolError) -> Json:
-    return v0_3.encode_error(error)
+def encode_outcome(outcome: SendMessageResponse) -> Json:
+    return encode_task(outcome["task"])
 
 
 def encode_task(task: Task) -> Json:
@@ -41,21 +56,21 @@ def encode_task(task: Task) -> Json:
         artifacts.append(_artifact(task["status"]["message"]))
     if artifacts:
         told["artifacts"] = artifacts
-    return v0_3.encode_task(told)
+    return kinds.encode_task(told)
 
 
-def encode_event(event: Event) -> list[Json]:
+def encode_event(event: Event, listener: Listener) -> list[Json]:
     if "task" in event:
         return [encode_task(event["task"])]
     if "artifactUpdate" in event:
-        return v0_3.encode_event(Event(artifactUpdate=_chunk(event["artifactUpdate"])))
+        return [kinds.encode_event(Event(artifactUpdate=_chunk(event["artifactUpdate"])))]
     if "statusUpdate" not in event:
         return []
     update = event["statusUpdate"]
     told = TaskStatusUpdateEvent(
         taskId=update["taskId"], contextId=update["contextId"], status=_status(update["status"])
     )
-    events = v0_3.encode_event(Event(statusUpdate=told))
+    events = [kinds.encode_event(Event(statusUpdate=told))]
     if "message" not in update["status"]:
         return events
     if update["status"]["state"] not in RESTING:
@@ -67,7 +82,7 @@ def encode_event(event: Event) -> list[Json]:
         append=True,
         lastChunk=True,
     )
-    return v0_3.encode_event(Event(artifactUpdate=chunk)) + events
+    return [kinds.encode_event(Event(artifactUpdate=chunk)), *events]
 
 
 def _status(status: TaskStatus) -> TaskStatus:
@@ -88,3 +103,11 @@ def _artifact(message: Message) -> Artifact:
     if "metadata" in message:
         artifact["metadata"] = message["metadata"]
     return artifact
+
+
+RESULTS: Mapping[Operation, Codec] = {
+    **v0_3.RESULTS,
+    "send": Codec(v0_3.decode_outcome, encode_outcome),
+    "get": Codec(v0_3.decode_task, encode_task),
+    "cancel": Codec(v0_3.decode_task, encode_task),
+}

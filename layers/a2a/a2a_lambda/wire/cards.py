@@ -1,9 +1,10 @@
-"""Agent cards of A2A 0.2.5 and 0.3.0, and Alibaba's, from one card.yaml.
+"""Agent cards of every version and platform, from one card.yaml.
 
-Sources: https://a2a-protocol.org/v0.2.5/specification section 5.5, v0.3.0 section 5.5, and the
-console's own table for Alibaba's.
+Sources: https://a2a-protocol.org/v0.2.5/specification section 5.5, v0.3.0 section 5.5, v1.0.0 section
+4.4; v0.1.0 specification/json/a2a.json; the platforms' own tables.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +14,21 @@ from a2a_lambda.model import Json
 
 Object = dict[str, Json]
 
-SECURITY_SCHEMES: Object = {
+SECURITY_SCHEMES: Mapping[str, Object] = {
     "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
     "bearer": {"type": "http", "scheme": "bearer"},
+}
+
+SECURITY_SCHEMES_1_0: Mapping[str, Object] = {
+    "apiKey": {"apiKeySecurityScheme": {"location": "header", "name": "X-API-Key"}},
+    "bearer": {"httpAuthSecurityScheme": {"scheme": "bearer"}},
+}
+
+APPBUILDER_SCHEME: Object = {
+    "type": "apiKey",
+    "in": "header",
+    "name": "Authorization",
+    "description": "Bearer <API Key>",
 }
 
 
@@ -23,55 +36,150 @@ SECURITY_SCHEMES: Object = {
 class Description:
     """What a card is made of.
 
-    url: where the agent is called. input_schemas: JSON Schema by skill id.
+    name: the agent's. base: url of the deployment, no slash at its end. root: the agent is called there.
+    input_schemas: JSON Schema by skill id.
     """
 
     card: Card
-    url: str
+    name: str
+    base: str
+    root: bool
     input_schemas: dict[str, Object]
+
+    @property
+    def http(self) -> str:
+        """Url of the HTTP+JSON interface; its clients append paths."""
+        return self.base if self.root else f"{self.base}/a2a/{self.name}"
+
+    @property
+    def rpc(self) -> str:
+        return f"{self.base}/" if self.root else self.http
 
 
 def v0_2_5(source: Description) -> Object:
-    result: Object = {
-        "name": source.card.name,
-        "description": source.card.description,
-        "protocolVersion": "0.2.5",
-        "url": source.url,
-        "preferredTransport": "JSONRPC",
-        "version": source.card.version,
-        "capabilities": {
-            "streaming": True,
-            "pushNotifications": False,
-            "stateTransitionHistory": False,
-            "extensions": _extensions(source),
-        },
-        "securitySchemes": SECURITY_SCHEMES,
-        "security": [{name: []} for name in SECURITY_SCHEMES],
+    """Of 0.2.5 and 0.2.6; of 0.1 too, whose `authentication` they pass over."""
+    return {
+        **_v0_2(source),
+        "authentication": {"schemes": ["ApiKey", "Bearer"]},
     }
-    about = source.card.model_dump(include={"provider", "documentationUrl", "iconUrl"}, exclude_none=True)
-    modes = source.card.model_dump(include={"defaultInputModes", "defaultOutputModes"})
-    skills = [skill.model_dump(exclude_none=True) for skill in source.card.skills]
-    return {**result, **about, **modes, "skills": skills}
 
 
 def v0_3_0(source: Description) -> Object:
+    interfaces = [
+        {"url": source.rpc, "transport": "JSONRPC"},
+        {"url": source.http, "transport": "HTTP+JSON"},
+    ]
+    return {**_v0_2(source), "protocolVersion": "0.3.0", "additionalInterfaces": interfaces}
+
+
+def v1_0(source: Description) -> Object:
+    """The strict card: no field that 1.0 does not have, none at its default."""
+    card = source.card
     return {
-        **v0_2_5(source),
-        "protocolVersion": "0.3.0",
-        "additionalInterfaces": [{"url": source.url, "transport": "JSONRPC"}],
+        "name": card.name,
+        "description": card.description,
+        "supportedInterfaces": _interfaces(source),
+        **_about(source),
+        "version": card.version,
+        "capabilities": {
+            **card.capabilities.model_dump(),
+            "extensions": _extensions(source),
+            "extendedAgentCard": card.extended is not None,
+        },
+        "securitySchemes": SECURITY_SCHEMES_1_0,
+        "securityRequirements": [{"schemes": {name: {}}} for name in SECURITY_SCHEMES_1_0],
+        **_modes(source),
+        "skills": _skills(source),
     }
+
+
+def hybrid(source: Description) -> Object:
+    """The card of 0.3.0 and of 1.0 in one: each reads its own fields and passes over the other's."""
+    older, newer = v0_3_0(source), v1_0(source)
+    schemes = {name: SECURITY_SCHEMES[name] | SECURITY_SCHEMES_1_0[name] for name in SECURITY_SCHEMES}
+    capabilities = {**older["capabilities"], **newer["capabilities"]}
+    return {**older, **newer, "capabilities": capabilities, "securitySchemes": schemes}
 
 
 def alibaba(source: Description) -> Object:
     """`security` is a list of strings in the console's table; the empty one is right in both."""
-    result = v0_2_5(source)
-    capabilities: dict[str, Any] = {"streaming": True, "extensions": _extensions(source)}
-    return {**result, "capabilities": capabilities, "security": []}
+    url = f"{source.base}/alibaba" if source.root else f"{source.base}/alibaba/{source.name}"
+    capabilities: dict[str, Any] = {
+        "streaming": source.card.capabilities.streaming,
+        "extensions": _extensions(source),
+    }
+    return {**_v0_2(source), "url": url, "capabilities": capabilities, "security": []}
+
+
+def qianfan(source: Description) -> Object:
+    """`provider` is required there."""
+    provider = {"organization": source.card.name, "url": source.base}
+    return {
+        "name": source.card.name,
+        "description": source.card.description,
+        "protocolVersion": "0.2.6",
+        "url": f"{source.base}/v2/a2a/{source.name}",
+        "version": source.card.version,
+        "provider": provider,
+        **_about(source),
+        "capabilities": {"streaming": source.card.capabilities.streaming},
+        "securitySchemes": {"apiKeyAuth": APPBUILDER_SCHEME},
+        "security": [{"apiKeyAuth": []}],
+        **_modes(source),
+        "skills": _skills(source),
+    }
+
+
+def _v0_2(source: Description) -> Object:
+    capabilities: Object = {
+        **source.card.capabilities.model_dump(),
+        "stateTransitionHistory": False,
+        "extensions": _extensions(source),
+    }
+    return {
+        "name": source.card.name,
+        "description": source.card.description,
+        "protocolVersion": "0.2.5",
+        "url": source.rpc,
+        "preferredTransport": "JSONRPC",
+        "version": source.card.version,
+        "capabilities": capabilities,
+        "securitySchemes": SECURITY_SCHEMES,
+        "security": [{name: []} for name in SECURITY_SCHEMES],
+        "supportsAuthenticatedExtendedCard": source.card.extended is not None,
+        **_about(source),
+        **_modes(source),
+        "skills": _skills(source),
+    }
+
+
+def _interfaces(source: Description) -> list[Object]:
+    """The newest version first: clients take the first they can."""
+    return [
+        {"url": url, "protocolBinding": binding, "protocolVersion": version}
+        for version in ("1.0", "0.3")
+        for binding, url in (("JSONRPC", source.rpc), ("HTTP+JSON", source.http))
+    ]
+
+
+def _about(source: Description) -> Object:
+    return source.card.model_dump(include={"provider", "documentationUrl", "iconUrl"}, exclude_none=True)
+
+
+def _modes(source: Description) -> Object:
+    return source.card.model_dump(include={"defaultInputModes", "defaultOutputModes"})
+
+
+def _skills(source: Description) -> list[Object]:
+    skills = [skill.model_dump(exclude_none=True) for skill in source.card.skills]
+    return [{key: value for key, value in skill.items() if value or key == "tags"} for skill in skills]
 
 
 def _extensions(source: Description) -> list[Object]:
     skills = [{"id": skill, "inputSchema": schema} for skill, schema in source.input_schemas.items()]
+    own = [extension.model_dump(exclude_none=True) for extension in source.card.extensions]
     return [
         {"uri": PROTOCOL_EXTENSION, "description": "User, device, location, images; commands", "params": {}},
         {"uri": INTENT_EXTENSION, "description": "Skills called with slots", "params": {"skills": skills}},
+        *({key: value for key, value in extension.items() if value is not False} for extension in own),
     ]

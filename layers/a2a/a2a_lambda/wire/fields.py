@@ -1,10 +1,19 @@
 """Reading fields of JSON objects, with errors that say where."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.model import Json, decoded
+
+DIGITS = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+
+INSTANT = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})"
+    r"(?:\.([0-9]+))?([Zz]|[+-][0-9]{2}:[0-9]{2})"
+)
 
 MAX_ID_BYTES = 512
 """Bytes of an id; it becomes part of a DynamoDB key."""
@@ -62,6 +71,32 @@ def strings(source: Object, key: str, path: str) -> list[str]:
     return value
 
 
+def optional(
+    source: Object,
+    path: str,
+    *,
+    texts: Collection[str] = (),
+    ids: Collection[str] = (),
+    objects: Collection[str] = (),
+    lists: Collection[str] = (),
+) -> Object:
+    """The fields, in their order, those named checked; left out where null, or an id or a list empty."""
+    result: Object = {}
+    for key, value in source.items():
+        if key in texts or key in ids:
+            if value is None or (key in ids and value == ""):
+                continue
+            _ = text(source, key, path) if key in texts else identifier(source, key, path)
+        elif key in objects:
+            if value is None:
+                continue
+            mapping(value, f"{path}.{key}")
+        elif key in lists and not strings(source, key, path):
+            continue
+        result[key] = value
+    return result
+
+
 def choice(source: Object, key: str, path: str, choices: Mapping[str, Any]) -> str:
     value = text(source, key, path)
     if value not in choices:
@@ -70,10 +105,13 @@ def choice(source: Object, key: str, path: str, choices: Mapping[str, Any]) -> s
 
 
 def count(source: Object, key: str, path: str) -> int | None:
-    """A whole number of 0 or more, or None where it is absent or null."""
+    """A whole number of 0 or more, as a number or in a text (ProtoJSON, a query); None where it is
+    absent or null."""
     value = source.get(key)
     if value is None:
         return None
+    if isinstance(value, str) and DIGITS.fullmatch(value):
+        value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise InvalidParams(f"{path}.{key} must be an integer of 0 or more", path=f"{path}.{key}")
     return value
@@ -99,3 +137,19 @@ def encoded(source: Object, key: str, path: str) -> str:
 def without(source: Object, names: Sequence[str]) -> Object:
     """The other fields, in their order."""
     return {key: value for key, value in source.items() if key not in names}
+
+
+def instant(source: Object, key: str, path: str) -> str | None:
+    """A time as `model.timestamp` writes it, of any RFC 3339 one; None where it is absent or null."""
+    if source.get(key) in (None, ""):
+        return None
+    value = text(source, key, path)
+    if match := INSTANT.fullmatch(value):
+        date, time, fraction, offset = match.groups()
+        plain = f"{date}T{time}.{(fraction or '0')[:6]:0<6}{'+00:00' if offset in 'zZ' else offset}"
+        try:
+            found = datetime.fromisoformat(plain).astimezone(UTC)
+            return found.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+        except (ValueError, OverflowError):
+            pass
+    raise InvalidParams(f"{path}.{key} is not an RFC 3339 time with its offset", path=f"{path}.{key}")

@@ -1,34 +1,35 @@
 """A2A 0.2.5, 0.2.6 and 0.3.0 over JSON-RPC, which are one and the same on the wire.
 
-Source: https://a2a-protocol.org/v0.3.0/specification, sections 6 and 7. Lenient on input as clients
-need it: `kind` may be missing where the fields tell it, optional fields may be null, ids empty.
+Source: https://a2a-protocol.org/v0.3.0/specification, section 7.
 """
 
 from collections.abc import Mapping
+from typing import cast
 
-from a2a_lambda.errors import (
-    InvalidParams,
-    MethodNotFound,
-    ProtocolError,
-    PushNotificationNotSupported,
-)
-from a2a_lambda.model import (
-    RESTING,
-    Artifact,
-    Event,
-    Json,
-    Message,
+from a2a_lambda.errors import ExtendedAgentCardNotConfigured, MethodNotFound, ProtocolError
+from a2a_lambda.model import Event, Json, TaskPushNotificationConfig
+from a2a_lambda.operation import (
+    Listener,
+    ListPushConfigsRequest,
+    ListPushConfigsResponse,
     Operation,
-    Part,
-    Role,
+    PushConfigRequest,
+    SendMessageConfiguration,
     SendMessageRequest,
-    Task,
+    SendMessageResponse,
     TaskRequest,
-    TaskState,
-    TaskStatus,
 )
-from a2a_lambda.wire import fields
+from a2a_lambda.wire import cards, fields, kinds, status
+from a2a_lambda.wire.binding import Codec, Route
 from a2a_lambda.wire.fields import Object
+
+NAME = "0.3"
+VERSIONS = ("0.2", "0.3")
+FOLLOWS_ENDED = True
+NO_EXTENDED_CARD = ExtendedAgentCardNotConfigured
+encode_card = cards.v0_3_0
+ROUTES: tuple[Route, ...] = ()
+PREFIX = ""
 
 METHODS: Mapping[str, Operation] = {
     "message/send": "send",
@@ -36,196 +37,172 @@ METHODS: Mapping[str, Operation] = {
     "tasks/get": "get",
     "tasks/cancel": "cancel",
     "tasks/resubscribe": "subscribe",
+    "tasks/pushNotificationConfig/set": "set_push",
+    "tasks/pushNotificationConfig/get": "get_push",
+    "tasks/pushNotificationConfig/list": "list_push",
+    "tasks/pushNotificationConfig/delete": "delete_push",
+    "agent/getAuthenticatedExtendedCard": "card",
 }
-
-ROLES = {"user": Role.USER, "agent": Role.AGENT}
-
-STATES = {
-    TaskState.SUBMITTED: "submitted",
-    TaskState.WORKING: "working",
-    TaskState.COMPLETED: "completed",
-    TaskState.FAILED: "failed",
-    TaskState.CANCELED: "canceled",
-    TaskState.INPUT_REQUIRED: "input-required",
-    TaskState.REJECTED: "rejected",
-    TaskState.AUTH_REQUIRED: "auth-required",
-}
-
-CONTENT = ("text", "raw", "url", "data")
-"""Canonical fields that tell what a part is; an unknown field of such a name cannot be kept."""
-
-WRAPPED = "data_part_compat"
-"""Mark a2a-sdk puts on a data part that is not an object: here it must be one."""
 
 
 def unsupported(method: str) -> ProtocolError:
     """Why a method is not among METHODS."""
-    if method.startswith("tasks/pushNotificationConfig/"):
-        return PushNotificationNotSupported("see capabilities.pushNotifications in the card")
     return MethodNotFound(f"{method[:100]!r}; there are {', '.join(METHODS)}")
 
 
 def decode_send(params: Json) -> SendMessageRequest:
     source = fields.mapping(params, "params")
-    message = decode_message(fields.mapping(source.get("message"), "params.message"), "params.message")
-    options = fields.optional_mapping(source, "configuration", "params") or {}
-    where = "params.configuration"
-    if options.get("pushNotificationConfig") is not None:
-        raise PushNotificationNotSupported(path=f"{where}.pushNotificationConfig")
-    fields.flag(options, "blocking", where)
-    fields.strings(options, "acceptedOutputModes", where)
-    fields.optional_mapping(source, "metadata", "params")
-    return SendMessageRequest(message=message, historyLength=fields.count(options, "historyLength", where))
+    message = fields.mapping(source.get("message"), "params.message")
+    request = SendMessageRequest(message=kinds.decode_message(message, "params.message"))
+    if (options := fields.optional_mapping(source, "configuration", "params")) is not None:
+        request["configuration"] = _decode_configuration(options, "params.configuration")
+    if (metadata := fields.optional_mapping(source, "metadata", "params")) is not None:
+        request["metadata"] = metadata
+    return request
 
 
-def decode_task(params: Json) -> TaskRequest:
-    source = fields.mapping(params, "params")
-    fields.optional_mapping(source, "metadata", "params")
-    return TaskRequest(
-        id=fields.identifier(source, "id", "params"),
-        historyLength=fields.count(source, "historyLength", "params"),
-    )
-
-
-def decode_message(source: Object, path: str) -> Message:
-    if source.get("kind") not in (None, "message"):
-        raise InvalidParams(f'{path}.kind must be "message"', path=f"{path}.kind")
-    parts = fields.array(source, "parts", path)
-    if not parts:
-        raise InvalidParams(f"{path}.parts must not be empty", path=f"{path}.parts")
-    known = Message(
-        messageId=fields.identifier(source, "messageId", path),
-        role=ROLES[fields.choice(source, "role", path, ROLES)],
-        parts=[decode_part(part, f"{path}.parts[{index}]") for index, part in enumerate(parts)],
-    )
-    if (context_id := fields.optional_identifier(source, "contextId", path)) is not None:
-        known["contextId"] = context_id
-    if (task_id := fields.optional_identifier(source, "taskId", path)) is not None:
-        known["taskId"] = task_id
-    if (metadata := fields.optional_mapping(source, "metadata", path)) is not None:
-        known["metadata"] = metadata
-    if extensions := fields.strings(source, "extensions", path):
-        known["extensions"] = extensions
-    if references := fields.strings(source, "referenceTaskIds", path):
-        known["referenceTaskIds"] = references
-    rest = fields.without(source, (*Message.__annotations__, "kind"))
-    known.update(rest)  # type: ignore[typeddict-item]  # fields nobody knows travel along
-    return known
-
-
-def decode_part(value: Json, path: str) -> Part:
-    source = fields.mapping(value, path)
-    kind = source.get("kind")
-    if kind is None:
-        kind = next((name for name in ("text", "file", "data") if name in source), None)
-    rest = fields.without(source, ("kind", "metadata", *CONTENT))
-    match kind:
-        case "text":
-            part = Part(text=fields.text(source, "text", path))
-        case "file":
-            rest.pop("file", None)
-            part = _decode_file(fields.mapping(source.get("file"), f"{path}.file"), f"{path}.file")
-        case "data":
-            part = Part(data=fields.mapping(source.get("data"), f"{path}.data"))
-        case _:
-            raise InvalidParams(f"{path}.kind must be text, file or data", path=f"{path}.kind")
-    if (metadata := fields.optional_mapping(source, "metadata", path)) is not None:
-        if "data" in part and metadata.get(WRAPPED) is True and part["data"].keys() == {"value"}:
-            part["data"] = part["data"]["value"]
-            metadata = fields.without(metadata, (WRAPPED,))
-        if metadata or WRAPPED not in source["metadata"]:
-            part["metadata"] = metadata
-    part.update(rest)  # type: ignore[typeddict-item]
-    return part
-
-
-def _decode_file(source: Object, path: str) -> Part:
-    if (source.get("bytes") is None) == (source.get("uri") is None):
-        raise InvalidParams(f"{path} must have either bytes or uri", path=path)
-    if source.get("bytes") is not None:
-        part = Part(raw=fields.encoded(source, "bytes", path))
-    else:
-        part = Part(url=fields.text(source, "uri", path))
-    if source.get("name") is not None:
-        part["filename"] = fields.text(source, "name", path)
-    if source.get("mimeType") is not None:
-        part["mediaType"] = fields.text(source, "mimeType", path)
-    if rest := fields.without(source, ("bytes", "uri", "name", "mimeType")):
-        part["file"] = rest  # type: ignore[typeddict-unknown-key]
-    return part
-
-
-def encode_part(part: Part) -> Object:
-    rest = fields.without(dict(part), CONTENT)
-    if "text" in part:
-        return {"kind": "text", "text": part["text"], **rest}
-    if "data" in part:
-        data, metadata = part["data"], part.get("metadata", {})
-        if not isinstance(data, dict):
-            data, metadata = {"value": data}, {**metadata, WRAPPED: True}
-            rest["metadata"] = metadata
-        return {"kind": "data", "data": data, **rest}
-    file = {"bytes": part["raw"]} if "raw" in part else {"uri": part["url"]}
-    if "filename" in part:
-        file["name"] = rest.pop("filename")
-    if "mediaType" in part:
-        file["mimeType"] = rest.pop("mediaType")
-    return {"kind": "file", "file": {**file, **rest.pop("file", {})}, **rest}
-
-
-def encode_message(message: Message) -> Object:
-    roles = {role: name for name, role in ROLES.items()}
-    return {
-        "kind": "message",
-        **message,
-        "role": roles[message["role"]],
-        "parts": [encode_part(part) for part in message["parts"]],
-    }
-
-
-def encode_artifact(artifact: Artifact) -> Object:
-    return {**artifact, "parts": [encode_part(part) for part in artifact["parts"]]}
-
-
-def encode_status(status: TaskStatus) -> Object:
-    result: Object = {"state": STATES[status["state"]]}
-    if "message" in status:
-        result["message"] = encode_message(status["message"])
-    return {**result, "timestamp": status["timestamp"]}
-
-
-def encode_task(task: Task) -> Json:
-    result: Object = {
-        "kind": "task",
-        "id": task["id"],
-        "contextId": task["contextId"],
-        "status": encode_status(task["status"]),
-    }
-    if "artifacts" in task:
-        result["artifacts"] = [encode_artifact(artifact) for artifact in task["artifacts"]]
-    if "history" in task:
-        result["history"] = [encode_message(message) for message in task["history"]]
-    if "metadata" in task:
-        result["metadata"] = task["metadata"]
+def _decode_configuration(source: Object, path: str) -> SendMessageConfiguration:
+    result = SendMessageConfiguration()
+    if modes := fields.strings(source, "acceptedOutputModes", path):
+        result["acceptedOutputModes"] = modes
+    if (length := fields.count(source, "historyLength", path)) is not None:
+        result["historyLength"] = length
+    if (blocking := fields.flag(source, "blocking", path)) is not None:
+        result["returnImmediately"] = not blocking
+    if (config := fields.optional_mapping(source, "pushNotificationConfig", path)) is not None:
+        result["taskPushNotificationConfig"] = kinds.decode_config(config, f"{path}.pushNotificationConfig")
     return result
 
 
-def encode_event(event: Event) -> list[Json]:
-    if "task" in event:
-        return [encode_task(event["task"])]
-    if "message" in event:
-        return [encode_message(event["message"])]
-    if "statusUpdate" in event:
-        update = event["statusUpdate"]
-        status = encode_status(update["status"])
-        final = update["status"]["state"] in RESTING
-        return [{"kind": "status-update", **update, "status": status, "final": final}]
-    chunk = event["artifactUpdate"]
-    return [{"kind": "artifact-update", **chunk, "artifact": encode_artifact(chunk["artifact"])}]
+def encode_send(request: SendMessageRequest) -> Json:
+    result: Object = {"message": kinds.encode_message(request["message"])}
+    if "configuration" in request:
+        given = request["configuration"]
+        options: Object = {
+            name: given[name] for name in ("acceptedOutputModes", "historyLength") if name in given
+        }
+        if "returnImmediately" in given:
+            options["blocking"] = not given["returnImmediately"]
+        if "taskPushNotificationConfig" in given:
+            options["pushNotificationConfig"] = kinds.encode_config(given["taskPushNotificationConfig"])
+        result["configuration"] = options
+    if "metadata" in request:
+        result["metadata"] = request["metadata"]
+    return result
+
+
+def decode_task_request(params: Json) -> TaskRequest:
+    source = fields.mapping(params, "params")
+    result = TaskRequest(id=fields.identifier(source, "id", "params"))
+    if (length := fields.count(source, "historyLength", "params")) is not None:
+        result["historyLength"] = length
+    if (metadata := fields.optional_mapping(source, "metadata", "params")) is not None:
+        result["metadata"] = metadata
+    return result
+
+
+def encode_task_request(request: TaskRequest) -> Json:
+    return fields.without(dict(request), ("tenant",))
+
+
+def decode_outcome(value: Json) -> SendMessageResponse:
+    return cast(SendMessageResponse, kinds.decode_event(value))
+
+
+def encode_outcome(outcome: SendMessageResponse) -> Json:
+    if "message" in outcome:
+        return kinds.encode_message(outcome["message"])
+    return kinds.encode_task(outcome["task"])
+
+
+def decode_task(value: Json) -> Json:
+    return kinds.decode_task(fields.mapping(value, "result"), "result")
+
+
+def decode_config(value: Json, *, path: str = "params") -> TaskPushNotificationConfig:
+    source = fields.mapping(value, path)
+    given = fields.mapping(source.get("pushNotificationConfig"), f"{path}.pushNotificationConfig")
+    config = kinds.decode_config(given, f"{path}.pushNotificationConfig")
+    config["taskId"] = fields.identifier(source, "taskId", path)
+    return config
+
+
+def encode_config(config: TaskPushNotificationConfig) -> Json:
+    return {"taskId": config["taskId"], "pushNotificationConfig": kinds.encode_config(config)}
+
+
+def decode_push(params: Json) -> PushConfigRequest:
+    source = fields.mapping(params, "params")
+    result = PushConfigRequest(taskId=fields.identifier(source, "id", "params"))
+    if (identity := fields.optional_identifier(source, "pushNotificationConfigId", "params")) is not None:
+        result["id"] = identity
+    return result
+
+
+def decode_deletion(params: Json) -> PushConfigRequest:
+    fields.identifier(fields.mapping(params, "params"), "pushNotificationConfigId", "params")
+    return decode_push(params)
+
+
+def encode_push(request: PushConfigRequest) -> Json:
+    named = {"pushNotificationConfigId": request["id"]} if "id" in request else {}
+    return {"id": request["taskId"], **named}
+
+
+def decode_pushes(params: Json) -> ListPushConfigsRequest:
+    return ListPushConfigsRequest(taskId=fields.identifier(fields.mapping(params, "params"), "id", "params"))
+
+
+def decode_configs(value: Json) -> ListPushConfigsResponse:
+    items = fields.array({"result": value}, "result", "")
+    configs = [decode_config(item, path=f"result[{index}]") for index, item in enumerate(items)]
+    return ListPushConfigsResponse(configs=configs, nextPageToken="")
+
+
+def encode_event(event: Event, listener: Listener) -> list[Json]:
+    return [kinds.encode_event(event)]
+
+
+decode_event = kinds.decode_event
 
 
 def encode_error(error: ProtocolError) -> Json:
-    result: Object = {"code": error.code, "message": str(error)}
+    """Errors that later versions have numbers for are invalid requests here."""
+    code = error.code if error.code not in (-32008, -32009) else -32600
+    result: Object = {"code": code, "message": str(error)}
     if error.path is not None:
         result["data"] = {"path": error.path}
     return result
+
+
+encode_failure = status.encode_failure
+
+
+SEND = Codec(decode_send, encode_send)
+TASK = Codec(decode_task_request, encode_task_request)
+OUTCOME = Codec(decode_outcome, encode_outcome)
+CONFIG = Codec(decode_config, encode_config)
+
+REQUESTS: Mapping[Operation, Codec] = {
+    "send": SEND,
+    "stream": SEND,
+    "get": TASK,
+    "cancel": TASK,
+    "subscribe": TASK,
+    "set_push": CONFIG,
+    "get_push": Codec(decode_push, encode_push),
+    "list_push": Codec(decode_pushes, lambda request: {"id": request["taskId"]}),
+    "delete_push": Codec(decode_deletion, encode_push),
+    "card": Codec(lambda _: {}, lambda _: None),
+}
+
+RESULTS: Mapping[Operation, Codec] = {
+    "send": OUTCOME,
+    "get": Codec(decode_task, kinds.encode_task),
+    "cancel": Codec(decode_task, kinds.encode_task),
+    "set_push": Codec(lambda value: decode_config(value, path="result"), encode_config),
+    "get_push": Codec(lambda value: decode_config(value, path="result"), encode_config),
+    "list_push": Codec(decode_configs, lambda found: [encode_config(config) for config in found["configs"]]),
+    "delete_push": Codec(lambda _: None, lambda _: None),
+    "card": Codec(lambda value: value, lambda card: card),
+}

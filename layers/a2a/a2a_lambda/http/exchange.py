@@ -1,0 +1,239 @@
+"""A request understood, and its answer: the same for every binding.
+
+rpc, rest ── Exchange ── answer ── wire.decode ── service ── wire.encode ── Response
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Protocol
+
+from fastapi import Request, Response
+from fastapi.responses import StreamingResponse
+
+from a2a_lambda.agent import Agent
+from a2a_lambda.errors import (
+    InvalidParams,
+    ProtocolError,
+    RequestTooLarge,
+    RouteNotFound,
+    UnsupportedOperation,
+)
+from a2a_lambda.head import Request as Identity
+from a2a_lambda.head import Scope
+from a2a_lambda.http import cards, sse
+from a2a_lambda.http.errors import protocol_error
+from a2a_lambda.http.place import deadline
+from a2a_lambda.intake import Call
+from a2a_lambda.kit import Kit
+from a2a_lambda.model import Json
+from a2a_lambda.operation import Listener, Operation
+from a2a_lambda.service import Subscription
+from a2a_lambda.watch import shortened
+from a2a_lambda.wire import Wire
+from a2a_lambda.wire.negotiation import of_task
+
+MAX_IDEMPOTENCY_KEY = 255
+
+STREAMED = ("stream", "subscribe")
+
+STREAM_HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
+
+
+class Binding(Protocol):
+    """How results and errors are put into bytes."""
+
+    @property
+    def media_type(self) -> str: ...
+    def result(self, value: Json, /) -> bytes: ...
+    def error(self, wire: Wire, error: ProtocolError, /) -> bytes: ...
+    def refusal(self, wire: Wire, error: ProtocolError, /, *, streaming: bool) -> Response: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """wires: those the request may speak; more than one only where its task has to tell.
+    method: what the operation is called there."""
+
+    request: Request
+    kit: Kit
+    binding: Binding
+    wires: Sequence[Wire]
+    scope: Scope
+    operation: Operation
+    method: str
+    params: Json
+    body: bytes
+
+    @property
+    def wire(self) -> Wire:
+        return self.wires[0]
+
+    @property
+    def agent(self) -> Agent:
+        return self.kit.agents[self.scope.agent]
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """URIs the client activates, of those the agent has."""
+        known = self.agent.extension_uris
+        return tuple(uri for uri in requested_extensions(self.request) if uri in known)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Headers of every answer: the extensions active in it, under both of the header's names."""
+        if not (active := ", ".join(self.extensions)):
+            return {}
+        return {"A2A-Extensions": active, "X-A2A-Extensions": active}
+
+    def call(self) -> Call:
+        key = self.request.headers.get("idempotency-key")
+        if key is not None and not 1 <= len(key) <= MAX_IDEMPOTENCY_KEY:
+            raise InvalidParams(f"Idempotency-Key must have 1 to {MAX_IDEMPOTENCY_KEY} characters")
+        return Call(
+            scope=self.scope,
+            request=Identity.of(self.scope, self.method, self.body, key),
+            dialect=self.wire.NAME,
+            extensions=self.extensions,
+            idempotent=key is not None,
+            deadline=deadline(self.request),
+        )
+
+
+def requested_extensions(request: Request) -> list[str]:
+    """URIs in `A2A-Extensions` and in its older name, each once."""
+    names = ("a2a-extensions", "x-a2a-extensions")
+    given = [
+        uri.strip() for name in names for line in request.headers.getlist(name) for uri in line.split(",")
+    ]
+    return list(dict.fromkeys(uri for uri in given if uri))
+
+
+def agent_named(kit: Kit, *names: str | None) -> str:
+    """The agent a path and a tenant name, or the default one.
+
+    Raises RouteNotFound, InvalidParams where the two differ.
+    """
+    given = {name for name in names if name}
+    if len(given) > 1:
+        raise InvalidParams("the path and the tenant name different agents", path="params.tenant")
+    name = next(iter(given), kit.default)
+    if name not in kit.agents:
+        raise RouteNotFound(f"there is no agent {name[:100]!r}")
+    return name
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """Raises RequestTooLarge."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > limit:
+            raise RequestTooLarge(f"a request has at most {limit} bytes")
+    return body
+
+
+async def answer(exchange: Exchange) -> Response:
+    """Raises ProtocolError, StoreError; once the answer has begun it tells them itself."""
+    exchange.kit.service.check(exchange.scope, exchange.operation)
+    if exchange.operation in STREAMED:
+        return await _streamed(exchange)
+    work = asyncio.ensure_future(_result(exchange))
+    await asyncio.wait({work}, timeout=sse.KEEP_ALIVE)
+    binding = exchange.binding
+    if work.done():
+        return Response(binding.result(work.result()), 200, exchange.headers, binding.media_type)
+
+    async def late() -> bytes:
+        try:
+            return binding.result(await work)
+        except Exception as raised:
+            return binding.error(exchange.wire, protocol_error(raised))
+
+    spaced = sse.spaced(asyncio.ensure_future(late()), sse.KEEP_ALIVE)
+    return StreamingResponse(spaced, 200, exchange.headers, binding.media_type)
+
+
+async def _result(exchange: Exchange) -> Json:
+    service, wire, scope = exchange.kit.service, exchange.wire, exchange.scope
+    operation = exchange.operation
+    request = wire.REQUESTS[operation].decode(exchange.params)
+    match operation:
+        case "send":
+            result: Json = await service.send(exchange.call(), request)
+        case "get" | "cancel":
+            act = service.get if operation == "get" else service.cancel
+            found = await act(scope, request["id"])
+            wire = of_task(exchange.wires, found.dialect)
+            request = wire.REQUESTS[operation].decode(exchange.params)
+            result = shortened(found.task, request.get("historyLength"))
+        case "list":
+            result = await service.list(scope, request)
+        case "set_push":
+            result = await service.configs.set(scope, request, wire.NAME)
+        case "get_push":
+            result = await service.configs.get(scope, request)
+        case "list_push":
+            result = await service.configs.list(scope, request)
+        case "delete_push":
+            await service.configs.delete(scope, request)
+            result = None
+        case _:
+            result = cards.extended(exchange.request, exchange.agent, wire)
+    return wire.RESULTS[operation].encode(result)
+
+
+async def _streamed(exchange: Exchange) -> Response:
+    service, wire = exchange.kit.service, exchange.wire
+    request = wire.REQUESTS[exchange.operation].decode(exchange.params)
+    if exchange.operation == "stream":
+        listener = Listener(exchange.scope.owner, request["message"].get("metadata", {}))
+        events = await service.stream(exchange.call(), request)
+    else:
+        listener = Listener(exchange.scope.owner)
+        subscription = await _subscribed(exchange, request["id"])
+        wire, events = of_task(exchange.wires, subscription.dialect), subscription.events
+    body = _events(exchange, wire, listener, events)
+    headers = {**STREAM_HEADERS, **exchange.headers}
+    return StreamingResponse(body, headers=headers, media_type=sse.MEDIA_TYPE)
+
+
+async def _subscribed(exchange: Exchange, task_id: str) -> Subscription:
+    after = _last_event_id(exchange.request)
+    subscription = await exchange.kit.service.subscribe(
+        exchange.scope, task_id, after=after, deadline=deadline(exchange.request)
+    )
+    if subscription.ended and after is None and not exchange.wire.FOLLOWS_ENDED:
+        await subscription.events.aclose()
+        raise UnsupportedOperation("the task has ended: get it instead", path="params.id")
+    return subscription
+
+
+async def _events(
+    exchange: Exchange, wire: Wire, listener: Listener, events: "sse.Events"
+) -> AsyncIterator[bytes]:
+    binding = exchange.binding
+    try:
+        async with aclosing(sse.paced(events, sse.KEEP_ALIVE)) as paced:
+            async for published in paced:
+                if published is None:
+                    yield sse.COMMENT
+                    continue
+                sequence, event = published
+                encoded = wire.encode_event(event, listener)
+                for index, value in enumerate(encoded, 1):
+                    # Only the last of several lines tells that the event was received.
+                    identity = sequence if index == len(encoded) else None
+                    yield sse.encode(binding.result(value), identity)
+    except Exception as raised:
+        error = protocol_error(raised)
+        yield sse.encode(binding.error(wire, error))
+        if error is not raised and "aws.streamed" in exchange.request.scope:
+            raise  # a fault: the client has been told, Lambda has to be
+
+
+def _last_event_id(request: Request) -> int | None:
+    """Sequence number a client has; None when it says none, or one that never was ours."""
+    value = request.headers.get("last-event-id", "")
+    return int(value) if value.isascii() and value.isdigit() and len(value) <= 10 else None

@@ -1,0 +1,148 @@
+"""HTTP+JSON routes, behind one catch-all: API Gateway's paths know no colons, so the application
+splits them.
+
+    [/a2a/<agent>] / [<version's prefix>/] [<tenant>/] <a route of the version>
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from fastapi import APIRouter, Request, Response
+
+from a2a_lambda import strictjson
+from a2a_lambda.errors import InvalidParams, InvalidRequest, ProtocolError, RouteNotFound
+from a2a_lambda.http.auth import authenticated, scope_of
+from a2a_lambda.http.errors import JSON, protocol_error
+from a2a_lambda.http.exchange import Exchange, agent_named, answer, read_body
+from a2a_lambda.http.media import check_media_type
+from a2a_lambda.http.place import version
+from a2a_lambda.kit import Kit
+from a2a_lambda.model import Json
+from a2a_lambda.wire import VERSIONS, Wire, negotiation
+from a2a_lambda.wire.binding import Route
+
+A2A_JSON = "application/a2a+json"
+
+router = APIRouter()
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A request's place among the routes. agent, tenant: as the path names them, or ""."""
+
+    wire: Wire
+    route: Route
+    agent: str
+    variables: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Answers of one request. latest: its client knows 1.0.1, by the media type that came with it."""
+
+    latest: bool
+
+    @property
+    def media_type(self) -> str:
+        return A2A_JSON if self.latest else JSON
+
+    def result(self, value: Json) -> bytes:
+        return strictjson.dumps({} if value is None else value)
+
+    def error(self, wire: Wire, error: ProtocolError) -> bytes:
+        return strictjson.dumps(wire.encode_failure(error, latest=self.latest)[1])
+
+    def refusal(self, wire: Wire, error: ProtocolError, *, streaming: bool) -> Response:
+        status, body = wire.encode_failure(error, latest=self.latest)
+        return Response(strictjson.dumps(body), status, error.headers, JSON)
+
+
+@router.api_route("/{path:path}", methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
+async def call(request: Request, path: str) -> Response:
+    kit: Kit = request.app.state.kit
+    binding = Rest(A2A_JSON in request.headers.get("accept", "") or _sends_a2a_json(request))
+    wire = VERSIONS[0]
+    try:
+        matches = list(_matches(path))
+        if not matches:
+            raise RouteNotFound(f"nothing is served at /{path[:200]}")
+        wire = matches[0].wire
+        match = next((match for match in matches if match.route.verb == request.method), None)
+        if match is None:
+            return _not_allowed(binding, wire, request.method, [match.route.verb for match in matches])
+        key = await authenticated(request)
+        _check_version(wire, version(request))
+        body = await read_body(request, kit.settings.max_body_bytes)
+        params = _params(request, body, match)
+        tenant = params.get("tenant")
+        agent = agent_named(kit, match.agent, tenant if isinstance(tenant, str) else None)
+        method = f"{match.route.verb} {match.route.path}"
+        scope = scope_of(key, agent)
+        exchange = Exchange(
+            request, kit, binding, (wire,), scope, match.route.operation, method, params, body
+        )
+        return await answer(exchange)
+    except Exception as raised:
+        return binding.refusal(wire, protocol_error(raised), streaming=False)
+
+
+def _matches(path: str) -> Iterator[Match]:
+    """Routes of a path, whatever their verb."""
+    agent, rest = "", path
+    if found := re.fullmatch(r"a2a/([^/]+)/(.+)", path):
+        agent, rest = found.groups()
+    prefix = next(
+        (wire.PREFIX for wire in VERSIONS if wire.PREFIX and rest.startswith(f"{wire.PREFIX}/")), ""
+    )
+    inner = rest.removeprefix(f"{prefix}/")
+    for wire in VERSIONS:
+        for route in wire.ROUTES if prefix == wire.PREFIX else ():
+            if found := _pattern(route.path, tenant=not prefix).fullmatch(inner):
+                variables = {name: value for name, value in found.groupdict().items() if value}
+                yield Match(wire, route, agent, variables)
+
+
+@cache
+def _pattern(path: str, *, tenant: bool) -> "re.Pattern[str]":
+    """Expression of a route's path; a tenant is a segment before it."""
+    escaped = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+?)", re.escape(path))
+    return re.compile((r"(?:(?P<tenant>[^/]+)/)?" if tenant else "") + escaped + "/?")
+
+
+def _params(request: Request, body: bytes, match: Match) -> dict[str, Json]:
+    """The body's fields, those of the query, and the path's variables, which have the last word.
+
+    Raises ParseError, InvalidParams, UnsupportedMediaType.
+    """
+    given: Json = {}
+    if body.strip():
+        check_media_type(request)
+        given = strictjson.loads(body)
+        if not isinstance(given, dict):
+            raise InvalidParams("the body must be an object")
+    query = {name: value for name, value in request.query_params.items() if name.lower() != "a2a-version"}
+    return {**given, **query, **match.variables}
+
+
+def _check_version(wire: Wire, asked: str) -> None:
+    """Raises VersionNotSupported, with the path where that version is spoken."""
+    spoken = negotiation.spoken("", asked)
+    if asked and wire.NAME not in {other.NAME for other in spoken}:
+        raise InvalidRequest(
+            f"this path speaks A2A {wire.NAME}, and A2A-Version says {asked[:20]}:"
+            " 0.3 is spoken below /v1, 1.0 without it"
+        )
+
+
+def _sends_a2a_json(request: Request) -> bool:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower() == A2A_JSON
+
+
+def _not_allowed(binding: Rest, wire: Wire, verb: str, allowed: list[str]) -> Response:
+    listed = ", ".join(dict.fromkeys(allowed))
+    refused = InvalidRequest(f"{verb} is not served here; {listed} is")
+    _, body = wire.encode_failure(refused, latest=binding.latest)
+    body["error"] |= {"code": 405, "status": "UNIMPLEMENTED"}
+    return Response(strictjson.dumps(body), 405, {"Allow": listed}, JSON)

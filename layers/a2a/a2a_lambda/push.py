@@ -1,0 +1,86 @@
+"""Push notification configs of a task: set, read, deleted. The head names those that count."""
+
+from dataclasses import replace
+from typing import cast
+
+from a2a_lambda import io
+from a2a_lambda.errors import InvalidParams, TaskNotFound
+from a2a_lambda.head import Head, Scope
+from a2a_lambda.model import TaskPushNotificationConfig
+from a2a_lambda.operation import ListPushConfigsRequest, ListPushConfigsResponse, PushConfigRequest
+from a2a_lambda.store import Store, Superseded
+from a2a_lambda.watch import current
+
+MAX_CONFIGS = 10
+"""Configs of one task."""
+
+
+def completed(head: Head, config: TaskPushNotificationConfig) -> tuple[TaskPushNotificationConfig, Head]:
+    """The config with its ids, and the head that names it. Raises InvalidParams.
+
+    One without an id has the task's: the client that sets it again replaces it.
+    """
+    identity = config.get("id") or head.task_id
+    if identity not in head.push and len(head.push) >= MAX_CONFIGS:
+        raise InvalidParams(f"a task has at most {MAX_CONFIGS} push notification configs")
+    whole = cast(TaskPushNotificationConfig, {**config, "taskId": head.task_id, "id": identity})
+    names = head.push if identity in head.push else (*head.push, identity)
+    return whole, replace(head, push=names)
+
+
+class Configs:
+    """Operations on the configs of tasks. All raise TaskNotFound for a task that is not the caller's."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def set(
+        self, scope: Scope, config: TaskPushNotificationConfig, dialect: str
+    ) -> TaskPushNotificationConfig:
+        """Store a config; a task that has ended takes one too. Raises InvalidParams where there are too
+        many."""
+        while True:
+            head = await current(self._store, scope, config["taskId"], path="params.taskId")
+            whole, named = completed(head, config)
+            await io.call(self._store.put_push, scope, head.task_id, whole, dialect, head.expires)
+            if named == head:
+                return whole
+            try:
+                await io.call(self._store.replace, named)
+                return whole
+            except Superseded:
+                continue
+
+    async def get(self, scope: Scope, request: PushConfigRequest) -> TaskPushNotificationConfig:
+        head = await current(self._store, scope, request["taskId"], path="params.taskId")
+        identity = request.get("id") or next(iter(head.push), "")
+        found = None
+        if identity in head.push:
+            found = await io.call(self._store.push, scope, head.task_id, identity)
+        if found is None:
+            raise TaskNotFound("the task has no such push notification config", path="params.id")
+        return found
+
+    async def list(self, scope: Scope, request: ListPushConfigsRequest) -> ListPushConfigsResponse:
+        """Configs by id; a page token is the id the page before ended with."""
+        head = await current(self._store, scope, request["taskId"], path="params.taskId")
+        stored = await io.call(self._store.pushes, scope, head.task_id)
+        behind = request.get("pageToken", "")
+        found = [config for config in stored if config["id"] in head.push and config["id"] > behind]
+        page = found[: request.get("pageSize", MAX_CONFIGS)]
+        more = len(found) > len(page)
+        return ListPushConfigsResponse(configs=page, nextPageToken=page[-1]["id"] if more else "")
+
+    async def delete(self, scope: Scope, request: PushConfigRequest) -> None:
+        """Forget a config; one that is not there is no error."""
+        identity = request.get("id", "")
+        while True:
+            head = await current(self._store, scope, request["taskId"], path="params.taskId")
+            try:
+                if identity in head.push:
+                    kept = tuple(name for name in head.push if name != identity)
+                    await io.call(self._store.replace, replace(head, push=kept))
+                break
+            except Superseded:
+                continue
+        await io.call(self._store.delete_push, scope, head.task_id, identity)

@@ -1,0 +1,126 @@
+"""Signatures with an asymmetric key of AWS KMS: its private half never leaves there.
+
+Sources: A2A 1.0 section 8.4 (a card is signed as RFC 8785 JSON, in a JWS of RFC 7515), RFC 7518 for the
+algorithms, https://docs.aws.amazon.com/kms/latest/APIReference/API_Sign.html.
+"""
+
+import base64
+import hashlib
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import rfc8785
+from botocore.exceptions import BotoCoreError, ClientError
+
+from a2a_lambda import strictjson
+from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.model import Json
+
+if TYPE_CHECKING:
+    from mypy_boto3_kms import KMSClient
+
+ALGORITHMS = {"RSASSA_PKCS1_V1_5_SHA_256": "RS256", "ECDSA_SHA_256": "ES256"}
+"""KMS's names and those of JWS."""
+
+COORDINATE = 32
+"""Bytes of a P-256 coordinate."""
+
+
+class Jws(NamedTuple):
+    protected: str
+    signature: str
+
+
+class Signer:
+    """Signs with one key. Calls block, and raise ConfigurationError when KMS refuses."""
+
+    def __init__(self, client: "KMSClient", key: str) -> None:
+        self._client = client
+        self._key = key
+        self._signed: dict[bytes, Jws] = {}
+
+    def signature(self, card: Json, jku: str) -> Json:
+        """AgentCardSignature of a strict 1.0 card. jku: where the public key can be had."""
+        jws = self.jws(rfc8785.dumps(card), {"typ": "JOSE", "jku": jku})
+        return {"protected": jws.protected, "signature": jws.signature}
+
+    def jws(self, payload: bytes, header: dict[str, str]) -> Jws:
+        """A detached JWS; the same one for the same payload, as long as the process lives."""
+        algorithm, jwk = self._algorithm, self.jwk()
+        protected = _encoded(strictjson.dumps({"alg": ALGORITHMS[algorithm], "kid": jwk["kid"], **header}))
+        signed = f"{protected}.{_encoded(payload)}".encode()
+        found = self._signed.get(signed)
+        if found is None:
+            digest = hashlib.sha256(signed).digest()
+            signature = self._sign(digest, algorithm)
+            if algorithm == "ECDSA_SHA_256":
+                signature = _raw(signature)
+            found = self._signed[signed] = Jws(protected, _encoded(signature))
+        return found
+
+    def jwk(self) -> dict[str, str]:
+        """The public key (RFC 7517)."""
+        return self._public[1]
+
+    @property
+    def _algorithm(self) -> str:
+        return self._public[0]
+
+    @cached_property
+    def _public(self) -> tuple[str, dict[str, str]]:
+        try:
+            answer = self._client.get_public_key(KeyId=self._key)
+        except (ClientError, BotoCoreError) as error:
+            raise ConfigurationError(f"the signing key {self._key} cannot be read: {error}") from error
+        supported = [name for name in answer.get("SigningAlgorithms", []) if name in ALGORITHMS]
+        if not supported:
+            raise ConfigurationError(
+                f"the signing key {self._key} signs neither RS256 nor ES256:"
+                " make one of RSA_2048 or ECC_NIST_P256, for SIGN_VERIFY"
+            )
+        jwk = _jwk(answer["PublicKey"])
+        kid = _encoded(hashlib.sha256(rfc8785.dumps(jwk)).digest())  # the thumbprint of RFC 7638
+        return supported[0], {**jwk, "kid": kid, "use": "sig", "alg": ALGORITHMS[supported[0]]}
+
+    def _sign(self, digest: bytes, algorithm: Any) -> bytes:
+        try:
+            answer = self._client.sign(
+                KeyId=self._key, Message=digest, MessageType="DIGEST", SigningAlgorithm=algorithm
+            )
+        except (ClientError, BotoCoreError) as error:
+            raise ConfigurationError(f"the signing key {self._key} does not sign: {error}") from error
+        return answer["Signature"]
+
+
+def _jwk(der: bytes) -> dict[str, str]:
+    """Public key of a SubjectPublicKeyInfo (RFC 5280): its bit string holds the key."""
+    _, bits = _elements(_elements(der)[0])
+    key = bits[1:]
+    if key[0] == 4:  # an uncompressed point
+        x, y = key[1 : 1 + COORDINATE], key[1 + COORDINATE :]
+        return {"kty": "EC", "crv": "P-256", "x": _encoded(x), "y": _encoded(y)}
+    modulus, exponent = _elements(_elements(key)[0])
+    return {"kty": "RSA", "n": _encoded(modulus.lstrip(b"\0")), "e": _encoded(exponent.lstrip(b"\0"))}
+
+
+def _raw(der: bytes) -> bytes:
+    """R and S side by side (RFC 7518 section 3.4), of an ECDSA signature in DER."""
+    numbers = _elements(_elements(der)[0])
+    return b"".join(number.lstrip(b"\0").rjust(COORDINATE, b"\0") for number in numbers)
+
+
+def _elements(der: bytes) -> list[bytes]:
+    """Contents of the DER elements that follow one another."""
+    found: list[bytes] = []
+    while der:
+        length, start = der[1], 2
+        if length & 0x80:
+            start += length & 0x7F
+            length = int.from_bytes(der[2:start])
+        found.append(der[start : start + length])
+        der = der[start + length :]
+    return found
+
+
+def _encoded(value: bytes) -> str:
+    return base64.urlsafe_b64encode(value).decode().rstrip("=")

@@ -1,0 +1,84 @@
+"""One DynamoDB table, called so that a conflict, a refusal and silence are three different things."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from a2a_lambda.errors import StoreError
+from a2a_lambda.store.items import Item
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+
+class Conflict(Exception):
+    """The condition of a write did not hold. `item`: what is there in its place."""
+
+    def __init__(self, item: Item) -> None:
+        self.item = item
+
+
+class Table:
+    """Calls block, and raise StoreError when DynamoDB does not answer."""
+
+    def __init__(
+        self, client: "DynamoDBClient", name: str, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._client = client
+        self.name = name
+        self.clock = clock
+
+    def get(self, key: dict[str, Any]) -> Item | None:
+        """An item, strongly consistent; an expired one is absent."""
+        with _errors():
+            answer = self._client.get_item(TableName=self.name, Key=key, ConsistentRead=True)
+        item = answer.get("Item")
+        return None if item is None or int(item["expires"]["N"]) <= self.clock() else item
+
+    def put(self, item: dict[str, Any], condition: str = "", values: Mapping[str, Any] | None = None) -> None:
+        """Put an item. Raises Conflict, unless the item in the way is this very one: then an earlier try
+        has been made after all."""
+        conditional: dict[str, Any] = {}
+        if condition:
+            conditional = {
+                "ConditionExpression": condition,
+                "ExpressionAttributeValues": values,
+                "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            }
+        try:
+            with _errors():
+                self._client.put_item(TableName=self.name, Item=item, **conditional)
+        except Conflict as conflict:
+            if conflict.item != item:
+                raise
+
+    def delete(self, key: dict[str, Any]) -> None:
+        with _errors():
+            self._client.delete_item(TableName=self.name, Key=key)
+
+    def pages(self, query: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        """Answers of a query, page by page."""
+        arguments = {"TableName": self.name, **query}
+        while True:
+            with _errors():
+                answer = self._client.query(**arguments)
+            yield answer
+            if "LastEvaluatedKey" not in answer:
+                return
+            arguments["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
+            found: Any = error.response.get("Item", {})
+            raise Conflict(found) from None
+        raise StoreError(f"DynamoDB refused: {error.response['Error']['Code']}") from error
+    except BotoCoreError as error:
+        raise StoreError(f"DynamoDB did not answer: {type(error).__name__}") from error

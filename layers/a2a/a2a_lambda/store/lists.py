@@ -1,0 +1,81 @@
+"""Queries of the index that lists tasks, the latest status first. It is eventually consistent."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from a2a_lambda.head import Scope
+from a2a_lambda.store import items
+from a2a_lambda.store.dynamodb import Table
+from a2a_lambda.store.items import Item, number
+
+LISTED_AT_ONCE = 1_000
+"""Tasks looked at in one query where some of them are filtered out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of a listing: what to list, and where it goes on. since: a status time, included."""
+
+    size: int
+    behind: str = ""
+    state: str = ""
+    context_id: str = ""
+    since: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Ids of tasks; `behind` is where the next page goes on, or "" at the end."""
+
+    ids: list[str]
+    behind: str
+
+
+def listed(table: Table, scope: Scope, page: Page) -> Listed:
+    """A page of the tasks of a scope. Raises ValueError when `page.behind` is no place in the listing."""
+    arguments = _query(table, scope, page)
+    if page.behind:
+        if page.behind < page.since:
+            raise ValueError("behind the end of the listing")
+        arguments["ExclusiveStartKey"] = items.listing_key(scope, page.behind)
+    arguments["Limit"] = page.size + 1 if not (page.state or page.context_id) else LISTED_AT_ONCE
+    found: list[Item] = []
+    for answer in table.pages(arguments):
+        found += answer["Items"]
+        if len(found) > page.size:
+            break
+    more = len(found) > page.size
+    kept = found[: page.size]
+    ids = [items.listed_id(item) for item in kept]
+    return Listed(ids, kept[-1]["changed"]["S"] if more else "")
+
+
+def count(table: Table, scope: Scope, page: Page) -> int:
+    """Number of tasks in a listing, all its pages together: reads the whole of it."""
+    arguments = {**_query(table, scope, page), "Select": "COUNT"}
+    return sum(answer["Count"] for answer in table.pages(arguments))
+
+
+def _query(table: Table, scope: Scope, page: Page) -> dict[str, Any]:
+    keys = "listing = :listing"
+    values = {":listing": items.listing(scope), ":now": number(int(table.clock()))}
+    filters, names = ["expires > :now"], {}
+    if page.since:
+        keys += " AND changed >= :since"
+        values[":since"] = {"S": page.since}
+    if page.state:
+        filters.append("#state = :state")
+        names["#state"] = "state"
+        values[":state"] = {"S": page.state}
+    if page.context_id:
+        filters.append("#context = :context")
+        names["#context"] = "context"
+        values[":context"] = {"S": page.context_id}
+    arguments: dict[str, Any] = {
+        "IndexName": "by-status-time",
+        "ScanIndexForward": False,
+        "KeyConditionExpression": keys,
+        "FilterExpression": " AND ".join(filters),
+        "ExpressionAttributeValues": values,
+    }
+    return arguments | ({"ExpressionAttributeNames": names} if names else {})

@@ -1,0 +1,22 @@
+"""What a version's tables are made of."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from a2a_lambda.model import Json
+from a2a_lambda.operation import Operation
+
+
+class Codec(NamedTuple):
+    """Translation of an operation's parameters, or of its result. `decode` raises InvalidParams."""
+
+    decode: Callable[[Json], Any]
+    encode: Callable[[Any], Json]
+
+
+class Route(NamedTuple):
+    """HTTP+JSON: a path below the interface's url, variables in braces, and the operation there."""
+
+    verb: str
+    path: str
+    operation: Operation

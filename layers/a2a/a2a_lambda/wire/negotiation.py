@@ -1,0 +1,67 @@
+"""Which version a request speaks: its path, the A2A-Version header or query, the name of its method.
+
+Source: https://a2a-protocol.org/v1.0.0/specification, section 3.6. No version means 0.3 there; but the
+methods of 1.0 and 0.1 have names of their own, and are taken for what they are.
+"""
+
+from collections.abc import Sequence
+
+from a2a_lambda.errors import MethodNotFound, ProtocolError, VersionNotSupported
+from a2a_lambda.operation import Operation
+from a2a_lambda.wire import DIALECTS, VERSIONS, Wire
+
+UNVERSIONED = "0.3"
+"""What a request without a version speaks, where nothing else tells."""
+
+
+def spoken(dialect: str, version: str) -> tuple[Wire, ...]:
+    """Wires of a path that speak a version; all of them where it is empty.
+
+    version: `Major.Minor`; a patch is passed over. Raises VersionNotSupported.
+    """
+    wires = DIALECTS[dialect]
+    if not version:
+        return wires
+    plain = ".".join(version.strip().split(".")[:2])
+    found = tuple(wire for wire in wires if plain in wire.VERSIONS)
+    if not found:
+        known = sorted({name for wire in wires for name in wire.VERSIONS})
+        raise VersionNotSupported(f"A2A-Version is {version[:20]!r}; spoken here: {', '.join(known)}")
+    return found
+
+
+def of_method(wires: Sequence[Wire], method: str) -> list[Wire]:
+    """Wires with that JSON-RPC method: several have `tasks/get`, the one to prefer is first.
+
+    Raises MethodNotFound.
+    """
+    callable_ = [wire for wire in wires if wire.METHODS]
+    found = [wire for wire in callable_ if method in wire.METHODS]
+    if found:
+        return found
+    for wire in VERSIONS:
+        if method in wire.METHODS:
+            raise MethodNotFound(
+                f"{method} is a method of A2A {wire.NAME}; the request says"
+                f" {' or '.join(callable_[0].VERSIONS)}, with its path or with A2A-Version"
+            )
+    raise usual(callable_).unsupported(method)
+
+
+def of_task(wires: Sequence[Wire], dialect: str) -> Wire:
+    """Of the wires a request may speak, the one its task was made over."""
+    return next((wire for wire in wires if dialect == wire.NAME), wires[0])
+
+
+def operation(wires: Sequence[Wire], method: str) -> Operation:
+    return wires[0].METHODS[method]
+
+
+def usual(wires: Sequence[Wire]) -> Wire:
+    """The wire of a request that does not tell."""
+    return next((wire for wire in wires if UNVERSIONED in wire.VERSIONS), wires[0])
+
+
+def refusing(error: ProtocolError, wires: Sequence[Wire]) -> Wire:
+    """The wire an error is told over."""
+    return VERSIONS[0] if isinstance(error, VersionNotSupported) else usual(wires)

@@ -1,0 +1,197 @@
+"""Objects of A2A 1.0 as ProtoJSON has them: nearly the canonical ones.
+
+Source: https://a2a-protocol.org/v1.0.0/specification, section 5.5, and
+https://protobuf.dev/programming-guides/json: known fields may be spelled in snake_case, null is
+unset, an enum's value may be its number, and unknown fields are no error.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar, cast
+
+from a2a_lambda.errors import InvalidParams
+from a2a_lambda.model import (
+    Artifact,
+    AuthenticationInfo,
+    Event,
+    Json,
+    Message,
+    Part,
+    Role,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskPushNotificationConfig,
+    TaskState,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+)
+from a2a_lambda.wire import fields
+from a2a_lambda.wire.fields import Object
+
+Enum = TypeVar("Enum", bound=str)
+
+CONTENT = ("text", "raw", "url", "data")
+
+ROLES = (Role.USER, Role.AGENT)
+
+STATES = (
+    TaskState.SUBMITTED,
+    TaskState.WORKING,
+    TaskState.COMPLETED,
+    TaskState.FAILED,
+    TaskState.CANCELED,
+    TaskState.INPUT_REQUIRED,
+    TaskState.REJECTED,
+    TaskState.AUTH_REQUIRED,
+)
+"""In the order of their numbers, from 1 on."""
+
+
+def spelled(names: Iterable[str]) -> Mapping[str, str]:
+    """Both spellings of camelCase fields, and the camelCase one of each."""
+    known = {name: name for name in names}
+    return known | {re.sub("[A-Z]", lambda big: "_" + big[0].lower(), name): name for name in known}
+
+
+def known(source: Object, names: Mapping[str, str]) -> Object:
+    """The fields, in their order: those of `names` in camelCase, and left out where null."""
+    return {
+        names.get(key, key): value for key, value in source.items() if value is not None or key not in names
+    }
+
+
+PART = spelled(Part.__annotations__)
+MESSAGE = spelled(Message.__annotations__)
+ARTIFACT = spelled(Artifact.__annotations__)
+STATUS = spelled(TaskStatus.__annotations__)
+TASK = spelled(Task.__annotations__)
+EVENT = spelled(Event.__annotations__)
+STATUS_UPDATE = spelled(TaskStatusUpdateEvent.__annotations__)
+ARTIFACT_UPDATE = spelled(TaskArtifactUpdateEvent.__annotations__)
+CONFIG = spelled([*TaskPushNotificationConfig.__annotations__, "tenant"])
+AUTHENTICATION = spelled(AuthenticationInfo.__annotations__)
+
+
+def enumerated(source: Object, key: str, path: str, values: tuple[Enum, ...]) -> Enum:
+    """A value of an enum, by its name or its number."""
+    value: Any = source.get(key)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= len(values):
+        return values[value - 1]
+    found = fields.choice(source, key, path, dict.fromkeys(values))
+    return next(item for item in values if item == found)
+
+
+def decode_message(value: Json, path: str) -> Message:
+    source = known(fields.mapping(value, path), MESSAGE)
+    parts = fields.array(source, "parts", path)
+    if not parts:
+        raise InvalidParams(f"{path}.parts must not be empty", path=f"{path}.parts")
+    result = fields.optional(
+        source,
+        path,
+        ids=("contextId", "taskId"),
+        objects=("metadata",),
+        lists=("extensions", "referenceTaskIds"),
+    )
+    result["messageId"] = fields.identifier(source, "messageId", path)
+    result["role"] = enumerated(source, "role", path, ROLES)
+    result["parts"] = decode_parts(parts, path)
+    return cast(Message, result)
+
+
+def decode_parts(parts: list[Json], path: str) -> list[Part]:
+    return [decode_part(part, f"{path}.parts[{index}]") for index, part in enumerate(parts)]
+
+
+def decode_part(value: Json, path: str) -> Part:
+    whole = fields.mapping(value, path)
+    source = known(whole, PART)
+    if "data" in whole:  # a null there is a value
+        source["data"] = whole["data"]
+    if len([name for name in CONTENT if name in source]) != 1:
+        raise InvalidParams(f"{path} must have one of {', '.join(CONTENT)}", path=path)
+    result = fields.optional(
+        source, path, texts=("text", "url", "filename", "mediaType"), objects=("metadata",)
+    )
+    if "raw" in source:
+        result["raw"] = fields.encoded(source, "raw", path)
+    return cast(Part, result)
+
+
+def decode_artifact(value: Json, path: str) -> Artifact:
+    source = known(fields.mapping(value, path), ARTIFACT)
+    result = fields.optional(
+        source, path, texts=("name", "description"), objects=("metadata",), lists=("extensions",)
+    )
+    result["artifactId"] = fields.identifier(source, "artifactId", path)
+    result["parts"] = decode_parts(fields.array(source, "parts", path), path)
+    return cast(Artifact, result)
+
+
+def decode_status(value: Json, path: str) -> TaskStatus:
+    result = known(fields.mapping(value, path), STATUS)
+    result["state"] = enumerated(result, "state", path, (*STATES, TaskState.UNSPECIFIED))
+    if "message" in result:
+        result["message"] = decode_message(result["message"], f"{path}.message")
+    if "timestamp" in result:
+        result["timestamp"] = fields.instant(result, "timestamp", path)
+    return cast(TaskStatus, result)
+
+
+def decode_task(value: Json, path: str = "result") -> Task:
+    source = known(fields.mapping(value, path), TASK)
+    result = fields.optional(
+        fields.without(source, ("artifacts", "history")), path, ids=("contextId",), objects=("metadata",)
+    )
+    result["id"] = fields.identifier(source, "id", path)
+    result["status"] = decode_status(source.get("status"), f"{path}.status")
+    if source.get("artifacts"):
+        items = fields.array(source, "artifacts", path)
+        result["artifacts"] = [
+            decode_artifact(item, f"{path}.artifacts[{n}]") for n, item in enumerate(items)
+        ]
+    if source.get("history"):
+        items = fields.array(source, "history", path)
+        result["history"] = [decode_message(item, f"{path}.history[{n}]") for n, item in enumerate(items)]
+    return cast(Task, result)
+
+
+def decode_event(value: Json) -> Event:
+    source = known(fields.mapping(value, "result"), EVENT)
+    if "task" in source:
+        return Event(task=decode_task(source["task"], "result.task"))
+    if "message" in source:
+        return Event(message=decode_message(source["message"], "result.message"))
+    if "statusUpdate" in source:
+        path = "result.statusUpdate"
+        update = known(fields.mapping(source["statusUpdate"], path), STATUS_UPDATE)
+        update = fields.optional(update, path, objects=("metadata",))
+        update["status"] = decode_status(update.get("status"), f"{path}.status")
+        return cast(Event, {"statusUpdate": update})
+    path = "result.artifactUpdate"
+    update = known(fields.mapping(source.get("artifactUpdate"), path), ARTIFACT_UPDATE)
+    update = fields.optional(update, path, objects=("metadata",))
+    update["artifact"] = decode_artifact(update.get("artifact"), f"{path}.artifact")
+    for flag in ("append", "lastChunk"):
+        update[flag] = bool(fields.flag(update, flag, path))
+    return cast(Event, {"artifactUpdate": update})
+
+
+def decode_config(value: Json, path: str) -> TaskPushNotificationConfig:
+    source = known(fields.mapping(value, path), CONFIG)
+    result = fields.optional(
+        fields.without(source, ("tenant",)), path, texts=("token",), ids=("id", "taskId")
+    )
+    result["url"] = fields.identifier(source, "url", path)
+    if "authentication" in source:
+        where = f"{path}.authentication"
+        info = known(fields.mapping(source["authentication"], where), AUTHENTICATION)
+        result["authentication"] = fields.optional(info, where, texts=("scheme", "credentials"))
+    return cast(TaskPushNotificationConfig, result)
+
+
+def encode_config(config: TaskPushNotificationConfig) -> Object:
+    result: Object = dict(config)
+    if "authentication" in config:
+        result["authentication"] = fields.without(dict(config["authentication"]), ("schemes",))
+    return result

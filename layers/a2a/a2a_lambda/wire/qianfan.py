@@ -1,0 +1,187 @@
+"""Baidu Qianfan AppBuilder: A2A 0.2.6 as its page documents it, with its own metadata.
+
+Source: https://cloud.baidu.com/doc/qianfan/s/A2A (the document in shared/seeds/003). A result is never
+a bare Message; an artifact's name is a stage of the answer, and so is a step told while working. The
+metadata is added to what A2A 0.2.6 has, so a client that knows nothing of it reads the same task.
+"""
+
+import uuid
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from a2a_lambda.errors import InvalidParams
+from a2a_lambda.model import (
+    RESTING,
+    STAGE,
+    Event,
+    Json,
+    Part,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskStatusUpdateEvent,
+)
+from a2a_lambda.operation import Listener, Operation, SendMessageRequest, SendMessageResponse
+from a2a_lambda.wire import cards, fields, kinds, v0_3
+from a2a_lambda.wire.binding import Codec
+from a2a_lambda.wire.fields import Object
+
+NAME = "qianfan"
+VERSIONS = v0_3.VERSIONS
+FOLLOWS_ENDED = True
+NO_EXTENDED_CARD = v0_3.NO_EXTENDED_CARD
+encode_card = cards.qianfan
+METHODS = v0_3.METHODS
+ROUTES = v0_3.ROUTES
+PREFIX = v0_3.PREFIX
+unsupported = v0_3.unsupported
+decode_event = v0_3.decode_event
+encode_error = v0_3.encode_error
+encode_failure = v0_3.encode_failure
+
+ANSWER = "/answer"
+"""Stage of an answer that has no name of its own."""
+
+END_USER_ID = range(6, 65)
+"""Characters of metadata.end_user_id."""
+
+
+def decode_send(params: Json) -> SendMessageRequest:
+    """Of a message whose id and kinds may be missing or mistaken: a file is a file whatever its kind says,
+    and names its media type `mime`."""
+    source = fields.mapping(params, "params")
+    message = dict(fields.mapping(source.get("message"), "params.message"))
+    if message.get("messageId") in (None, ""):
+        message["messageId"] = str(uuid.uuid4())
+    if isinstance(message.get("parts"), list):
+        message["parts"] = [_part(part) for part in message["parts"]]
+    metadata = fields.optional_mapping(message, "metadata", "params.message") or {}
+    where = "params.message.metadata"
+    if metadata.get("end_user_id") not in (None, ""):
+        name = fields.text(metadata, "end_user_id", where)
+        if len(name) not in END_USER_ID:
+            path = f"{where}.end_user_id"
+            raise InvalidParams(f"{path} must have 6 to 64 characters", path=path)
+    fields.strings(metadata, "file_ids", where)
+    return v0_3.decode_send({**source, "message": message})
+
+
+def _part(part: Json) -> Json:
+    if not isinstance(part, dict) or not isinstance(part.get("file"), dict):
+        return part
+    file = dict(part["file"])
+    if "mime" in file and "mimeType" not in file:
+        file["mimeType"] = file.pop("mime")
+    return {**part, "kind": "file", "file": file}
+
+
+def encode_task(task: Task) -> Object:
+    result = kinds.encode_task(task)
+    for artifact, plain in zip(result.get("artifacts", []), task.get("artifacts", []), strict=True):
+        artifact["name"] = plain.get("name", ANSWER)
+        described = _describe(artifact["artifactId"], artifact["name"], plain["parts"], "done")
+        artifact["metadata"] = {**described, **plain.get("metadata", {})}
+    return result
+
+
+def encode_outcome(outcome: SendMessageResponse) -> Json:
+    return encode_task(outcome["task"])
+
+
+def encode_event(event: Event, listener: Listener) -> list[Json]:
+    if "task" in event:
+        return [encode_task(event["task"])]
+    if "statusUpdate" in event:
+        return [_told(event["statusUpdate"], listener)]
+    if "artifactUpdate" in event:
+        return [_chunk(event["artifactUpdate"], listener)]
+    return []
+
+
+def _told(update: TaskStatusUpdateEvent, listener: Listener) -> Json:
+    """A status; or, of a step on the way that has a stage, the artifact it is there."""
+    message = update["status"].get("message")
+    if message is None or STAGE not in message.get("metadata", {}) or update["status"]["state"] in RESTING:
+        return kinds.encode_event(Event(statusUpdate=update))
+    stage = message["metadata"][STAGE]
+    identity = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{update['taskId']}{stage}"))
+    return {
+        "kind": "artifact-update",
+        "taskId": update["taskId"],
+        "contextId": update["contextId"],
+        "artifact": {
+            "artifactId": identity,
+            "name": stage,
+            "parts": [kinds.encode_part(part) for part in message["parts"]],
+            "metadata": _describe(identity, stage, message["parts"], "running"),
+        },
+        "append": True,
+        "lastChunk": False,
+        "metadata": _round(update, listener, role="tool", complete=False),
+    }
+
+
+def _chunk(update: TaskArtifactUpdateEvent, listener: Listener) -> Json:
+    result = kinds.encode_event(Event(artifactUpdate=update))
+    artifact, parts = result["artifact"], update["artifact"]["parts"]
+    answer = "name" not in artifact
+    artifact["name"] = artifact.get("name", ANSWER)
+    step = "done" if update["lastChunk"] else "running"
+    described = _describe(artifact["artifactId"], artifact["name"], parts, step)
+    artifact["metadata"] = {**described, **artifact.get("metadata", {})}
+    complete = answer and update["lastChunk"]
+    result["metadata"] = {
+        **_round(update, listener, role="assistant", complete=complete),
+        **update.get("metadata", {}),
+    }
+    return result
+
+
+def _describe(identity: str, stage: str, parts: list[Part], step: str) -> Object:
+    """Metadata of an artifact."""
+    done = step == "done"
+    return {
+        "type": _type(parts),
+        "name": "",
+        "visible_scope": "all",
+        "event": {"create": "", "id": identity, "name": stage, "status": step},
+        "is_end": done,
+        "is_event_done": done,
+        "metrics": {"begin_time_stamp": None, "current_time_stamp": None},
+    }
+
+
+def _type(parts: list[Part]) -> Literal["text", "image", "files"]:
+    types = [part.get("mediaType", "") for part in parts if "raw" in part or "url" in part]
+    if not types:
+        return "text"
+    return "image" if all(name.startswith("image/") for name in types) else "files"
+
+
+def _round(
+    update: TaskStatusUpdateEvent | TaskArtifactUpdateEvent, listener: Listener, *, role: str, complete: bool
+) -> Object:
+    """Metadata of an event: a task is one round of its conversation."""
+    user: Any = listener.metadata.get("end_user_id")
+    return {
+        "conversation_id": update["contextId"],
+        "end_user_id": user if isinstance(user, str) else "",
+        "is_completion": complete,
+        "message_id": update["taskId"],
+        "role": role,
+        "status": "done" if complete else "running",
+        "trace_id": update["taskId"],
+        "user_id": listener.owner,
+    }
+
+
+SEND = Codec(decode_send, v0_3.encode_send)
+TASK = Codec(v0_3.decode_task, encode_task)
+
+REQUESTS: Mapping[Operation, Codec] = {**v0_3.REQUESTS, "send": SEND, "stream": SEND}
+
+RESULTS: Mapping[Operation, Codec] = {
+    **v0_3.RESULTS,
+    "send": Codec(v0_3.decode_outcome, encode_outcome),
+    "get": TASK,
+    "cancel": TASK,
+}

@@ -1,0 +1,78 @@
+"""Errors as A2A 1.0 tells them: JSON-RPC errors with details, and google.rpc.Status over HTTP.
+
+Source: https://a2a-protocol.org/v1.0.0/specification, sections 5.4, 9.5 and 11.6; what 1.0.1 changed in
+the HTTP statuses goes to those who speak its media type.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from a2a_lambda.errors import ProtocolError
+from a2a_lambda.model import Json
+from a2a_lambda.wire.fields import Object
+
+ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
+BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
+DOMAIN = "a2a-protocol.org"
+
+
+class Kind(NamedTuple):
+    """reason: of ErrorInfo, for A2A's own errors. http: status of 1.0.0, and of 1.0.1."""
+
+    reason: str
+    status: str
+    http: tuple[int, int]
+
+
+KINDS: Mapping[int, Kind] = {
+    -32700: Kind("", "INVALID_ARGUMENT", (400, 400)),
+    -32600: Kind("", "INVALID_ARGUMENT", (400, 400)),
+    -32601: Kind("", "UNIMPLEMENTED", (404, 404)),
+    -32602: Kind("", "INVALID_ARGUMENT", (400, 400)),
+    -32603: Kind("", "INTERNAL", (500, 500)),
+    -32001: Kind("TASK_NOT_FOUND", "NOT_FOUND", (404, 404)),
+    -32002: Kind("TASK_NOT_CANCELABLE", "FAILED_PRECONDITION", (409, 400)),
+    -32003: Kind("PUSH_NOTIFICATION_NOT_SUPPORTED", "FAILED_PRECONDITION", (400, 400)),
+    -32004: Kind("UNSUPPORTED_OPERATION", "FAILED_PRECONDITION", (400, 400)),
+    -32005: Kind("CONTENT_TYPE_NOT_SUPPORTED", "INVALID_ARGUMENT", (415, 400)),
+    -32006: Kind("INVALID_AGENT_RESPONSE", "INTERNAL", (502, 500)),
+    -32007: Kind("EXTENDED_AGENT_CARD_NOT_CONFIGURED", "FAILED_PRECONDITION", (400, 400)),
+    -32008: Kind("EXTENSION_SUPPORT_REQUIRED", "FAILED_PRECONDITION", (400, 400)),
+    -32009: Kind("VERSION_NOT_SUPPORTED", "FAILED_PRECONDITION", (400, 400)),
+}
+
+STATUSES = {
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    405: "UNIMPLEMENTED",
+    503: "UNAVAILABLE",
+}
+"""Of errors of HTTP's own, by their status."""
+
+
+def encode_error(error: ProtocolError) -> Json:
+    """A JSON-RPC error object."""
+    result: Object = {"code": error.code, "message": str(error)}
+    if details := _details(error):
+        result["data"] = details
+    return result
+
+
+def encode_failure(error: ProtocolError, *, latest: bool) -> tuple[int, Json]:
+    """HTTP status and body. latest: the client knows 1.0.1."""
+    kind = KINDS[error.code]
+    http = kind.http[latest] if error.status == 200 else error.status
+    status = kind.status if error.status == 200 else STATUSES.get(http, kind.status)
+    body: Object = {"code": http, "status": status, "message": str(error), "details": _details(error)}
+    return http, {"error": body}
+
+
+def _details(error: ProtocolError) -> list[Json]:
+    details: list[Json] = []
+    if reason := KINDS[error.code].reason:
+        details.append({"@type": ERROR_INFO, "reason": reason, "domain": DOMAIN, "metadata": {}})
+    if error.path is not None:
+        violation = {"field": error.path.removeprefix("params."), "description": str(error)}
+        details.append({"@type": BAD_REQUEST, "fieldViolations": [violation]})
+    return details

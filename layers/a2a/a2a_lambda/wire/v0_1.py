@@ -1,0 +1,278 @@
+"""A2A 0.1, the first protocol: the client names the task, an artifact is known by its index.
+
+Source: https://github.com/a2aproject/A2A, tag v0.1.0, specification/json/a2a.json. What it has no field
+for (ids of messages and artifacts) travels as fields its peers pass over. They send explicit nulls,
+and some write a message's parts as `data`.
+"""
+
+import uuid
+from collections.abc import Mapping
+from typing import cast
+
+from a2a_lambda.errors import ExtendedAgentCardNotConfigured, MethodNotFound, ProtocolError
+from a2a_lambda.model import (
+    RESTING,
+    Artifact,
+    Event,
+    Json,
+    Message,
+    Task,
+    TaskPushNotificationConfig,
+    TaskState,
+    TaskStatus,
+    artifact_id,
+    artifact_index,
+)
+from a2a_lambda.operation import (
+    Listener,
+    Operation,
+    PushConfigRequest,
+    SendMessageConfiguration,
+    SendMessageRequest,
+    SendMessageResponse,
+    TaskRequest,
+)
+from a2a_lambda.wire import cards, fields, kinds, v0_3
+from a2a_lambda.wire.binding import Codec, Route
+from a2a_lambda.wire.fields import Object
+
+NAME = "0.1"
+VERSIONS = ("0.1",)
+FOLLOWS_ENDED = True
+NO_EXTENDED_CARD = ExtendedAgentCardNotConfigured
+encode_card = cards.v0_2_5
+ROUTES: tuple[Route, ...] = ()
+PREFIX = ""
+
+METHODS: Mapping[str, Operation] = {
+    "tasks/send": "send",
+    "tasks/sendSubscribe": "stream",
+    "tasks/get": "get",
+    "tasks/cancel": "cancel",
+    "tasks/resubscribe": "subscribe",
+    "tasks/pushNotification/set": "set_push",
+    "tasks/pushNotification/get": "get_push",
+}
+
+NEAREST = {TaskState.REJECTED: TaskState.FAILED, TaskState.AUTH_REQUIRED: TaskState.INPUT_REQUIRED}
+"""States it does not know, and those it tells in their place."""
+
+encode_error = v0_3.encode_error
+encode_failure = v0_3.encode_failure
+
+
+def unsupported(method: str) -> ProtocolError:
+    """Why a method is not among METHODS."""
+    return MethodNotFound(f"{method[:100]!r}; there are {', '.join(METHODS)}")
+
+
+def decode_message(source: Object, path: str) -> Message:
+    known = dict(source)
+    if known.get("parts") is None and "data" in known:
+        known["parts"] = known.pop("data")
+    if known.get("messageId") is None:
+        known["messageId"] = str(uuid.uuid4())
+    return kinds.decode_message(known, path, mark="type")
+
+
+def encode_message(message: Message) -> Object:
+    parts = [kinds.encode_part(part, "type") for part in message["parts"]]
+    return {**message, "role": kinds.ROLE_NAMES[message["role"]], "parts": parts}
+
+
+def decode_send(params: Json) -> SendMessageRequest:
+    source = fields.mapping(params, "params")
+    message = decode_message(fields.mapping(source.get("message"), "params.message"), "params.message")
+    message["taskId"] = fields.identifier(source, "id", "params")
+    if (session := fields.optional_identifier(source, "sessionId", "params")) is not None:
+        message["contextId"] = session
+    options = SendMessageConfiguration(historyLength=fields.count(source, "historyLength", "params") or 0)
+    if modes := fields.strings(source, "acceptedOutputModes", "params"):
+        options["acceptedOutputModes"] = modes
+    if (config := fields.optional_mapping(source, "pushNotification", "params")) is not None:
+        options["taskPushNotificationConfig"] = kinds.decode_config(config, "params.pushNotification")
+    request = SendMessageRequest(message=message, configuration=options, opens=True)
+    if (metadata := fields.optional_mapping(source, "metadata", "params")) is not None:
+        request["metadata"] = metadata
+    return request
+
+
+def encode_send(request: SendMessageRequest) -> Json:
+    message = request["message"]
+    given = request.get("configuration", {})
+    ids = ("taskId", "contextId")
+    result: Object = {
+        "id": message.get("taskId") or str(uuid.uuid4()),
+        "message": encode_message(cast(Message, fields.without(dict(message), ids))),
+    }
+    if "contextId" in message:
+        result["sessionId"] = message["contextId"]
+    if given.get("historyLength"):
+        result["historyLength"] = given["historyLength"]
+    if "acceptedOutputModes" in given:
+        result["acceptedOutputModes"] = given["acceptedOutputModes"]
+    if "taskPushNotificationConfig" in given:
+        result["pushNotification"] = _encode_config(given["taskPushNotificationConfig"])
+    if "metadata" in request:
+        result["metadata"] = request["metadata"]
+    return result
+
+
+def decode_task_request(params: Json) -> TaskRequest:
+    """No length means no history."""
+    request = v0_3.decode_task_request(params)
+    request.setdefault("historyLength", 0)
+    return request
+
+
+def decode_artifact(source: Object, path: str) -> Artifact:
+    known = fields.without(source, ("index", "append", "lastChunk"))
+    index = fields.count(source, "index", path) or 0
+    if known.get("artifactId") is None:
+        known["artifactId"] = artifact_id(index)
+    return kinds.decode_artifact(known, path, mark="type")
+
+
+def encode_artifact(artifact: Artifact, index: int) -> Object:
+    parts = [kinds.encode_part(part, "type") for part in artifact["parts"]]
+    return {**artifact, "parts": parts, "index": index}
+
+
+def decode_status(value: Json, path: str) -> TaskStatus:
+    source = dict(fields.mapping(value, path))
+    message = fields.optional_mapping(source, "message", path)
+    source.pop("message", None)
+    status = kinds.decode_status(source, path)
+    if message is not None:
+        status["message"] = decode_message(message, f"{path}.message")
+    return status
+
+
+def encode_status(status: TaskStatus) -> Object:
+    state = NEAREST.get(status["state"], status["state"])
+    result: Object = {**status, "state": kinds.STATE_NAMES[state]}
+    if "message" in status:
+        result["message"] = encode_message(status["message"])
+    return result
+
+
+def decode_task(value: Json) -> Task:
+    source = fields.mapping(value, "result")
+    known = fields.optional(
+        fields.without(source, ("sessionId", "artifacts", "history")), "result", objects=("metadata",)
+    )
+    known["id"] = fields.identifier(source, "id", "result")
+    known["contextId"] = fields.optional_identifier(source, "sessionId", "result") or known["id"]
+    known["status"] = decode_status(source.get("status"), "result.status")
+    if source.get("artifacts"):
+        known["artifacts"] = [
+            decode_artifact(fields.mapping(item, f"result.artifacts[{n}]"), f"result.artifacts[{n}]")
+            for n, item in enumerate(fields.array(source, "artifacts", "result"))
+        ]
+    if source.get("history"):
+        known["history"] = [
+            decode_message(fields.mapping(item, f"result.history[{n}]"), f"result.history[{n}]")
+            for n, item in enumerate(fields.array(source, "history", "result"))
+        ]
+    return cast(Task, known)
+
+
+def encode_task(task: Task) -> Object:
+    result: Object = {"id": task["id"], "sessionId": task["contextId"]}
+    result |= fields.without(dict(task), ("id", "contextId"))
+    result["status"] = encode_status(task["status"])
+    if "artifacts" in task:
+        result["artifacts"] = [encode_artifact(item, index) for index, item in enumerate(task["artifacts"])]
+    if "history" in task:
+        result["history"] = [encode_message(message) for message in task["history"]]
+    return result
+
+
+def encode_event(event: Event, listener: Listener) -> list[Json]:
+    """A task is told as its artifacts and its status: streams hold nothing else."""
+    if "task" in event:
+        task = event["task"]
+        told: list[Json] = [
+            {"id": task["id"], "artifact": {**encode_artifact(item, index), "lastChunk": True}}
+            for index, item in enumerate(task.get("artifacts", []))
+        ]
+        status = encode_status(task["status"])
+        return [*told, {"id": task["id"], "sessionId": task["contextId"], "status": status, "final": False}]
+    if "statusUpdate" in event:
+        update = event["statusUpdate"]
+        final = update["status"]["state"] in RESTING
+        rest = fields.without(dict(update), ("taskId", "contextId"))
+        ids = {"id": update["taskId"], "sessionId": update["contextId"]}
+        return [{**ids, **rest, "status": encode_status(update["status"]), "final": final}]
+    if "artifactUpdate" in event:
+        chunk = event["artifactUpdate"]
+        artifact = encode_artifact(chunk["artifact"], artifact_index(chunk["artifact"]["artifactId"]))
+        artifact |= {"append": chunk["append"], "lastChunk": chunk["lastChunk"]}
+        rest = fields.without(dict(chunk), ("taskId", "contextId", "append", "lastChunk"))
+        return [{"id": chunk["taskId"], "sessionId": chunk["contextId"], **rest, "artifact": artifact}]
+    return []
+
+
+def decode_event(value: Json) -> Event:
+    source = fields.mapping(value, "result")
+    known = fields.optional(
+        fields.without(source, ("id", "sessionId", "final")), "result", objects=("metadata",)
+    )
+    known["taskId"] = fields.identifier(source, "id", "result")
+    known["contextId"] = fields.optional_identifier(source, "sessionId", "result") or known["taskId"]
+    if "status" in source:
+        known["status"] = decode_status(source["status"], "result.status")
+        return cast(Event, {"statusUpdate": known})
+    artifact = fields.mapping(source.get("artifact"), "result.artifact")
+    known["artifact"] = decode_artifact(artifact, "result.artifact")
+    for flag in ("append", "lastChunk"):
+        known[flag] = bool(fields.flag(artifact, flag, "result.artifact"))
+    return cast(Event, {"artifactUpdate": known})
+
+
+def decode_config(value: Json, *, path: str = "params") -> TaskPushNotificationConfig:
+    """A task has one config, which needs no id."""
+    source = fields.mapping(value, path)
+    given = fields.mapping(source.get("pushNotificationConfig"), f"{path}.pushNotificationConfig")
+    config = kinds.decode_config(fields.without(given, ("id",)), f"{path}.pushNotificationConfig")
+    config["taskId"] = fields.identifier(source, "id", path)
+    return config
+
+
+def encode_config(config: TaskPushNotificationConfig) -> Json:
+    return {"id": config["taskId"], "pushNotificationConfig": _encode_config(config)}
+
+
+def _encode_config(config: TaskPushNotificationConfig) -> Object:
+    return fields.without(kinds.encode_config(config), ("id",))
+
+
+def decode_push(params: Json) -> PushConfigRequest:
+    return PushConfigRequest(taskId=fields.identifier(fields.mapping(params, "params"), "id", "params"))
+
+
+def decode_outcome(value: Json) -> SendMessageResponse:
+    return SendMessageResponse(task=decode_task(value))
+
+
+SEND = Codec(decode_send, encode_send)
+TASK = Codec(decode_task_request, v0_3.encode_task_request)
+CONFIG = Codec(decode_config, encode_config)
+
+REQUESTS: Mapping[Operation, Codec] = {
+    "send": SEND,
+    "stream": SEND,
+    "get": TASK,
+    "cancel": TASK,
+    "subscribe": TASK,
+    "set_push": CONFIG,
+    "get_push": Codec(decode_push, lambda request: {"id": request["taskId"]}),
+}
+
+RESULTS: Mapping[Operation, Codec] = {
+    "send": Codec(decode_outcome, lambda outcome: encode_task(outcome["task"])),
+    "get": Codec(decode_task, encode_task),
+    "cancel": Codec(decode_task, encode_task),
+    "set_push": Codec(lambda value: decode_config(value, path="result"), encode_config),
+    "get_push": Codec(lambda value: decode_config(value, path="result"), encode_config),
+}

@@ -1,0 +1,302 @@
+"""A2A 0.2.5 to 0.3.0 over HTTP+JSON: what real clients speak, which is ProtoJSON of 0.3's a2a.proto.
+
+Source: https://github.com/a2aproject/A2A, tag v0.3.0, specification/grpc/a2a.proto. The clients accept
+no field that file does not know, so what it has no field for is left out.
+"""
+
+from collections.abc import Mapping
+from typing import cast
+
+from a2a_lambda.model import (
+    RESTING,
+    Artifact,
+    Event,
+    Json,
+    Message,
+    Part,
+    Task,
+    TaskPushNotificationConfig,
+    TaskState,
+    TaskStatus,
+)
+from a2a_lambda.operation import (
+    Listener,
+    ListPushConfigsResponse,
+    ListTasksResponse,
+    Operation,
+    SendMessageConfiguration,
+    SendMessageRequest,
+    SendMessageResponse,
+)
+from a2a_lambda.wire import cards, fields, kinds, proto, status, v0_3, v1_0
+from a2a_lambda.wire.binding import Codec, Route
+from a2a_lambda.wire.fields import Object
+
+NAME = "0.3"
+VERSIONS = ("0.2", "0.3")
+FOLLOWS_ENDED = True
+NO_EXTENDED_CARD = v0_3.NO_EXTENDED_CARD
+encode_card = cards.v0_3_0
+METHODS: Mapping[str, Operation] = {}
+
+PREFIX = "v1"
+
+ROUTES = (
+    *(route for route in v1_0.ROUTES if route.operation != "card"),
+    Route("GET", "card", "card"),
+)
+
+SPELLINGS = {TaskState.CANCELED: "TASK_STATE_CANCELLED"}
+CANONICAL = {told: state for state, told in SPELLINGS.items()}
+
+encode_error = status.encode_error
+encode_failure = status.encode_failure
+unsupported = v1_0.unsupported
+
+SEND_FIELDS = proto.spelled(["message", "request", "configuration", "metadata"])
+CONFIGURATION_FIELDS = proto.spelled(["acceptedOutputModes", "pushNotification", "historyLength", "blocking"])
+MESSAGE_FIELDS = proto.spelled([*Message.__annotations__, "content"])
+FILE_FIELDS = proto.spelled(["fileWithUri", "fileWithBytes", "mimeType", "name"])
+CONFIG_FIELDS = proto.spelled(["configId", "config", "parent", "name", "pushNotificationConfig"])
+
+
+def decode_part(value: Json, path: str) -> Part:
+    """Also one that says its kind, as the specification's text has it."""
+    source = fields.mapping(value, path)
+    if "kind" in source:
+        return kinds.decode_part(source, path)
+    if "file" in source:
+        file = proto.known(fields.mapping(source["file"], f"{path}.file"), FILE_FIELDS)
+        names = {"fileWithUri": "url", "fileWithBytes": "raw", "mimeType": "mediaType", "name": "filename"}
+        rest = fields.without(source, ("file",))
+        return proto.decode_part(
+            {**{names.get(key, key): value for key, value in file.items()}, **rest}, path
+        )
+    if "data" in source and isinstance(source["data"], dict) and source["data"].keys() == {"data"}:
+        source = {**source, "data": source["data"]["data"]}
+    return proto.decode_part(source, path)
+
+
+def decode_message(value: Json, path: str) -> Message:
+    source = proto.known(fields.mapping(value, path), MESSAGE_FIELDS)
+    if source.get("role") in kinds.ROLES:
+        source["role"] = kinds.ROLES[source["role"]]
+    name = "parts" if "parts" in source else "content"
+    parts = fields.array(source, name, path)
+    source["parts"] = [decode_part(part, f"{path}.{name}[{index}]") for index, part in enumerate(parts)]
+    return proto.decode_message(fields.without(source, ("content", "kind")), path)
+
+
+def encode_part(part: Part) -> Object:
+    if "text" in part:
+        return {"text": part["text"]}
+    if "data" in part:
+        data = part["data"]
+        return {"data": {"data": data if isinstance(data, dict) else {"value": data}}}
+    file: Object = {"fileWithBytes": part["raw"]} if "raw" in part else {"fileWithUri": part["url"]}
+    for name, told in (("mediaType", "mimeType"), ("filename", "name")):
+        if name in part:
+            file[told] = part[name]  # type: ignore[literal-required]
+    return {"file": file}
+
+
+def encode_message(message: Message) -> Object:
+    names = ("messageId", "contextId", "taskId", "role", "metadata", "extensions")
+    known: Object = {name: value for name, value in message.items() if name in names}
+    return {**known, "content": [encode_part(part) for part in message["parts"]]}
+
+
+def encode_artifact(artifact: Artifact) -> Object:
+    known: Object = {name: value for name, value in artifact.items() if name in Artifact.__annotations__}
+    return {**known, "parts": [encode_part(part) for part in artifact["parts"]]}
+
+
+def encode_status(value: TaskStatus) -> Object:
+    result: Object = {"state": SPELLINGS.get(value["state"], value["state"])}
+    if "message" in value:
+        result["message"] = encode_message(value["message"])
+    if "timestamp" in value:
+        result["timestamp"] = value["timestamp"]
+    return result
+
+
+def encode_task(task: Task) -> Object:
+    result: Object = {"id": task["id"], "contextId": task["contextId"]}
+    result["status"] = encode_status(task["status"])
+    if "artifacts" in task:
+        result["artifacts"] = [encode_artifact(artifact) for artifact in task["artifacts"]]
+    if "history" in task:
+        result["history"] = [encode_message(message) for message in task["history"]]
+    if "metadata" in task:
+        result["metadata"] = task["metadata"]
+    return result
+
+
+def encode_event(event: Event, listener: Listener) -> list[Json]:
+    if "task" in event:
+        return [{"task": encode_task(event["task"])}]
+    if "message" in event:
+        return [{"message": encode_message(event["message"])}]
+    if "statusUpdate" in event:
+        update = event["statusUpdate"]
+        told: Object = {"taskId": update["taskId"], "contextId": update["contextId"]}
+        told |= {
+            "status": encode_status(update["status"]),
+            "final": update["status"]["state"] in RESTING,
+        }
+        return [{"statusUpdate": _with_metadata(told, dict(update))}]
+    chunk = event["artifactUpdate"]
+    told = {"taskId": chunk["taskId"], "contextId": chunk["contextId"]}
+    told |= {"artifact": encode_artifact(chunk["artifact"])}
+    told |= {"append": chunk["append"], "lastChunk": chunk["lastChunk"]}
+    return [{"artifactUpdate": _with_metadata(told, dict(chunk))}]
+
+
+def _with_metadata(told: Object, source: Object) -> Object:
+    return {**told, "metadata": source["metadata"]} if "metadata" in source else told
+
+
+def decode_send(params: Json) -> SendMessageRequest:
+    source = proto.known(fields.mapping(params, "params"), SEND_FIELDS)
+    message = source.get("message", source.get("request"))
+    request = SendMessageRequest(message=decode_message(message, "params.message"))
+    if "configuration" in source:
+        where = "params.configuration"
+        given = proto.known(fields.mapping(source["configuration"], where), CONFIGURATION_FIELDS)
+        options = SendMessageConfiguration()
+        if modes := fields.strings(given, "acceptedOutputModes", where):
+            options["acceptedOutputModes"] = modes
+        if length := fields.count(given, "historyLength", where):
+            options["historyLength"] = length
+        if (blocking := fields.flag(given, "blocking", where)) is not None:
+            options["returnImmediately"] = not blocking
+        if "pushNotification" in given:
+            config = fields.mapping(given["pushNotification"], f"{where}.pushNotification")
+            options["taskPushNotificationConfig"] = kinds.decode_config(config, f"{where}.pushNotification")
+        request["configuration"] = options
+    if (metadata := fields.optional_mapping(source, "metadata", "params")) is not None:
+        request["metadata"] = metadata
+    return request
+
+
+def decode_config(params: Json) -> TaskPushNotificationConfig:
+    """The clients write four different bodies: the config alone, or in one or two wrappers, with its
+    id in the name, in `configId` or in itself."""
+    given = proto.known(fields.mapping(params, "params"), CONFIG_FIELDS)
+    task_id = fields.identifier(given, "taskId", "params")
+    path, names = "params", [given.get("configId")]
+    for name in ("config", "pushNotificationConfig"):
+        if name in given:
+            path = f"{path}.{name}"
+            given = proto.known(fields.mapping(given[name], path), CONFIG_FIELDS)
+        names.append(str(given.get("name") or "").rpartition("/pushNotificationConfigs/")[2])
+    known: Object = {name: given[name] for name in ("id", "url", "token", "authentication") if name in given}
+    config = kinds.decode_config(known, path)
+    if identity := next((name for name in names if isinstance(name, str) and name), ""):
+        config["id"] = identity
+    config["taskId"] = task_id
+    return config
+
+
+def encode_config(config: TaskPushNotificationConfig) -> Json:
+    name = f"tasks/{config['taskId']}/pushNotificationConfigs/{config['id']}"
+    known = ("id", "url", "token", "authentication")
+    inner = {key: value for key, value in kinds.encode_config(config).items() if key in known}
+    return {"name": name, "pushNotificationConfig": inner}
+
+
+def encode_outcome(outcome: SendMessageResponse) -> Json:
+    if "message" in outcome:
+        return {"message": encode_message(outcome["message"])}
+    return {"task": encode_task(outcome["task"])}
+
+
+def encode_tasks(found: ListTasksResponse) -> Json:
+    return [encode_task(task) for task in found["tasks"]]
+
+
+def encode_configs(found: ListPushConfigsResponse) -> Json:
+    return {"configs": [encode_config(config) for config in found["configs"]]}
+
+
+def decode_outcome(value: Json) -> SendMessageResponse:
+    return cast(SendMessageResponse, decode_event(value))
+
+
+def decode_status(value: Json, path: str) -> TaskStatus:
+    source = proto.known(fields.mapping(value, path), proto.STATUS)
+    if source.get("state") in CANONICAL:
+        source["state"] = CANONICAL[source["state"]]
+    if "message" in source:
+        source["message"] = decode_message(source["message"], f"{path}.message")
+    return proto.decode_status(source, path)
+
+
+def decode_artifact(value: Json, path: str) -> Artifact:
+    source = dict(fields.mapping(value, path))
+    parts = fields.array(source, "parts", path)
+    source["parts"] = [decode_part(part, f"{path}.parts[{index}]") for index, part in enumerate(parts)]
+    return proto.decode_artifact(source, path)
+
+
+def decode_task(value: Json, path: str = "result") -> Task:
+    source = proto.known(fields.mapping(value, path), proto.TASK)
+    source["status"] = decode_status(source.get("status"), f"{path}.status")
+    for name, decode in (("artifacts", decode_artifact), ("history", decode_message)):
+        items = fields.array(source, name, path) if source.get(name) else []
+        source[name] = [decode(item, f"{path}.{name}[{index}]") for index, item in enumerate(items)]
+    return proto.decode_task(source, path)
+
+
+def decode_event(value: Json) -> Event:
+    source = proto.known(fields.mapping(value, "result"), proto.EVENT)
+    if "task" in source:
+        return Event(task=decode_task(source["task"], "result.task"))
+    if "message" in source:
+        return Event(message=decode_message(source["message"], "result.message"))
+    if "statusUpdate" in source:
+        path = "result.statusUpdate"
+        update = fields.without(fields.mapping(source["statusUpdate"], path), ("final",))
+        update["status"] = decode_status(update.get("status"), f"{path}.status")
+        return proto.decode_event({"statusUpdate": update})
+    path = "result.artifactUpdate"
+    update = dict(fields.mapping(source.get("artifactUpdate"), path))
+    update["artifact"] = decode_artifact(update.get("artifact"), f"{path}.artifact")
+    return proto.decode_event({"artifactUpdate": update})
+
+
+def _one_way(value: Json) -> Json:
+    """The kit calls no agent over this binding."""
+    raise NotImplementedError
+
+
+SEND = Codec(decode_send, _one_way)
+TASK = Codec(v1_0.decode_task_request, _one_way)
+RESULT_TASK = Codec(decode_task, encode_task)
+CONFIG = Codec(_one_way, encode_config)
+
+REQUESTS: Mapping[Operation, Codec] = {
+    "send": SEND,
+    "stream": SEND,
+    "get": TASK,
+    "list": Codec(v1_0.decode_list, _one_way),
+    "cancel": TASK,
+    "subscribe": TASK,
+    "set_push": Codec(decode_config, _one_way),
+    "get_push": Codec(v1_0.decode_push, _one_way),
+    "list_push": Codec(v1_0.decode_pushes, _one_way),
+    "delete_push": Codec(v1_0.decode_push, _one_way),
+    "card": Codec(lambda _: {}, _one_way),
+}
+
+RESULTS: Mapping[Operation, Codec] = {
+    "send": Codec(decode_outcome, encode_outcome),
+    "get": RESULT_TASK,
+    "list": Codec(_one_way, encode_tasks),
+    "cancel": RESULT_TASK,
+    "set_push": CONFIG,
+    "get_push": CONFIG,
+    "list_push": Codec(_one_way, encode_configs),
+    "delete_push": Codec(_one_way, lambda _: None),
+    "card": Codec(_one_way, lambda card: card),
+}

@@ -1,0 +1,266 @@
+"""A2A 1.0 (1.0.0 and 1.0.1) over JSON-RPC and HTTP+JSON.
+
+Source: https://a2a-protocol.org/v1.0.0/specification, sections 5, 9 and 11.
+"""
+
+from collections.abc import Mapping
+from typing import cast
+
+from a2a_lambda.errors import InvalidParams, MethodNotFound, ProtocolError, UnsupportedOperation
+from a2a_lambda.model import Event, Json, TaskPushNotificationConfig
+from a2a_lambda.operation import (
+    Listener,
+    ListPushConfigsRequest,
+    ListPushConfigsResponse,
+    ListTasksRequest,
+    ListTasksResponse,
+    Operation,
+    PushConfigRequest,
+    SendMessageConfiguration,
+    SendMessageRequest,
+    SendMessageResponse,
+    TaskRequest,
+)
+from a2a_lambda.wire import cards, fields, proto, status
+from a2a_lambda.wire.binding import Codec, Route
+from a2a_lambda.wire.fields import Object
+
+NAME = "1.0"
+VERSIONS = ("1.0",)
+FOLLOWS_ENDED = False
+NO_EXTENDED_CARD = UnsupportedOperation
+encode_card = cards.v1_0
+
+METHODS: Mapping[str, Operation] = {
+    "SendMessage": "send",
+    "SendStreamingMessage": "stream",
+    "GetTask": "get",
+    "ListTasks": "list",
+    "CancelTask": "cancel",
+    "SubscribeToTask": "subscribe",
+    "CreateTaskPushNotificationConfig": "set_push",
+    "GetTaskPushNotificationConfig": "get_push",
+    "ListTaskPushNotificationConfigs": "list_push",
+    "DeleteTaskPushNotificationConfig": "delete_push",
+    "GetExtendedAgentCard": "card",
+}
+
+PREFIX = ""
+"""Path below the interface's url."""
+
+ROUTES = (
+    Route("POST", "message:send", "send"),
+    Route("POST", "message:stream", "stream"),
+    Route("GET", "tasks", "list"),
+    Route("POST", "tasks/{id}:cancel", "cancel"),
+    Route("POST", "tasks/{id}:subscribe", "subscribe"),
+    Route("GET", "tasks/{id}:subscribe", "subscribe"),
+    Route("GET", "tasks/{id}", "get"),
+    Route("POST", "tasks/{taskId}/pushNotificationConfigs", "set_push"),
+    Route("GET", "tasks/{taskId}/pushNotificationConfigs", "list_push"),
+    Route("GET", "tasks/{taskId}/pushNotificationConfigs/{id}", "get_push"),
+    Route("DELETE", "tasks/{taskId}/pushNotificationConfigs/{id}", "delete_push"),
+    Route("GET", "extendedAgentCard", "card"),
+)
+
+PAGE_SIZES = range(1, 101)
+
+SEND_FIELDS = proto.spelled(SendMessageRequest.__annotations__)
+CONFIGURATION_FIELDS = proto.spelled(SendMessageConfiguration.__annotations__)
+TASK_FIELDS = proto.spelled(TaskRequest.__annotations__)
+LIST_FIELDS = proto.spelled(ListTasksRequest.__annotations__)
+PUSH_FIELDS = proto.spelled(ListPushConfigsRequest.__annotations__ | PushConfigRequest.__annotations__)
+
+encode_error = status.encode_error
+encode_failure = status.encode_failure
+
+
+def unsupported(method: str) -> ProtocolError:
+    """Why a method is not among METHODS."""
+    return MethodNotFound(f"{method[:100]!r}; there are {', '.join(METHODS)}")
+
+
+def _source(params: Json, names: Mapping[str, str]) -> Object:
+    return proto.known(fields.mapping(params, "params"), names)
+
+
+def decode_send(params: Json) -> SendMessageRequest:
+    source = _source(params, SEND_FIELDS)
+    request = SendMessageRequest(message=proto.decode_message(source.get("message"), "params.message"))
+    if "configuration" in source:
+        request["configuration"] = decode_configuration(source["configuration"], "params.configuration")
+    if (metadata := fields.optional_mapping(source, "metadata", "params")) is not None:
+        request["metadata"] = metadata
+    if tenant := fields.optional_identifier(source, "tenant", "params"):
+        request["tenant"] = tenant
+    return request
+
+
+def decode_configuration(value: Json, path: str) -> SendMessageConfiguration:
+    source = proto.known(fields.mapping(value, path), CONFIGURATION_FIELDS)
+    result = SendMessageConfiguration()
+    if modes := fields.strings(source, "acceptedOutputModes", path):
+        result["acceptedOutputModes"] = modes
+    if (length := fields.count(source, "historyLength", path)) is not None:
+        result["historyLength"] = length
+    if (immediately := fields.flag(source, "returnImmediately", path)) is not None:
+        result["returnImmediately"] = immediately
+    if "taskPushNotificationConfig" in source:
+        where = f"{path}.taskPushNotificationConfig"
+        result["taskPushNotificationConfig"] = proto.decode_config(
+            source["taskPushNotificationConfig"], where
+        )
+    return result
+
+
+def encode_send(request: SendMessageRequest) -> Json:
+    result: Object = fields.without(dict(request), ("opens",))
+    if "taskPushNotificationConfig" in request.get("configuration", {}):
+        config = proto.encode_config(request["configuration"]["taskPushNotificationConfig"])
+        result["configuration"] = {**request["configuration"], "taskPushNotificationConfig": config}
+    return result
+
+
+def decode_task_request(params: Json) -> TaskRequest:
+    source = _source(params, TASK_FIELDS)
+    result = fields.optional(source, "params", ids=("tenant",), objects=("metadata",))
+    result["id"] = fields.identifier(source, "id", "params")
+    if (length := fields.count(source, "historyLength", "params")) is not None:
+        result["historyLength"] = length
+    return cast(TaskRequest, result)
+
+
+def decode_list(params: Json) -> ListTasksRequest:
+    source = _source({} if params is None else params, LIST_FIELDS)
+    kept = [name for name in source if name in LIST_FIELDS]
+    result = fields.optional(
+        {name: source[name] for name in kept}, "params", ids=("contextId", "pageToken", "tenant")
+    )
+    if result.get("status") in ("", 0, "TASK_STATE_UNSPECIFIED"):
+        del result["status"]
+    if "status" in result:
+        result["status"] = proto.enumerated(result, "status", "params", proto.STATES)
+    if (size := _page_size(source)) is not None:
+        result["pageSize"] = size
+    if (length := fields.count(source, "historyLength", "params")) is not None:
+        result["historyLength"] = length
+    if (after := fields.instant(source, "statusTimestampAfter", "params")) is not None:
+        result["statusTimestampAfter"] = after
+    else:
+        result.pop("statusTimestampAfter", None)
+    if "includeArtifacts" in source:
+        queried = {"true": True, "false": False}
+        asked = source["includeArtifacts"]
+        result["includeArtifacts"] = queried.get(asked, asked) if isinstance(asked, str) else asked
+        fields.flag(result, "includeArtifacts", "params")
+    return cast(ListTasksRequest, result)
+
+
+def _page_size(source: Object) -> int | None:
+    size = fields.count(source, "pageSize", "params")
+    if size is not None and size not in PAGE_SIZES:
+        raise InvalidParams("params.pageSize must be from 1 to 100", path="params.pageSize")
+    return size
+
+
+def decode_config(params: Json) -> TaskPushNotificationConfig:
+    config = proto.decode_config(params, "params")
+    fields.identifier(dict(config), "taskId", "params")
+    return config
+
+
+def decode_push(params: Json) -> PushConfigRequest:
+    source = _source(params, PUSH_FIELDS)
+    result = PushConfigRequest(
+        taskId=fields.identifier(source, "taskId", "params"), id=fields.identifier(source, "id", "params")
+    )
+    if tenant := fields.optional_identifier(source, "tenant", "params"):
+        result["tenant"] = tenant
+    return result
+
+
+def decode_pushes(params: Json) -> ListPushConfigsRequest:
+    source = _source(params, PUSH_FIELDS)
+    result = fields.optional(fields.without(source, ("id",)), "params", ids=("pageToken", "tenant"))
+    result["taskId"] = fields.identifier(source, "taskId", "params")
+    if (size := _page_size(source)) is not None:
+        result["pageSize"] = size
+    return cast(ListPushConfigsRequest, result)
+
+
+def decode_outcome(value: Json) -> SendMessageResponse:
+    return cast(SendMessageResponse, proto.decode_event(value))
+
+
+def encode_outcome(outcome: SendMessageResponse) -> Json:
+    return {"message": outcome["message"]} if "message" in outcome else {"task": outcome["task"]}
+
+
+def decode_tasks(value: Json) -> ListTasksResponse:
+    source = proto.known(fields.mapping(value, "result"), proto.spelled(ListTasksResponse.__annotations__))
+    items = fields.array(source, "tasks", "result")
+    return ListTasksResponse(
+        tasks=[proto.decode_task(item, f"result.tasks[{index}]") for index, item in enumerate(items)],
+        nextPageToken=fields.text(source, "nextPageToken", "result"),
+        pageSize=fields.count(source, "pageSize", "result") or 0,
+        totalSize=fields.count(source, "totalSize", "result") or 0,
+    )
+
+
+def decode_configs(value: Json) -> ListPushConfigsResponse:
+    source = proto.known(
+        fields.mapping(value, "result"), proto.spelled(ListPushConfigsResponse.__annotations__)
+    )
+    items = fields.array(source, "configs", "result") if source.get("configs") else []
+    return ListPushConfigsResponse(
+        configs=[proto.decode_config(item, f"result.configs[{index}]") for index, item in enumerate(items)],
+        nextPageToken=source.get("nextPageToken", ""),
+    )
+
+
+def encode_configs(found: ListPushConfigsResponse) -> Json:
+    configs = [proto.encode_config(config) for config in found["configs"]]
+    return {"configs": configs, "nextPageToken": found["nextPageToken"]}
+
+
+def encode_event(event: Event, listener: Listener) -> list[Json]:
+    return [event]
+
+
+decode_event = proto.decode_event
+
+
+def _same(value: Json) -> Json:
+    return value
+
+
+SEND = Codec(decode_send, encode_send)
+TASK = Codec(decode_task_request, _same)
+RESULT_TASK = Codec(proto.decode_task, _same)
+CONFIG = Codec(lambda value: proto.decode_config(value, "result"), proto.encode_config)
+
+REQUESTS: Mapping[Operation, Codec] = {
+    "send": SEND,
+    "stream": SEND,
+    "get": TASK,
+    "list": Codec(decode_list, _same),
+    "cancel": TASK,
+    "subscribe": TASK,
+    "set_push": Codec(decode_config, proto.encode_config),
+    "get_push": Codec(decode_push, _same),
+    "list_push": Codec(decode_pushes, _same),
+    "delete_push": Codec(decode_push, _same),
+    "card": Codec(lambda params: fields.mapping(params or {}, "params"), _same),
+}
+
+RESULTS: Mapping[Operation, Codec] = {
+    "send": Codec(decode_outcome, encode_outcome),
+    "get": RESULT_TASK,
+    "list": Codec(decode_tasks, _same),
+    "cancel": RESULT_TASK,
+    "set_push": CONFIG,
+    "get_push": CONFIG,
+    "list_push": Codec(decode_configs, encode_configs),
+    "delete_push": Codec(lambda _: None, lambda _: None),
+    "card": Codec(_same, _same),
+}
