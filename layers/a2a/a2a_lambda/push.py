@@ -11,6 +11,9 @@ from a2a_lambda.operation import ListPushConfigsRequest, ListPushConfigsResponse
 from a2a_lambda.store import Store, Superseded
 from a2a_lambda.watch import current
 
+DEFAULT = "default"
+"""Id of a config that was given none."""
+
 MAX_CONFIGS = 10
 """Configs of one task."""
 
@@ -18,9 +21,9 @@ MAX_CONFIGS = 10
 def completed(head: Head, config: TaskPushNotificationConfig) -> tuple[TaskPushNotificationConfig, Head]:
     """The config with its ids, and the head that names it. Raises InvalidParams.
 
-    One without an id has the task's: the client that sets it again replaces it.
+    One without an id is the task's default: the client that sets it again replaces it.
     """
-    identity = config.get("id") or head.task_id
+    identity = config.get("id") or DEFAULT
     if identity not in head.push and len(head.push) >= MAX_CONFIGS:
         raise InvalidParams(f"a task has at most {MAX_CONFIGS} push notification configs")
     whole = cast(TaskPushNotificationConfig, {**config, "taskId": head.task_id, "id": identity})

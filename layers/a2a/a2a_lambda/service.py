@@ -35,6 +35,9 @@ from a2a_lambda.run import Run
 from a2a_lambda.store import Store, Superseded
 from a2a_lambda.watch import current, followed, rested, shortened, watched
 
+WAITING = 60.0
+"""Seconds a subscription to a task that waits for input stays open without news."""
+
 ATTEMPTS = 20
 """How often a cancel is tried against a task that changes meanwhile."""
 
@@ -49,11 +52,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Events of a task, and the name of the wire it was made over. ended: there is no more to come."""
+    """Events of a task, and the name of the wire it was made over."""
 
     events: AsyncGenerator[Published, None]
     dialect: str
-    ended: bool
 
 
 class Service:
@@ -136,13 +138,19 @@ class Service:
         raise StoreError("the task changes faster than it can be canceled")
 
     async def subscribe(
-        self, scope: Scope, task_id: str, *, after: int | None, deadline: float | None
+        self, scope: Scope, task_id: str, *, after: int | None, deadline: float | None, live: bool = False
     ) -> Subscription:
         """Events of a task: the task as it is and then each later one; with `after`, only those
-        behind that sequence number. Raises TaskNotFound."""
+        behind that sequence number.
+
+        live: as `Wire.LIVE`. Raises TaskNotFound, UnsupportedOperation.
+        """
         head = await current(self._store, scope, task_id)
-        events = watched(self._store, head, after=after, deadline=deadline)
-        return Subscription(events, head.dialect, head.state in TERMINAL)
+        if live and head.state in TERMINAL and after is None:
+            raise UnsupportedOperation("the task has ended: get it instead", path="params.id")
+        waiting = WAITING if live else 0.0
+        events = watched(self._store, head, after=after, deadline=deadline, waiting=waiting)
+        return Subscription(events, head.dialect)
 
     def _admit(self, call: Call, request: SendMessageRequest) -> None:
         card = self._agents[call.scope.agent].card

@@ -10,6 +10,7 @@ from a2a_lambda import io
 from a2a_lambda.errors import StoreError, TaskNotFound
 from a2a_lambda.head import Head, Scope
 from a2a_lambda.model import (
+    INTERRUPTED,
     RESTING,
     Event,
     Part,
@@ -70,15 +71,23 @@ async def watched(
     after: int | None = None,
     history_length: int | None = None,
     deadline: float | None = None,
+    waiting: float = 0.0,
 ) -> AsyncGenerator[Published, None]:
     """The task as it is, then each later event once and in order; with `after`, only what comes behind
-    that sequence number, if there is one such."""
+    that sequence number, if there is one such.
+
+    waiting: seconds to stay with a task that waits for input.
+    """
     if after is not None and not (head.resting and after > head.sequence):
         sequence = after
     else:
         task, sequence = await io.call(store.task, head)
         yield sequence, Event(task=shortened(task, history_length))
-        if head.resting:
+        if head.state in INTERRUPTED and waiting:
+            head = await _answered(store, head, waiting, deadline)
+            if head.resting and head.sequence == sequence:
+                return
+        elif head.resting:
             yield sequence, head.closing()
             return
     async with aclosing(followed(store, head, sequence, deadline)) as events:
@@ -103,6 +112,15 @@ async def followed(
             return
         await asyncio.sleep(POLL)
         head = await current(store, head.scope, head.task_id)
+
+
+async def _answered(store: Store, head: Head, waiting: float, deadline: float | None) -> Head:
+    """The head once the question it waits with is answered, or as it is when time is up."""
+    asked, until = head.sequence, time.monotonic() + waiting
+    while head.resting and head.sequence == asked and time.monotonic() < until and not _late(deadline):
+        await asyncio.sleep(POLL)
+        head = await current(store, head.scope, head.task_id)
+    return head
 
 
 def shortened(task: Task, length: int | None) -> Task:

@@ -13,13 +13,7 @@ from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 
 from a2a_lambda.agent import Agent
-from a2a_lambda.errors import (
-    InvalidParams,
-    ProtocolError,
-    RequestTooLarge,
-    RouteNotFound,
-    UnsupportedOperation,
-)
+from a2a_lambda.errors import InvalidParams, ProtocolError, RequestTooLarge, RouteNotFound
 from a2a_lambda.head import Request as Identity
 from a2a_lambda.head import Scope
 from a2a_lambda.http import cards, sse
@@ -201,13 +195,9 @@ async def _streamed(exchange: Exchange) -> Response:
 
 async def _subscribed(exchange: Exchange, task_id: str) -> Subscription:
     after = _last_event_id(exchange.request)
-    subscription = await exchange.kit.service.subscribe(
-        exchange.scope, task_id, after=after, deadline=deadline(exchange.request)
+    return await exchange.kit.service.subscribe(
+        exchange.scope, task_id, after=after, live=exchange.wire.LIVE, deadline=deadline(exchange.request)
     )
-    if subscription.ended and after is None and not exchange.wire.FOLLOWS_ENDED:
-        await subscription.events.aclose()
-        raise UnsupportedOperation("the task has ended: get it instead", path="params.id")
-    return subscription
 
 
 async def _events(

@@ -46,8 +46,8 @@ class Rpc:
 
     def refusal(self, wire: Wire, error: ProtocolError, *, streaming: bool) -> Response:
         body = self.error(wire, error)
-        if streaming and error.status == 200 and sse.MEDIA_TYPE in self.accept:
-            # The SDKs' stream readers understand an error as an event and choke on any other body.
+        if streaming and not wire.LIVE and error.status == 200 and sse.MEDIA_TYPE in self.accept:
+            # The stream readers of 0.x SDKs understand an error as an event and choke on any other body.
             return Response(sse.encode(body), media_type=sse.MEDIA_TYPE)
         return Response(body, error.status, error.headers, JSON)
 

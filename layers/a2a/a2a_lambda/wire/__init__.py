@@ -20,7 +20,8 @@ class Wire(Protocol):
     NAME: what a task made over it is marked with. VERSIONS: its values of A2A-Version.
     METHODS: JSON-RPC methods. ROUTES: HTTP+JSON, below PREFIX.
     REQUESTS, RESULTS: parameters and results of the operations it has.
-    FOLLOWS_ENDED: a task that has ended can be subscribed to.
+    LIVE: a subscription is for tasks that go on: one that has ended is refused, and one that waits for
+        input is waited for. Errors of streams are plain answers, not events.
     NO_EXTENDED_CARD: raised where the agent has none.
     """
 
@@ -39,7 +40,7 @@ class Wire(Protocol):
     @property
     def RESULTS(self) -> Mapping[Operation, Codec]: ...
     @property
-    def FOLLOWS_ENDED(self) -> bool: ...
+    def LIVE(self) -> bool: ...
     @property
     def NO_EXTENDED_CARD(self) -> type[ProtocolError]: ...
     def encode_card(self, source: Description, /) -> dict[str, Json]: ...

@@ -26,7 +26,7 @@ from a2a_lambda.wire.binding import Codec
 
 NAME = "alibaba"
 VERSIONS = v0_3.VERSIONS
-FOLLOWS_ENDED = True
+LIVE = False
 NO_EXTENDED_CARD = v0_3.NO_EXTENDED_CARD
 encode_card = cards.alibaba
 METHODS = v0_3.METHODS

@@ -15,13 +15,13 @@ from a2a_lambda.model import Json
 Object = dict[str, Json]
 
 SECURITY_SCHEMES: Mapping[str, Object] = {
-    "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
     "bearer": {"type": "http", "scheme": "bearer"},
+    "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
 }
 
 SECURITY_SCHEMES_1_0: Mapping[str, Object] = {
-    "apiKey": {"apiKeySecurityScheme": {"location": "header", "name": "X-API-Key"}},
     "bearer": {"httpAuthSecurityScheme": {"scheme": "bearer"}},
+    "apiKey": {"apiKeySecurityScheme": {"location": "header", "name": "X-API-Key"}},
 }
 
 APPBUILDER_SCHEME: Object = {

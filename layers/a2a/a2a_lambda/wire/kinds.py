@@ -73,7 +73,7 @@ def decode_parts(parts: list[Json], path: str, mark: str = "kind") -> list[Part]
 
 def decode_part(value: Json, path: str, mark: str = "kind") -> Part:
     source = fields.mapping(value, path)
-    kind = source.get(mark)
+    kind = source.get(mark, source.get("type" if mark == "kind" else "kind"))
     if kind is None:
         kind = next((name for name in ("text", "file", "data") if name in source), None)
     rest = fields.without(source, (mark, "metadata", *CONTENT))

@@ -27,7 +27,7 @@ from a2a_lambda.wire.fields import Object
 
 NAME = "qianfan"
 VERSIONS = v0_3.VERSIONS
-FOLLOWS_ENDED = True
+LIVE = False
 NO_EXTENDED_CARD = v0_3.NO_EXTENDED_CARD
 encode_card = cards.qianfan
 METHODS = v0_3.METHODS

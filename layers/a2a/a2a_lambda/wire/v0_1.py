@@ -38,7 +38,7 @@ from a2a_lambda.wire.fields import Object
 
 NAME = "0.1"
 VERSIONS = ("0.1",)
-FOLLOWS_ENDED = True
+LIVE = False
 NO_EXTENDED_CARD = ExtendedAgentCardNotConfigured
 encode_card = cards.v0_2_5
 ROUTES: tuple[Route, ...] = ()

@@ -25,7 +25,7 @@ from a2a_lambda.wire.fields import Object
 
 NAME = "0.3"
 VERSIONS = ("0.2", "0.3")
-FOLLOWS_ENDED = True
+LIVE = False
 NO_EXTENDED_CARD = ExtendedAgentCardNotConfigured
 encode_card = cards.v0_3_0
 ROUTES: tuple[Route, ...] = ()

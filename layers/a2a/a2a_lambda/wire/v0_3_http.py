@@ -34,7 +34,7 @@ from a2a_lambda.wire.fields import Object
 
 NAME = "0.3"
 VERSIONS = ("0.2", "0.3")
-FOLLOWS_ENDED = True
+LIVE = False
 NO_EXTENDED_CARD = v0_3.NO_EXTENDED_CARD
 encode_card = cards.v0_3_0
 METHODS: Mapping[str, Operation] = {}
@@ -84,6 +84,9 @@ def decode_message(value: Json, path: str) -> Message:
     name = "parts" if "parts" in source else "content"
     parts = fields.array(source, name, path)
     source["parts"] = [decode_part(part, f"{path}.{name}[{index}]") for index, part in enumerate(parts)]
+    if source.get("taskId"):
+        # A task has its context; clients that look for `context_id` in answers miss it, and make one up.
+        source.pop("contextId", None)
     return proto.decode_message(fields.without(source, ("content", "kind")), path)
 
 

@@ -27,7 +27,7 @@ from a2a_lambda.wire.fields import Object
 
 NAME = "1.0"
 VERSIONS = ("1.0",)
-FOLLOWS_ENDED = False
+LIVE = True
 NO_EXTENDED_CARD = UnsupportedOperation
 encode_card = cards.v1_0
 

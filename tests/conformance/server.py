@@ -1,0 +1,54 @@
+"""Serves the conformance agent, every version at once.
+
+python -m tests.conformance.server [PORT] [--plain] [--any-media]
+
+--plain: its card declares neither streaming nor push notifications.
+--any-media: it takes files of any type, as the kit's state of May 2026 wants against its own text.
+"""
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import uvicorn
+
+from a2a_lambda.http import create_app
+from a2a_lambda.kit import Kit
+from a2a_lambda.local import emulator
+from a2a_lambda.local.server import prepare
+from a2a_lambda.settings import Settings
+
+AGENTS = Path(__file__).parent / "agents"
+PORT = 9999
+KEY = "conformance-key"
+
+
+def main(arguments: list[str]) -> None:
+    port = int(next((argument for argument in arguments if argument.isdigit()), PORT))
+    with emulator.running() as url, tempfile.TemporaryDirectory() as folder:
+        agents = Path(shutil.copytree(AGENTS, Path(folder) / "agents"))
+        card = agents / "conformance" / "card.yaml"
+        text = card.read_text()
+        if "--plain" in arguments:
+            for capability in ("streaming", "pushNotifications"):
+                text = text.replace(f"{capability}: true", f"{capability}: false")
+        if "--any-media" in arguments:
+            text = text.replace("defaultInputModes: [", 'defaultInputModes: ["*/*", ')
+        card.write_text(text)
+        settings = Settings(
+            table="conformance",
+            keys_path="/conformance/keys",
+            base_url=f"http://localhost:{port}",
+            agents=agents,
+            repeat_seconds=0,
+            local=True,
+            emulator=url,
+        )
+        prepare(settings, KEY)
+        print(f"serving http://localhost:{port} with the key {KEY}", flush=True)
+        uvicorn.run(create_app(Kit(settings)), host="localhost", port=port, log_level="warning")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
