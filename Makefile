@@ -7,6 +7,8 @@
 #   make invoke   one event through the built function     EVENT=events/send.json
 #   make bench    cold start and first byte of the built functions
 #   make key      list, make and revoke keys                NAME=… OWNER=… AGENTS=… DAYS=… REVOKE=1 STACK=…
+#   make doctor   look at a live agent as its clients do    URL=… KEY=… TEXT=…
+#   make conformance  the public kit against our agent      TCK=<checkout> LINE=1.0|0.3
 #   make lock     lock the dependencies again after editing pyproject.toml
 
 SHELL := /bin/sh
@@ -26,7 +28,7 @@ VENVS := $(patsubst %,.venvs/%/synced,sam ministack a2a-0-2 a2a-0-3 a2a-1)
 SYNC = $(UV) sync --locked --quiet
 SAM = SAM_CLI_TELEMETRY=0 .venvs/sam/bin/sam
 
-.PHONY: run test check build invoke bench key lock validate
+.PHONY: run test check build invoke bench key doctor conformance lock validate
 .DEFAULT_GOAL := test
 
 run: .venv/synced
@@ -71,6 +73,12 @@ bench: .venv/synced $(VENVS)
 key: .venv/synced
 	@NAME="$(NAME)" OWNER="$(OWNER)" AGENTS="$(AGENTS)" DAYS="$(DAYS)" REVOKE="$(REVOKE)" STACK="$(STACK)" \
 	  .venv/bin/python -m a2a_lambda.local.key
+
+doctor: .venv/synced
+	@URL="$(URL)" KEY="$(KEY)" TEXT="$(TEXT)" .venv/bin/python -m a2a_lambda.local.doctor
+
+conformance: .venv/synced
+	@.venv/bin/python -m tests.conformance.run "$(TCK)" "$(LINE)"
 
 lock: $(UV)
 	$(UV) lock

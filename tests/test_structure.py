@@ -13,7 +13,7 @@ def test_imports_go_one_way() -> None:
         name = ".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__")
         text = path.read_text().replace("if TYPE_CHECKING:", "if False:")
         imports[name] = _imported(text)
-    outer = ("a2a_lambda.http", "a2a_lambda.lambda_", "a2a_lambda.local")
+    outer = ("a2a_lambda.http", "a2a_lambda.lambda_", "a2a_lambda.local", "a2a_lambda.client")
     for name, found in imports.items():
         if not name.startswith(outer):
             assert not [other for other in found if other.startswith(outer)], name

@@ -135,6 +135,7 @@ def test_functions(translated: Json) -> None:
             "A2A_BASE_URL",
             "A2A_CORS_ORIGINS",
             "A2A_TASK_DAYS",
+            "A2A_SIGNING_KEY",
             *(["AWS_LAMBDA_EXEC_WRAPPER"] if name == "RpcFunction" else []),
         }
 
@@ -144,12 +145,24 @@ def test_iam_names_exact_actions_and_resources(translated: Json) -> None:
     assert len(roles) == 2
     for role in roles.values():
         [policy] = role["Properties"]["Policies"]
-        statements = {item["Sid"]: item for item in policy["PolicyDocument"]["Statement"]}
-        assert statements["Table"]["Action"] == ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query"]
+        found = policy["PolicyDocument"]["Statement"]
+        *plain, optional = [item["Fn::If"][1] if "Fn::If" in item else item for item in found]
+        assert found[-1]["Fn::If"][0] == "HasSigningKey"
+        assert optional["Action"] == ["kms:Sign", "kms:GetPublicKey"]
+        assert optional["Resource"] == {"Ref": "SigningKey"}
+        statements = {item["Sid"]: item for item in plain}
+        assert statements["Table"]["Action"] == [
+            "dynamodb:GetItem",
+            "dynamodb:PutItem",
+            "dynamodb:DeleteItem",
+            "dynamodb:Query",
+        ]
         assert statements["Table"]["Resource"] == {"Fn::GetAtt": ["Table", "Arn"]}
+        assert statements["Lists"]["Action"] == ["dynamodb:Query"]
+        assert statements["Lists"]["Resource"] == {"Fn::Sub": "${Table.Arn}/index/by-status-time"}
         assert statements["Keys"]["Action"] == ["ssm:GetParametersByPath"]
         assert statements["Keys"]["Resource"]["Fn::Sub"].endswith(":parameter/${AWS::StackName}/keys")
-        assert len(statements) == 2
+        assert len(statements) == 3
         assert "*" not in json.dumps(policy)
         managed = json.dumps(role["Properties"]["ManagedPolicyArns"])
         assert re.findall(r"service-role/\w+", managed) == ["service-role/AWSLambdaBasicExecutionRole"]
@@ -164,7 +177,15 @@ def test_the_code_calls_no_action_iam_does_not_allow() -> None:
     )
     called = set(re.findall(r"self\._client\.(\w+)\(", source))
     of_operators = {"put_parameter", "delete_parameter"}  # make key, with the operator's own rights
-    assert called - of_operators == {"get_item", "put_item", "query", "get_parameters_by_path"}
+    assert called - of_operators == {
+        "get_item",
+        "put_item",
+        "delete_item",
+        "query",
+        "get_parameters_by_path",
+        "get_public_key",
+        "sign",
+    }
 
 
 def test_the_table(translated: Json) -> None:

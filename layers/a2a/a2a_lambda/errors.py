@@ -86,6 +86,10 @@ class UnsupportedOperation(ProtocolError):
     code, title = -32004, "This operation is not supported"
 
 
+class StreamingNotSupported(UnsupportedOperation):
+    """The agent's card says that it does not stream."""
+
+
 class ContentTypeNotSupported(ProtocolError):
     code, title = -32005, "Incompatible content types"
 

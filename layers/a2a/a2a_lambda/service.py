@@ -16,6 +16,7 @@ from a2a_lambda.claim import Claim
 from a2a_lambda.errors import (
     PushNotificationNotSupported,
     StoreError,
+    StreamingNotSupported,
     TaskNotCancelable,
     UnsupportedOperation,
 )
@@ -72,7 +73,7 @@ class Service:
         out."""
         capabilities = self._agents[scope.agent].card.capabilities
         if operation in ("stream", "subscribe") and not capabilities.streaming:
-            raise UnsupportedOperation("the agent does not stream; see capabilities.streaming in its card")
+            raise StreamingNotSupported("see capabilities.streaming in the agent's card")
         if operation.endswith("_push") and not capabilities.pushNotifications:
             raise PushNotificationNotSupported("see capabilities.pushNotifications in the agent's card")
 

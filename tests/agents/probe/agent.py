@@ -5,7 +5,19 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any
 
-from a2a_lambda import Artifact, Ask, Command, File, Progress, Reject, SkillError, Turn, skill
+from a2a_lambda import (
+    Artifact,
+    Ask,
+    Authorize,
+    Command,
+    File,
+    Message,
+    Progress,
+    Reject,
+    SkillError,
+    Turn,
+    skill,
+)
 
 gate = asyncio.Event()
 
@@ -154,3 +166,31 @@ def mutate(turn: Turn, fail: bool = False) -> dict[str, Any]:
 @skill("bytes")
 def bytes_of(turn: Turn) -> list[str]:
     return [(file.content or b"").hex() for file in turn.files]
+
+
+@skill
+def words(turn: Turn, before: bool = False) -> Iterator[Any]:
+    if before:
+        yield "work"
+    yield Message("Just words.")
+
+
+@skill
+def sign_in(turn: Turn) -> Authorize | str:
+    return f"Hello, {turn.text}!" if turn.answering else Authorize("Who are you?")
+
+
+@skill
+def step(turn: Turn) -> Iterator[Any]:
+    yield Progress("First this, then that.", stage="/thought/plan")
+    yield "It is "
+    yield "done."
+
+
+@skill
+def client(turn: Turn) -> dict[str, Any]:
+    return {
+        "modes": turn.accepted_output_modes,
+        "extensions": turn.extensions,
+        "metadata": turn.request_metadata,
+    }

@@ -37,13 +37,18 @@ async def agent_json(request: Request, agent: str | None = None) -> Response:
     return await _card(request, cards.v0_2_5, agent)
 
 
+@_route("/a2a/v1/.well-known/agent-card.json")
+@_route("/a2a/v1/{agent}/.well-known/agent-card.json")
+async def strict(request: Request, agent: str | None = None) -> Response:
+    """1.0 alone, for who says no version and takes no other field."""
+    return await _card(request, cards.v1_0, agent)
+
+
 @_route("/.well-known/agent-card.json")
 @_route("/a2a/{agent}/.well-known/agent-card.json")
 async def agent_card_json(request: Request, agent: str | None = None) -> Response:
     """In the version asked for; the two current ones in one card where none is."""
     asked = version(request)
-    if agent == "v1":
-        return await _card(request, cards.v1_0, None)
     if not asked:
         return await _card(request, cards.hybrid, agent)
     return await _card(request, negotiation.spoken("", asked)[0].encode_card, agent)

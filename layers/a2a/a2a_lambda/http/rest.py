@@ -12,7 +12,14 @@ from functools import cache
 from fastapi import APIRouter, Request, Response
 
 from a2a_lambda import strictjson
-from a2a_lambda.errors import InvalidParams, InvalidRequest, ProtocolError, RouteNotFound
+from a2a_lambda.errors import (
+    InvalidParams,
+    InvalidRequest,
+    ProtocolError,
+    RouteNotFound,
+    StreamingNotSupported,
+)
+from a2a_lambda.http import sse
 from a2a_lambda.http.auth import authenticated, scope_of
 from a2a_lambda.http.errors import JSON, protocol_error
 from a2a_lambda.http.exchange import Exchange, agent_named, answer, read_body
@@ -56,6 +63,9 @@ class Rest:
 
     def refusal(self, wire: Wire, error: ProtocolError, *, streaming: bool) -> Response:
         status, body = wire.encode_failure(error, latest=self.latest)
+        if streaming and isinstance(error, StreamingNotSupported):
+            # Who expects a stream whatever the card says gets one: of one event, the error.
+            return Response(sse.encode(strictjson.dumps(body), event="error"), media_type=sse.MEDIA_TYPE)
         return Response(strictjson.dumps(body), status, error.headers, JSON)
 
 
@@ -85,7 +95,8 @@ async def call(request: Request, path: str) -> Response:
         )
         return await answer(exchange)
     except Exception as raised:
-        return binding.refusal(wire, protocol_error(raised), streaming=False)
+        streaming = sse.MEDIA_TYPE in request.headers.get("accept", "")
+        return binding.refusal(wire, protocol_error(raised), streaming=streaming)
 
 
 def _matches(path: str) -> Iterator[Match]:

@@ -27,9 +27,10 @@ Item = TypeVar("Item")
 Events = AsyncGenerator[Published, None]
 
 
-def encode(data: bytes, identity: int | None = None) -> bytes:
+def encode(data: bytes, identity: int | None = None, *, event: str = "") -> bytes:
     """One event. `data` is JSON of one line."""
     head = b"" if identity is None else b"id: %d\n" % identity
+    head += b"event: %s\n" % event.encode() if event else b""
     for separator, escaped in LINE_SEPARATORS:
         data = data.replace(separator, escaped)
     return head + b"data: " + data + b"\n\n"

@@ -1,0 +1,130 @@
+"""What goes out through a version comes in through it again, and reads the same through every other."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from a2a_lambda import strictjson
+from a2a_lambda.model import Json, TaskState, artifact_id, artifact_index
+from a2a_lambda.operation import Listener
+from a2a_lambda.wire import Wire, v0_1, v0_3, v0_3_http, v1_0
+from tests.wire import objects
+
+WIRES: dict[str, Wire] = {"0.1": v0_1, "0.3": v0_3, "0.3 HTTP+JSON": v0_3_http, "1.0": v1_0}
+
+TOLD_IN_0_1 = sorted(set(TaskState) - {TaskState.REJECTED, TaskState.AUTH_REQUIRED})
+"""States 0.1 has; the others it tells as their nearest."""
+
+LIMITS: dict[str, dict[str, Any]] = {
+    "0.1": {"states": TOLD_IN_0_1},
+    "0.3": {},
+    "0.3 HTTP+JSON": {"strict": True},
+    "1.0": {},
+}
+"""What a version can hold."""
+
+
+def sent(value: Json) -> Json:
+    """A value behind a journey as bytes."""
+    return strictjson.loads(strictjson.dumps(value))
+
+
+@pytest.mark.parametrize("version", WIRES)
+@given(data=st.data())
+def test_a_task(version: str, data: st.DataObject) -> None:
+    task = data.draw(objects.tasks(**LIMITS[version]))
+    codec = WIRES[version].RESULTS["get"]
+    encoded = codec.encode(task)
+    assert codec.decode(sent(encoded)) == task
+
+
+@pytest.mark.parametrize("version", WIRES)
+@given(data=st.data())
+def test_an_event(version: str, data: st.DataObject) -> None:
+    event = data.draw(objects.updates(**LIMITS[version]))
+    wire = WIRES[version]
+    [encoded] = wire.encode_event(event, Listener())
+    assert wire.decode_event(sent(encoded)) == event
+
+
+@pytest.mark.parametrize("version", ["0.3", "0.3 HTTP+JSON", "1.0"])
+@given(data=st.data())
+def test_a_task_or_a_message_as_an_event(version: str, data: st.DataObject) -> None:
+    strict = LIMITS[version].get("strict", False)
+    kind = data.draw(st.sampled_from(["task", "message"]))
+    made = objects.tasks(strict=strict) if kind == "task" else objects.messages(strict=strict)
+    event: Any = {kind: data.draw(made)}
+    wire = WIRES[version]
+    [encoded] = wire.encode_event(event, Listener())
+    assert wire.decode_event(sent(encoded)) == event
+
+
+@pytest.mark.parametrize("version", ["0.3", "1.0"])
+@given(request=objects.requests())
+def test_a_request(version: str, request: Json) -> None:
+    codec = WIRES[version].REQUESTS["send"]
+    assert codec.decode(sent(codec.encode(request))) == request
+
+
+@given(request=objects.requests(), task_id=objects.names)
+def test_a_request_of_0_1(request: Json, task_id: str) -> None:
+    """It names its task, and always says how much history it wants."""
+    request["message"]["taskId"] = task_id
+    decoded = v0_1.REQUESTS["send"].decode(sent(v0_1.REQUESTS["send"].encode(request)))
+    assert decoded["message"] == request["message"]
+    given_ = request.get("configuration", {})
+    assert decoded["configuration"]["historyLength"] == given_.get("historyLength", 0)
+    assert decoded["opens"] is True
+
+
+@pytest.mark.parametrize("version", ["0.1", "0.3", "1.0"])
+@given(data=st.data())
+def test_a_push_config(version: str, data: st.DataObject) -> None:
+    config = data.draw(objects.configs(named=version != "0.1"))
+    wire = WIRES[version]
+    assert wire.REQUESTS["set_push"].decode(sent(wire.REQUESTS["set_push"].encode(config))) == config
+    assert wire.RESULTS["set_push"].decode(sent(wire.RESULTS["set_push"].encode(config))) == config
+
+
+@given(task=objects.tasks(states=TOLD_IN_0_1))
+def test_a_task_reads_the_same_through_every_version(task: Json) -> None:
+    """One after the other: what one version has no field for, it carries all the same."""
+    for version in ("0.1", "0.3", "1.0", "0.3", "0.1"):
+        codec = WIRES[version].RESULTS["get"]
+        task_again = codec.decode(sent(codec.encode(task)))
+        assert task_again == task, version
+
+
+@pytest.mark.parametrize("version", WIRES)
+def test_large_integers_and_order_survive(version: str) -> None:
+    metadata = {"z": 9007199254740993, "a": [3, 2, 1], "nested": {"b": 1, "a": 2}}
+    task: Json = {
+        "id": "t",
+        "contextId": "c",
+        "status": {"state": TaskState.COMPLETED, "timestamp": "2026-01-02T03:04:05.678Z"},
+        "artifacts": [{"artifactId": "artifact-1", "parts": [{"data": metadata}], "metadata": metadata}],
+    }
+    codec = WIRES[version].RESULTS["get"]
+    [artifact] = codec.decode(sent(codec.encode(task)))["artifacts"]
+    assert strictjson.dumps(artifact["metadata"]) == strictjson.dumps(metadata)
+    assert strictjson.dumps(artifact["parts"][0]["data"]) == strictjson.dumps(metadata)
+
+
+@pytest.mark.parametrize(
+    ("given_", "told"),
+    [
+        ("2025-08-27T08:20:43.604369041+08:00", "2025-08-27T00:20:43.604Z"),
+        ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05.000Z"),
+        ("2026-01-02t03:04:05.1z", "2026-01-02T03:04:05.100Z"),
+    ],
+)
+def test_times_are_utc_with_milliseconds(given_: str, told: str) -> None:
+    task = {"id": "t", "contextId": "c", "status": {"state": "completed", "timestamp": given_}}
+    assert v0_3.RESULTS["get"].decode(task)["status"]["timestamp"] == told
+
+
+def test_an_artifacts_place_is_in_its_id() -> None:
+    assert [artifact_index(artifact_id(index)) for index in range(12)] == list(range(12))
+    assert artifact_index("somebody-elses") == 0
