@@ -92,3 +92,16 @@ def new_key(keys: Keys, **options: Any) -> str:
     secret = keys.create(label, **options)
     keys._loaded = keys._tried = float("-inf")  # read again at once: tests do not wait for the cache
     return secret
+
+
+@pytest.fixture(scope="session")
+def plain(kit: Kit) -> str:
+    """Name of an agent that neither streams nor notifies."""
+    from a2a_lambda.agent import Agent
+    from a2a_lambda.card import Capabilities
+
+    agent = Agent.load(ROOT / "tests" / "agents" / "probe")
+    agent.name = "plain"
+    agent.card = agent.card.model_copy(update={"capabilities": Capabilities(streaming=False)})
+    kit.agents["plain"] = agent
+    return agent.name

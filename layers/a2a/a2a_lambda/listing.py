@@ -80,7 +80,7 @@ def _opened(token: str | None) -> tuple[str, int | None]:
         behind, total = strictjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
     except (binascii.Error, ValueError, TypeError, ParseError):
         raise _foreign() from None
-    if not isinstance(behind, str) or not isinstance(total, int):
+    if not isinstance(behind, str) or not behind or not isinstance(total, int):
         raise _foreign()
     return behind, total
 

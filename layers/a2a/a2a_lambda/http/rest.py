@@ -123,7 +123,7 @@ def _pattern(path: str, *, tenant: bool) -> "re.Pattern[str]":
 
 
 def _params(request: Request, body: bytes, match: Match) -> dict[str, Json]:
-    """The body's fields, those of the query, and the path's variables, which have the last word.
+    """The body's fields, those of the query, and the path's variables, which no other may contradict.
 
     Raises ParseError, InvalidParams, UnsupportedMediaType.
     """
@@ -134,6 +134,11 @@ def _params(request: Request, body: bytes, match: Match) -> dict[str, Json]:
         if not isinstance(given, dict):
             raise InvalidParams("the body must be an object")
     query = {name: value for name, value in request.query_params.items() if name.lower() != "a2a-version"}
+    for name, value in match.variables.items():
+        if given.get(name) not in (None, "", value):
+            raise InvalidParams(
+                f"the path and the body have different values of {name}", path=f"params.{name}"
+            )
     return {**given, **query, **match.variables}
 
 

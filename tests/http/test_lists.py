@@ -1,0 +1,125 @@
+"""Lists of tasks (A2A 1.0 section 3.1.4)."""
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from a2a_lambda.keys import Keys
+from a2a_lambda.kit import Kit
+from tests.conftest import new_key
+from tests.rest import Rest
+
+Json = Any
+
+
+@pytest.fixture
+def rest(client: TestClient, key: str) -> Rest:
+    return Rest(client, key)
+
+
+def test_an_empty_list_has_all_its_fields(rest: Rest) -> None:
+    assert rest.call("GET", "tasks") == {"tasks": [], "nextPageToken": "", "pageSize": 50, "totalSize": 0}
+
+
+def test_the_latest_status_is_first_and_artifacts_are_left_out(rest: Rest) -> None:
+    ids = [rest.send(text=str(number))["id"] for number in range(3)]
+    waiting = rest.send("question")
+    rest.send("question", taskId=waiting["id"])
+    found = rest.call("GET", "tasks")
+    assert [task["id"] for task in found["tasks"]] == [waiting["id"], *reversed(ids)]
+    assert found["totalSize"] == 4
+    assert not any("artifacts" in task for task in found["tasks"])
+    times = [task["status"]["timestamp"] for task in found["tasks"]]
+    assert times == sorted(times, reverse=True)
+    whole = rest.call("GET", "tasks?includeArtifacts=true")
+    assert all("artifacts" in task for task in whole["tasks"])
+
+
+def test_pages(rest: Rest) -> None:
+    ids = [rest.send(text=str(number))["id"] for number in range(5)]
+    seen: list[str] = []
+    token, pages = "", 0
+    while pages == 0 or token:
+        page = rest.call("GET", f"tasks?pageSize=2&pageToken={token}")
+        assert page["pageSize"] == 2
+        assert page["totalSize"] == 5
+        seen += [task["id"] for task in page["tasks"]]
+        token, pages = page["nextPageToken"], pages + 1
+    assert (seen, pages) == (ids[::-1], 3)
+
+
+def test_filters(rest: Rest) -> None:
+    done = rest.send(contextId="one")
+    asked = rest.send("question", contextId="two")
+
+    def ids(query: str) -> list[str]:
+        page = rest.call("GET", f"tasks?{query}")
+        assert page["totalSize"] == len(page["tasks"])
+        return [task["id"] for task in page["tasks"]]
+
+    assert ids("contextId=one") == [done["id"]]
+    assert ids("contextId=three") == []
+    assert ids("status=TASK_STATE_INPUT_REQUIRED") == [asked["id"]]
+    assert ids("status=TASK_STATE_COMPLETED&contextId=two") == []
+    since = asked["status"]["timestamp"]
+    assert ids(f"statusTimestampAfter={since}") == [asked["id"]]
+    assert ids("statusTimestampAfter=2000-01-01T00:00:00Z") == [asked["id"], done["id"]]
+    assert ids("statusTimestampAfter=9000-01-01T00:00:00%2B08:00") == []
+
+
+def test_pages_of_a_filtered_list(rest: Rest) -> None:
+    for number in range(3):
+        rest.send(contextId="here", text=str(number))
+        rest.send(contextId="elsewhere", text=str(number))
+    first = rest.call("GET", "tasks?contextId=here&pageSize=2")
+    token = first["nextPageToken"]
+    second = rest.call("GET", f"tasks?contextId=here&pageSize=2&pageToken={token}")
+    assert [len(first["tasks"]), len(second["tasks"])] == [2, 1]
+    assert {task["contextId"] for task in first["tasks"] + second["tasks"]} == {"here"}
+    assert (first["totalSize"], second["totalSize"], second["nextPageToken"]) == (3, 3, "")
+
+
+@pytest.mark.parametrize(("length", "kept"), [("", 1), ("?historyLength=0", 0), ("?historyLength=1", 1)])
+def test_history(rest: Rest, length: str, kept: int) -> None:
+    rest.send()
+    [task] = rest.call("GET", f"tasks{length}")["tasks"]
+    assert len(task.get("history", [])) == kept
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "pageSize=0",
+        "pageSize=101",
+        "pageSize=-1",
+        "pageSize=x",
+        "pageToken=x",
+        "pageToken=WyIiLDFd",
+        "pageToken=WyIxI2IiLDFd&statusTimestampAfter=2000-01-01T00:00:00Z",
+        "status=working",
+        "historyLength=-1",
+        "statusTimestampAfter=yesterday",
+        "statusTimestampAfter=2026-13-01T00:00:00Z",
+        "includeArtifacts=maybe",
+    ],
+)
+def test_a_mistake_is_the_clients(rest: Rest, query: str) -> None:
+    answer = rest.ask("GET", f"tasks?{query}")
+    assert answer.status_code == 400
+    assert answer.json()["error"]["status"] == "INVALID_ARGUMENT"
+
+
+def test_nobody_elses_tasks(client: TestClient, kit: Kit, rest: Rest) -> None:
+    keys: Keys = kit.keys
+    rest.send()
+    other = Rest(client, new_key(keys))
+    assert other.call("GET", "tasks")["tasks"] == []
+    first = rest.call("GET", "tasks?pageSize=1")
+    rest.send()
+    token = rest.call("GET", "tasks?pageSize=1")["nextPageToken"]
+    assert first["totalSize"] == 1
+    assert other.call("GET", f"tasks?pageToken={token}")["tasks"] == []
+    same_owner = Rest(client, "", "/a2a/assistant")
+    same_owner.headers = rest.headers
+    assert same_owner.call("GET", "tasks")["tasks"] == []

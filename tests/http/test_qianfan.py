@@ -1,0 +1,173 @@
+"""A client written for Baidu Qianfan's AppBuilder, with the examples of its page (shared/seeds/003)."""
+
+import json
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.conftest import BASE_URL
+from tests.rpc import intent
+
+Json = Any
+
+WEATHER = {
+    "id": "uuid",
+    "jsonrpc": "2.0",
+    "method": "message/stream",
+    "params": {
+        "message": {
+            "kind": "message",
+            "parts": [{"kind": "text", "text": "今天天气", "metadata": {}}],
+            "role": "user",
+        }
+    },
+}
+
+PATHS = ["/a2a/probe", "/v2/probe", "/v2/a2a/probe"]
+HEADERS = ["Authorization", "X-Appbuilder-Authorization"]
+
+
+def call(client: TestClient, key: str, body: Json, path: str = "/v2/a2a/probe") -> Json:
+    return client.post(path, json=body, headers={"Authorization": f"Bearer {key}"})
+
+
+def said(skill: str, method: str = "message/stream", **metadata: Json) -> Json:
+    params = {"message": {**WEATHER["params"]["message"], "metadata": {**intent(skill), **metadata}}}  # type: ignore[index]
+    return {**WEATHER, "method": method, "params": params}
+
+
+def events(answer: Json) -> list[Json]:
+    assert answer.headers["content-type"].startswith("text/event-stream"), answer.text
+    found = [json.loads(line[5:]) for line in answer.text.splitlines() if line.startswith("data:")]
+    assert {event["id"] for event in found} == {"uuid"}
+    return [event["result"] for event in found]
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_the_card(client: TestClient, key: str, header: str) -> None:
+    answer = client.get("/v2/a2a/probe/.well-known/agent.json", headers={header: f"Bearer {key}"})
+    card = answer.json()
+    assert card["protocolVersion"] == "0.2.6"
+    assert card["url"] == f"{BASE_URL}/v2/a2a/probe"
+    assert card["capabilities"] == {"streaming": True}
+    [scheme] = card["securitySchemes"].values()
+    assert scheme.items() >= {"type": "apiKey", "in": "header", "name": "Authorization"}.items()
+    assert card["security"] == [{"apiKeyAuth": []}]
+    required = ("name", "description", "version", "provider", "skills", "defaultInputModes")
+    assert all(card[name] for name in required)
+    assert "private" in answer.headers["cache-control"]
+
+
+def test_errors_of_the_card_are_its_own(client: TestClient, key: str) -> None:
+    unknown = client.get("/v2/a2a/nobody/.well-known/agent.json", headers={"Authorization": f"Bearer {key}"})
+    assert unknown.status_code == 404
+    assert unknown.json().keys() == {"code", "message", "request_id"}
+    assert unknown.json()["code"] == "NotFoundResource"
+    assert unknown.json()["message"] == "A2AServerNotPublishedYet"
+    keyless = client.get("/v2/a2a/probe/.well-known/agent.json")
+    assert keyless.status_code == 401
+    assert keyless.json()["code"] == "Unauthorized"
+    wrong = client.get("/v2/a2a/probe/.well-known/agent.json", headers={"Authorization": "Bearer x"})
+    assert wrong.status_code == 401
+
+
+@pytest.mark.parametrize("header", HEADERS)
+@pytest.mark.parametrize("path", PATHS)
+def test_the_pages_own_request(client: TestClient, key: str, path: str, header: str) -> None:
+    """It has no messageId."""
+    answer = client.post(path, json=WEATHER, headers={header: f"Bearer {key}"})
+    found = events(answer)
+    assert found[0]["kind"] == "task"
+    chunks = [event for event in found if event["kind"] == "artifact-update"]
+    assert "".join(part["text"] for chunk in chunks for part in chunk["artifact"]["parts"]) == "今天天气"
+    assert found[-1]["kind"] == "status-update"
+    assert found[-1]["final"] is True
+    assert found[-1]["status"]["state"] == "completed"
+
+
+def test_the_metadata_of_a_stream(client: TestClient, key: str) -> None:
+    found = events(call(client, key, said("step", end_user_id="user-0001")))
+    plan, *answers = [event for event in found if event["kind"] == "artifact-update"]
+    assert plan["artifact"]["name"] == "/thought/plan"
+    assert plan["artifact"]["parts"] == [{"kind": "text", "text": "First this, then that."}]
+    assert plan["metadata"]["role"] == "tool"
+    assert plan["metadata"]["status"] == "running"
+    for event in (plan, *answers):
+        described = event["artifact"]["metadata"]
+        assert described["type"] == "text"
+        assert described["visible_scope"] == "all"
+        assert described["event"].items() >= {"name": event["artifact"]["name"]}.items()
+        assert described["metrics"].keys() == {"begin_time_stamp", "current_time_stamp"}
+        told = event["metadata"]
+        assert told["conversation_id"] == event["contextId"]
+        assert told["end_user_id"] == "user-0001"
+        assert told["message_id"] == told["trace_id"] == event["taskId"]
+        assert told["user_id"]
+    assert {event["metadata"]["role"] for event in answers} == {"assistant"}
+    assert [event["metadata"]["is_completion"] for event in answers][-1] is True
+    assert answers[-1]["lastChunk"] is True
+    assert answers[-1]["metadata"]["status"] == "done"
+    assert answers[-1]["artifact"]["metadata"]["event"]["status"] == "done"
+
+
+def test_a_stage_is_a_status_to_everybody_else(client: TestClient, key: str) -> None:
+    answer = client.post("/a2a/probe", json=said("step") | {"id": "uuid"}, headers={"X-API-Key": key})
+    assert json.loads(answer.text)["error"]["code"] == -32602  # a 0.3 message has its id
+    body = said("step")
+    body["params"]["message"]["messageId"] = "m"
+    told = events(client.post("/a2a/probe", json=body, headers={"X-API-Key": key}))
+    [step] = [event for event in told if event["kind"] == "status-update" and not event["final"]]
+    assert step["status"]["message"]["parts"] == [{"kind": "text", "text": "First this, then that."}]
+    assert "artifactId" not in json.dumps(told[0])
+
+
+def test_files_as_they_are_sent_there(client: TestClient, key: str) -> None:
+    """The type's key is `mime`, and the part may say it is text."""
+    body = said("look", "message/send")
+    body["params"]["message"]["parts"] = [
+        {"kind": "text", "file": {"name": "a.png", "mime": "image/png", "bytes": "eA=="}},
+        {"kind": "file", "file": {"uri": "https://example.com/b", "mime": "text/csv"}},
+        {"kind": "data", "data": {"a": 1}},
+    ]
+    task = call(client, key, body).json()["result"]
+    [look] = [part["data"] for part in task["artifacts"][0]["parts"]]
+    assert look["files"] == [
+        ["a.png", "image/png", None, 1],
+        [None, "text/csv", "https://example.com/b", 0],
+    ]
+    assert task["artifacts"][0]["name"] == "/answer"
+    assert task["artifacts"][0]["metadata"]["event"]["status"] == "done"
+
+
+@pytest.mark.parametrize("name", ["short", "x" * 65])
+def test_end_user_ids_have_6_to_64_characters(client: TestClient, key: str, name: str) -> None:
+    told = call(client, key, said("echo", "message/send", end_user_id=name)).json()["error"]
+    assert told["code"] == -32602
+    assert "end_user_id" in told["message"]
+
+
+def test_a_conversation_goes_on(client: TestClient, key: str) -> None:
+    asked = call(client, key, said("question", "message/send")).json()["result"]
+    assert asked["status"]["state"] == "input-required"
+    body = said("question", "message/send")
+    body["params"]["message"] |= {"taskId": asked["id"], "contextId": asked["contextId"]}
+    assert call(client, key, body).json()["result"]["status"]["state"] == "completed"
+
+
+def test_never_a_bare_message_and_errors_are_json_rpc(client: TestClient, key: str) -> None:
+    assert call(client, key, said("words", "message/send")).json()["result"]["kind"] == "task"
+    answer = client.post("/v2/a2a/probe", content=b"{", headers={"Authorization": f"Bearer {key}"})
+    assert answer.json()["error"]["code"] == -32700
+    assert answer.json()["jsonrpc"] == "2.0"
+
+
+def test_other_versions_on_its_shared_path(client: TestClient, key: str) -> None:
+    """Who shows a key as a bearer token on an agent's own path may speak 1.0 or 0.1 as well."""
+    body = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "SendMessage",
+        "params": {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}},
+    }
+    assert "task" in call(client, key, body, "/a2a/probe").json()["result"]

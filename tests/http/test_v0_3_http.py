@@ -1,0 +1,101 @@
+"""HTTP+JSON of A2A 0.3: what its real clients send, whatever its text says."""
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.rest import Rest
+from tests.rpc import intent
+
+Json = Any
+
+TEXTS = [
+    {"content": [{"text": "hi"}]},
+    {"parts": [{"text": "hi"}]},
+    {"parts": [{"kind": "text", "text": "hi"}]},
+]
+
+HOOK = "https://example.com/hook"
+
+BODIES = {
+    "py": {
+        "parent": "tasks/ID",
+        "configId": "c",
+        "config": {"name": "tasks/ID/pushNotificationConfigs/c", "pushNotificationConfig": {"url": HOOK}},
+    },
+    "tck": {"parent": "tasks/ID", "config_id": "c", "config": {"push_notification_config": {"url": HOOK}}},
+    "js": {"name": "tasks/ID/pushNotificationConfigs/c", "pushNotificationConfig": {"id": "c", "url": HOOK}},
+    "text": {"config": {"pushNotificationConfig": {"id": "c", "url": HOOK}}},
+    "bare": {"id": "c", "url": HOOK},
+}
+
+
+@pytest.fixture
+def rest(client: TestClient, key: str) -> Rest:
+    return Rest(client, key, "/a2a/probe/v1", version="")
+
+
+def said(skill: str = "echo", **fields: Json) -> Json:
+    made = {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "hi"}], "metadata": intent(skill)}
+    return {"message": made | fields}
+
+
+@pytest.mark.parametrize("parts", TEXTS)
+@pytest.mark.parametrize("spelled", ["messageId", "message_id"])
+def test_a_send(rest: Rest, parts: Json, spelled: str) -> None:
+    body = {"message": {spelled: "m", "role": "ROLE_USER", **parts}}
+    task = rest.call("POST", "message:send", body)["task"]
+    assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert task["artifacts"][0]["parts"] == [{"text": "hi"}]
+    assert task["history"][0]["content"] == [{"text": "hi"}]
+
+
+def test_files_and_data_have_wrappers(rest: Rest) -> None:
+    content = [
+        {"file": {"fileWithBytes": "eA==", "mimeType": "text/plain", "name": "n"}},
+        {"file": {"file_with_uri": "https://example.com/f"}},
+        {"data": {"data": {"a": 1}}},
+    ]
+    task = rest.call("POST", "message:send", said("look", content=content))["task"]
+    [told] = [part["data"]["data"] for part in task["artifacts"][0]["parts"]]
+    assert told["files"] == [["n", "text/plain", None, 1], [None, None, "https://example.com/f", 0]]
+    assert [next(iter(part)) for part in task["history"][0]["content"]] == ["file", "file", "data"]
+
+
+@pytest.mark.parametrize("verb", ["GET", "POST"])
+def test_a_stream_and_a_subscription(rest: Rest, verb: str) -> None:
+    found = rest.stream(body=said("everything"))
+    assert next(iter(found[0])) == "task"
+    assert found[-1]["statusUpdate"]["final"] is True
+    task_id = found[0]["task"]["id"]
+    again = rest.stream(f"tasks/{task_id}:subscribe", verb=verb)
+    assert again[0]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+def test_canceled_is_spelled_with_two_ls(rest: Rest) -> None:
+    task = rest.call("POST", "message:send", said("question"))["task"]
+    canceled = rest.call("POST", f"tasks/{task['id']}:cancel", {"name": f"tasks/{task['id']}"})
+    assert canceled["status"]["state"] == "TASK_STATE_CANCELLED"
+    [listed] = rest.call("GET", "tasks")
+    assert listed["status"]["state"] == "TASK_STATE_CANCELLED"
+
+
+@pytest.mark.parametrize("client_of", BODIES)
+def test_push_configs_in_every_form(rest: Rest, client_of: str) -> None:
+    task_id = rest.call("POST", "message:send", said())["task"]["id"]
+    path = f"tasks/{task_id}/pushNotificationConfigs"
+    made = rest.call("POST", path, BODIES[client_of])
+    assert made["name"] == f"tasks/{task_id}/pushNotificationConfigs/c"
+    assert made["pushNotificationConfig"]["url"] == HOOK
+    assert rest.call("GET", f"{path}/c") == made
+    assert rest.call("GET", path) == {"configs": [made]}
+    assert rest.call("DELETE", f"{path}/c") == {}
+    assert rest.call("GET", path) == {"configs": []}
+
+
+def test_errors(rest: Rest) -> None:
+    assert rest.ask("GET", "tasks/nothing").status_code == 404
+    assert rest.ask("POST", "message:send", {"message": {}}).status_code == 400
+    assert rest.ask("GET", "card").status_code == 400
+    assert rest.ask("GET", "card").json()["error"]["message"]

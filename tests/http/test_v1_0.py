@@ -1,0 +1,255 @@
+"""A2A 1.0 as its clients see it, over both bindings."""
+
+import base64
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.rest import Rest, bare_events, message
+from tests.rpc import Rpc, events, intent, request
+
+Json = Any
+
+
+@pytest.fixture
+def rest(client: TestClient, key: str) -> Rest:
+    return Rest(client, key)
+
+
+@pytest.fixture
+def rpc(client: TestClient, key: str) -> Rpc:
+    return Rpc(client, key, "/a2a/probe")
+
+
+def test_a_send(rest: Rest, rpc: Rpc) -> None:
+    task = rest.send(text="hi")
+    assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert task["artifacts"][0]["parts"] == [{"text": "hi"}]
+    assert "kind" not in task
+    result = rpc.call("SendMessage", {"message": message("hi", metadata=intent("echo"))})
+    assert result["task"]["artifacts"][0]["parts"] == [{"text": "hi"}]
+
+
+def test_every_kind_of_part(rest: Rest) -> None:
+    raw = base64.b64encode(b"x" * 7).decode()
+    sent = [
+        {"text": "a"},
+        {"raw": raw, "filename": "n", "mediaType": "image/png"},
+        {"url": "https://example.com/f"},
+        {"data": [9007199254740993]},
+    ]
+    task = rest.send("look", parts=sent)
+    assert task["history"][0]["parts"] == sent
+    [told] = [part["data"] for part in task["artifacts"][0]["parts"]]
+    assert told["files"] == [["n", "image/png", None, 7], [None, None, "https://example.com/f", 0]]
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_stream_is_the_task_and_then_its_changes(rest: Rest, rpc: Rpc, streaming: bool) -> None:
+    said = {"message": message(metadata=intent("everything"))}
+    if streaming:
+        found = events(rpc.post(request("SendStreamingMessage", said)).text)
+    else:
+        found = rest.stream(body=said)
+    kinds = [next(iter(event)) for event in found]
+    assert kinds[0] == "task"
+    assert kinds[-1] == "statusUpdate"
+    assert found[0]["task"]["status"]["state"] == "TASK_STATE_SUBMITTED"
+    assert found[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert "final" not in found[-1]["statusUpdate"]
+
+
+def test_snake_case_is_understood_everywhere(rpc: Rpc) -> None:
+    said = {
+        "message_id": "m",
+        "role": 1,
+        "parts": [{"text": "hi", "media_type": "text/plain"}],
+        "context_id": "snake",
+        "metadata": intent("echo"),
+    }
+    task = rpc.call("SendMessage", {"message": said, "configuration": {"history_length": 0}})["task"]
+    assert task["contextId"] == "snake"
+    assert "history" not in task
+    assert "media_type" not in str(rpc.call("GetTask", {"id": task["id"], "history_length": "1"}))
+    assert rpc.call("ListTasks", {"context_id": "snake", "page_size": 1})["pageSize"] == 1
+
+
+@pytest.mark.parametrize(("length", "kept"), [(None, 3), (0, 0), (1, 1), (2, 2), (9, 3)])
+def test_history_is_as_long_as_asked_for(rest: Rest, length: int | None, kept: int) -> None:
+    asked = rest.send("question")
+    rest.send("echo", taskId=asked["id"])
+    query = "" if length is None else f"?historyLength={length}"
+    task = rest.call("GET", f"tasks/{asked['id']}{query}")
+    assert len(task.get("history", [])) == kept
+    assert ("history" in task) == (kept > 0)
+
+
+def test_a_bare_message(rest: Rest, rpc: Rpc) -> None:
+    said = {"message": message(metadata=intent("words"))}
+    answer = rest.call("POST", "message:send", said)
+    assert answer.keys() == {"message"}
+    assert answer["message"]["parts"] == [{"text": "Just words."}]
+    assert answer["message"]["role"] == "ROLE_AGENT"
+    again = rest.call("POST", "message:send", said)
+    assert again == answer  # a retry
+    assert rest.call("GET", "tasks")["tasks"] == []
+    told = rpc.call("message/send", {"message": {**said["message"], "role": "user"}})
+    assert told["kind"] == "message"
+    ending = rest.stream(body={"message": message(metadata=intent("words"))})[-1]
+    assert ending["statusUpdate"]["status"]["message"]["parts"] == [{"text": "Just words."}]
+
+
+def test_words_behind_other_outputs_are_the_tasks_last(rest: Rest) -> None:
+    task = rest.send("words", slots={"before": "true"})
+    assert task["status"]["message"]["parts"] == [{"text": "Just words."}]
+    assert task["artifacts"][0]["parts"] == [{"text": "work"}]
+
+
+def test_credentials_are_asked_for_and_given(rest: Rest) -> None:
+    asked = rest.send("sign-in")
+    assert asked["status"]["state"] == "TASK_STATE_AUTH_REQUIRED"
+    task = rest.send("sign-in", "Ann", taskId=asked["id"])
+    assert task["artifacts"][0]["parts"] == [{"text": "Hello, Ann!"}]
+
+
+def test_the_request_around_the_message_reaches_the_agent(rest: Rest) -> None:
+    body = {
+        "message": message(metadata=intent("client")),
+        "configuration": {"acceptedOutputModes": ["text/html"]},
+        "metadata": {"tenant-hint": 9007199254740993},
+    }
+    [part] = rest.call("POST", "message:send", body)["task"]["artifacts"][0]["parts"]
+    assert part["data"] == {
+        "modes": ["text/html"],
+        "extensions": [],
+        "metadata": {"tenant-hint": 9007199254740993},
+    }
+
+
+def test_a_media_type_the_agent_does_not_take(client: TestClient, key: str) -> None:
+    rest = Rest(client, key, "")
+    body = {"message": message(parts=[{"raw": "dGNr", "mediaType": "application/x-unknown"}])}
+    assert error(rest.ask("POST", "message:send", body), 415)["details"][0]["reason"] == (
+        "CONTENT_TYPE_NOT_SUPPORTED"
+    )
+    assert Rpc(client, key).error("SendMessage", body)["code"] == -32005
+
+
+def error(answer: Json, status: int) -> Json:
+    assert answer.status_code == status, answer.text
+    body = answer.json()["error"]
+    assert body["code"] == status
+    assert body["message"]
+    return body
+
+
+def test_errors_are_google_rpc_statuses(rest: Rest) -> None:
+    missing = error(rest.ask("GET", "tasks/nothing"), 404)
+    assert missing["status"] == "NOT_FOUND"
+    assert missing["details"][0] == {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": "TASK_NOT_FOUND",
+        "domain": "a2a-protocol.org",
+        "metadata": {},
+    }
+    invalid = error(rest.ask("POST", "message:send", {"message": {"parts": []}}), 400)
+    assert invalid["details"][0]["fieldViolations"][0]["field"] == "message.parts"
+    task = rest.send()
+    assert error(rest.ask("POST", f"tasks/{task['id']}:cancel"), 409)["status"] == "FAILED_PRECONDITION"
+    newer = rest.ask("POST", f"tasks/{task['id']}:cancel", Accept="application/a2a+json")
+    assert error(newer, 400)["details"][0]["reason"] == "TASK_NOT_CANCELABLE"
+    assert error(rest.ask("GET", "tasks?pageSize=0"), 400)["status"] == "INVALID_ARGUMENT"
+    assert error(rest.ask("GET", "extendedAgentCard"), 400)["details"][0]["reason"] == (
+        "UNSUPPORTED_OPERATION"
+    )
+
+
+def test_errors_of_http_itself(client: TestClient, rest: Rest) -> None:
+    keyless = client.get("/a2a/probe/tasks")
+    assert error(keyless, 401)["status"] == "UNAUTHENTICATED"
+    assert "www-authenticate" in keyless.headers
+    assert error(rest.ask("DELETE", "tasks/x"), 405)["message"]
+    assert rest.ask("DELETE", "tasks/x").headers["allow"] == "GET"
+    assert error(rest.ask("GET", "nothing/at/all"), 404)
+    text = client.post(
+        "/a2a/probe/message:send", content=b"x", headers={**rest.headers, "Content-Type": "text/plain"}
+    )
+    assert error(text, 415)
+
+
+def test_json_rpc_errors_have_details(rpc: Rpc) -> None:
+    told = rpc.error("GetTask", {"id": "nothing"})
+    assert told["code"] == -32001
+    assert told["data"][0]["reason"] == "TASK_NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    ("accept", "sent", "told"),
+    [
+        ("*/*", "application/json", "application/json"),
+        ("application/a2a+json, application/json", "application/json", "application/a2a+json"),
+        ("*/*", "application/a2a+json", "application/a2a+json"),
+    ],
+)
+def test_the_media_type_is_the_one_the_client_speaks(
+    client: TestClient, rest: Rest, accept: str, sent: str, told: str
+) -> None:
+    headers = {**rest.headers, "Accept": accept, "Content-Type": sent}
+    answer = client.get("/a2a/probe/tasks", headers=headers)
+    assert answer.headers["content-type"] == told
+
+
+def test_the_tenant_is_the_agent(client: TestClient, key: str) -> None:
+    root = Rest(client, key, "")
+    said = {"message": message("hi", metadata=intent("echo"))}
+    by_path = root.call("POST", "probe/message:send", said)["task"]
+    by_body = root.call("POST", "message:send", {**said, "tenant": "probe"})["task"]
+    by_rpc = Rpc(client, key).call("SendMessage", {**said, "tenant": "probe"})["task"]
+    for task in (by_path, by_body, by_rpc):
+        assert task["artifacts"][0]["parts"] == [{"text": "hi"}]
+        assert root.call("GET", f"probe/tasks/{task['id']}")["id"] == task["id"]
+        assert error(root.ask("GET", f"tasks/{task['id']}"), 404)
+    assert error(root.ask("POST", "nobody/message:send", said), 404)
+    assert error(root.ask("POST", "assistant/message:send", {**said, "tenant": "probe"}), 400)
+
+
+def test_a_subscription_begins_with_the_task(rest: Rest, rpc: Rpc) -> None:
+    task = rest.send()
+    assert error(rest.ask("POST", f"tasks/{task['id']}:subscribe"), 400)["details"][0]["reason"] == (
+        "UNSUPPORTED_OPERATION"
+    )
+    refused = rpc.post(request("SubscribeToTask", {"id": task["id"]}), Accept="text/event-stream")
+    assert refused.headers["content-type"] == "application/json"
+    assert refused.json()["error"]["code"] == -32004
+
+
+@pytest.mark.parametrize("verb", ["GET", "POST"])
+def test_a_subscription_waits_for_the_answer_to_a_question(client: TestClient, rest: Rest, verb: str) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    asked = rest.send("question")
+    with ThreadPoolExecutor(1) as pool:
+        with client.stream(verb, f"/a2a/probe/tasks/{asked['id']}:subscribe", headers=rest.headers) as answer:
+            lines = answer.iter_lines()
+            first = bare_events(next(lines for lines in lines if lines.startswith("data:")))
+            answered = pool.submit(rest.send, "question", "yes", taskId=asked["id"])
+            rest_of_it = bare_events("\n".join(lines))
+        assert answered.result()["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert first[0]["task"]["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+    assert [next(iter(event)) for event in rest_of_it] == ["artifactUpdate", "statusUpdate"]
+    assert rest_of_it[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+def test_a_stream_of_an_agent_that_does_not_stream(client: TestClient, key: str, plain: str) -> None:
+    said = {"message": message()}
+    rest = Rest(client, key, f"/a2a/{plain}")
+    assert error(rest.ask("POST", "message:stream", said), 400)["details"][0]["reason"] == (
+        "UNSUPPORTED_OPERATION"
+    )
+    waiting = rest.ask("POST", "message:stream", said, Accept="text/event-stream")
+    assert bare_events(waiting.text)[0]["error"]["code"] == 400
+    for method in ("SendStreamingMessage", "message/stream", "tasks/sendSubscribe"):
+        told = Rpc(client, key, f"/a2a/{plain}").error(method, said)
+        assert told["code"] == -32004
+    assert rest.call("POST", "message:send", said)["task"]["status"]["state"] == "TASK_STATE_COMPLETED"

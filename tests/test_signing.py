@@ -1,0 +1,103 @@
+"""Cards signed by a key of KMS, checked as a client would."""
+
+import base64
+import json
+from typing import Any, cast
+
+import pytest
+import rfc8785
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
+from starlette.testclient import TestClient
+
+from a2a_lambda.http import create_app
+from a2a_lambda.kit import Kit
+from a2a_lambda.settings import Settings
+from a2a_lambda.signing import Signer
+from tests.conftest import BASE_URL
+
+Json = Any
+
+
+class Kms:
+    """Signs digests, which moto does not: it hashes them once more."""
+
+    def __init__(self, spec: str) -> None:
+        self._ec = ec.generate_private_key(ec.SECP256R1()) if spec == "ECC_NIST_P256" else None
+        self._rsa = None if self._ec else rsa.generate_private_key(65537, 2048)
+        self.signed = 0
+
+    def get_public_key(self, KeyId: str) -> Json:
+        key: Any = self._ec or self._rsa
+        der = key.public_key().public_bytes(
+            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        known = ["ECDSA_SHA_256"] if self._ec else ["RSASSA_PSS_SHA_256", "RSASSA_PKCS1_V1_5_SHA_256"]
+        return {"PublicKey": der, "SigningAlgorithms": known}
+
+    def sign(self, KeyId: str, Message: bytes, MessageType: str, SigningAlgorithm: str) -> Json:
+        assert MessageType == "DIGEST"
+        self.signed += 1
+        prehashed = utils.Prehashed(hashes.SHA256())
+        if self._ec:
+            return {"Signature": self._ec.sign(Message, ec.ECDSA(prehashed))}
+        assert self._rsa
+        return {"Signature": self._rsa.sign(Message, padding.PKCS1v15(), prehashed)}
+
+
+@pytest.fixture(params=["RSA_2048", "ECC_NIST_P256"])
+def kms(request: pytest.FixtureRequest) -> Kms:
+    return Kms(request.param)
+
+
+@pytest.fixture
+def signing(settings: Settings, kms: Kms) -> TestClient:
+    """A deployment with a signing key."""
+    kit = Kit(settings)
+    kit.signer = Signer(cast(Any, kms), "arn:aws:kms:us-east-1:1:key/k")
+    return TestClient(create_app(kit), base_url=BASE_URL)
+
+
+def decoded(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def number(text: str) -> int:
+    return int.from_bytes(decoded(text))
+
+
+def verify(card: Json, signature: Json, jwk: Json) -> None:
+    """Raises InvalidSignature."""
+    payload = base64.urlsafe_b64encode(rfc8785.dumps(card)).rstrip(b"=")
+    signed = signature["protected"].encode() + b"." + payload
+    raw = decoded(signature["signature"])
+    if jwk["kty"] == "RSA":
+        rsa_key = rsa.RSAPublicNumbers(number(jwk["e"]), number(jwk["n"])).public_key()
+        rsa_key.verify(raw, signed, padding.PKCS1v15(), hashes.SHA256())
+        return
+    point = ec.EllipticCurvePublicNumbers(number(jwk["x"]), number(jwk["y"]), ec.SECP256R1())
+    r, s = int.from_bytes(raw[:32]), int.from_bytes(raw[32:])
+    point.public_key().verify(utils.encode_dss_signature(r, s), signed, ec.ECDSA(hashes.SHA256()))
+
+
+@pytest.mark.parametrize("path", ["/a2a/v1/.well-known/agent-card.json", "/.well-known/agent-card.json"])
+def test_a_signature_holds(signing: TestClient, kms: Kms, path: str) -> None:
+    [jwk] = signing.get("/.well-known/jwks.json").json()["keys"]
+    strict = signing.get(path, headers={"A2A-Version": "1.0"}).json()
+    [signature] = strict.pop("signatures")
+    header = json.loads(decoded(signature["protected"]))
+    assert header["kid"] == jwk["kid"]
+    assert header["alg"] == jwk["alg"]
+    assert header["typ"] == "JOSE"
+    assert header["jku"] == f"{BASE_URL}/.well-known/jwks.json"
+    verify(strict, signature, jwk)
+    [of_both] = signing.get("/.well-known/agent-card.json").json()["signatures"]
+    verify(strict, of_both, jwk)
+    again = signing.get("/.well-known/agent-card.json", headers={"A2A-Version": "1.0"})
+    assert again.json()["signatures"] == [signature]
+    assert kms.signed == 1
+
+
+def test_no_key_is_no_signature(client: TestClient) -> None:
+    assert "signatures" not in client.get("/.well-known/agent-card.json").json()
+    assert client.get("/.well-known/jwks.json").status_code == 404
