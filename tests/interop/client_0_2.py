@@ -9,11 +9,14 @@ import httpx
 from a2a.client import A2ACardResolver, A2AClient
 from a2a.types import (
     CancelTaskRequest,
+    GetTaskPushNotificationConfigRequest,
     GetTaskRequest,
     MessageSendParams,
     SendMessageRequest,
     SendStreamingMessageRequest,
+    SetTaskPushNotificationConfigRequest,
     TaskIdParams,
+    TaskPushNotificationConfig,
     TaskQueryParams,
 )
 
@@ -68,6 +71,11 @@ async def main(url, key):
         canceled = result(
             await client.cancel_task(CancelTaskRequest(id=identity(), params=TaskIdParams(id=asked["id"])))
         )
+        hook = {"id": "hook", "url": "https://example.com/hook", "token": "t"}
+        config = TaskPushNotificationConfig(taskId=asked["id"], pushNotificationConfig=hook)
+        await client.set_task_callback(SetTaskPushNotificationConfigRequest(id=identity(), params=config))
+        wanted = GetTaskPushNotificationConfigRequest(id=identity(), params=TaskIdParams(id=asked["id"]))
+        told = result(await client.get_task_callback(wanted))
         chunks = lambda events: text({"artifacts": [e["artifact"] for e in events if "artifact" in e]})  # noqa: E731
         return {
             "send": text(silent),
@@ -77,6 +85,7 @@ async def main(url, key):
             "quick": chunks(quick),
             "get": got["status"]["state"],
             "cancel": canceled["status"]["state"],
+            "push": told["pushNotificationConfig"]["url"],
         }
 
 

@@ -1,4 +1,4 @@
-"""a2a-sdk 0.3 at its default timeouts; run in its own environment: client_0_3.py URL KEY."""
+"""a2a-sdk 0.3 at its default timeouts; run in its own environment: client_0_3.py URL KEY BINDING."""
 
 import asyncio
 import json
@@ -7,7 +7,14 @@ import uuid
 
 import httpx
 from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
-from a2a.types import Message, TaskIdParams, TaskQueryParams
+from a2a.types import (
+    GetTaskPushNotificationConfigParams,
+    Message,
+    PushNotificationConfig,
+    TaskIdParams,
+    TaskPushNotificationConfig,
+    TaskQueryParams,
+)
 
 
 def message(skill, **slots):
@@ -24,11 +31,12 @@ def text(task):
     return "".join(part.root.text for artifact in task.artifacts for part in artifact.parts)
 
 
-async def main(url, key):
+async def main(url, key, binding):
     async with httpx.AsyncClient(headers={"X-API-Key": key}) as http:
         card = await A2ACardResolver(http, url).get_agent_card()
-        streaming = ClientFactory(ClientConfig(httpx_client=http)).create(card)
-        plain = ClientFactory(ClientConfig(httpx_client=http, streaming=False)).create(card)
+        chosen = {"httpx_client": http, "supported_transports": [binding]}
+        streaming = ClientFactory(ClientConfig(**chosen)).create(card)
+        plain = ClientFactory(ClientConfig(**chosen, streaming=False)).create(card)
 
         async def last(client, skill, **slots):
             task = None
@@ -48,6 +56,12 @@ async def main(url, key):
         async for found, _ in streaming.resubscribe(TaskIdParams(id=quick.id)):
             followed = found
         canceled = await plain.cancel_task(TaskIdParams(id=asked.id))
+        hook = PushNotificationConfig(id="hook", url="https://example.com/hook", token="t")
+        await plain.set_task_callback(
+            TaskPushNotificationConfig(task_id=quick.id, push_notification_config=hook)
+        )
+        named = GetTaskPushNotificationConfigParams(id=quick.id, push_notification_config_id="hook")
+        told = await plain.get_task_callback(named)
         return {
             "send": text(silent),
             "blocked": text(blocked),
@@ -57,6 +71,7 @@ async def main(url, key):
             "get": got.status.state.value,
             "cancel": canceled.status.state.value,
             "resubscribe": text(followed),
+            "push": told.push_notification_config.url,
         }
 
 

@@ -1,4 +1,4 @@
-"""a2a-sdk 1.x at its default timeouts; run in its own environment: client_1.py URL KEY."""
+"""a2a-sdk 1.x at its default timeouts; run in its own environment: client_1.py URL KEY BINDING."""
 
 import asyncio
 import json
@@ -7,7 +7,17 @@ import uuid
 
 import httpx
 from a2a.client import ClientConfig, create_client
-from a2a.types import CancelTaskRequest, GetTaskRequest, SendMessageRequest, SubscribeToTaskRequest
+from a2a.types import (
+    CancelTaskRequest,
+    DeleteTaskPushNotificationConfigRequest,
+    GetTaskPushNotificationConfigRequest,
+    GetTaskRequest,
+    ListTaskPushNotificationConfigsRequest,
+    ListTasksRequest,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+    TaskPushNotificationConfig,
+)
 from google.protobuf.json_format import MessageToDict, ParseDict
 
 
@@ -39,10 +49,11 @@ def end(events):
     return state(last.status_update if last.HasField("status_update") else last.task)
 
 
-async def main(url, key):
+async def main(url, key, binding):
     async with httpx.AsyncClient(headers={"X-API-Key": key}) as http:
-        streaming = await create_client(url, ClientConfig(httpx_client=http))
-        plain = await create_client(url, ClientConfig(httpx_client=http, streaming=False))
+        chosen = {"httpx_client": http, "supported_protocol_bindings": [binding]}
+        streaming = await create_client(url, ClientConfig(**chosen))
+        plain = await create_client(url, ClientConfig(**chosen, streaming=False))
 
         async def send(client, skill, **slots):
             return [event async for event in client.send_message(request(skill, **slots))]
@@ -55,8 +66,27 @@ async def main(url, key):
         )
         [asked] = await send(plain, "add", a="1")
         got = await plain.get_task(GetTaskRequest(id=asked.task.id))
-        following = SubscribeToTaskRequest(id=quick[0].task.id)
-        followed = [event async for event in streaming.subscribe(following)]
+        running = asyncio.create_task(send(streaming, "pause", seconds="2"))
+        followed = []
+        while not followed:
+            await asyncio.sleep(0.1)
+            listed = await plain.list_tasks(ListTasksRequest(status="TASK_STATE_WORKING", page_size=1))
+            for task in listed.tasks:
+                following = SubscribeToTaskRequest(id=task.id)
+                followed = [event async for event in streaming.subscribe(following)]
+        await running
+        page = await plain.list_tasks(ListTasksRequest(page_size=2, include_artifacts=True))
+        task_id = quick[0].task.id
+        hook = TaskPushNotificationConfig(
+            task_id=task_id, id="hook", url="https://example.com/hook", token="t"
+        )
+        await plain.create_task_push_notification_config(hook)
+        named = {"task_id": task_id, "id": "hook"}
+        told = await plain.get_task_push_notification_config(GetTaskPushNotificationConfigRequest(**named))
+        of_task = ListTaskPushNotificationConfigsRequest(task_id=task_id)
+        hooks = await plain.list_task_push_notification_configs(of_task)
+        await plain.delete_task_push_notification_config(DeleteTaskPushNotificationConfigRequest(**named))
+        left = await plain.list_task_push_notification_configs(of_task)
         canceled = await plain.cancel_task(CancelTaskRequest(id=asked.task.id))
         return {
             "send": text(silent),
@@ -67,6 +97,9 @@ async def main(url, key):
             "get": state(got).replace("_", "-"),
             "cancel": state(canceled),
             "resubscribe": text(followed),
+            "push": told.url,
+            "pushes": [len(hooks.configs), len(left.configs)],
+            "list": [len(page.tasks), page.page_size, page.total_size > 2, bool(page.next_page_token)],
         }
 
 

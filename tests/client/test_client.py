@@ -1,0 +1,222 @@
+"""One agent calls another, whatever version that one speaks."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import httpx2
+import pytest
+
+from a2a_lambda.client import AgentError, Client, Refused, Undiscovered, discovery
+from a2a_lambda.http import create_app
+from a2a_lambda.kit import Kit
+from a2a_lambda.model import Event, Json, TaskState
+from tests.conftest import BASE_URL
+from tests.rpc import intent
+
+CARDS: dict[str, Json] = {
+    "0.1": {"url": f"{BASE_URL}/a2a/probe", "authentication": {"schemes": ["Bearer"]}},
+    "0.2.5": {"url": f"{BASE_URL}/a2a/probe", "protocolVersion": "0.2.5"},
+    "0.3": {
+        "url": f"{BASE_URL}/grpc",
+        "protocolVersion": "0.3.0",
+        "preferredTransport": "GRPC",
+        "additionalInterfaces": [{"transport": "JSONRPC", "url": f"{BASE_URL}/a2a/probe"}],
+    },
+    "1.0": {
+        "supportedInterfaces": [
+            {"url": f"{BASE_URL}/a2a/probe", "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"},
+            {"url": f"{BASE_URL}/a2a/probe", "protocolBinding": "JSONRPC", "protocolVersion": "0.3"},
+            {"url": f"{BASE_URL}/a2a/probe", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"},
+        ]
+    },
+}
+
+
+class Served(httpx2.AsyncBaseTransport):
+    """The kit's own application, behind a card of a version; keeps the requests it saw."""
+
+    def __init__(self, kit: Kit, card: Json) -> None:
+        self._inner = httpx2.ASGITransport(create_app(kit))
+        self._card = card
+        self.seen: list[httpx2.Request] = []
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        self.seen.append(request)
+        if request.url.path.endswith(".json") and self._card is not None:
+            return httpx2.Response(200, json=self._card)
+        return await self._inner.handle_async_request(request)
+
+
+Talk = Callable[[Callable[[Client], Coroutine[Any, Any, Any]]], Any]
+
+
+@pytest.fixture(params=CARDS)
+def version(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
+@pytest.fixture
+def talk(kit: Kit, key: str, version: str) -> Talk:
+    served = Served(kit, CARDS[version])
+
+    def talk(go: Callable[[Client], Coroutine[Any, Any, Any]]) -> Any:
+        async def run() -> Any:
+            async with Client(BASE_URL, key=key, transport=served) as agent:
+                return await go(agent)
+
+        return asyncio.run(run())
+
+    return talk
+
+
+async def collected(events: AsyncIterator[Event]) -> list[Event]:
+    return [event async for event in events]
+
+
+def test_send_get_and_cancel(talk: Talk) -> None:
+    async def go(agent: Client) -> None:
+        done: Any = await agent.send("hi", metadata=intent("everything"))
+        assert done["status"]["state"] == TaskState.COMPLETED
+        assert done["artifacts"][0]["parts"][1] == {"data": {"number": 9007199254740993}}
+        again = await agent.get(done["id"], history_length=1)
+        assert again["artifacts"] == done["artifacts"]
+        assert len(again["history"]) == 1
+        asked: Any = await agent.send("hi", metadata=intent("question"))
+        assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
+        thanked: Any = await agent.send(
+            "yes", taskId=asked["id"], contextId=asked["contextId"], metadata=intent("question")
+        )
+        assert thanked["status"]["state"] == TaskState.COMPLETED
+        waiting: Any = await agent.send("hi", metadata=intent("question"))
+        assert (await agent.cancel(waiting["id"]))["status"]["state"] == TaskState.CANCELED
+        with pytest.raises(AgentError) as told:
+            await agent.cancel(waiting["id"])
+        assert told.value.code == -32002
+
+    talk(go)
+
+
+def test_stream(talk: Talk) -> None:
+    async def go(agent: Client) -> None:
+        found = await collected(agent.stream("hi", metadata=intent("pieces", count="3")))
+        texts = [
+            part["text"]
+            for event in found
+            if "artifactUpdate" in event
+            for part in event["artifactUpdate"]["artifact"]["parts"]
+        ]
+        assert "".join(texts) == "0 1 2 "
+        assert found[-1]["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
+
+    talk(go)
+
+
+def test_a_stream_of_a_task_that_cannot_be(talk: Talk, version: str) -> None:
+    async def go(agent: Client) -> None:
+        skill = intent("question")
+        asked: Any = await agent.send("hi", metadata=skill)
+        await agent.cancel(asked["id"])
+        with pytest.raises(AgentError) as told:
+            await collected(agent.stream("again", taskId=asked["id"]))
+        assert told.value.code == -32004
+
+    talk(go)
+
+
+def test_a_message_is_an_answer_too(kit: Kit, key: str) -> None:
+    async def go() -> None:
+        async with Client(BASE_URL, key=key, transport=Served(kit, CARDS["1.0"])) as agent:
+            told: Any = await agent.send("hi", metadata=intent("words"))
+            assert told["parts"] == [{"text": "Just words."}]
+
+    asyncio.run(go())
+
+
+def test_our_own_cards(kit: Kit, key: str) -> None:
+    async def go() -> None:
+        for url in (BASE_URL, f"{BASE_URL}/a2a/probe", f"{BASE_URL}/.well-known/agent.json"):
+            async with Client(url, key=key, transport=Served(kit, None)) as agent:
+                assert (await agent.card())["name"]
+                task: Any = await agent.send("hi")
+                assert task["status"]["state"] == TaskState.COMPLETED
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    "card",
+    [
+        {"url": "https://evil.example.org/", "protocolVersion": "0.3.0"},
+        {"url": "https://agents.example.com:8443/", "protocolVersion": "0.3.0"},
+        {"url": "http://agents.example.com/", "protocolVersion": "0.3.0"},
+    ],
+)
+def test_a_card_that_sends_its_callers_elsewhere(card: Json) -> None:
+    with pytest.raises(Refused):
+        discovery.read(card, f"{BASE_URL}/.well-known/agent-card.json", "key")
+
+
+def test_the_key_stays_at_home() -> None:
+    source = f"{BASE_URL}/.well-known/agent-card.json"
+    card = {"url": "https://partner.example.org/", "protocolVersion": "0.3.0"}
+    assert discovery.read(card, source, "key", ["partner.example.org"]).headers == {}
+    card = {"url": f"{BASE_URL}/", "protocolVersion": "0.3.0"}
+    assert discovery.read(card, source, "key").headers == {"Authorization": "Bearer key"}
+    schemes: Json = {"k": {"type": "apiKey", "in": "header", "name": "X-Its-Own"}}
+    asks = card | {"securitySchemes": schemes}
+    assert discovery.read(asks, source, "key").headers == {"X-Its-Own": "key"}
+
+
+@pytest.mark.parametrize(
+    "card", [[], {}, {"url": f"{BASE_URL}/", "protocolVersion": "7.0"}, {"supportedInterfaces": [1]}]
+)
+def test_a_card_nobody_can_go_by(card: Json) -> None:
+    with pytest.raises(Undiscovered):
+        discovery.read(card, f"{BASE_URL}/.well-known/agent-card.json", None)
+
+
+class Answering(httpx2.AsyncBaseTransport):
+    def __init__(self, response: Callable[[httpx2.Request], httpx2.Response]) -> None:
+        self._response = response
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        return self._response(request)
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        httpx2.Response(302, headers={"Location": "http://169.254.169.254/"}),
+        httpx2.Response(500, content=b"oops"),
+        httpx2.Response(200, content=b"<html>"),
+    ],
+)
+def test_what_is_no_card(response: httpx2.Response) -> None:
+    async def go() -> None:
+        async with Client(BASE_URL, transport=Answering(lambda _: response)) as agent:
+            with pytest.raises(AgentError):
+                await agent.send("hi")
+
+    asyncio.run(go())
+
+
+def test_what_is_no_answer() -> None:
+    card = {"url": f"{BASE_URL}/", "protocolVersion": "0.3.0"}
+    answers = [b"", b"[]", b'{"result":{}}', b'{"error":{"code":-1,"message":"no"}}', b"x" * 21_000_000]
+
+    async def go(answer: bytes) -> None:
+        def respond(request: httpx2.Request) -> httpx2.Response:
+            content = json.dumps(card).encode() if request.method == "GET" else answer
+            return httpx2.Response(200, content=content)
+
+        async with Client(BASE_URL, transport=Answering(respond)) as agent:
+            with pytest.raises(AgentError):
+                await agent.send("hi")
+            with pytest.raises(AgentError):
+                await collected(agent.stream("hi"))
+
+    for answer in answers:
+        asyncio.run(go(answer))

@@ -1,0 +1,127 @@
+"""Urls that came from somebody else."""
+
+import asyncio
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import httpx2
+import pytest
+
+from a2a_lambda.client.guard import Guarded, Refused, public, resolved
+
+INNER = [
+    "127.0.0.1",
+    "10.1.2.3",
+    "172.16.0.1",
+    "192.168.1.1",
+    "169.254.169.254",
+    "100.64.0.1",
+    "0.0.0.0",
+    "224.0.0.1",
+    "255.255.255.255",
+    "::",
+    "::1",
+    "fe80::1",
+    "fe80::1%eth0",
+    "fd00::1",
+    "ff02::1",
+    "::ffff:127.0.0.1",
+    "::ffff:169.254.169.254",
+    "2002:7f00:1::",
+    "64:ff9b::7f00:1",
+    "64:ff9b::a9fe:a9fe",
+    "no address",
+]
+
+
+@pytest.mark.parametrize("address", INNER)
+def test_inner_addresses(address: str) -> None:
+    assert not public(address)
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8"])
+def test_public_addresses(address: str) -> None:
+    assert public(address)
+
+
+def get(url: str, *, private: bool = False) -> httpx2.Response:
+    async def go() -> httpx2.Response:
+        async with httpx2.AsyncClient(transport=Guarded(private=private), timeout=5) as client:
+            return await client.get(url)
+
+    return asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://127.0.0.1/",
+        "https://localhost/",
+        "https://2130706433/",
+        "https://0x7f.1/",
+        "https://017700000001/",
+        "https://[::1]/",
+        "https://[::ffff:7f00:1]/",
+        "http://example.com/",
+        "https://no-such-name.invalid/",
+    ],
+)
+def test_what_nobody_should_call(url: str) -> None:
+    with pytest.raises((Refused, httpx2.InvalidURL)):
+        get(url)
+
+
+def test_the_name_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name whose address changes between the check and the call is called where it was checked."""
+    answers = iter(["93.184.216.34", "127.0.0.1"])
+    asked: list[str] = []
+
+    def getaddrinfo(host: Any, port: Any, *_: Any, **__: Any) -> Any:
+        asked.append(host)
+        address = host if host[0].isdigit() else next(answers)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    connected: list[Any] = []
+
+    async def inner(request: httpx2.Request) -> httpx2.Response:
+        connected.append((request.url.host, request.headers["host"], request.extensions["sni_hostname"]))
+        return httpx2.Response(200)
+
+    guarded = Guarded()
+    monkeypatch.setattr(guarded._inner, "handle_async_request", inner)
+
+    async def go() -> None:
+        async with httpx2.AsyncClient(transport=guarded) as client:
+            await client.get("https://rebinding.example.com/hook")
+
+    asyncio.run(go())
+    assert connected == [("93.184.216.34", "rebinding.example.com", "rebinding.example.com")]
+    assert asked == ["rebinding.example.com"]
+
+
+def test_one_inner_address_of_several_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [(socket.AF_INET, 1, 6, "", (address, 443)) for address in ("8.8.8.8", "10.0.0.1")]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    with pytest.raises(Refused):
+        asyncio.run(resolved("mixed.example.com", 443))
+
+
+def test_ones_own_network_when_it_is_meant() -> None:
+    class Hello(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Hello) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/"
+        assert get(url, private=True).status_code == 200
+        with pytest.raises(Refused):
+            get(url)
+        server.shutdown()

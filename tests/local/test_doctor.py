@@ -1,0 +1,73 @@
+"""make doctor: a table a person can read, of what a live agent's clients would meet."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+import pytest
+
+from a2a_lambda.http import create_app
+from a2a_lambda.kit import Kit
+from a2a_lambda.local import doctor
+from tests.conftest import BASE_URL
+
+Examine = Callable[..., int]
+
+
+@pytest.fixture
+def examine(kit: Kit, key: str, monkeypatch: pytest.MonkeyPatch) -> Examine:
+    """Runs it against the application, whose answers may be changed on their way."""
+
+    def examine(change: Callable[[httpx2.Request], httpx2.Response | None] = lambda _: None) -> int:
+        class Changed(httpx2.AsyncBaseTransport):
+            def __init__(self) -> None:
+                self._inner = httpx2.ASGITransport(create_app(kit))
+
+            async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+                return change(request) or await self._inner.handle_async_request(request)
+
+        real = httpx2.AsyncClient
+
+        def client(**options: Any) -> httpx2.AsyncClient:
+            return real(transport=Changed(), **options)
+
+        monkeypatch.setattr(httpx2, "AsyncClient", client)
+        return asyncio.run(doctor.examine(BASE_URL, key, "hello"))
+
+    return examine
+
+
+def test_a_healthy_agent(examine: Examine, capsys: pytest.CaptureFixture[str]) -> None:
+    assert examine() == 0
+    told = capsys.readouterr().out
+    for name in ("Alibaba Model Studio", "A2A 0.3", "A2A 1.0"):
+        assert name in told
+    assert "FAIL" not in told
+    assert told.count("a stream") == 3
+
+
+def test_one_without_a_card(examine: Examine, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = httpx2.Response(404)
+    assert examine(lambda request: missing if request.method == "GET" else None) == 3
+    assert "status 404" in capsys.readouterr().out
+
+
+def test_one_that_lets_everybody_in(examine: Examine, capsys: pytest.CaptureFixture[str]) -> None:
+    def open_door(request: httpx2.Request) -> httpx2.Response | None:
+        keyless = "x-api-key" not in request.headers
+        return httpx2.Response(200, json={}) if request.method == "POST" and keyless else None
+
+    assert examine(open_door) == 3
+    assert "FAIL  refuses a call without a key" in capsys.readouterr().out
+
+
+def test_one_that_answers_nonsense(examine: Examine, capsys: pytest.CaptureFixture[str]) -> None:
+    nonsense = httpx2.Response(200, content=b"<html>")
+    assert examine(lambda request: nonsense if request.method == "POST" else None) > 3
+    assert "FAIL  a plain call" in capsys.readouterr().out
+
+
+def test_one_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert asyncio.run(doctor.examine("http://127.0.0.1:9", "", "hello")) == 3
+    assert "ConnectError" in capsys.readouterr().out
