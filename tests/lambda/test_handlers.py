@@ -13,7 +13,8 @@ from a2a_lambda import aws
 from a2a_lambda.keys import Keys
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT
-from tests.rpc import events, texts
+from tests.lambda_events import STATUSES, ended, last_event
+from tests.rpc import texts
 
 Json = Any
 Handler = Callable[[Json, Json], Json]
@@ -67,21 +68,27 @@ def test_event(handlers: dict[str, Handler], function: str, name: str) -> None:
     response = handlers[function](event, Context())
     answer = body(response)
     expect = Path(name).stem
-    assert response["statusCode"] == (401 if expect == "refused" else 200)
+    assert response["statusCode"] == STATUSES.get(expect, 200)
     if expect.startswith("card"):
         card = json.loads(answer)
         stage = "https://1234567890.execute-api.us-east-1.amazonaws.com/live"
-        assert card["url"] == stage + ("/alibaba" if expect == "card-alibaba" else "/")
+        url = card["supportedInterfaces"][0]["url"] if expect == "card-1.0" else card["url"]
+        assert url == stage + ("/alibaba" if expect == "card-alibaba" else "/")
+    elif expect == "rest-list":
+        assert json.loads(answer)["pageSize"] == 10
+    elif expect in STATUSES:
+        assert json.loads(answer)["error"]["message"]
     elif expect in ("get", "cancel"):
         assert json.loads(answer)["error"]["code"] == -32001
     elif expect == "resubscribe":
         assert json.loads(answer.removeprefix("data: "))["error"]["code"] == -32001
     elif "stream" in expect:
-        assert events(answer)[-1]["status"]["state"] == "completed"
-    elif expect != "refused":
-        result = json.loads(answer)["result"]
-        assert result["status"]["state"] == "completed"
-        assert texts(result)
+        assert ended(last_event(answer))
+    else:
+        found = json.loads(answer)
+        result = found.get("result", found)
+        assert ended(result)
+        assert texts(result.get("task", result))
 
 
 def test_a_retried_event_runs_once(handlers: dict[str, Handler]) -> None:

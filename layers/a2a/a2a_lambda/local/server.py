@@ -94,8 +94,8 @@ def broken(reason: str) -> FastAPI:
 def banner(url: str, secret: str, agents: list[str]) -> str:
     """What the server says when it starts: where, with which key, and two calls to paste."""
     cards = [
-        f"  A2A 0.2.5        {url}/.well-known/agent.json",
-        f"  A2A 0.3.0        {url}/.well-known/agent-card.json",
+        f"  A2A 1.0, 0.3     {url}/.well-known/agent-card.json",
+        f"  A2A 0.2.5, 0.1   {url}/.well-known/agent.json",
         f"  Alibaba          {url}/alibaba/.well-known/agent.json",
         *(f"  {name:<16} {url}/a2a/{name}/.well-known/agent-card.json" for name in agents),
     ]

@@ -1,0 +1,22 @@
+"""What the events of events/ are answered with, by handlers and by built functions alike."""
+
+import json
+from typing import Any
+
+Json = Any
+
+STATUSES = {"refused": 401, "rest-get": 404, "rest-cancel": 404}
+"""Of those that are answered with an error of HTTP's."""
+
+
+def last_event(stream: str) -> Json:
+    """The last event of a stream."""
+    return [json.loads(line[5:]) for line in stream.splitlines() if line.startswith("data:")][-1]
+
+
+def ended(told: Json) -> bool:
+    """Whether an answer, or the last event of one, says in any version that the task is completed."""
+    told = told.get("result", told)
+    for name in ("task", "statusUpdate"):
+        told = told.get(name, told)
+    return told["status"]["state"] in ("completed", "TASK_STATE_COMPLETED")
