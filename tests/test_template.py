@@ -103,7 +103,8 @@ def test_the_wrapper_is_the_streaming_functions_alone(translated: Json) -> None:
         name: item["Properties"]["Environment"]["Variables"].get("AWS_LAMBDA_EXEC_WRAPPER")
         for name, item in functions.items()
     }
-    assert wrappers == {"ApiFunction": None, "RpcFunction": "/opt/a2a-runtime"}
+    assert {name for name, wrapper in wrappers.items() if wrapper} == {"RpcFunction"}
+    assert wrappers["RpcFunction"] == "/opt/a2a-runtime"
 
 
 def test_path_parts_are_what_api_gateway_takes(paths: Json) -> None:
@@ -118,14 +119,24 @@ def test_path_parts_are_what_api_gateway_takes(paths: Json) -> None:
     assert all(len(variables) == 1 for variables in names.values())
 
 
+FUNCTIONS: dict[str, tuple[str, int, list[str]]] = {
+    "ApiFunction": ("api.handler", 29, []),
+    "RpcFunction": ("rpc.handler", 900, ["AWS_LAMBDA_EXEC_WRAPPER"]),
+    "WorkerFunction": ("worker.handler", 900, ["A2A_DEAD_LETTERS"]),
+    "NotifierFunction": ("notifier.handler", 30, ["A2A_NOTICES"]),
+}
+"""Handler, timeout in seconds, and variables of its own."""
+
+
 def test_functions(translated: Json) -> None:
     functions = of_type(translated, "AWS::Lambda::Function")
-    assert set(functions) == {"ApiFunction", "RpcFunction"}
+    assert set(functions) == set(FUNCTIONS)
     for name, function in functions.items():
         properties = function["Properties"]
         assert properties["Runtime"] == "python3.13"
-        assert properties["Handler"] == {"ApiFunction": "api.handler", "RpcFunction": "rpc.handler"}[name]
-        assert properties["Timeout"] == {"ApiFunction": 29, "RpcFunction": 900}[name]
+        handler, timeout, own = FUNCTIONS[name]
+        assert properties["Handler"] == handler
+        assert properties["Timeout"] == timeout
         assert properties["LoggingConfig"] == {"LogFormat": "JSON"}
         assert len(properties["Layers"]) == 2
         variables = properties["Environment"]["Variables"]
@@ -136,36 +147,83 @@ def test_functions(translated: Json) -> None:
             "A2A_CORS_ORIGINS",
             "A2A_TASK_DAYS",
             "A2A_SIGNING_KEY",
-            *(["AWS_LAMBDA_EXEC_WRAPPER"] if name == "RpcFunction" else []),
+            "A2A_QUEUE",
+            *own,
         }
+
+
+TABLE_ACTIONS = {
+    "ApiFunction": ["GetItem", "PutItem", "DeleteItem", "Query"],
+    "RpcFunction": ["GetItem", "PutItem", "DeleteItem", "Query"],
+    "WorkerFunction": ["GetItem", "PutItem", "Query"],
+    "NotifierFunction": ["GetItem", "Query"],
+}
+
+OTHER_STATEMENTS = {
+    "ApiFunction": {"Lists", "Turns", "Keys", "Signing"},
+    "RpcFunction": {"Lists", "Turns", "Keys", "Signing"},
+    "WorkerFunction": {"Sweep", "Turns", "DeadTurns"},
+    "NotifierFunction": {"Stream", "Streams", "Notices", "Signing"},
+}
+
+RESOURCES = {
+    "Table": {"Fn::GetAtt": ["Table", "Arn"]},
+    "Lists": {"Fn::Sub": "${Table.Arn}/index/by-status-time"},
+    "Sweep": {"Fn::Sub": "${Table.Arn}/index/by-due"},
+    "Turns": {"Fn::GetAtt": ["Turns", "Arn"]},
+    "DeadTurns": {"Fn::GetAtt": ["DeadTurns", "Arn"]},
+    "Notices": {"Fn::GetAtt": ["Notices", "Arn"]},
+    "Stream": {"Fn::GetAtt": ["Table", "StreamArn"]},
+    "Streams": {"Fn::Sub": "${Table.Arn}/stream/*"},  # ListStreams is allowed on all streams of a table
+    "Signing": {"Ref": "SigningKey"},
+}
 
 
 def test_iam_names_exact_actions_and_resources(translated: Json) -> None:
     roles = of_type(translated, "AWS::IAM::Role")
-    assert len(roles) == 2
-    for role in roles.values():
+    assert {name.removesuffix("Role") for name in roles} == set(FUNCTIONS)
+    for name, role in roles.items():
+        function = name.removesuffix("Role")
         [policy] = role["Properties"]["Policies"]
         found = policy["PolicyDocument"]["Statement"]
-        *plain, optional = [item["Fn::If"][1] if "Fn::If" in item else item for item in found]
-        assert found[-1]["Fn::If"][0] == "HasSigningKey"
-        assert optional["Action"] == ["kms:Sign", "kms:GetPublicKey"]
-        assert optional["Resource"] == {"Ref": "SigningKey"}
+        plain = [item["Fn::If"][1] if "Fn::If" in item else item for item in found]
         statements = {item["Sid"]: item for item in plain}
-        assert statements["Table"]["Action"] == [
-            "dynamodb:GetItem",
-            "dynamodb:PutItem",
-            "dynamodb:DeleteItem",
-            "dynamodb:Query",
-        ]
-        assert statements["Table"]["Resource"] == {"Fn::GetAtt": ["Table", "Arn"]}
-        assert statements["Lists"]["Action"] == ["dynamodb:Query"]
-        assert statements["Lists"]["Resource"] == {"Fn::Sub": "${Table.Arn}/index/by-status-time"}
-        assert statements["Keys"]["Action"] == ["ssm:GetParametersByPath"]
-        assert statements["Keys"]["Resource"]["Fn::Sub"].endswith(":parameter/${AWS::StackName}/keys")
-        assert len(statements) == 3
-        assert "*" not in json.dumps(policy)
+        assert set(statements) == {"Table", *OTHER_STATEMENTS[function]}
+        allowed = statements["Table"]["Action"]
+        assert allowed == [f"dynamodb:{action}" for action in TABLE_ACTIONS[function]]
+        for sid, statement in statements.items():
+            if sid != "Keys":
+                assert statement["Resource"] == RESOURCES[sid], (function, sid)
+            assert not any("*" in action for action in statement["Action"])
+        if "Keys" in statements:
+            assert statements["Keys"]["Action"] == ["ssm:GetParametersByPath"]
+            assert statements["Keys"]["Resource"]["Fn::Sub"].endswith(":parameter/${AWS::StackName}/keys")
         managed = json.dumps(role["Properties"]["ManagedPolicyArns"])
         assert re.findall(r"service-role/\w+", managed) == ["service-role/AWSLambdaBasicExecutionRole"]
+
+
+def test_queues_and_what_reads_them(translated: Json) -> None:
+    queues = {name: item["Properties"] for name, item in of_type(translated, "AWS::SQS::Queue").items()}
+    sources = {
+        name: item["Properties"]
+        for name, item in of_type(translated, "AWS::Lambda::EventSourceMapping").items()
+    }
+    timeouts = {"Turns": 900, "DeadTurns": 900, "Notices": 30}
+    for name, timeout in timeouts.items():
+        assert queues[name]["VisibilityTimeout"] >= 6 * timeout
+        [source] = [
+            item for item in sources.values() if item["EventSourceArn"] == {"Fn::GetAtt": [name, "Arn"]}
+        ]
+        assert source["BatchSize"] == 1
+        assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    for name in ("Turns", "Notices"):
+        dead = queues[name]["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0]
+        assert bool(queues[dead].get("FifoQueue")) is bool(queues[name].get("FifoQueue"))
+    assert sources["WorkerTurns"]["ScalingConfig"] == {"MaximumConcurrency": {"Ref": "WorkerConcurrency"}}
+    [pattern] = sources["NotifierStream"]["FilterCriteria"]["Filters"]
+    assert json.loads(pattern["Pattern"])["dynamodb"]["NewImage"].keys() == {"sk", "pushes"}
+    [rule] = of_type(translated, "AWS::Events::Rule").values()
+    assert rule["Properties"]["ScheduleExpression"] == "rate(1 minute)"
 
 
 def test_the_code_calls_no_action_iam_does_not_allow() -> None:
@@ -185,6 +243,8 @@ def test_the_code_calls_no_action_iam_does_not_allow() -> None:
         "get_parameters_by_path",
         "get_public_key",
         "sign",
+        "send_message",
+        "change_message_visibility",
     }
 
 

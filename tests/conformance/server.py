@@ -13,9 +13,11 @@ from pathlib import Path
 
 import uvicorn
 
+from a2a_lambda import aws
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.local import emulator
+from a2a_lambda.lambda_.batch import Notifier, Worker
+from a2a_lambda.local import emulator, events
 from a2a_lambda.local.server import prepare
 from a2a_lambda.settings import Settings
 
@@ -46,8 +48,19 @@ def main(arguments: list[str]) -> None:
             emulator=url,
         )
         prepare(settings, KEY)
+        queues = events.create_queues(aws.sqs(settings), settings.table)
+        settings = settings.model_copy(
+            update={
+                "queue": queues.turns,
+                "dead_letters": queues.dead_arn,
+                "notices": queues.notices,
+                "private_webhooks": True,
+            }
+        )
+        kit = Kit(settings)
+        events.start(kit, Worker(kit.background, settings.dead_letters), Notifier(kit.notices))
         print(f"serving http://localhost:{port} with the key {KEY}", flush=True)
-        uvicorn.run(create_app(Kit(settings)), host="localhost", port=port, log_level="warning")
+        uvicorn.run(create_app(kit), host="localhost", port=port, log_level="warning")
 
 
 if __name__ == "__main__":

@@ -95,7 +95,10 @@ def test_push_configs_in_every_form(rest: Rest, client_of: str) -> None:
 
 
 def test_errors(rest: Rest) -> None:
-    assert rest.ask("GET", "tasks/nothing").status_code == 404
+    missing = rest.ask("GET", "tasks/nothing")
+    assert missing.status_code == 404
+    assert missing.json()["code"] == -32001
+    assert missing.json()["error"]["status"] == "NOT_FOUND"
     assert rest.ask("POST", "message:send", {"message": {}}).status_code == 400
     assert rest.ask("GET", "card").status_code == 400
     assert rest.ask("GET", "card").json()["error"]["message"]

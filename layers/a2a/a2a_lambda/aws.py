@@ -14,7 +14,9 @@ from a2a_lambda.settings import Settings
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
     from mypy_boto3_kms import KMSClient
+    from mypy_boto3_sqs import SQSClient
     from mypy_boto3_ssm import SSMClient
 
 TIMEOUTS = Config(connect_timeout=2, read_timeout=5, max_pool_connections=32, tcp_keepalive=True)
@@ -34,6 +36,16 @@ def dynamodb(settings: Settings) -> "DynamoDBClient":
 def ssm(settings: Settings) -> "SSMClient":
     """Client that does not retry: `keys` does, within the time a request has."""
     return _session().client("ssm", config=ONCE, **_local(settings))
+
+
+def sqs(settings: Settings) -> "SQSClient":
+    return _session().client("sqs", config=RETRIED, **_local(settings))
+
+
+def streams(settings: Settings) -> "DynamoDBStreamsClient":
+    """Client that an emulator understands; a deployment's Lambda reads the stream by itself."""
+    config = RETRIED.merge(Config(account_id_endpoint_mode="disabled"))
+    return _session().client("dynamodbstreams", config=config, **_local(settings))
 
 
 def kms(settings: Settings) -> "KMSClient":

@@ -64,7 +64,8 @@ class Extended(_Model):
 
 
 class Card(_Model):
-    """default: the agent that answers at the root. public: the card needs no key."""
+    """default: the agent that answers at the root. public: the card needs no key.
+    background: the worker runs its turns, which may take longer than a request."""
 
     name: str = Field(min_length=1)
     description: str
@@ -78,6 +79,7 @@ class Card(_Model):
     capabilities: Capabilities = Capabilities()
     extensions: list[Extension] = []
     extended: Extended | None = None
+    background: bool = False
     public: bool = True
     default: bool = False
 

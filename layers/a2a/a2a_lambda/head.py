@@ -96,6 +96,8 @@ class Head:
     successor: task the same request made after its repeat window, when there is one.
     dialect: name of the wire it was made over. push: ids of its push notification configs.
     bare: its status message alone is the answer, where the wire has such answers.
+    queued: the turn is the worker's. attempts: how often it was begun. artifacts: how many the task had
+        before the turn, so that another attempt puts its own in the place of the last one's.
     """
 
     scope: Scope
@@ -120,6 +122,9 @@ class Head:
     dialect: str = ""
     push: tuple[str, ...] = ()
     bare: bool = False
+    queued: bool = False
+    attempts: int = 0
+    artifacts: int = 0
 
     @property
     def state(self) -> TaskState:
@@ -144,6 +149,10 @@ class Head:
         """Its run died, and no request counts as answered by it."""
         return self.state == TaskState.FAILED and not self.requests
 
+    def running(self, now: float) -> bool:
+        """Whether a run holds the task."""
+        return bool(self.holder) and not self.resting and self.lease >= now
+
     def owned_by(self, run: "Head") -> bool:
         """Whether the run that holds `run` still holds the task."""
         return not self.resting and (self.epoch, self.holder) == (run.epoch, run.holder)
@@ -160,6 +169,9 @@ class Head:
             "pending": self.pending,
             "push": self.push,
             "bare": self.bare,
+            "queued": self.queued,
+            "attempts": self.attempts,
+            "artifacts": self.artifacts,
         }
 
     @property
@@ -188,7 +200,14 @@ class Head:
     ) -> "Head":
         """The head at rest: its log ends at `sequence`, and the status has the number behind."""
         return replace(
-            self, status=status, sequence=sequence + 1, holder="", lease=0.0, pending=pending, bare=bare
+            self,
+            status=status,
+            sequence=sequence + 1,
+            holder="",
+            lease=0.0,
+            pending=pending,
+            bare=bare,
+            queued=False,
         )
 
     def blank(self) -> Task:

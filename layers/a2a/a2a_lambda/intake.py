@@ -13,6 +13,7 @@ retries at the same moment still agree.
 
 import asyncio
 import contextlib
+import time
 import uuid
 from dataclasses import dataclass, replace
 
@@ -22,12 +23,15 @@ from a2a_lambda.context import Context
 from a2a_lambda.errors import InvalidParams, StoreError, TaskNotFound, UnsupportedOperation
 from a2a_lambda.head import REMEMBERED, Head, Pending, Request, Scope, Seen
 from a2a_lambda.log import apply
-from a2a_lambda.model import INTERRUPTED, TERMINAL, Event, Message, Task, TaskState, status
+from a2a_lambda.model import INTERRUPTED, TERMINAL, Asked, Event, Task, TaskState, status
 from a2a_lambda.operation import SendMessageRequest
 from a2a_lambda.push import completed
 from a2a_lambda.store import Store, Superseded
 from a2a_lambda.turn import Turn
-from a2a_lambda.watch import abandon, current
+from a2a_lambda.watch import abandon, current, rested
+
+QUEUED_PATIENCE = 10.0
+"""Seconds a message waits for a task that the worker has to come to rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ class Call:
     """Who asks, of which agent, and with which bytes.
 
     dialect: name of the wire it came over. extensions: URIs the client activates.
+    background: the turn is for the worker. waits: an answer that may come before the turn's end has to
+        be asked for.
     idempotent: the caller chose the request's identity itself (an Idempotency-Key).
     deadline: on `time.monotonic`, when an answer must be out; None = never.
     """
@@ -43,8 +49,20 @@ class Call:
     request: Request
     dialect: str = ""
     extensions: tuple[str, ...] = ()
+    background: bool = False
+    waits: bool = False
     idempotent: bool = False
     deadline: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """A turn stored for the worker, which has to be told of it."""
+
+    head: Head
+
+
+Begun = Claim | Queued | Head
 
 
 class Intake:
@@ -54,9 +72,9 @@ class Intake:
         self._store = store
         self._window = window
 
-    async def begin(self, call: Call, asked: SendMessageRequest) -> Claim | Head:
-        """Claim the turn a message asks for; or the head of the task, where the same request has
-        been made before.
+    async def begin(self, call: Call, asked: SendMessageRequest) -> Begun:
+        """Claim the turn a message asks for, or store it for the worker; or the head of the task, where
+        the same request has been made before.
 
         Raises TaskNotFound, UnsupportedOperation for a task that takes no message, InvalidParams
         for ids that do not belong together, StoreError.
@@ -70,7 +88,7 @@ class Intake:
             return await self._create(call, asked, str(uuid.uuid4()), Context())
         return await self._within(call, asked, context_id)
 
-    async def _within(self, call: Call, asked: SendMessageRequest, context_id: str) -> Claim | Head:
+    async def _within(self, call: Call, asked: SendMessageRequest, context_id: str) -> Begun:
         """A turn in a context: of the task that asked last, or of a new one."""
         context = await io.call(self._store.context, call.scope, context_id)
         if (seen := context.seen(call.request)) and self._repeated(call, seen):
@@ -90,7 +108,7 @@ class Intake:
                     return await self._continue(call, asked, waiting, context)
         return await self._create(call, asked, context_id, context)
 
-    async def _opened(self, call: Call, asked: SendMessageRequest, task_id: str) -> Claim | Head:
+    async def _opened(self, call: Call, asked: SendMessageRequest, task_id: str) -> Begun:
         """A turn of the task the client named, which need not be there yet."""
         with contextlib.suppress(TaskNotFound):
             return await self._named(call, asked, task_id)
@@ -100,7 +118,7 @@ class Intake:
             context = await io.call(self._store.context, call.scope, context_id)
         return await self._create(call, asked, context_id or str(uuid.uuid4()), context, named=task_id)
 
-    async def _named(self, call: Call, asked: SendMessageRequest, task_id: str) -> Claim | Head:
+    async def _named(self, call: Call, asked: SendMessageRequest, task_id: str) -> Begun:
         message = asked["message"]
         head = await current(self._store, call.scope, task_id, path="params.message.taskId")
         if message.get("contextId", head.context_id) != head.context_id:
@@ -118,14 +136,14 @@ class Intake:
         context: Context,
         *,
         named: str | None = None,
-    ) -> Claim | Head:
+    ) -> Begun:
         first: Head | None = None
         task_id = named or call.request.task_id()
         while True:
             submitted = status(TaskState.SUBMITTED, self._store.clock())
             blank = self._store.new_head(call.scope, task_id, context_id, submitted, call.dialect)
             blank = await self._configured(call, asked, blank)
-            entered = _entered(blank, asked["message"])
+            entered = _entered(call, blank, asked)
             head, left = self._claimed(call, blank, [entered])
             try:
                 await io.call(self._store.claim, head)
@@ -147,19 +165,22 @@ class Intake:
         apply(task, entered)
         return await self._begun(call, asked, head, task, left, context=context, pending=None)
 
-    async def _continue(
-        self, call: Call, asked: SendMessageRequest, head: Head, context: Context
-    ) -> Claim | Head:
+    async def _continue(self, call: Call, asked: SendMessageRequest, head: Head, context: Context) -> Begun:
         while True:
             reopened = bool(asked.get("opens")) and head.state == TaskState.COMPLETED
             if head.state in TERMINAL and not reopened:
                 raise UnsupportedOperation("the task has ended and takes no message")
+            if head.queued and not head.resting:
+                head = await rested(self._store, head, _soonest(call.deadline, QUEUED_PATIENCE))
+                if head.resting:
+                    continue
             if not head.resting:
                 raise UnsupportedOperation("the task is still running and takes no message")
             task, _ = await io.call(self._store.task, head)
-            entered = _entered(head, asked["message"])
+            entered = _entered(call, head, asked)
             configured = await self._configured(call, asked, head)
-            claimed, left = self._claimed(call, configured.succeeded(), [head.closing(), entered])
+            before = replace(configured.succeeded(), artifacts=len(task.get("artifacts", [])))
+            claimed, left = self._claimed(call, before, [head.closing(), entered])
             try:
                 claimed = await io.call(self._store.replace, claimed)
                 break
@@ -181,18 +202,24 @@ class Intake:
         return named
 
     def _claimed(self, call: Call, head: Head, events: list[Event]) -> tuple[Head, list[Event]]:
-        """The head with this turn's claim, and the events that it cannot carry."""
+        """The head with this turn's claim, and the events that it cannot carry.
+
+        One for the worker is nobody's yet, and keeps what the task waits with.
+        """
         now = self._store.clock()
+        queued = call.background
         request = Seen(key=call.request.key, body=call.request.body, task=head.task_id, at=now)
         claimed = replace(
             head,
-            status=status(TaskState.WORKING, now),
+            status=status(TaskState.SUBMITTED if queued else TaskState.WORKING, now),
             turn=str(uuid.uuid4()),
-            holder=str(uuid.uuid4()),
-            lease=now + LEASE,
+            holder="" if queued else str(uuid.uuid4()),
+            lease=0.0 if queued else now + LEASE,
             due=int(now + LEASE) // 60 + 1,
+            queued=queued,
+            attempts=0,
             requests=(*head.requests, request)[-REMEMBERED:],
-            pending=None,
+            pending=head.pending if queued else None,
         )
         return claimed.settled(events)
 
@@ -206,7 +233,7 @@ class Intake:
         *,
         context: Context,
         pending: Pending | None,
-    ) -> Claim | Head:
+    ) -> Begun:
         sequence = head.sequence
         if left:
             try:
@@ -220,6 +247,8 @@ class Intake:
             except StoreError:
                 await abandon(self._store, head)
                 raise
+        if call.background:
+            return Queued(head)
         task["status"] = status(TaskState.SUBMITTED, self._store.clock())
         turn = Turn(
             message=task["history"][-1],
@@ -245,8 +274,22 @@ class Intake:
         return True
 
 
-def _entered(head: Head, message: Message) -> Event:
-    """The message, in its task."""
-    entered = message.copy()
+def _entered(call: Call, head: Head, asked: SendMessageRequest) -> Event:
+    """The message, in its task; for the worker, with what else the agent is to know of the request."""
+    entered = asked["message"].copy()
     entered["taskId"], entered["contextId"] = head.task_id, head.context_id
-    return Event(message=entered)
+    event = Event(message=entered)
+    if call.background:
+        modes = asked.get("configuration", {}).get("acceptedOutputModes", [])
+        event["asked"] = Asked(
+            acceptedOutputModes=modes,
+            extensions=list(call.extensions),
+            metadata=asked.get("metadata", {}),
+        )
+    return event
+
+
+def _soonest(deadline: float | None, seconds: float) -> float:
+    """The earlier of a deadline and some seconds from now, on `time.monotonic`."""
+    until = time.monotonic() + seconds
+    return until if deadline is None else min(deadline, until)

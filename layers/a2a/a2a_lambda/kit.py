@@ -5,12 +5,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from a2a_lambda.agent import Agent, load_all
+from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 
 if TYPE_CHECKING:
+    from a2a_lambda.background import Background
     from a2a_lambda.keys import Keys
+    from a2a_lambda.notices import Notices
+    from a2a_lambda.queue import Queue
     from a2a_lambda.service import Service
     from a2a_lambda.signing import Signer
+    from a2a_lambda.store import Store
 
 
 class Kit:
@@ -26,15 +31,45 @@ class Kit:
         return cls(Settings.of(os.environ))
 
     @cached_property
-    def service(self) -> "Service":
+    def store(self) -> "Store":
         from a2a_lambda import aws
-        from a2a_lambda.service import Service
         from a2a_lambda.store import Store
 
-        store = Store(
+        return Store(
             aws.dynamodb(self.settings), self.settings.table, ttl=int(self.settings.task_days * 86_400)
         )
-        return Service(store, self.agents, window=self.settings.repeat_seconds)
+
+    @cached_property
+    def queue(self) -> "Queue | None":
+        """None where nothing runs in the background."""
+        if not self.settings.queue:
+            return None
+        from a2a_lambda import aws
+        from a2a_lambda.queue import Sqs
+
+        return Sqs(aws.sqs(self.settings), self.settings.queue)
+
+    @cached_property
+    def service(self) -> "Service":
+        from a2a_lambda.service import Service
+        from a2a_lambda.webhook import Terms
+
+        return Service(
+            self.store,
+            self.agents,
+            window=self.settings.repeat_seconds,
+            queue=self.queue,
+            webhooks=Terms(self.settings.private_webhooks, bool(self.settings.signing_key)),
+        )
+
+    @cached_property
+    def background(self) -> "Background":
+        """Raises ConfigurationError where there is no queue."""
+        from a2a_lambda.background import Background
+
+        if self.queue is None:
+            raise ConfigurationError("environment variable A2A_QUEUE: the worker needs a queue")
+        return Background(self.store, self.agents, self.queue)
 
     @cached_property
     def keys(self) -> "Keys":
@@ -52,6 +87,22 @@ class Kit:
         from a2a_lambda.signing import Signer
 
         return Signer(aws.kms(self.settings), self.settings.signing_key)
+
+    @cached_property
+    def notices(self) -> "Notices":
+        """Raises ConfigurationError where there is no queue of them."""
+        from a2a_lambda import aws
+        from a2a_lambda.notices import Notices
+
+        if not self.settings.notices:
+            raise ConfigurationError("environment variable A2A_NOTICES: notifications need a queue")
+        return Notices(
+            aws.sqs(self.settings),
+            self.settings.notices,
+            self.store,
+            signer=self.signer,
+            private=self.settings.private_webhooks,
+        )
 
     def warm(self) -> None:
         """Make what calls need, while Lambda's initialization has the CPU; asks nobody anything."""

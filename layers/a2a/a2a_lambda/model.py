@@ -109,9 +109,18 @@ class TaskArtifactUpdateEvent(TypedDict):
     metadata: NotRequired[dict[str, Json]]
 
 
-class Event(TypedDict, total=False):
-    """A 1.0 StreamResponse: exactly one of its fields."""
+class Asked(TypedDict):
+    """What an agent may know of the request a message came in."""
 
+    acceptedOutputModes: list[str]
+    extensions: list[str]
+    metadata: dict[str, Json]
+
+
+class Event(TypedDict, total=False):
+    """A 1.0 StreamResponse: exactly one of its fields. In the log, `asked` may stand beside a message."""
+
+    asked: Asked
     task: Task
     message: Message
     statusUpdate: TaskStatusUpdateEvent

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import cast
 
-from a2a_lambda import io
+from a2a_lambda import io, webhook
 from a2a_lambda.errors import InvalidParams, TaskNotFound
 from a2a_lambda.head import Head, Scope
 from a2a_lambda.model import TaskPushNotificationConfig
@@ -34,14 +34,16 @@ def completed(head: Head, config: TaskPushNotificationConfig) -> tuple[TaskPushN
 class Configs:
     """Operations on the configs of tasks. All raise TaskNotFound for a task that is not the caller's."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, terms: webhook.Terms) -> None:
         self._store = store
+        self._terms = terms
 
     async def set(
         self, scope: Scope, config: TaskPushNotificationConfig, dialect: str
     ) -> TaskPushNotificationConfig:
-        """Store a config; a task that has ended takes one too. Raises InvalidParams where there are too
-        many."""
+        """Store a config; a task that has ended takes one too. Raises InvalidParams as `webhook.check`,
+        and where there are too many."""
+        await webhook.check(config, self._terms)
         while True:
             head = await current(self._store, scope, config["taskId"], path="params.taskId")
             whole, named = completed(head, config)
@@ -62,7 +64,7 @@ class Configs:
             found = await io.call(self._store.push, scope, head.task_id, identity)
         if found is None:
             raise TaskNotFound("the task has no such push notification config", path="params.id")
-        return found
+        return found[0]
 
     async def list(self, scope: Scope, request: ListPushConfigsRequest) -> ListPushConfigsResponse:
         """Configs by id; a page token is the id the page before ended with."""

@@ -56,8 +56,7 @@ class Run:
         self._agent = agent
         self._turn = claim.turn
         self._seen = claim.seen
-        artifacts = len(claim.task.get("artifacts", []))
-        self._reply = Reply(head.task_id, head.context_id, store.clock, artifacts=artifacts)
+        self._reply = Reply(head.task_id, head.context_id, store.clock, artifacts=head.artifacts)
         self._head_lock = asyncio.Lock()
         self._journal = Journal(store, lambda: self.head, claim.sequence)
         self._published: asyncio.Queue[Published | BaseException | None] = asyncio.Queue()

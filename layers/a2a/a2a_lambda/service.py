@@ -6,11 +6,12 @@ get, list, cancel, subscribe ── the task, if it is the caller's ── watch
 push notification configs ── push
 """
 
+import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from a2a_lambda import io, listing
+from a2a_lambda import io, listing, webhook
 from a2a_lambda.agent import Agent
 from a2a_lambda.claim import Claim
 from a2a_lambda.errors import (
@@ -21,7 +22,7 @@ from a2a_lambda.errors import (
     UnsupportedOperation,
 )
 from a2a_lambda.head import Head, Scope
-from a2a_lambda.intake import Call, Intake
+from a2a_lambda.intake import Call, Intake, Queued
 from a2a_lambda.log import apply, coalesce
 from a2a_lambda.model import INTERRUPTED, TERMINAL, Event, Published, Task, TaskState, status
 from a2a_lambda.operation import (
@@ -32,9 +33,12 @@ from a2a_lambda.operation import (
     SendMessageResponse,
 )
 from a2a_lambda.push import Configs
+from a2a_lambda.queue import Queue
 from a2a_lambda.run import Run
 from a2a_lambda.store import Store, Superseded
 from a2a_lambda.watch import current, followed, rested, shortened, watched
+
+logger = logging.getLogger(__name__)
 
 WAITING = 60.0
 """Seconds a subscription to a task that waits for input stays open without news."""
@@ -60,13 +64,24 @@ class Subscription:
 
 
 class Service:
-    """window: seconds in which the same bytes again are the same request."""
+    """window: seconds in which the same bytes again are the same request. queue: to the worker, where
+    there is one. webhooks: what they may be."""
 
-    def __init__(self, store: Store, agents: Mapping[str, Agent], *, window: float) -> None:
+    def __init__(
+        self,
+        store: Store,
+        agents: Mapping[str, Agent],
+        *,
+        window: float,
+        queue: Queue | None = None,
+        webhooks: webhook.Terms = webhook.Terms(),  # noqa: B008  # immutable
+    ) -> None:
         self._store = store
+        self._queue = queue
         self._agents = agents
         self._intake = Intake(store, window=window)
-        self.configs = Configs(store)
+        self._webhooks = webhooks
+        self.configs = Configs(store, webhooks)
 
     def check(self, scope: Scope, operation: Operation) -> None:
         """Raises UnsupportedOperation or PushNotificationNotSupported for what the agent's card rules
@@ -78,11 +93,19 @@ class Service:
             raise PushNotificationNotSupported("see capabilities.pushNotifications in the agent's card")
 
     async def send(self, call: Call, request: SendMessageRequest) -> SendMessageResponse:
-        """Run a turn to its end, or to the agent's question. Raises as `Intake.begin` and `stream`."""
-        self._admit(call, request)
+        """Run a turn to its end, or to the agent's question; or have it run, and answer at once.
+
+        Raises as `Intake.begin` and `stream`.
+        """
+        await self._admit(call, request)
         length = _history_length(request)
+        immediately = self._queue is not None and self._immediately(call, request)
+        call = self._placed(call, background=immediately)
         while True:
-            begun = await self._intake.begin(call, request)
+            begun = await self._begun(call, request)
+            if isinstance(begun, Head) and immediately:
+                task, _ = await io.call(self._store.task, begun)
+                return _outcome(begun, shortened(task, length))
             if isinstance(begun, Claim):
                 run = self._run(begun)
                 run.start()
@@ -104,9 +127,9 @@ class Service:
         Raises as `Intake.begin`, and ContentTypeNotSupported, ExtensionSupportRequired and
         PushNotificationNotSupported for what the agent's card rules out.
         """
-        self._admit(call, request)
+        await self._admit(call, request)
         length = _history_length(request)
-        begun = await self._intake.begin(call, request)
+        begun = await self._begun(self._placed(call), request)
         if isinstance(begun, Head):
             return watched(self._store, begun, history_length=length, deadline=call.deadline)
         run = self._run(begun)
@@ -153,13 +176,40 @@ class Service:
         events = watched(self._store, head, after=after, deadline=deadline, waiting=waiting)
         return Subscription(events, head.dialect)
 
-    def _admit(self, call: Call, request: SendMessageRequest) -> None:
+    async def _admit(self, call: Call, request: SendMessageRequest) -> None:
         card = self._agents[call.scope.agent].card
         card.check_extensions(call.extensions)
         for index, part in enumerate(request["message"]["parts"]):
             card.check_media_type(part.get("mediaType"), f"params.message.parts[{index}]")
-        if "taskPushNotificationConfig" in request.get("configuration", {}):
+        config = request.get("configuration", {}).get("taskPushNotificationConfig")
+        if config is not None:
             self.check(call.scope, "set_push")
+            await webhook.check(config, self._webhooks)
+
+    def _immediately(self, call: Call, request: SendMessageRequest) -> bool:
+        """Whether to answer before the turn ends: as the request says; else, where its version lets the
+        server choose, as the agent is."""
+        said = request.get("configuration", {}).get("returnImmediately")
+        if said is None:
+            return not call.waits and self._agents[call.scope.agent].card.background
+        return said
+
+    def _placed(self, call: Call, *, background: bool = False) -> Call:
+        """The call, for the worker where the turn is to run there."""
+        background = background or self._agents[call.scope.agent].card.background
+        return replace(call, background=background and self._queue is not None)
+
+    async def _begun(self, call: Call, request: SendMessageRequest) -> Claim | Head:
+        """The turn begun; one for the worker is on its way there."""
+        begun = await self._intake.begin(call, request)
+        if not isinstance(begun, Queued):
+            return begun
+        assert self._queue is not None
+        try:
+            await io.call(self._queue.send, call.scope, begun.head.task_id)
+        except StoreError:
+            logger.exception("task %s waits for the sweep", begun.head.task_id)
+        return begun.head
 
     def _run(self, claim: Claim) -> Run:
         return Run(self._store, self._agents[claim.head.scope.agent], claim)

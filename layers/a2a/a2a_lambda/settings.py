@@ -24,6 +24,9 @@ class Settings(BaseModel):
     agents: folder of the agents. cors_origins: origins browsers may call from, or "*".
     task_days: days a task is kept. repeat_seconds: how long the same bytes are the same request.
     signing_key: ARN of an asymmetric KMS key that signs the cards, or "".
+    queue: url of the SQS queue of background turns, or "": then every turn runs in its request.
+    dead_letters: ARN of the queue's dead letters. notices: url of the FIFO queue of notifications.
+    private_webhooks: webhooks may be in one's own network and plain http, for tests and make run.
     local: development server; local keys are let in. emulator: its url, where it has one.
     """
 
@@ -37,6 +40,10 @@ class Settings(BaseModel):
     task_days: float = Field(default=30, gt=0, le=3650)
     repeat_seconds: float = Field(default=60, ge=0)
     max_body_bytes: int = Field(default=6 * 1024 * 1024, gt=0)
+    queue: str = ""
+    dead_letters: str = ""
+    notices: str = ""
+    private_webhooks: bool = False
     signing_key: str = Field(default="", pattern=r"^(arn:aws[a-z-]*:kms:[^\s]+)?$")
     local: bool = False
     emulator: str = ""

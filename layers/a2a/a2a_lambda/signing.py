@@ -6,6 +6,7 @@ algorithms, https://docs.aws.amazon.com/kms/latest/APIReference/API_Sign.html.
 
 import base64
 import hashlib
+import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -57,6 +58,14 @@ class Signer:
                 signature = _raw(signature)
             found = self._signed[signed] = Jws(protected, _encoded(signature))
         return found
+
+    def token(self, body: bytes) -> str:
+        """A JWT for the receiver of a body, as the samples of A2A 0.1 check it: `iat`, and the body's
+        SHA-256 in hex."""
+        claims = {"iat": int(time.time()), "request_body_sha256": hashlib.sha256(body).hexdigest()}
+        payload = strictjson.dumps(claims)
+        protected, signature = self.jws(payload, {"typ": "JWT"})
+        return f"{protected}.{_encoded(payload)}.{signature}"
 
     def jwk(self) -> dict[str, str]:
         """The public key (RFC 7517)."""

@@ -31,7 +31,8 @@ LOST = "This turn was lost before it ended; send the message again."
 
 
 async def current(store: Store, scope: Scope, task_id: str, *, path: str = "params.id") -> Head:
-    """Head of the caller's task; one whose lease ran out is ended as failed first.
+    """Head of the caller's task; one whose lease ran out is ended as failed first, but for those that
+    the worker will begin again.
 
     path: field that named it.
 
@@ -41,10 +42,10 @@ async def current(store: Store, scope: Scope, task_id: str, *, path: str = "para
         head = await io.call(store.head, scope, task_id)
         if head is None:
             raise TaskNotFound("the key's owner has no such task with this agent", path=path)
-        if head.resting or head.lease >= store.clock():
+        if head.resting or head.queued or head.lease >= store.clock():
             return head
         try:
-            return await io.call(store.seal, replace(head, requests=()), _lost(store, head))
+            return await io.call(store.seal, replace(head, requests=()), lost(store, head))
         except Superseded:
             continue
 
@@ -52,8 +53,8 @@ async def current(store: Store, scope: Scope, task_id: str, *, path: str = "para
 async def abandon(store: Store, head: Head) -> None:
     """End a task this process claimed and cannot run, so that the same request can be made again."""
     with suppress(StoreError):
-        lost = replace(head, requests=()).closed(_lost(store, head), head.sequence)
-        await io.call(store.replace, lost)
+        ended = replace(head, requests=()).closed(lost(store, head), head.sequence)
+        await io.call(store.replace, ended)
 
 
 async def rested(store: Store, head: Head, deadline: float | None) -> Head:
@@ -142,6 +143,7 @@ def _late(deadline: float | None) -> bool:
     return deadline is not None and time.monotonic() + POLL >= deadline
 
 
-def _lost(store: Store, head: Head) -> TaskStatus:
-    message = agent_message(head.task_id, head.context_id, [Part(text=LOST)])
+def lost(store: Store, head: Head, text: str = LOST) -> TaskStatus:
+    """The status of a task that ends without its run."""
+    message = agent_message(head.task_id, head.context_id, [Part(text=text)])
     return status(TaskState.FAILED, store.clock(), message)

@@ -12,8 +12,8 @@ import httpx2
 
 from a2a_lambda import strictjson
 from a2a_lambda.client import discovery
-from a2a_lambda.client.guard import Guarded
 from a2a_lambda.errors import KitError, ProtocolError
+from a2a_lambda.guard import Guarded
 from a2a_lambda.model import Event, Json, Message, Part, Role, Task
 from a2a_lambda.operation import Operation, SendMessageConfiguration, SendMessageRequest, TaskRequest
 from a2a_lambda.wire import Wire

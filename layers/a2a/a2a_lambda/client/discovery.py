@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import httpx2
 
-from a2a_lambda.client.guard import Refused
+from a2a_lambda.address import Refused
 from a2a_lambda.errors import KitError
 from a2a_lambda.model import Json
 from a2a_lambda.wire import VERSIONS, Wire

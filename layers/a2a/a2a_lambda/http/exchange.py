@@ -36,10 +36,13 @@ STREAM_HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering"
 
 
 class Binding(Protocol):
-    """How results and errors are put into bytes."""
+    """How results and errors are put into bytes. error_event: the name of an error in a stream, where
+    it has one."""
 
     @property
     def media_type(self) -> str: ...
+    @property
+    def error_event(self) -> str: ...
     def result(self, value: Json, /) -> bytes: ...
     def error(self, wire: Wire, error: ProtocolError, /) -> bytes: ...
     def refusal(self, wire: Wire, error: ProtocolError, /, *, streaming: bool) -> Response: ...
@@ -90,6 +93,7 @@ class Exchange:
             request=Identity.of(self.scope, self.method, self.body, key),
             dialect=self.wire.NAME,
             extensions=self.extensions,
+            waits=self.wire.WAITS,
             idempotent=key is not None,
             deadline=deadline(self.request),
         )
@@ -218,7 +222,7 @@ async def _events(
                     yield sse.encode(binding.result(value), identity)
     except Exception as raised:
         error = protocol_error(raised)
-        yield sse.encode(binding.error(wire, error))
+        yield sse.encode(binding.error(wire, error), event=binding.error_event)
         if error is not raised and "aws.streamed" in exchange.request.scope:
             raise  # a fault: the client has been told, Lambda has to be
 

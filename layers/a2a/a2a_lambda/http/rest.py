@@ -50,6 +50,7 @@ class Rest:
     """Answers of one request. latest: its client knows 1.0.1, by the media type that came with it."""
 
     latest: bool
+    error_event: str = "error"
 
     @property
     def media_type(self) -> str:
@@ -65,7 +66,9 @@ class Rest:
         status, body = wire.encode_failure(error, latest=self.latest)
         if streaming and isinstance(error, StreamingNotSupported):
             # Who expects a stream whatever the card says gets one: of one event, the error.
-            return Response(sse.encode(strictjson.dumps(body), event="error"), media_type=sse.MEDIA_TYPE)
+            return Response(
+                sse.encode(strictjson.dumps(body), event=self.error_event), media_type=sse.MEDIA_TYPE
+            )
         return Response(strictjson.dumps(body), status, error.headers, JSON)
 
 

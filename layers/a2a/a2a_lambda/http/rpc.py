@@ -37,6 +37,7 @@ class Rpc:
     accept: str
     id: jsonrpc.Id
     media_type: str = JSON
+    error_event: str = ""
 
     def result(self, value: Json) -> bytes:
         return jsonrpc.result(self.id, value)

@@ -21,7 +21,8 @@ from a2a_lambda.http import create_app
 from a2a_lambda.http.errors import answer
 from a2a_lambda.keys import Keys
 from a2a_lambda.kit import Kit
-from a2a_lambda.local import KEYS_PATH, STATE, TABLE, emulator, table
+from a2a_lambda.lambda_.batch import Notifier, Worker
+from a2a_lambda.local import KEYS_PATH, STATE, TABLE, emulator, events, table
 from a2a_lambda.local.check import checked
 from a2a_lambda.settings import Settings
 
@@ -46,6 +47,8 @@ def main() -> int:
             settings = Settings.of(os.environ)
             agents = checked(settings.agents)
             prepare(settings, secret)
+            if url:
+                _queue(settings)
             STATE.write_text(json.dumps({"emulator": url}))
             stack.callback(STATE.unlink, missing_ok=True)
             print(banner(f"http://{HOST}:{port}", secret, list(agents)), flush=True)
@@ -71,7 +74,10 @@ def main() -> int:
 def application() -> FastAPI:
     """The application, as uvicorn starts it after every edit."""
     try:
-        return create_app(Kit.of_environment())
+        kit = Kit.of_environment()
+        if kit.settings.queue:
+            events.start(kit, Worker(kit.background, kit.settings.dead_letters), Notifier(kit.notices))
+        return create_app(kit)
     except ConfigurationError as error:
         print(f"error: {error}", file=sys.stderr)
         return broken(str(error))
@@ -142,6 +148,15 @@ def _configure(port: int, emulator_url: str) -> None:
     os.environ.setdefault("A2A_TABLE", TABLE)
     os.environ.setdefault("A2A_KEYS_PATH", KEYS_PATH)
     os.environ.setdefault("A2A_BASE_URL", f"http://{HOST}:{port}")
+
+
+def _queue(settings: Settings) -> None:
+    """Make the emulator's queues, and name them to the server."""
+    found = events.create_queues(aws.sqs(settings), settings.table)
+    os.environ["A2A_QUEUE"] = found.turns
+    os.environ["A2A_DEAD_LETTERS"] = found.dead_arn
+    os.environ["A2A_NOTICES"] = found.notices
+    os.environ["A2A_PRIVATE_WEBHOOKS"] = "1"
 
 
 def prepare(settings: Settings, secret: str) -> None:

@@ -12,7 +12,13 @@ if TYPE_CHECKING:
 
 RESOURCE = "Table"
 
-CREATION = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode")
+CREATION = (
+    "AttributeDefinitions",
+    "KeySchema",
+    "GlobalSecondaryIndexes",
+    "BillingMode",
+    "StreamSpecification",
+)
 """What CreateTable takes of the resource's properties; backups and encryption are AWS's affair."""
 
 
@@ -41,7 +47,10 @@ def create(client: "DynamoDBClient", name: str, template: Path) -> None:
     """Create the table unless it is there; returns once it can be used."""
     wanted = properties(template)
     try:
-        client.create_table(TableName=name, **{key: wanted[key] for key in CREATION if key in wanted})
+        given = {key: wanted[key] for key in CREATION if key in wanted}
+        if "StreamSpecification" in given:
+            given["StreamSpecification"] = {"StreamEnabled": True, **given["StreamSpecification"]}
+        client.create_table(TableName=name, **given)
     except client.exceptions.ResourceInUseException:
         return
     client.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 1})

@@ -12,6 +12,7 @@ holds the tasks somebody should be running, for the sweep. JSON stands in binary
 DynamoDB numbers its integers would lose digits.
 """
 
+import base64
 import json
 import zlib
 from collections.abc import Mapping
@@ -69,6 +70,33 @@ def listing_key(scope: Scope, changed: str) -> dict[str, Any]:
     return {**head_key(scope, task_id), "listing": listing(scope), "changed": {"S": changed}}
 
 
+def due_key(shard: int) -> dict[str, str]:
+    """Partition of the sweep's index."""
+    return {"S": f"shard-{shard}"}
+
+
+def due_task(item: Item) -> tuple[Scope, str]:
+    """Scope and id of a task as the sweep's index has it."""
+    place, task_id = item["pk"]["S"].split("#task#", 1)
+    owner, agent = place.split("#", 1)
+    return Scope(owner, agent), task_id
+
+
+def noticed(new: Item, old: Item | None) -> tuple[Scope, str, int, tuple[str, ...]] | None:
+    """Of a record of the table's stream: scope, task, version and push configs of a head whose status
+    changed; None for any other change."""
+    if new["sk"]["S"] != "head" or (old and old.get("changed") == new["changed"]):
+        return None
+    scope, task_id = due_task(new)
+    names = json.loads(_bytes(new["document"]["B"]))["push"]
+    return scope, task_id, int(new["version"]["N"]), tuple(names)
+
+
+def _bytes(value: Any) -> bytes:
+    """A binary attribute, which Lambda's events have in base64."""
+    return base64.b64decode(value) if isinstance(value, str) else bytes(value)
+
+
 def entry_range(head: Head, after: int) -> dict[str, Any]:
     """Values :pk, :first and :last of a query for the entries behind a sequence number."""
     return {
@@ -109,7 +137,7 @@ def from_head(head: Head) -> dict[str, Any]:
     if head.push:
         item["pushes"] = number(len(head.push))
     if not head.resting:
-        item["shard"] = {"S": f"shard-{zlib.crc32(head.task_id.encode()) % SHARDS}"}
+        item["shard"] = due_key(zlib.crc32(head.task_id.encode()) % SHARDS)
         item["due"] = number(head.due)
     return item
 
@@ -141,6 +169,9 @@ def to_head(scope: Scope, item: Item) -> Head:
         dialect=item["dialect"]["S"],
         push=tuple(document["push"]),
         bare=document["bare"],
+        queued=document["queued"],
+        attempts=document["attempts"],
+        artifacts=document["artifacts"],
     )
 
 
@@ -179,6 +210,10 @@ def from_push(
 def to_push(item: Item) -> TaskPushNotificationConfig:
     config: TaskPushNotificationConfig = json.loads(item["document"]["B"])
     return config
+
+
+def push_dialect(item: Item) -> str:
+    return str(item["dialect"]["S"])
 
 
 def from_context(scope: Scope, context_id: str, context: Context, expires: int) -> dict[str, Any]:

@@ -1,5 +1,7 @@
-"""Queries of the index that lists tasks, the latest status first. It is eventually consistent."""
+"""Queries of the table's indexes: lists of tasks, and what the sweep looks at. Both are eventually
+consistent."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +56,18 @@ def count(table: Table, scope: Scope, page: Page) -> int:
     """Number of tasks in a listing, all its pages together: reads the whole of it."""
     arguments = {**_query(table, scope, page), "Select": "COUNT"}
     return sum(answer["Count"] for answer in table.pages(arguments))
+
+
+def due(table: Table, minute: int) -> Iterator[tuple[Scope, str]]:
+    """Tasks somebody should be running, that the sweep is to look at by a minute (Unix time / 60)."""
+    for shard in range(items.SHARDS):
+        query = {
+            "IndexName": "by-due",
+            "KeyConditionExpression": "shard = :shard AND due <= :minute",
+            "ExpressionAttributeValues": {":shard": items.due_key(shard), ":minute": number(minute)},
+        }
+        for answer in table.pages(query):
+            yield from map(items.due_task, answer["Items"])
 
 
 def _query(table: Table, scope: Scope, page: Page) -> dict[str, Any]:

@@ -130,6 +130,22 @@ class Store:
 
         Raises Superseded, with the head there is, when that run or somebody else was first.
         """
+        last = self._sealed(head)
+        return self.replace(replace(head, epoch=head.epoch + 1, floor=last).closed(status, last))
+
+    def taken_over(self, head: Head) -> Head:
+        """The head in the epoch of a run that takes the task from a dead one: what that one stored stays,
+        and it can store no more. Not stored itself. Raises Superseded as `seal`."""
+        last = self._sealed(head)
+        return replace(head, epoch=head.epoch + 2, floor=last, sequence=last)
+
+    def due(self, minute: int) -> list[tuple[Scope, str]]:
+        """See `lists.due`."""
+        return list(lists.due(self._table, minute))
+
+    def _sealed(self, head: Head) -> int:
+        """Put an entry of the next epoch behind the log of a run; returns its last sequence. Raises
+        Superseded with the head there is, when somebody else changed it."""
         while True:
             last = head.sequence
             for entry in self._entries(head, last):
@@ -137,12 +153,12 @@ class Store:
                     last = entry.sequence
             try:
                 self._append(head, Entry(last + 1, head.epoch + 1, b"{}"), over=head.epoch)
+                return last
             except Superseded:
                 current = self.head(head.scope, head.task_id)
                 if current is None or current.version != head.version:
                     raise Superseded(current) from None
-                continue  # the run appended between the query and the seal
-            return self.replace(replace(head, epoch=head.epoch + 1, floor=last).closed(status, last))
+                # The run appended between the query and the seal: again.
 
     def context(self, scope: Scope, context_id: str) -> Context:
         """A context, strongly consistent; an empty one when there is none."""
@@ -185,9 +201,12 @@ class Store:
         """Store a config of a task, under its id."""
         self._table.put(items.from_push(scope, task_id, config, dialect, expires))
 
-    def push(self, scope: Scope, task_id: str, identity: str) -> TaskPushNotificationConfig | None:
+    def push(
+        self, scope: Scope, task_id: str, identity: str
+    ) -> tuple[TaskPushNotificationConfig, str] | None:
+        """A config, and the dialect it was set in."""
         item = self._table.get(items.push_key(scope, task_id, identity))
-        return None if item is None else items.to_push(item)
+        return None if item is None else (items.to_push(item), items.push_dialect(item))
 
     def pushes(self, scope: Scope, task_id: str) -> list[TaskPushNotificationConfig]:
         """Configs of a task, by id."""

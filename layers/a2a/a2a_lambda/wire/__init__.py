@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from a2a_lambda.errors import ProtocolError
-from a2a_lambda.model import Event, Json
+from a2a_lambda.model import Event, Json, Task
 from a2a_lambda.operation import Listener, Operation
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v0_3_http, v1_0
 from a2a_lambda.wire.binding import Codec, Route
@@ -22,6 +22,8 @@ class Wire(Protocol):
     REQUESTS, RESULTS: parameters and results of the operations it has.
     LIVE: a subscription is for tasks that go on: one that has ended is refused, and one that waits for
         input is waited for. Errors of streams are plain answers, not events.
+    NOTICE_TYPE: media type of a push notification, which `encode_notice` makes.
+    WAITS: a send that does not say otherwise is answered when its turn has ended.
     NO_EXTENDED_CARD: raised where the agent has none.
     """
 
@@ -42,7 +44,12 @@ class Wire(Protocol):
     @property
     def LIVE(self) -> bool: ...
     @property
+    def WAITS(self) -> bool: ...
+    @property
     def NO_EXTENDED_CARD(self) -> type[ProtocolError]: ...
+    @property
+    def NOTICE_TYPE(self) -> str: ...
+    def encode_notice(self, task: Task, /) -> Json: ...
     def encode_card(self, source: Description, /) -> dict[str, Json]: ...
     def encode_event(self, event: Event, listener: Listener, /) -> list[Json]: ...
     def decode_event(self, value: Json, /) -> Event: ...

@@ -27,6 +27,8 @@ from a2a_lambda.wire.binding import Codec
 NAME = "alibaba"
 VERSIONS = v0_3.VERSIONS
 LIVE = False
+WAITS = True
+NOTICE_TYPE = "application/json"
 NO_EXTENDED_CARD = v0_3.NO_EXTENDED_CARD
 encode_card = cards.alibaba
 METHODS = v0_3.METHODS
@@ -104,6 +106,8 @@ def _artifact(message: Message) -> Artifact:
         artifact["metadata"] = message["metadata"]
     return artifact
 
+
+encode_notice = encode_task
 
 RESULTS: Mapping[Operation, Codec] = {
     **v0_3.RESULTS,

@@ -7,7 +7,6 @@ methods of 1.0 and 0.1 have names of their own, and are taken for what they are.
 from collections.abc import Sequence
 
 from a2a_lambda.errors import MethodNotFound, ProtocolError, VersionNotSupported
-from a2a_lambda.operation import Operation
 from a2a_lambda.wire import DIALECTS, VERSIONS, Wire
 
 UNVERSIONED = "0.3"
@@ -48,13 +47,15 @@ def of_method(wires: Sequence[Wire], method: str) -> list[Wire]:
     raise usual(callable_).unsupported(method)
 
 
+def named(name: str) -> Wire:
+    """The wire a task or a config is marked with; the usual one where it is none of ours."""
+    wires = [wire for found in DIALECTS.values() for wire in found]
+    return next((wire for wire in wires if name == wire.NAME), usual(wires))
+
+
 def of_task(wires: Sequence[Wire], dialect: str) -> Wire:
     """Of the wires a request may speak, the one its task was made over."""
     return next((wire for wire in wires if dialect == wire.NAME), wires[0])
-
-
-def operation(wires: Sequence[Wire], method: str) -> Operation:
-    return wires[0].METHODS[method]
 
 
 def usual(wires: Sequence[Wire]) -> Wire:

@@ -28,6 +28,8 @@ from a2a_lambda.wire.fields import Object
 NAME = "qianfan"
 VERSIONS = v0_3.VERSIONS
 LIVE = False
+WAITS = False
+NOTICE_TYPE = "application/json"
 NO_EXTENDED_CARD = v0_3.NO_EXTENDED_CARD
 encode_card = cards.qianfan
 METHODS = v0_3.METHODS
@@ -178,6 +180,8 @@ SEND = Codec(decode_send, v0_3.encode_send)
 TASK = Codec(v0_3.decode_task, encode_task)
 
 REQUESTS: Mapping[Operation, Codec] = {**v0_3.REQUESTS, "send": SEND, "stream": SEND}
+
+encode_notice = encode_task
 
 RESULTS: Mapping[Operation, Codec] = {
     **v0_3.RESULTS,

@@ -39,6 +39,8 @@ from a2a_lambda.wire.fields import Object
 NAME = "0.1"
 VERSIONS = ("0.1",)
 LIVE = False
+WAITS = False
+NOTICE_TYPE = "application/json"
 NO_EXTENDED_CARD = ExtendedAgentCardNotConfigured
 encode_card = cards.v0_2_5
 ROUTES: tuple[Route, ...] = ()
@@ -268,6 +270,8 @@ REQUESTS: Mapping[Operation, Codec] = {
     "set_push": CONFIG,
     "get_push": Codec(decode_push, lambda request: {"id": request["taskId"]}),
 }
+
+encode_notice = encode_task
 
 RESULTS: Mapping[Operation, Codec] = {
     "send": Codec(decode_outcome, lambda outcome: encode_task(outcome["task"])),

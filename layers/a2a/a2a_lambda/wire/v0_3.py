@@ -26,6 +26,8 @@ from a2a_lambda.wire.fields import Object
 NAME = "0.3"
 VERSIONS = ("0.2", "0.3")
 LIVE = False
+WAITS = False
+NOTICE_TYPE = "application/json"
 NO_EXTENDED_CARD = ExtendedAgentCardNotConfigured
 encode_card = cards.v0_3_0
 ROUTES: tuple[Route, ...] = ()
@@ -195,6 +197,8 @@ REQUESTS: Mapping[Operation, Codec] = {
     "delete_push": Codec(decode_deletion, encode_push),
     "card": Codec(lambda _: {}, lambda _: None),
 }
+
+encode_notice = kinds.encode_task
 
 RESULTS: Mapping[Operation, Codec] = {
     "send": OUTCOME,

@@ -7,6 +7,7 @@ no field that file does not know, so what it has no field for is left out.
 from collections.abc import Mapping
 from typing import cast
 
+from a2a_lambda.errors import ProtocolError
 from a2a_lambda.model import (
     RESTING,
     Artifact,
@@ -35,6 +36,8 @@ from a2a_lambda.wire.fields import Object
 NAME = "0.3"
 VERSIONS = ("0.2", "0.3")
 LIVE = False
+WAITS = False
+NOTICE_TYPE = "application/json"
 NO_EXTENDED_CARD = v0_3.NO_EXTENDED_CARD
 encode_card = cards.v0_3_0
 METHODS: Mapping[str, Operation] = {}
@@ -50,8 +53,14 @@ SPELLINGS = {TaskState.CANCELED: "TASK_STATE_CANCELLED"}
 CANONICAL = {told: state for state, told in SPELLINGS.items()}
 
 encode_error = status.encode_error
-encode_failure = status.encode_failure
 unsupported = v1_0.unsupported
+
+
+def encode_failure(error: ProtocolError, *, latest: bool) -> tuple[int, Json]:
+    """Code and message stand outside the status too, where clients of 0.3 look for them."""
+    http, body = status.encode_failure(error, latest=latest)
+    return http, {**body, "code": error.code, "message": str(error)}
+
 
 SEND_FIELDS = proto.spelled(["message", "request", "configuration", "metadata"])
 CONFIGURATION_FIELDS = proto.spelled(["acceptedOutputModes", "pushNotification", "historyLength", "blocking"])
@@ -291,6 +300,8 @@ REQUESTS: Mapping[Operation, Codec] = {
     "delete_push": Codec(v1_0.decode_push, _one_way),
     "card": Codec(lambda _: {}, _one_way),
 }
+
+encode_notice = encode_task
 
 RESULTS: Mapping[Operation, Codec] = {
     "send": Codec(decode_outcome, encode_outcome),

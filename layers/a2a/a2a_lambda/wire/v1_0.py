@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from a2a_lambda.errors import InvalidParams, MethodNotFound, ProtocolError, UnsupportedOperation
-from a2a_lambda.model import Event, Json, TaskPushNotificationConfig
+from a2a_lambda.model import Event, Json, Task, TaskPushNotificationConfig
 from a2a_lambda.operation import (
     Listener,
     ListPushConfigsRequest,
@@ -28,6 +28,8 @@ from a2a_lambda.wire.fields import Object
 NAME = "1.0"
 VERSIONS = ("1.0",)
 LIVE = True
+WAITS = True
+NOTICE_TYPE = "application/a2a+json"
 NO_EXTENDED_CARD = UnsupportedOperation
 encode_card = cards.v1_0
 
@@ -221,6 +223,11 @@ def decode_configs(value: Json) -> ListPushConfigsResponse:
 def encode_configs(found: ListPushConfigsResponse) -> Json:
     configs = [proto.encode_config(config) for config in found["configs"]]
     return {"configs": configs, "nextPageToken": found["nextPageToken"]}
+
+
+def encode_notice(task: Task) -> Json:
+    """A StreamResponse (section 4.3.3)."""
+    return {"task": task}
 
 
 def encode_event(event: Event, listener: Listener) -> list[Json]:

@@ -10,6 +10,7 @@ from a2a_lambda import Artifact, Ask, Authorize, File, Message, Progress, Reject
 
 STREAMING_TIMEOUT = 2.0
 RESUBSCRIBED = 4.5
+MOMENT = 1.0
 
 FILE = File("output.txt", b"tck", media_type="text/plain")
 
@@ -52,6 +53,7 @@ async def conform(turn: Turn) -> AsyncIterator[Any]:
     elif _starts(said, "tck-"):
         yield "Hello from TCK"
     else:
+        await asyncio.sleep(MOMENT)
         yield Ask("And then?")
 
 

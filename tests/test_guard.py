@@ -9,7 +9,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from a2a_lambda.client.guard import Guarded, Refused, public, resolved
+from a2a_lambda.address import Refused, public, resolved
+from a2a_lambda.guard import Guarded
 
 INNER = [
     "127.0.0.1",

@@ -1,0 +1,7 @@
+"""Lambda function: push notifications, from the table's stream to their queue and from there to webhooks."""
+
+from a2a_lambda.kit import Kit
+from a2a_lambda.lambda_.batch import Notifier
+
+kit = Kit.of_environment()
+handler = Notifier(kit.notices)

@@ -1,0 +1,7 @@
+"""Lambda function: background turns from SQS, their dead letters, and the sweep on its schedule."""
+
+from a2a_lambda.kit import Kit
+from a2a_lambda.lambda_.batch import Worker
+
+kit = Kit.of_environment()
+handler = Worker(kit.background, kit.settings.dead_letters)

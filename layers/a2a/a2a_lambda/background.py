@@ -1,0 +1,150 @@
+"""Turns that outlive their request: what the worker does.
+
+send, blocking: false ── head submitted, queued ── SQS ── run ── the same Run as ever
+                                 └───── due ───── sweep ── SQS, again
+
+claim    a queued head nobody runs                      -> WORKING, an attempt more
+claim    a queued head whose run's lease ran out        -> the same, in a new epoch: what the dead
+                                                           run stored stays, and its successor
+                                                           replaces its artifacts
+claim    running, at rest, or taken meanwhile           -> nothing: a message delivered twice
+"""
+
+import logging
+import uuid
+from collections.abc import Mapping
+from contextlib import aclosing
+from dataclasses import replace
+
+from a2a_lambda import io
+from a2a_lambda.agent import Agent
+from a2a_lambda.claim import LEASE, Claim
+from a2a_lambda.errors import StoreError
+from a2a_lambda.head import Head, Scope
+from a2a_lambda.model import Asked, TaskState, status, timestamp
+from a2a_lambda.queue import Queue
+from a2a_lambda.run import Run
+from a2a_lambda.store import Store, Superseded
+from a2a_lambda.turn import Turn
+from a2a_lambda.watch import current, lost
+
+ATTEMPTS = 3
+"""How often a turn is begun before it counts as one that cannot be run."""
+
+QUEUED_LIMIT = 6 * 3600.0
+"""Seconds a turn may wait for its worker."""
+
+AGAIN = 5
+"""Minutes between two enqueuings of a turn that still waits: a backlog is no reason to grow it."""
+
+GIVEN_UP = "This turn could not be run to its end."
+
+logger = logging.getLogger(__name__)
+
+
+class Background:
+    def __init__(self, store: Store, agents: Mapping[str, Agent], queue: Queue) -> None:
+        self._store = store
+        self._agents = agents
+        self._queue = queue
+
+    async def run(self, scope: Scope, task_id: str, deadline: float | None) -> None:
+        """Run a queued turn to its end. Raises StoreError: the message should come again.
+
+        deadline: on `time.monotonic`, when the turn is ended.
+        """
+        claim = await self._claimed(scope, task_id, deadline)
+        if claim is None:
+            return
+        run = Run(self._store, self._agents[scope.agent], claim)
+        run.start()
+        async with aclosing(run.events()) as events:
+            async for _ in events:
+                pass
+
+    async def bury(self, scope: Scope, task_id: str) -> None:
+        """End a turn whose message nobody could work off."""
+        head = await io.call(self._store.head, scope, task_id)
+        if head is not None and head.queued and not head.running(self._store.clock()):
+            await self._give_up(head)
+
+    async def sweep(self) -> int:
+        """Look at every task somebody should be running: end what died, enqueue what waits. Returns how
+        many were looked at."""
+        minute = int(self._store.clock()) // 60
+        due = await io.call(self._store.due, minute)
+        for scope, task_id in due:
+            try:
+                await self._look(scope, task_id, minute)
+            except StoreError as error:
+                logger.error("the sweep could not look at task %s: %s", task_id, error)
+        return len(due)
+
+    async def _look(self, scope: Scope, task_id: str, minute: int) -> None:
+        head = await io.call(self._store.head, scope, task_id)
+        now = self._store.clock()
+        if head is None or head.resting or head.running(now):
+            return
+        if not head.queued:
+            await current(self._store, scope, task_id)  # ends it
+            return
+        waited = head.status.get("timestamp", "") < timestamp(now - QUEUED_LIMIT)
+        if head.attempts >= ATTEMPTS or (not head.attempts and waited):
+            await self._give_up(head)
+            return
+        await io.call(self._queue.send, scope, task_id)
+        await io.call(self._store.replace, replace(head, due=minute + AGAIN))
+
+    async def _claimed(self, scope: Scope, task_id: str, deadline: float | None) -> Claim | None:
+        head = await io.call(self._store.head, scope, task_id)
+        now = self._store.clock()
+        if head is None or head.resting or not head.queued or head.running(now):
+            return None
+        if head.attempts >= ATTEMPTS or scope.agent not in self._agents:
+            await self._give_up(head)
+            return None
+        try:
+            if head.holder:
+                head = await io.call(self._store.taken_over, head)
+            claimed = replace(
+                head,
+                status=status(TaskState.WORKING, now),
+                holder=str(uuid.uuid4()),
+                lease=now + LEASE,
+                attempts=head.attempts + 1,
+            )
+            claimed = await io.call(self._store.replace, claimed)
+        except Superseded:
+            return None
+        return await self._begun(claimed, deadline)
+
+    async def _begun(self, head: Head, deadline: float | None) -> Claim | None:
+        task, _ = await io.call(self._store.task, head)
+        numbered = await io.call(self._store.events, head)
+        said = [event for _, event in numbered if "message" in event]
+        if not said or "asked" not in said[-1]:  # whoever took it in died before it was all stored
+            await self._give_up(replace(head, requests=()))
+            return None
+        asked: Asked = said[-1]["asked"]
+        turn = Turn(
+            message=said[-1]["message"],
+            owner=head.scope.owner,
+            agent=head.scope.agent,
+            task_id=head.task_id,
+            context_id=head.context_id,
+            context=await io.call(self._store.context, head.scope, head.context_id),
+            pending=head.pending,
+            id=head.turn,
+            deadline=deadline,
+            accepted_output_modes=tuple(asked["acceptedOutputModes"]),
+            extensions=tuple(asked["extensions"]),
+            request_metadata=asked["metadata"],
+        )
+        last = numbered[-1][0]
+        return Claim(head, task, max(last, head.sequence), turn, head.requests[-1])
+
+    async def _give_up(self, head: Head) -> None:
+        try:
+            await io.call(self._store.seal, head, lost(self._store, head, GIVEN_UP))
+        except Superseded:
+            logger.info("task %s went on meanwhile", head.task_id)

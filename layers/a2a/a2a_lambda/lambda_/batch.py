@@ -1,0 +1,85 @@
+"""Lambda handlers of batches: what SQS and the table's stream bring, with partial failures.
+
+Source: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html, and Powertools' batch
+utility, which makes the answer SQS reads.
+"""
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+
+from a2a_lambda.background import Background
+from a2a_lambda.notices import Notices, Undelivered
+from a2a_lambda.player import end_stragglers
+from a2a_lambda.queue import read
+
+MARGIN = 5.0
+"""Seconds before Lambda's own deadline at which a turn ends itself."""
+
+Event = dict[str, Any]
+
+logger = logging.getLogger(__name__)
+
+
+class Worker:
+    """Handler of background turns, of their dead letters, and of the schedule's sweep.
+
+    dead_letters: ARN of the queue whose messages nobody could work off.
+    """
+
+    def __init__(self, background: Background, dead_letters: str) -> None:
+        self._background = background
+        self._dead_letters = dead_letters
+
+    def __call__(self, event: Event, context: Any) -> Any:
+        if "Records" not in event:
+            return {"swept": asyncio.run(self._background.sweep())}
+        deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1000 - MARGIN
+
+        def work(record: Event) -> None:
+            scope, task_id = read(record["body"])
+            if record["eventSourceARN"] == self._dead_letters:
+                asyncio.run(self._background.bury(scope, task_id))
+            else:
+                asyncio.run(self._background.run(scope, task_id, deadline))
+
+        answer = _processed(event, work, EventType.SQS, context)
+        end_stragglers()
+        return answer
+
+
+class Notifier:
+    """Handler of the table's stream, and of the queue it is relayed to."""
+
+    def __init__(self, notices: Notices) -> None:
+        self._notices = notices
+
+    def __call__(self, event: Event, context: Any) -> Any:
+        if event["Records"][0]["eventSource"] == "aws:dynamodb":
+            return _processed(event, self._notices.relay, EventType.DynamoDBStreams, context)
+        return _processed(event, self._deliver, EventType.SQS, context)
+
+    def _deliver(self, record: Event) -> None:
+        try:
+            asyncio.run(self._notices.deliver(record["body"]))
+        except Undelivered:
+            attempt = int(record["attributes"]["ApproximateReceiveCount"])
+            self._notices.postpone(record["receiptHandle"], attempt)
+            raise
+
+
+def _processed(event: Event, work: Any, kind: EventType, context: Any) -> Any:
+    """The partial failures of a batch; each is logged, without its content."""
+
+    def guarded(record: Any) -> Any:
+        try:
+            return work(record.raw_event)
+        except Exception as error:
+            logger.error("a record failed: %s: %s", type(error).__name__, error)
+            raise
+
+    processor = BatchProcessor(event_type=kind, raise_on_entire_batch_failure=False)
+    return process_partial_response(event, guarded, processor, context)

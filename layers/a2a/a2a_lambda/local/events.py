@@ -1,0 +1,210 @@
+"""What Lambda's event sources do, for an emulator that has none: queues and the table's stream are polled,
+and the handlers called with the events Lambda would give them.
+
+    queue ────── Worker          table's stream ── Notifier ── notices ── Notifier
+    a minute ─── Worker (sweep)
+"""
+
+import base64
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from a2a_lambda import aws
+from a2a_lambda.kit import Kit
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+VISIBILITY = 60
+"""Seconds a message is hidden while it is worked off: short of Lambda's, so a restart is soon over."""
+
+RECEIVES = "3"
+
+WORKERS = 8
+
+SWEEP = 20.0
+"""Seconds between sweeps, which are a minute apart in a deployment."""
+
+PAUSE = 0.2
+
+Json = Any
+
+Handler = Callable[[Json, Json], Json]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """Urls, and the dead letters' ARN."""
+
+    turns: str
+    dead: str
+    dead_arn: str
+    notices: str
+
+
+class Invocation:
+    """Lambda's context, of a function with fifteen minutes."""
+
+    function_name = "local"
+    memory_limit_in_mb = 1024
+    invoked_function_arn = "arn:aws:lambda:us-east-1:123456789012:function:local"
+
+    def __init__(self) -> None:
+        self.aws_request_id = str(uuid.uuid4())
+        self._ends = time.monotonic() + 900
+
+    def get_remaining_time_in_millis(self) -> int:
+        return int((self._ends - time.monotonic()) * 1000)
+
+
+def create_queues(client: "SQSClient", prefix: str) -> Queues:
+    """The queues of template.yaml, in an emulator; those that are there are found again."""
+    dead = client.create_queue(QueueName=f"{prefix}-dead")["QueueUrl"]
+    arn = client.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    redrive = f'{{"deadLetterTargetArn":"{arn}","maxReceiveCount":"{RECEIVES}"}}'
+    turns = client.create_queue(
+        QueueName=f"{prefix}-turns",
+        Attributes={"RedrivePolicy": redrive, "VisibilityTimeout": str(VISIBILITY)},
+    )["QueueUrl"]
+    notices = client.create_queue(
+        QueueName=f"{prefix}-notices.fifo",
+        Attributes={"FifoQueue": "true", "VisibilityTimeout": str(VISIBILITY)},
+    )["QueueUrl"]
+    return Queues(turns, dead, arn, notices)
+
+
+def start(kit: Kit, worker: Handler, notifier: Handler) -> None:
+    """Poll in threads that end with the process."""
+    sqs = aws.sqs(kit.settings)
+    settings = kit.settings
+    dead = settings.dead_letters.rpartition(":")[2]
+    sources: list[Iterator[tuple[Handler, Json, Callable[[Json], None]]]] = [
+        *(_messages(sqs, settings.queue, "turns", worker) for _ in range(WORKERS)),
+        _messages(sqs, sqs.get_queue_url(QueueName=dead)["QueueUrl"], settings.dead_letters, worker),
+        _messages(sqs, settings.notices, "notices", notifier),
+        _messages(sqs, settings.notices, "notices", notifier),
+        _records(kit, notifier),
+        _minutes(worker),
+    ]
+    for source in sources:
+        threading.Thread(target=_consume, args=(source,), daemon=True).start()
+
+
+def _consume(source: Iterator[tuple[Handler, Json, Callable[[Json], None]]]) -> None:
+    while True:
+        try:
+            handler, event, done = next(source)
+            done(handler(event, Invocation()))
+        except (ClientError, BotoCoreError):
+            time.sleep(1)  # the emulator is not there at the moment, or no longer
+        except Exception:
+            logger.exception("a handler failed")
+            time.sleep(1)
+
+
+class _messages:
+    """Messages of a queue, one an event."""
+
+    def __init__(self, client: "SQSClient", url: str, arn: str, handler: Handler) -> None:
+        self._client, self._url, self._arn, self._handler = client, url, arn, handler
+
+    def __iter__(self) -> "_messages":
+        return self
+
+    def __next__(self) -> tuple[Handler, Json, Callable[[Json], None]]:
+        while True:
+            found = self._client.receive_message(
+                QueueUrl=self._url, MaxNumberOfMessages=1, AttributeNames=["All"]
+            ).get("Messages", [])
+            if found:
+                break
+            time.sleep(PAUSE)
+        [message] = found
+        record = {
+            "messageId": message["MessageId"],
+            "receiptHandle": message["ReceiptHandle"],
+            "body": message["Body"],
+            "attributes": message["Attributes"],
+            "messageAttributes": {},
+            "md5OfBody": message["MD5OfBody"],
+            "eventSource": "aws:sqs",
+            "eventSourceARN": self._arn,
+            "awsRegion": "us-east-1",
+        }
+
+        def done(answer: Json) -> None:
+            if not (answer or {}).get("batchItemFailures"):
+                self._client.delete_message(QueueUrl=self._url, ReceiptHandle=message["ReceiptHandle"])
+
+        return self._handler, {"Records": [record]}, done
+
+
+class _minutes:
+    """The schedule."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+
+    def __iter__(self) -> "_minutes":
+        return self
+
+    def __next__(self) -> tuple[Handler, Json, Callable[[Json], None]]:
+        time.sleep(SWEEP)
+        return self._handler, {"source": "aws.scheduler", "detail": {}}, lambda _: None
+
+
+class _records:
+    """Records of the table's stream that are about heads with push configs, as the template filters them."""
+
+    def __init__(self, kit: Kit, handler: Handler) -> None:
+        self._handler = handler
+        self._client = aws.streams(kit.settings)
+        self._table = kit.settings.table
+        self._iterator = ""
+
+    def __iter__(self) -> "_records":
+        return self
+
+    def __next__(self) -> tuple[Handler, Json, Callable[[Json], None]]:
+        while True:
+            if not self._iterator:
+                self._iterator = self._latest()
+            answer = self._client.get_records(ShardIterator=self._iterator)
+            self._iterator = answer.get("NextShardIterator", "")
+            records = [_as_lambda_has_it(record) for record in answer["Records"]]
+            wanted = [record for record in records if _about_push(record)]
+            if wanted:
+                return self._handler, {"Records": wanted}, lambda _: None
+            time.sleep(PAUSE)
+
+    def _latest(self) -> str:
+        [stream] = self._client.list_streams(TableName=self._table)["Streams"]
+        arn = stream["StreamArn"]
+        shard = self._client.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"][-1]["ShardId"]
+        found = self._client.get_shard_iterator(StreamArn=arn, ShardId=shard, ShardIteratorType="LATEST")
+        return str(found["ShardIterator"])
+
+
+def _about_push(record: Mapping[str, Any]) -> bool:
+    new = record["dynamodb"].get("NewImage", {})
+    return new.get("sk", {}).get("S") == "head" and "pushes" in new
+
+
+def _as_lambda_has_it(value: Any) -> Any:
+    """A record in JSON: bytes are base64 there."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, dict):
+        return {key: _as_lambda_has_it(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_as_lambda_has_it(item) for item in value]
+    return value

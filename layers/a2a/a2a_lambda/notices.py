@@ -1,0 +1,134 @@
+"""Push notifications: from the table's stream to a queue, from the queue to the webhook.
+
+    head's status changes ── stream record ── relay ── FIFO queue (a group for each task and config)
+                                                           └── deliver ── POST, in the config's dialect
+
+The queue carries ids; what is told is read when it is told, so it is never older than what it is told
+for. A webhook that fails holds up its own group alone.
+"""
+
+import hashlib
+import json
+import logging
+import random
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+
+from a2a_lambda import io, strictjson
+from a2a_lambda.address import Refused
+from a2a_lambda.errors import KitError
+from a2a_lambda.guard import Guarded
+from a2a_lambda.head import Scope
+from a2a_lambda.model import Json, TaskPushNotificationConfig
+from a2a_lambda.store import Store, noticed
+from a2a_lambda.wire import negotiation
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+    from a2a_lambda.signing import Signer
+
+TIMEOUT = 10.0
+"""Seconds a webhook has to answer."""
+
+MAX_PAUSE = 900.0
+
+TOKEN = "X-A2A-Notification-Token"  # noqa: S105
+
+logger = logging.getLogger(__name__)
+
+
+class Undelivered(KitError):
+    """The webhook did not take a notification; it should be tried again."""
+
+
+class Notices:
+    """signer: signs what webhooks that ask for a jwt get. private: webhooks may be in one's own network."""
+
+    def __init__(
+        self,
+        client: "SQSClient",
+        url: str,
+        store: Store,
+        *,
+        signer: "Signer | None" = None,
+        private: bool = False,
+    ) -> None:
+        self._client = client
+        self._url = url
+        self._store = store
+        self._signer = signer
+        self._private = private
+
+    def relay(self, record: Mapping[str, Any]) -> int:
+        """Enqueue what a stream record calls for; returns how many notifications. Blocks."""
+        images = record["dynamodb"]
+        found = noticed(images["NewImage"], images.get("OldImage")) if "NewImage" in images else None
+        if found is None:
+            return 0
+        scope, task_id, version, names = found
+        for name in names:
+            ids = [scope.owner, scope.agent, task_id, name]
+            self._client.send_message(
+                QueueUrl=self._url,
+                MessageBody=json.dumps(ids),
+                MessageGroupId=_digest(ids),
+                MessageDeduplicationId=_digest([*ids, version]),
+            )
+        return len(names)
+
+    async def deliver(self, body: str) -> None:
+        """Tell a webhook of a task as it is now. Raises Undelivered, StoreError."""
+        owner, agent, task_id, name = json.loads(body)
+        scope = Scope(owner, agent)
+        head = await io.call(self._store.head, scope, task_id)
+        found = await io.call(self._store.push, scope, task_id, name)
+        if head is None or found is None or name not in head.push:
+            return
+        config, dialect = found
+        wire = negotiation.named(dialect)
+        task, _ = await io.call(self._store.task, head)
+        content = strictjson.dumps(wire.encode_notice(task))
+        headers = {"Content-Type": wire.NOTICE_TYPE, **await self._headers(config, content)}
+        await self._post(config["url"], content, headers)
+
+    def postpone(self, handle: str, attempt: int) -> None:
+        """Let a message come again later, the later the oftener it came; jitter keeps many apart."""
+        pause = min(MAX_PAUSE, 2.0 ** min(attempt, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
+        self._client.change_message_visibility(
+            QueueUrl=self._url, ReceiptHandle=handle, VisibilityTimeout=max(1, int(pause))
+        )
+
+    async def _headers(self, config: TaskPushNotificationConfig, content: bytes) -> dict[str, str]:
+        headers: dict[str, str] = {}
+        if config.get("token"):
+            headers[TOKEN] = config["token"]
+        info = config.get("authentication", {})
+        schemes = [scheme.lower() for scheme in (info.get("scheme", ""), *info.get("schemes", []))]
+        if "jwt" in schemes and self._signer is not None:
+            headers["Authorization"] = f"Bearer {await io.call(self._signer.token, content)}"
+        elif info.get("credentials"):
+            headers["Authorization"] = f"{info.get('scheme') or 'Bearer'} {info['credentials']}"
+        return headers
+
+    async def _post(self, url: str, content: bytes, headers: Mapping[str, str]) -> None:
+        """One call, no redirects, its answer's body unread."""
+        try:
+            async with (
+                httpx2.AsyncClient(transport=Guarded(private=self._private), timeout=TIMEOUT) as http,
+                http.stream("POST", url, content=content, headers=dict(headers)) as answer,
+            ):
+                status = answer.status_code
+        except Refused as error:
+            logger.error("a webhook is not called: %s", error)
+            return
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise Undelivered(f"a webhook did not answer: {type(error).__name__}") from error
+        if status >= 300 and status != 410:
+            raise Undelivered(f"a webhook answered with status {status}")
+
+
+def _digest(ids: Iterable[Json]) -> str:
+    return hashlib.sha256(strictjson.dumps(list(ids))).hexdigest()

@@ -1,0 +1,65 @@
+"""A webhook as a client sets it: its url is hostile until proved otherwise, its secrets fit a header."""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from a2a_lambda.address import Refused, Unresolved, resolved
+from a2a_lambda.errors import InvalidParams
+from a2a_lambda.model import TaskPushNotificationConfig
+
+HEADER = re.compile(r"[\x20-\x7e\x80-\xff]*")
+"""What a header's value may hold (RFC 9110 section 5.5): no end of line, above all."""
+
+MAX_URL = 2_048
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """private: http, and addresses of one's own network, are fine. signs: there is a key for jwts."""
+
+    private: bool = False
+    signs: bool = False
+
+
+async def check(config: TaskPushNotificationConfig, terms: Terms) -> None:
+    """Raises InvalidParams for a url nobody should call, or a secret no header can carry.
+
+    A name without an address may get one later; it is looked at again with every call.
+    """
+    url = config["url"]
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or 443
+    except ValueError:
+        raise _refused("is not a url") from None
+    if len(url) > MAX_URL or not url.isascii() or re.search(r"[\x00-\x20\x7f]", url):
+        raise _refused("is not a url")
+    if parts.scheme != "https" and not (terms.private and parts.scheme == "http"):
+        raise _refused("must be https")
+    if not host or parts.username is not None or parts.password is not None:
+        raise _refused("must have a host, and no user in it")
+    authentication = config.get("authentication", {})
+    named = {
+        "token": config.get("token", ""),
+        "authentication.scheme": authentication.get("scheme", ""),
+        "authentication.credentials": authentication.get("credentials", ""),
+    }
+    for name, value in named.items():
+        if not HEADER.fullmatch(value):
+            raise InvalidParams(f"{name} of a push notification config cannot stand in a header")
+    schemes = [authentication.get("scheme", ""), *authentication.get("schemes", [])]
+    if "jwt" in [scheme.lower() for scheme in schemes] and not terms.signs:
+        raise InvalidParams("the webhook asks for a jwt, and this deployment has no signing key")
+    if terms.private:
+        return
+    try:
+        await resolved(host, port)
+    except Unresolved:
+        return
+    except Refused as error:
+        raise _refused(str(error)) from None
+
+
+def _refused(why: str) -> InvalidParams:
+    return InvalidParams(f"url of a push notification config: {why}")
