@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 import rfc8785
+from botocore.exceptions import ClientError
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 from starlette.testclient import TestClient
@@ -101,3 +102,20 @@ def test_a_signature_holds(signing: TestClient, kms: Kms, path: str) -> None:
 def test_no_key_is_no_signature(client: TestClient) -> None:
     assert "signatures" not in client.get("/.well-known/agent-card.json").json()
     assert client.get("/.well-known/jwks.json").status_code == 404
+
+
+def test_a_card_that_cannot_be_signed_goes_out_unsigned(
+    signing: TestClient, kms: Kms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def throttled(**_: Any) -> Json:
+        raise ClientError({"Error": {"Code": "ThrottlingException"}}, "Sign")
+
+    monkeypatch.setattr(kms, "sign", throttled)
+    answer = signing.get("/.well-known/agent-card.json")
+    assert answer.status_code == 200
+    assert "signatures" not in answer.json()
+
+
+def test_a_signature_does_not_change_what_is_cached(signing: TestClient, client: TestClient) -> None:
+    path = "/.well-known/agent-card.json"
+    assert signing.get(path).headers["etag"] == client.get(path).headers["etag"]

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from a2a_lambda.client import AgentError, Client, Refused, Undiscovered, discovery
+from a2a_lambda.client import AgentError, Client, Refused, Undiscovered, discovery, events
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.model import Event, Json, TaskState
@@ -170,6 +170,86 @@ def test_the_key_stays_at_home() -> None:
     assert discovery.read(asks, source, "key").headers == {"X-Its-Own": "key"}
 
 
+def test_the_tenant_is_said_in_every_request(kit: Kit, key: str) -> None:
+    card = {
+        "supportedInterfaces": [
+            {"url": f"{BASE_URL}/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0", "tenant": "probe"}
+        ]
+    }
+
+    async def go() -> None:
+        async with Client(BASE_URL, key=key, transport=Served(kit, card)) as agent:
+            task: Any = await agent.send("hi", metadata=intent("everything"))
+            assert (await agent.get(task["id"]))["artifacts"][1]["name"] == "report"
+
+    asyncio.run(go())
+
+
+HOSTILE_CARDS: list[Json] = [
+    {"url": f"{BASE_URL}/\x00", "protocolVersion": "0.3.0"},
+    {"url": f"{BASE_URL}/", "protocolVersion": "0.3.0", "preferredTransport": "GRPC"},
+    {"url": 5, "protocolVersion": [], "additionalInterfaces": 5, "preferredTransport": "GRPC"},
+]
+
+
+@pytest.mark.parametrize("card", HOSTILE_CARDS)
+def test_a_hostile_card_is_none(card: Json) -> None:
+    with pytest.raises(Undiscovered):
+        discovery.read(card, f"{BASE_URL}/.well-known/agent-card.json", "key")
+
+
+@pytest.mark.parametrize("name", ["X-K\xe9y", "Host", "Content-Length", "a b", "", 5])
+def test_the_key_goes_in_no_odd_header(name: Json) -> None:
+    schemes: Json = {
+        "a": {"apiKeySecurityScheme": "x"},
+        "k": {"type": "apiKey", "in": "header", "name": name},
+    }
+    card = {"url": f"{BASE_URL}/", "protocolVersion": "0.3.0", "securitySchemes": schemes}
+    found = discovery.read(card, f"{BASE_URL}/.well-known/agent-card.json", "key")
+    assert found.headers == {"Authorization": "Bearer key"}
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_events_however_they_come(end: bytes, size: int) -> None:
+    told = end.join(
+        [
+            b": alive",
+            b"id: 1",
+            b'data: {"a":',
+            b'data: "\xe2\x80\xa8"}',
+            b"",
+            b"data:",
+            b"",
+            b"data:x",
+            b"",
+            b"data: cut",
+        ]
+    )
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for start in range(0, len(told), size):
+            yield told[start : start + size]
+
+    async def go() -> list[bytes]:
+        return [found async for found in events.data(chunks(), 100)]
+
+    assert asyncio.run(go()) == [b'{"a":\n"\xe2\x80\xa8"}', b"x"]
+
+
+def test_an_event_without_end_is_given_up() -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        while True:
+            yield b"data: " + b"x" * 50
+
+    async def go() -> None:
+        with pytest.raises(events.TooLarge):
+            async for _ in events.data(chunks(), 1000):
+                pass
+
+    asyncio.run(go())
+
+
 @pytest.mark.parametrize(
     "card", [[], {}, {"url": f"{BASE_URL}/", "protocolVersion": "7.0"}, {"supportedInterfaces": [1]}]
 )
@@ -205,7 +285,14 @@ def test_what_is_no_card(response: httpx2.Response) -> None:
 
 def test_what_is_no_answer() -> None:
     card = {"url": f"{BASE_URL}/", "protocolVersion": "0.3.0"}
-    answers = [b"", b"[]", b'{"result":{}}', b'{"error":{"code":-1,"message":"no"}}', b"x" * 21_000_000]
+    answers = [
+        b"",
+        b"[]",
+        b'{"result":{}}',
+        b'{"result":{"kind":"status-update","status":{"state":"working"}}}',
+        b'{"error":{"code":-1,"message":"no"}}',
+        b"x" * 21_000_000,
+    ]
 
     async def go(answer: bytes) -> None:
         def respond(request: httpx2.Request) -> httpx2.Response:

@@ -7,6 +7,7 @@ its own, `.venvs/tck-<line>`; its code stays where it is.
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,8 +66,10 @@ def environment(kit: Path, line: str) -> Path:
 def serving(options: list[str]) -> Iterator[None]:
     with subprocess.Popen([sys.executable, "-m", "tests.conformance.server", *options]) as server:
         try:
-            while server.poll() is None and not _answers():
-                pass
+            while not _answers():
+                if server.poll() is not None:
+                    sys.exit(f"the server did not start; is port {PORT} taken?")
+                time.sleep(0.1)
             yield
         finally:
             server.terminate()

@@ -34,6 +34,7 @@ def main(arguments: list[str]) -> None:
         text = card.read_text()
         if "--plain" in arguments:
             for capability in ("streaming", "pushNotifications"):
+                assert f"{capability}: true" in text
                 text = text.replace(f"{capability}: true", f"{capability}: false")
         if "--any-media" in arguments:
             text = text.replace("defaultInputModes: [", 'defaultInputModes: ["*/*", ')

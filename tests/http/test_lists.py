@@ -9,6 +9,7 @@ from a2a_lambda.keys import Keys
 from a2a_lambda.kit import Kit
 from tests.conftest import new_key
 from tests.rest import Rest
+from tests.rpc import Rpc
 
 Json = Any
 
@@ -96,6 +97,9 @@ def test_history(rest: Rest, length: str, kept: int) -> None:
         "pageSize=x",
         "pageToken=x",
         "pageToken=WyIiLDFd",
+        "pageToken=WyIxI2IiLC01XQ",
+        "pageToken=WyIxI2IiLHRydWVd",
+        "pageToken=" + "x" * 3000,
         "pageToken=WyIxI2IiLDFd&statusTimestampAfter=2000-01-01T00:00:00Z",
         "status=working",
         "historyLength=-1",
@@ -123,3 +127,23 @@ def test_nobody_elses_tasks(client: TestClient, kit: Kit, rest: Rest) -> None:
     same_owner = Rest(client, "", "/a2a/assistant")
     same_owner.headers = rest.headers
     assert same_owner.call("GET", "tasks")["tasks"] == []
+
+
+def test_pages_go_on_behind_a_long_id(client: TestClient, rest: Rest) -> None:
+    """A client of 0.1 names its tasks as it likes."""
+    rpc = Rpc(client, rest.headers["X-API-Key"], "/a2a/probe")
+    rest.send()
+    for letter in "ab":
+        said = {"role": "user", "parts": [{"type": "text", "text": "hi"}]}
+        rpc.call("tasks/send", {"id": letter * 500, "message": said})
+    first = rest.call("GET", "tasks?pageSize=1")
+    second = rest.call("GET", f"tasks?pageSize=1&pageToken={first['nextPageToken']}")
+    assert [len(page["tasks"][0]["id"]) for page in (first, second)] == [500, 500]
+
+
+def test_a_token_is_of_one_list(rest: Rest) -> None:
+    for _ in range(2):
+        rest.send(contextId="here")
+    token = rest.call("GET", "tasks?contextId=here&pageSize=1")["nextPageToken"]
+    assert rest.call("GET", f"tasks?contextId=here&pageSize=1&pageToken={token}")["tasks"]
+    assert rest.ask("GET", f"tasks?pageSize=1&pageToken={token}").status_code == 400

@@ -125,3 +125,66 @@ def test_an_agent_that_does_not_notify(client: TestClient, key: str, plain: str)
     assert rest.ask("POST", "message:send", body).json()["error"]["details"][0]["reason"] == (
         "PUSH_NOTIFICATION_NOT_SUPPORTED"
     )
+
+
+def test_a_refused_request_changes_no_config(client: TestClient, key: str) -> None:
+    """Nor does a retry put back what its client has changed meanwhile."""
+    rest = Rest(client, key)
+
+    def body(text: str, url: str) -> Json:
+        said = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
+        config = {"id": "a", "url": url}
+        return {"message": said, "configuration": {"taskPushNotificationConfig": config}}
+
+    first = rest.ask("POST", "message:send", body("one", HOOK), **{"Idempotency-Key": "k"})
+    task_id = first.json()["task"]["id"]
+    evil = rest.ask("POST", "message:send", body("two", f"{HOOK}/evil"), **{"Idempotency-Key": "k"})
+    assert evil.status_code == 400
+    assert configs(rest, task_id)["configs"][0]["url"] == HOOK
+    newer = {"id": "a", "url": f"{HOOK}/newer"}
+    rest.call("POST", f"tasks/{task_id}/pushNotificationConfigs", newer)
+    rest.ask("POST", "message:send", body("one", HOOK), **{"Idempotency-Key": "k"})
+    assert configs(rest, task_id)["configs"][0]["url"] == f"{HOOK}/newer"
+
+
+def test_a_retry_makes_up_for_a_config_that_was_not_stored(
+    client: TestClient, key: str, kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest = Rest(client, key)
+    said = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
+    body = {"message": said, "configuration": {"taskPushNotificationConfig": {"id": "a", "url": HOOK}}}
+    with monkeypatch.context() as patch:
+        patch.setattr(type(kit.store), "put_push", lambda *_, **__: None)
+        task_id = rest.call("POST", "message:send", body)["task"]["id"]
+    assert configs(rest, task_id)["configs"] == []
+    rest.call("POST", "message:send", body)
+    assert configs(rest, task_id)["configs"][0]["url"] == HOOK
+
+
+def test_the_path_names_the_task(rest: Rest) -> None:
+    one, other = rest.send(text="one")["id"], rest.send(text="other")["id"]
+    path = f"tasks/{one}/pushNotificationConfigs"
+    for name in ("taskId", "task_id"):
+        assert rest.ask("POST", path, {name: other, "url": HOOK}).status_code == 400
+        assert rest.ask("POST", path, {name: one, "id": name, "url": HOOK}).status_code == 200
+    assert rest.call("GET", f"tasks/{other}/pushNotificationConfigs")["configs"] == []
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"id": "x" * 65, "url": HOOK},
+        {"url": HOOK, "token": "x" * 10_000},
+        {"url": f"{HOOK}?{'x' * 3000}"},
+        {"url": HOOK, "authentication": {}},
+        {"url": 5},
+    ],
+)
+def test_too_much_is_refused(rest: Rest, config: Json) -> None:
+    path = f"tasks/{rest.send()['id']}/pushNotificationConfigs"
+    assert rest.ask("POST", path, config).status_code == 400
+
+
+def test_long_urls_are_fine(rest: Rest) -> None:
+    path = f"tasks/{rest.send()['id']}/pushNotificationConfigs"
+    assert rest.call("POST", path, {"url": f"{HOOK}?{'x' * 1500}"})

@@ -105,9 +105,10 @@ def test_the_metadata_of_a_stream(client: TestClient, key: str) -> None:
         assert told["message_id"] == told["trace_id"] == event["taskId"]
         assert told["user_id"]
     assert {event["metadata"]["role"] for event in answers} == {"assistant"}
-    assert [event["metadata"]["is_completion"] for event in answers][-1] is True
     assert answers[-1]["lastChunk"] is True
-    assert answers[-1]["metadata"]["status"] == "done"
+    assert {event["metadata"]["is_completion"] for event in answers} == {False}
+    assert {event["metadata"]["status"] for event in answers} == {"running"}
+    assert found[-1]["metadata"].items() >= {"is_completion": True, "status": "done"}.items()
     assert answers[-1]["artifact"]["metadata"]["event"]["status"] == "done"
 
 
@@ -138,6 +139,8 @@ def test_files_as_they_are_sent_there(client: TestClient, key: str) -> None:
     ]
     assert task["artifacts"][0]["name"] == "/answer"
     assert task["artifacts"][0]["metadata"]["event"]["status"] == "done"
+    file = call(client, key, said("everything", "message/send")).json()["result"]["artifacts"][0]["parts"][2]
+    assert file["file"]["mime"] == file["file"]["mimeType"] == "text/plain"
 
 
 @pytest.mark.parametrize("name", ["short", "x" * 65])
@@ -171,3 +174,32 @@ def test_other_versions_on_its_shared_path(client: TestClient, key: str) -> None
         "params": {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}},
     }
     assert "task" in call(client, key, body, "/a2a/probe").json()["result"]
+
+
+def test_a_bearer_token_alone_is_no_sign_of_it(client: TestClient, key: str) -> None:
+    """Every 0.3 client may show one, and our own cards offer it."""
+    said_in_0_3 = said("words", "message/send")
+    said_in_0_3["params"]["message"]["messageId"] = "m"
+    answers = [
+        client.post("/a2a/probe", json=said_in_0_3, headers=headers).json()["result"]
+        for headers in ({"X-API-Key": key}, {"Authorization": f"Bearer {key}"})
+    ]
+    assert answers[0] == answers[1]
+    assert answers[1]["kind"] == "message"
+
+
+def test_its_tasks_are_read_again_as_its_own(client: TestClient, key: str) -> None:
+    task = call(client, key, said("echo", "message/send"), "/a2a/probe").json()["result"]
+    assert task["artifacts"][0]["name"] == "/answer"
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"id": task["id"]}}
+    assert call(client, key, body, "/a2a/probe").json()["result"] == task
+
+
+@pytest.mark.parametrize(
+    ("skill", "status"), [("boom", "error"), ("question", "interrupt"), ("echo", "done")]
+)
+def test_how_a_round_ends(client: TestClient, key: str, skill: str, status: str) -> None:
+    last = events(call(client, key, said(skill)))[-1]
+    assert last["final"] is True
+    assert last["metadata"]["status"] == status
+    assert last["metadata"]["is_completion"] is True

@@ -102,3 +102,22 @@ def test_errors(rest: Rest) -> None:
     assert rest.ask("POST", "message:send", {"message": {}}).status_code == 400
     assert rest.ask("GET", "card").status_code == 400
     assert rest.ask("GET", "card").json()["error"]["message"]
+
+
+@pytest.mark.parametrize("role", [[], {}, 1.5, True, "nobody"])
+def test_a_role_of_any_kind(rest: Rest, role: Json) -> None:
+    body = said()
+    body["message"]["role"] = role
+    assert rest.ask("POST", "message:send", body).status_code == 400
+
+
+def test_a_config_id_that_is_too_long(rest: Rest) -> None:
+    task_id = rest.call("POST", "message:send", said())["task"]["id"]
+    body = {"configId": "x" * 2000, "config": {"pushNotificationConfig": {"url": HOOK}}}
+    assert rest.ask("POST", f"tasks/{task_id}/pushNotificationConfigs", body).status_code == 400
+
+
+def test_metadata_of_parts_is_kept(rest: Rest) -> None:
+    parts = [{"text": "hi", "metadata": {"a": 9007199254740993}}]
+    task = rest.call("POST", "message:send", said(content=parts))["task"]
+    assert task["history"][0]["content"] == parts

@@ -124,3 +124,15 @@ def test_an_object_made_through_one_version_reads_through_every_other(
         assert "Ynl0ZXM=" in held.values()
         assert report["parts"][0]["text"] == "first second"
         assert len(found["history"]) == 1
+
+
+def test_a_card_of_a_version_nobody_speaks(client: TestClient) -> None:
+    answer = client.get("/.well-known/agent-card.json", headers={"A2A-Version": "7.0"})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == -32009
+    assert answer.headers["vary"] == "A2A-Version"
+
+
+def test_a_tenant_is_1_0s(rpc: Rpc) -> None:
+    params = {"message": message("hi"), "tenant": "nobody"}
+    assert rpc.call("message/send", params)["kind"] == "task"

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 import httpx2
 import pytest
@@ -16,7 +15,7 @@ Examine = Callable[..., int]
 
 
 @pytest.fixture
-def examine(kit: Kit, key: str, monkeypatch: pytest.MonkeyPatch) -> Examine:
+def examine(kit: Kit, key: str) -> Examine:
     """Runs it against the application, whose answers may be changed on their way."""
 
     def examine(change: Callable[[httpx2.Request], httpx2.Response | None] = lambda _: None) -> int:
@@ -27,13 +26,7 @@ def examine(kit: Kit, key: str, monkeypatch: pytest.MonkeyPatch) -> Examine:
             async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
                 return change(request) or await self._inner.handle_async_request(request)
 
-        real = httpx2.AsyncClient
-
-        def client(**options: Any) -> httpx2.AsyncClient:
-            return real(transport=Changed(), **options)
-
-        monkeypatch.setattr(httpx2, "AsyncClient", client)
-        return asyncio.run(doctor.examine(BASE_URL, key, "hello"))
+        return asyncio.run(doctor.examine(BASE_URL, key, "hello", Changed()))
 
     return examine
 
@@ -71,3 +64,26 @@ def test_one_that_answers_nonsense(examine: Examine, capsys: pytest.CaptureFixtu
 def test_one_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert asyncio.run(doctor.examine("http://127.0.0.1:9", "", "hello")) == 3
     assert "ConnectError" in capsys.readouterr().out
+
+
+def test_one_whose_card_names_another_host(
+    examine: Examine, kit: Kit, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its callers, and their keys, do not go there."""
+    seen: list[str] = []
+    card = {
+        "name": "x",
+        "url": "https://evil.example/rpc",
+        "protocolVersion": "0.2.5",
+        "supportedInterfaces": [
+            {"url": "http://169.254.169.254/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+        ],
+    }
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        seen.append(request.url.host)
+        return httpx2.Response(200, json=card)
+
+    assert examine(answer) == 3
+    assert set(seen) == {"agents.example.com"}
+    assert "another host, evil.example" in capsys.readouterr().out

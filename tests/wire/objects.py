@@ -40,7 +40,7 @@ def parts(draw: st.DrawFn, *, strict: bool) -> Json:
     }
     described = {} if strict and kind in ("text", "data") else {"filename": texts, "mediaType": texts}
     # Beside a value that has to be wrapped, no metadata and an empty one are the same.
-    known = {} if strict else {"metadata": objects.filter(bool) if kind == "data" else objects}
+    known = {"metadata": objects.filter(bool) if kind == "data" else objects}
     optional: Any = {**described, **known}
     return {
         kind: draw(content[kind]),

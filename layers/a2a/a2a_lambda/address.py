@@ -8,6 +8,11 @@ from a2a_lambda.errors import KitError
 
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
+GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
+"""All of IPv6 that is assigned for the world (RFC 4291), but for what documents use (RFC 9637)."""
+
+DOCUMENTATION = ipaddress.ip_network("3fff::/20")
+
 
 class Refused(KitError):
     """A url nobody should call: not https, or an address that is not public."""
@@ -42,4 +47,6 @@ def public(address: str) -> bool:
             inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
         if inner is not None:
             return public(str(inner))
+        if ip not in GLOBAL_UNICAST or ip in DOCUMENTATION:
+            return False
     return ip.is_global and not ip.is_multicast

@@ -15,7 +15,9 @@ class Guarded(httpx2.AsyncBaseTransport):
 
     def __init__(self, *, private: bool = False) -> None:
         self._private = private
-        self._inner = httpx2.AsyncHTTPTransport(trust_env=False)
+        # No connection serves a second call: by its address alone, another name's would be taken for it.
+        once = httpx2.Limits(max_keepalive_connections=0)
+        self._inner = httpx2.AsyncHTTPTransport(trust_env=False, limits=once)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Raises Refused, and what httpx raises."""

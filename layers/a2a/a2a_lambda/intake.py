@@ -79,6 +79,19 @@ class Intake:
         Raises TaskNotFound, UnsupportedOperation for a task that takes no message, InvalidParams
         for ids that do not belong together, StoreError.
         """
+        begun = await self._entered(call, asked)
+        config = asked.get("configuration", {}).get("taskPushNotificationConfig")
+        if config is not None:
+            head = begun if isinstance(begun, Head) else begun.head
+            # Behind the head's write, which says whether this request counts; a retry whose first try
+            # died in between makes up for it, and overwrites nothing.
+            whole, _ = completed(head, config)
+            if whole["id"] in head.push:
+                absent = isinstance(begun, Head)
+                await io.call(self._store.put_push, head, whole, call.dialect, absent=absent)
+        return begun
+
+    async def _entered(self, call: Call, asked: SendMessageRequest) -> Begun:
         message = asked["message"]
         context_id, task_id = message.get("contextId"), message.get("taskId")
         if task_id is not None:
@@ -142,8 +155,8 @@ class Intake:
         while True:
             submitted = status(TaskState.SUBMITTED, self._store.clock())
             blank = self._store.new_head(call.scope, task_id, context_id, submitted, call.dialect)
-            blank = await self._configured(call, asked, blank)
-            entered = _entered(call, blank, asked)
+            blank = _named(blank, asked)
+            entered = _message(call, blank, asked)
             head, left = self._claimed(call, blank, [entered])
             try:
                 await io.call(self._store.claim, head)
@@ -177,9 +190,8 @@ class Intake:
             if not head.resting:
                 raise UnsupportedOperation("the task is still running and takes no message")
             task, _ = await io.call(self._store.task, head)
-            entered = _entered(call, head, asked)
-            configured = await self._configured(call, asked, head)
-            before = replace(configured.succeeded(), artifacts=len(task.get("artifacts", [])))
+            entered = _message(call, head, asked)
+            before = replace(_named(head, asked).succeeded(), artifacts=len(task.get("artifacts", [])))
             claimed, left = self._claimed(call, before, [head.closing(), entered])
             try:
                 claimed = await io.call(self._store.replace, claimed)
@@ -190,16 +202,6 @@ class Intake:
                 return head
         apply(task, entered)
         return await self._begun(call, asked, claimed, task, left, context=context, pending=head.pending)
-
-    async def _configured(self, call: Call, asked: SendMessageRequest, head: Head) -> Head:
-        """The head with the push notification config the request brings, which is stored first: a head
-        names none that is not there."""
-        config = asked.get("configuration", {}).get("taskPushNotificationConfig")
-        if config is None:
-            return head
-        config, named = completed(head, config)
-        await io.call(self._store.put_push, call.scope, head.task_id, config, call.dialect, head.expires)
-        return named
 
     def _claimed(self, call: Call, head: Head, events: list[Event]) -> tuple[Head, list[Event]]:
         """The head with this turn's claim, and the events that it cannot carry.
@@ -274,7 +276,7 @@ class Intake:
         return True
 
 
-def _entered(call: Call, head: Head, asked: SendMessageRequest) -> Event:
+def _message(call: Call, head: Head, asked: SendMessageRequest) -> Event:
     """The message, in its task; for the worker, with what else the agent is to know of the request."""
     entered = asked["message"].copy()
     entered["taskId"], entered["contextId"] = head.task_id, head.context_id
@@ -287,6 +289,12 @@ def _entered(call: Call, head: Head, asked: SendMessageRequest) -> Event:
             metadata=asked.get("metadata", {}),
         )
     return event
+
+
+def _named(head: Head, asked: SendMessageRequest) -> Head:
+    """The head that names the push notification config a request brings. Raises InvalidParams."""
+    config = asked.get("configuration", {}).get("taskPushNotificationConfig")
+    return head if config is None else completed(head, config)[1]
 
 
 def _soonest(deadline: float | None, seconds: float) -> float:

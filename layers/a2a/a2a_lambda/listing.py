@@ -8,6 +8,8 @@ first page unless that holds it all; the page token carries it on.
 import asyncio
 import base64
 import binascii
+import hashlib
+from dataclasses import replace
 
 from a2a_lambda import io, strictjson
 from a2a_lambda.errors import InvalidParams, ParseError, TaskNotFound
@@ -22,14 +24,16 @@ PAGE_SIZE = 50
 
 async def listed(store: Store, scope: Scope, request: ListTasksRequest) -> ListTasksResponse:
     """Raises InvalidParams for a page token that is not ours."""
-    behind, total = _opened(request.get("pageToken"))
     page = Page(
         size=request.get("pageSize", PAGE_SIZE),
-        behind=behind,
         state=request.get("status", ""),
         context_id=request.get("contextId", ""),
         since=request.get("statusTimestampAfter", ""),
     )
+    total: int | None = None
+    if "pageToken" in request:
+        behind, total = _opened(request["pageToken"], page)
+        page = replace(page, behind=behind)
     try:
         found = await io.call(store.listed, scope, page)
     except ValueError:
@@ -39,7 +43,7 @@ async def listed(store: Store, scope: Scope, request: ListTasksRequest) -> ListT
     tasks = await asyncio.gather(*(_task(store, scope, task_id, request) for task_id in found.ids))
     return ListTasksResponse(
         tasks=[task for task in tasks if task is not None],
-        nextPageToken=_token(found.behind, total) if found.behind else "",
+        nextPageToken=_token(page, found.behind, total) if found.behind else "",
         pageSize=page.size,
         totalSize=total,
     )
@@ -69,18 +73,24 @@ def _bare(head: Head) -> Task:
     return task
 
 
-def _token(behind: str, total: int) -> str:
-    return base64.urlsafe_b64encode(strictjson.dumps([behind, total])).decode().rstrip("=")
+def _token(page: Page, behind: str, total: int) -> str:
+    whole = [behind, total, _mark(page, behind, total)]
+    return base64.urlsafe_b64encode(strictjson.dumps(whole)).decode().rstrip("=")
 
 
-def _opened(token: str | None) -> tuple[str, int | None]:
-    if token is None:
-        return "", None
+def _mark(page: Page, behind: str, total: int) -> str:
+    """Ties a token to the list it goes on in."""
+    source = strictjson.dumps([page.state, page.context_id, page.since, behind, total])
+    return hashlib.sha256(source).hexdigest()[:16]
+
+
+def _opened(token: str, page: Page) -> tuple[str, int]:
+    """Where the list goes on, and its size. Raises InvalidParams."""
     try:
-        behind, total = strictjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        behind, total, mark = strictjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
     except (binascii.Error, ValueError, TypeError, ParseError):
         raise _foreign() from None
-    if not isinstance(behind, str) or not behind or not isinstance(total, int):
+    if not isinstance(behind, str) or type(total) is not int or mark != _mark(page, behind, total):
         raise _foreign()
     return behind, total
 

@@ -14,6 +14,9 @@ from a2a_lambda.watch import current
 DEFAULT = "default"
 """Id of a config that was given none."""
 
+ID_BYTES = 64
+"""The head names them, and stays small."""
+
 MAX_CONFIGS = 10
 """Configs of one task."""
 
@@ -24,6 +27,8 @@ def completed(head: Head, config: TaskPushNotificationConfig) -> tuple[TaskPushN
     One without an id is the task's default: the client that sets it again replaces it.
     """
     identity = config.get("id") or DEFAULT
+    if len(identity.encode()) > ID_BYTES:
+        raise InvalidParams(f"the id of a push notification config has at most {ID_BYTES} bytes")
     if identity not in head.push and len(head.push) >= MAX_CONFIGS:
         raise InvalidParams(f"a task has at most {MAX_CONFIGS} push notification configs")
     whole = cast(TaskPushNotificationConfig, {**config, "taskId": head.task_id, "id": identity})
@@ -47,7 +52,7 @@ class Configs:
         while True:
             head = await current(self._store, scope, config["taskId"], path="params.taskId")
             whole, named = completed(head, config)
-            await io.call(self._store.put_push, scope, head.task_id, whole, dialect, head.expires)
+            await io.call(self._store.put_push, head, whole, dialect)
             if named == head:
                 return whole
             try:
@@ -81,11 +86,13 @@ class Configs:
         identity = request.get("id", "")
         while True:
             head = await current(self._store, scope, request["taskId"], path="params.taskId")
+            if identity not in head.push:
+                return
+            kept = tuple(name for name in head.push if name != identity)
             try:
-                if identity in head.push:
-                    kept = tuple(name for name in head.push if name != identity)
-                    await io.call(self._store.replace, replace(head, push=kept))
-                break
+                # First the config: one set meanwhile is not what this deletes.
+                await io.call(self._store.delete_push, scope, head.task_id, identity)
+                await io.call(self._store.replace, replace(head, push=kept))
+                return
             except Superseded:
                 continue
-        await io.call(self._store.delete_push, scope, head.task_id, identity)

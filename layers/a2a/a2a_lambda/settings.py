@@ -44,7 +44,7 @@ class Settings(BaseModel):
     dead_letters: str = ""
     notices: str = ""
     private_webhooks: bool = False
-    signing_key: str = Field(default="", pattern=r"^(arn:aws[a-z-]*:kms:[^\s]+)?$")
+    signing_key: str = Field(default="", pattern=r"^(arn:aws[a-z-]*:kms:[^\s]+:key/[^\s]+)?$")
     local: bool = False
     emulator: str = ""
 

@@ -27,6 +27,9 @@ from a2a_lambda.store import Store, Superseded
 POLL = 0.3
 """Seconds between looks at a task somebody else runs."""
 
+PATIENT_POLL = 1.0
+"""The same, of a task that waits for input."""
+
 LOST = "This turn was lost before it ended; send the message again."
 
 
@@ -119,7 +122,7 @@ async def _answered(store: Store, head: Head, waiting: float, deadline: float | 
     """The head once the question it waits with is answered, or as it is when time is up."""
     asked, until = head.sequence, time.monotonic() + waiting
     while head.resting and head.sequence == asked and time.monotonic() < until and not _late(deadline):
-        await asyncio.sleep(POLL)
+        await asyncio.sleep(PATIENT_POLL)
         head = await current(store, head.scope, head.task_id)
     return head
 

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from a2a_lambda import strictjson
 from a2a_lambda.address import Refused, Unresolved, resolved
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.model import TaskPushNotificationConfig
@@ -12,6 +13,9 @@ HEADER = re.compile(r"[\x20-\x7e\x80-\xff]*")
 """What a header's value may hold (RFC 9110 section 5.5): no end of line, above all."""
 
 MAX_URL = 2_048
+
+MAX_CONFIG = 8_192
+"""JSON bytes of a config."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,8 @@ async def check(config: TaskPushNotificationConfig, terms: Terms) -> None:
 
     A name without an address may get one later; it is looked at again with every call.
     """
+    if len(strictjson.dumps(config)) > MAX_CONFIG:
+        raise InvalidParams(f"a push notification config has at most {MAX_CONFIG} bytes")
     url = config["url"]
     try:
         parts = urlsplit(url)

@@ -11,31 +11,37 @@ from typing import Any, Self
 import httpx2
 
 from a2a_lambda import strictjson
-from a2a_lambda.client import discovery
+from a2a_lambda.client import discovery, events
 from a2a_lambda.errors import KitError, ProtocolError
 from a2a_lambda.guard import Guarded
 from a2a_lambda.model import Event, Json, Message, Part, Role, Task
 from a2a_lambda.operation import Operation, SendMessageConfiguration, SendMessageRequest, TaskRequest
-from a2a_lambda.wire import Wire
 
 MAX_BYTES = 20 * 1024 * 1024
-"""Of one answer."""
+"""Of one answer, or one event."""
+
+EVENT_STREAM = "text/event-stream"
 
 
 class AgentError(KitError):
-    """The other agent refused, or could not be understood. code: its JSON-RPC error code, or None."""
+    """The other agent refused, or could not be understood.
 
-    def __init__(self, text: str, code: int | None = None) -> None:
+    code: its JSON-RPC error code, or None. status: the answer's HTTP status, or None.
+    """
+
+    def __init__(self, text: str, code: int | None = None, status: int | None = None) -> None:
         super().__init__(text)
         self.code = code
+        self.status = status
 
 
 class Client:
     """An agent elsewhere.
 
-    url: its own, or its card's. key: sent to that url's origin and nowhere else. hosts: other hosts its
-    card may send callers to. private: it may be in one's own network, and speak plain http.
-    timeout: seconds of silence after which a call is given up.
+    url: its own, or its card's. key: sent to that url's origin (scheme, host and port) and nowhere else.
+    hosts: other hosts its card may send callers to. private: it may be in one's own network, and speak
+    plain http. extensions: URIs to activate. timeout: seconds of silence after which a call is given up.
+    agent: known already, its card read.
 
     async with Client("https://agents.example.com", key=key) as agent:
         task = await agent.send("What is 1 plus 2?")
@@ -48,16 +54,19 @@ class Client:
         key: str | None = None,
         hosts: Sequence[str] = (),
         private: bool = False,
+        extensions: Sequence[str] = (),
         timeout: float = 60.0,
         transport: httpx2.AsyncBaseTransport | None = None,
+        agent: discovery.Agent | None = None,
     ) -> None:
         self._url = url
         self._key = key
         self._hosts = hosts
+        self._extensions = ", ".join(extensions)
         self._http = httpx2.AsyncClient(
             transport=transport or Guarded(private=private), timeout=timeout, trust_env=False
         )
-        self._agent: discovery.Agent | None = None
+        self._agent = agent
 
     async def __aenter__(self) -> Self:
         return self
@@ -72,6 +81,7 @@ class Client:
         return self._agent
 
     async def card(self) -> Mapping[str, Json]:
+        """Raises as `discover`."""
         return (await self.discover()).card
 
     async def send(
@@ -85,9 +95,10 @@ class Client:
 
         fields: of the message, such as contextId, taskId, metadata. Raises as `discover`.
         """
-        request = _request(message, configuration, fields)
-        outcome = await self._call("send", request)
-        result: Task | Message = outcome["task"] if "task" in outcome else outcome["message"]
+        outcome = await self._call("send", _request(message, configuration, fields))
+        result: Task | Message | None = outcome.get("task") or outcome.get("message")
+        if result is None:
+            raise AgentError("the agent answered with neither a task nor a message")
         return result
 
     async def stream(
@@ -99,19 +110,17 @@ class Client:
     ) -> AsyncGenerator[Event, None]:
         """The same as events, as they come. Raises as `discover`."""
         agent = await self.discover()
-        request = agent.wire.REQUESTS["stream"].encode(_request(message, configuration, fields))
-        body = _rpc(agent.wire, "stream", request)
-        headers = {**_headers(agent), "Accept": "text/event-stream"}
+        body = _body(agent, "stream", _request(message, configuration, fields))
+        headers = {**self._headers(agent), "Accept": EVENT_STREAM}
         try:
             async with self._http.stream("POST", agent.url, content=body, headers=headers) as answer:
-                if answer.headers.get("content-type", "").partition(";")[0] != "text/event-stream":
-                    _result(await _whole(answer))
-                    raise AgentError(f"{agent.url}: the answer is no stream of events")
-                async for line in answer.aiter_lines():
-                    if line.startswith("data:"):
-                        yield agent.wire.decode_event(_result(line[5:].encode()))
-        except (httpx2.HTTPError, ProtocolError) as error:
-            raise AgentError(f"{agent.url}: {type(error).__name__}: {error}") from error
+                if answer.headers.get("content-type", "").partition(";")[0] != EVENT_STREAM:
+                    _result(await _whole(answer), answer.status_code)
+                    raise AgentError("the answer is no stream of events", status=answer.status_code)
+                async for data in events.data(answer.aiter_bytes(), MAX_BYTES):
+                    yield agent.wire.decode_event(_result(data))
+        except FOREIGN as error:
+            raise _foreign(agent.url, error) from error
 
     async def get(self, task_id: str, *, history_length: int | None = None) -> Task:
         """Raises as `discover`."""
@@ -128,32 +137,50 @@ class Client:
 
     async def _call(self, operation: Operation, request: Any) -> Any:
         agent = await self.discover()
-        wire = agent.wire
-        body = _rpc(wire, operation, wire.REQUESTS[operation].encode(request))
+        body = _body(agent, operation, request)
+        content, status = await self._read("POST", agent.url, self._headers(agent), body)
         try:
-            content, _ = await self._read("POST", agent.url, _headers(agent), body)
-            return wire.RESULTS[operation].decode(_result(content))
-        except (httpx2.HTTPError, ProtocolError) as error:
-            raise AgentError(f"{agent.url}: {type(error).__name__}: {error}") from error
+            return agent.wire.RESULTS[operation].decode(_result(content, status))
+        except ProtocolError as error:
+            raise _foreign(agent.url, error) from error
 
     async def _read(
         self, verb: str, url: str, headers: Mapping[str, str], body: bytes | None = None
     ) -> tuple[bytes, int]:
-        async with self._http.stream(verb, url, content=body, headers=headers) as answer:
-            return await _whole(answer), answer.status_code
+        try:
+            async with self._http.stream(verb, url, content=body, headers=headers) as answer:
+                return await _whole(answer), answer.status_code
+        except FOREIGN as error:
+            raise _foreign(url, error) from error
+
+    def _headers(self, agent: discovery.Agent) -> dict[str, str]:
+        """The version is said from 1.0 on; older servers know no such header."""
+        said = {"A2A-Version": agent.wire.VERSIONS[-1]} if agent.wire.LIVE else {}
+        if self._extensions:
+            said |= {"A2A-Extensions": self._extensions, "X-A2A-Extensions": self._extensions}
+        return {"Content-Type": "application/json", **said, **agent.headers}
 
     async def _discovered(self) -> discovery.Agent:
-        headers = {"X-API-Key": self._key, "Authorization": f"Bearer {self._key}"} if self._key else {}
+        shown = {"X-API-Key": self._key, "Authorization": f"Bearer {self._key}"} if self._key else {}
         for url in discovery.card_urls(self._url):
-            try:
-                content, status = await self._read("GET", url, headers)
-                if status == 200:
-                    return discovery.read(strictjson.loads(content), url, self._key, self._hosts)
-                if status != 404:
-                    raise AgentError(f"{url}: the card is answered with status {status}")
-            except (httpx2.HTTPError, ProtocolError) as error:
-                raise AgentError(f"{url}: {type(error).__name__}: {error}") from error
+            content, status = await self._read("GET", url, shown)
+            if status == 200:
+                try:
+                    card = strictjson.loads(content)
+                except ProtocolError as error:
+                    raise _foreign(url, error) from error
+                return discovery.read(card, url, self._key, self._hosts)
+            if status != 404:
+                raise AgentError(f"{url}: the card is answered with status {status}", status=status)
         raise discovery.Undiscovered(f"{self._url}: it has no agent card")
+
+
+FOREIGN = (httpx2.HTTPError, httpx2.InvalidURL, ProtocolError, events.TooLarge, UnicodeError)
+"""What goes wrong in a call, or in what came back."""
+
+
+def _foreign(url: str, error: Exception) -> AgentError:
+    return AgentError(f"{url}: {type(error).__name__}: {error}")
 
 
 def _request(
@@ -173,34 +200,38 @@ def _request(
     return request
 
 
-def _rpc(wire: Wire, operation: Operation, params: Json) -> bytes:
+def _body(agent: discovery.Agent, operation: Operation, request: Any) -> bytes:
+    """A JSON-RPC request, the tenant in it where the agent has one (1.0 section 8.3.2)."""
+    wire = agent.wire
     method = next(name for name, meant in wire.METHODS.items() if meant == operation)
+    params = wire.REQUESTS[operation].encode(request)
+    if agent.tenant:
+        params = {**params, "tenant": agent.tenant}
     return strictjson.dumps({"jsonrpc": "2.0", "id": str(uuid.uuid4()), "method": method, "params": params})
 
 
-def _headers(agent: discovery.Agent) -> dict[str, str]:
-    """The version is said from 1.0 on; older servers know no such header."""
-    said = {"A2A-Version": agent.wire.VERSIONS[-1]} if agent.wire.LIVE else {}
-    return {"Content-Type": "application/json", **said, **agent.headers}
-
-
-def _result(body: bytes) -> Json:
+def _result(body: bytes, status: int = 200) -> Json:
     """Result of a JSON-RPC answer. Raises AgentError, ParseError."""
-    value = strictjson.loads(body)
+    try:
+        value = strictjson.loads(body)
+    except ProtocolError:
+        if status != 200:
+            raise AgentError(f"the agent answered with status {status}", status=status) from None
+        raise
     if isinstance(value, dict) and isinstance(value.get("error"), dict):
         error = value["error"]
         code = error.get("code")
-        raise AgentError(str(error.get("message")), code if isinstance(code, int) else None)
+        raise AgentError(str(error.get("message")), code if isinstance(code, int) else None, status)
     if not isinstance(value, dict) or "result" not in value:
-        raise AgentError("the answer is no JSON-RPC response")
+        raise AgentError(f"the answer, of status {status}, is no JSON-RPC response", status=status)
     return value["result"]
 
 
 async def _whole(answer: httpx2.Response) -> bytes:
-    """The body of an answer. Raises AgentError where it is too large."""
+    """The body of an answer. Raises TooLarge."""
     body = b""
     async for chunk in answer.aiter_bytes():
         body += chunk
         if len(body) > MAX_BYTES:
-            raise AgentError(f"the answer has more than {MAX_BYTES} bytes")
+            raise events.TooLarge(f"more than {MAX_BYTES} bytes")
     return body

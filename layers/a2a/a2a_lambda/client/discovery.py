@@ -1,7 +1,9 @@
-"""Which version an agent speaks, and where: read from its card."""
+"""Which version an agent speaks, and where: read from its card, which may hold anything."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import httpx2
 
@@ -12,6 +14,12 @@ from a2a_lambda.wire import VERSIONS, Wire
 
 WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 
+TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""Name of a header (RFC 9110 section 5.1)."""
+
+FRAMING = frozenset({"host", "content-length", "content-type", "transfer-encoding", "connection", "accept"})
+"""Headers no card may have a key sent in."""
+
 
 class Undiscovered(KitError):
     """No card, or none this client can go by."""
@@ -19,12 +27,13 @@ class Undiscovered(KitError):
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent found. headers: what shows the key, as its card asks for it."""
+    """An agent found. headers: what shows the key, as its card asks for it. tenant: said in every request."""
 
     card: Mapping[str, Json]
     wire: Wire
     url: str
     headers: Mapping[str, str]
+    tenant: str = ""
 
 
 def card_urls(url: str) -> Sequence[str]:
@@ -34,56 +43,74 @@ def card_urls(url: str) -> Sequence[str]:
     return tuple(url.rstrip("/") + path for path in WELL_KNOWN)
 
 
-def read(card: Json, source: str, key: str | None, hosts: Sequence[str] = ()) -> Agent:
+def read(
+    card: Json,
+    source: str,
+    key: str | None,
+    hosts: Sequence[str] = (),
+    wires: Sequence[Wire] = VERSIONS,
+) -> Agent:
     """The agent a card describes.
 
     source: url of the card. hosts: others, beside the card's own, the agent may be at; the key does not
-    go there. Raises Undiscovered, Refused.
+    go there. wires: what this client speaks, best first. Raises Undiscovered, Refused.
     """
     if not isinstance(card, dict):
         raise Undiscovered(f"{source}: a card is an object")
-    wire, url = _interface(card, source)
-    target, origin = httpx2.URL(url), httpx2.URL(source)
+    wire, url, tenant = _interface(card, source, wires)
+    try:
+        target, origin = httpx2.URL(url), httpx2.URL(source)
+    except httpx2.InvalidURL:
+        raise Undiscovered(f"{source}: the card's url is none") from None
     home = (target.scheme, target.host, target.port) == (origin.scheme, origin.host, origin.port)
     if not home and target.host not in hosts:
         raise Refused(f"{source}: the card sends its callers to another host, {target.host}")
-    return Agent(card, wire, url, _credentials(card, key) if home and key else {})
+    return Agent(card, wire, url, _credentials(card, key) if home and key else {}, tenant)
 
 
-def _interface(card: Mapping[str, Json], source: str) -> tuple[Wire, str]:
-    """The wire and url to call: JSON-RPC of the newest version both sides speak."""
-    found = card.get("supportedInterfaces")
-    interfaces = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+def _interface(card: Mapping[str, Json], source: str, wires: Sequence[Wire]) -> tuple[Wire, str, str]:
+    """The wire, url and tenant to call: JSON-RPC of the best version both sides speak."""
     offered = [
-        (str(item.get("protocolVersion", "")), str(item["url"]))
-        for item in interfaces
-        if item.get("protocolBinding") == "JSONRPC" and isinstance(item.get("url"), str)
+        (_text(item, "protocolVersion"), _text(item, "url"), _text(item, "tenant"))
+        for item in _objects(card, "supportedInterfaces")
+        if item.get("protocolBinding") == "JSONRPC" and _text(item, "url")
     ]
-    if not offered and isinstance(card.get("url"), str):
-        offered = [(str(card.get("protocolVersion", "0.1")), _rpc_url(card))]
-    for wire in VERSIONS:
-        for version, url in offered:
+    if url := _rpc_url(card):
+        offered.append((_text(card, "protocolVersion") or "0.1", url, ""))
+    for wire in wires:
+        for version, url, tenant in offered:
             if wire.METHODS and ".".join(version.split(".")[:2]) in wire.VERSIONS:
-                return wire, url
-    versions = ", ".join(version for version, _ in offered) or "none"
+                return wire, url, tenant
+    versions = ", ".join(version for version, _, _ in offered) or "none"
     raise Undiscovered(f"{source}: no JSON-RPC interface of a known version (its card has {versions})")
 
 
 def _rpc_url(card: Mapping[str, Json]) -> str:
     """Url of the JSON-RPC interface of a 0.x card, whose first one may speak something else."""
-    if card.get("preferredTransport", "JSONRPC") != "JSONRPC":
-        for item in card.get("additionalInterfaces") or ():
-            if isinstance(item, dict) and item.get("transport") == "JSONRPC":
-                return str(item.get("url"))
-    return str(card["url"])
+    if card.get("preferredTransport") in (None, "JSONRPC"):
+        return _text(card, "url")
+    others = _objects(card, "additionalInterfaces")
+    return next((_text(item, "url") for item in others if item.get("transport") == "JSONRPC"), "")
 
 
 def _credentials(card: Mapping[str, Json], key: str) -> Mapping[str, str]:
     """The header a card's first scheme for a key asks for; a bearer token where it has none."""
     schemes = card.get("securitySchemes")
     for scheme in schemes.values() if isinstance(schemes, dict) else ():
-        told = scheme.get("apiKeySecurityScheme", scheme) if isinstance(scheme, dict) else {}
-        if told.get("location", told.get("in")) == "header" and isinstance(told.get("name"), str):
-            bearer = told["name"].lower() == "authorization"
-            return {told["name"]: f"Bearer {key}" if bearer else key}
+        told: Any = scheme.get("apiKeySecurityScheme", scheme) if isinstance(scheme, dict) else None
+        if not isinstance(told, dict) or told.get("location", told.get("in")) != "header":
+            continue
+        name = _text(told, "name")
+        if TOKEN.fullmatch(name) and name.lower() not in FRAMING:
+            return {name: f"Bearer {key}" if name.lower() == "authorization" else key}
     return {"Authorization": f"Bearer {key}"}
+
+
+def _objects(source: Mapping[str, Json], name: str) -> list[dict[str, Json]]:
+    found = source.get(name)
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def _text(source: Mapping[str, Json], name: str) -> str:
+    found = source.get(name)
+    return found if isinstance(found, str) else ""

@@ -46,8 +46,8 @@ def presented(request: Request) -> str:
     return _bearer(request, APPBUILDER) or _bearer(request, "authorization")
 
 
-def speaks_qianfan(request: Request) -> bool:
-    """Whether the key came in a header of Qianfan's clients."""
+def bearer_key(request: Request) -> bool:
+    """Whether the key came as a bearer token, in either header."""
     return "x-api-key" not in request.headers and bool(presented(request))
 
 

@@ -1,6 +1,7 @@
 """Card routes. Cards are public, unless card.yaml says otherwise, and cacheable."""
 
 import hashlib
+import logging
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -11,13 +12,13 @@ from fastapi import APIRouter, Request, Response
 
 from a2a_lambda import io, strictjson
 from a2a_lambda.agent import Agent
-from a2a_lambda.errors import KitError, RouteNotFound
+from a2a_lambda.errors import ConfigurationError, KitError, RouteNotFound, VersionNotSupported
 from a2a_lambda.http.auth import authenticated, scope_of
 from a2a_lambda.http.errors import JSON, protocol_error
 from a2a_lambda.http.place import base_url, version
 from a2a_lambda.kit import Kit
 from a2a_lambda.model import Json
-from a2a_lambda.wire import Wire, cards, negotiation
+from a2a_lambda.wire import Wire, cards, jsonrpc, negotiation
 
 MAX_AGE = 300
 """Seconds a client may keep a card without asking."""
@@ -25,6 +26,8 @@ MAX_AGE = 300
 Translate = Callable[[cards.Description], dict[str, Json]]
 
 router = APIRouter()
+
+logger = logging.getLogger(__name__)
 
 
 def _route(path: str) -> Callable[[Any], Any]:
@@ -51,7 +54,12 @@ async def agent_card_json(request: Request, agent: str | None = None) -> Respons
     asked = version(request)
     if not asked:
         return await _card(request, cards.hybrid, agent)
-    return await _card(request, negotiation.spoken("", asked)[0].encode_card, agent)
+    try:
+        spoken = negotiation.spoken("", asked)
+    except VersionNotSupported as error:
+        body = jsonrpc.error(None, negotiation.refusing(error, ()).encode_error(error))
+        return Response(body, 400, {"Vary": "A2A-Version"}, JSON)
+    return await _card(request, spoken[0].encode_card, agent)
 
 
 @_route("/alibaba/.well-known/agent.json")
@@ -104,13 +112,16 @@ async def jwks(request: Request) -> Response:
     return Response(body, headers={"Cache-Control": f"public, max-age={MAX_AGE}"}, media_type=JSON)
 
 
-def extended(request: Request, agent: Agent, wire: Wire) -> Json:
+async def extended(request: Request, agent: Agent, wire: Wire) -> Json:
     """The extended card, in a version. Raises what that version has for an agent without one."""
     if agent.card.extended is None:
         raise wire.NO_EXTENDED_CARD("the agent's card has no extended part")
     kit: Kit = request.app.state.kit
     root = agent.name == kit.default
-    return wire.encode_card(_description(request, agent, root=root, extended=True))
+    described = _description(request, agent, root=root, extended=True)
+    card = wire.encode_card(described)
+    await _sign(request, card, described)
+    return card
 
 
 async def _card(request: Request, translate: Translate, name: str | None, *, keyed: bool = False) -> Response:
@@ -120,13 +131,9 @@ async def _card(request: Request, translate: Translate, name: str | None, *, key
         key = await authenticated(request)
         scope_of(key, _agent(kit, name).name)
     agent = _agent(kit, name)
-    card = translate(_description(request, agent, root=name is None))
-    if kit.signer is not None and "supportedInterfaces" in card:
-        strict = cards.v1_0(_description(request, agent, root=name is None))
-        jku = f"{base_url(request)}/.well-known/jwks.json"
-        card["signatures"] = [await io.call(kit.signer.signature, strict, jku)]
-    body = strictjson.dumps(card)
-    etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    described = _description(request, agent, root=name is None)
+    card = translate(described)
+    etag = f'"{hashlib.sha256(strictjson.dumps(card)).hexdigest()[:32]}"'  # without signatures, which vary
     modified = datetime.fromtimestamp(int(agent.modified), UTC)
     headers = {
         "Cache-Control": f"{'private' if keyed else 'public'}, max-age={MAX_AGE}",
@@ -136,7 +143,20 @@ async def _card(request: Request, translate: Translate, name: str | None, *, key
     }
     if _unchanged(request, etag, modified):
         return Response(None, 304, headers)
-    return Response(body, 200, headers, JSON)
+    await _sign(request, card, described)
+    return Response(strictjson.dumps(card), 200, headers, JSON)
+
+
+async def _sign(request: Request, card: dict[str, Json], described: cards.Description) -> None:
+    """Sign a 1.0 card, in its strict form. One that cannot be signed at the moment goes out unsigned."""
+    signer = request.app.state.kit.signer
+    if signer is None or "supportedInterfaces" not in card:
+        return
+    try:
+        jku = f"{base_url(request)}/.well-known/jwks.json"
+        card["signatures"] = [await io.call(signer.signature, cards.v1_0(described), jku)]
+    except (ConfigurationError, ValueError) as error:
+        logger.error("the card is not signed: %s", error)
 
 
 def _agent(kit: Kit, name: str | None, *, absent: bool = False) -> Agent:

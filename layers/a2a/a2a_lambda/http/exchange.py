@@ -178,7 +178,7 @@ async def _result(exchange: Exchange) -> Json:
             await service.configs.delete(scope, request)
             result = None
         case _:
-            result = cards.extended(exchange.request, exchange.agent, wire)
+            result = await cards.extended(exchange.request, exchange.agent, wire)
     return wire.RESULTS[operation].encode(result)
 
 

@@ -27,7 +27,7 @@ from a2a_lambda.http.media import check_media_type
 from a2a_lambda.http.place import version
 from a2a_lambda.kit import Kit
 from a2a_lambda.model import Json
-from a2a_lambda.wire import VERSIONS, Wire, negotiation
+from a2a_lambda.wire import VERSIONS, Wire, negotiation, proto
 from a2a_lambda.wire.binding import Route
 
 A2A_JSON = "application/a2a+json"
@@ -37,7 +37,8 @@ router = APIRouter()
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A request's place among the routes. agent, tenant: as the path names them, or ""."""
+    """A request's place among the routes. agent: as the path names it, or "". variables: of the path,
+    the tenant among them."""
 
     wire: Wire
     route: Route
@@ -122,7 +123,7 @@ def _matches(path: str) -> Iterator[Match]:
 def _pattern(path: str, *, tenant: bool) -> "re.Pattern[str]":
     """Expression of a route's path; a tenant is a segment before it."""
     escaped = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+?)", re.escape(path))
-    return re.compile((r"(?:(?P<tenant>[^/]+)/)?" if tenant else "") + escaped + "/?")
+    return re.compile((r"(?:(?P<tenant>(?!tasks/)[^/]+)/)?" if tenant else "") + escaped + "/?")
 
 
 def _params(request: Request, body: bytes, match: Match) -> dict[str, Json]:
@@ -137,16 +138,15 @@ def _params(request: Request, body: bytes, match: Match) -> dict[str, Json]:
         if not isinstance(given, dict):
             raise InvalidParams("the body must be an object")
     query = {name: value for name, value in request.query_params.items() if name.lower() != "a2a-version"}
-    for name, value in match.variables.items():
-        if given.get(name) not in (None, "", value):
-            raise InvalidParams(
-                f"the path and the body have different values of {name}", path=f"params.{name}"
-            )
-    return {**given, **query, **match.variables}
+    params = {**given, **query}
+    for spelled, name in proto.spelled(match.variables).items():
+        if params.pop(spelled, None) not in (None, "", match.variables[name]):
+            raise InvalidParams(f"the path and the body differ in {name}", path=f"params.{name}")
+    return {**params, **match.variables}
 
 
 def _check_version(wire: Wire, asked: str) -> None:
-    """Raises VersionNotSupported, with the path where that version is spoken."""
+    """Raises VersionNotSupported; InvalidRequest for a version of another path."""
     spoken = negotiation.spoken("", asked)
     if asked and wire.NAME not in {other.NAME for other in spoken}:
         raise InvalidRequest(

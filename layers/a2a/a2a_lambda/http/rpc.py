@@ -8,14 +8,14 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from a2a_lambda import strictjson
 from a2a_lambda.errors import ProtocolError
 from a2a_lambda.http import sse
-from a2a_lambda.http.auth import authenticated, scope_of, speaks_qianfan
+from a2a_lambda.http.auth import APPBUILDER, authenticated, bearer_key, scope_of
 from a2a_lambda.http.errors import JSON, protocol_error
 from a2a_lambda.http.exchange import STREAMED, Exchange, agent_named, answer, read_body
 from a2a_lambda.http.media import check_media_type
 from a2a_lambda.http.place import version
 from a2a_lambda.kit import Kit
 from a2a_lambda.model import Json
-from a2a_lambda.wire import DIALECTS, Wire, jsonrpc, negotiation
+from a2a_lambda.wire import DIALECTS, Wire, jsonrpc, negotiation, qianfan, v1_0
 
 router = APIRouter()
 
@@ -60,16 +60,19 @@ async def _call(request: Request) -> Response:
     streaming = False
     try:
         key = await authenticated(request)
-        wires = negotiation.spoken(_dialect(request), version(request))
         check_media_type(request)
         body = await read_body(request, kit.settings.max_body_bytes)
         value = strictjson.loads(body)
         binding = Rpc(binding.accept, jsonrpc.read_id(value))
+        wires = negotiation.spoken(_dialect(request), version(request))
         envelope = jsonrpc.decode(value)
         wires = negotiation.of_method(wires, envelope.method)
+        if len(wires) > 1 and wires[0].METHODS[envelope.method] in ("send", "stream"):
+            wires = [qianfan if qianfan.speaks(envelope.params) else wires[0]]
         operation = wires[0].METHODS[envelope.method]
         streaming = operation in STREAMED
-        agent = agent_named(kit, request.path_params.get("agent"), _tenant(envelope.params))
+        tenant = _tenant(envelope.params) if wires[0].NAME == v1_0.NAME else None
+        agent = agent_named(kit, request.path_params.get("agent"), tenant)
         scope = scope_of(key, agent)
         exchange = Exchange(
             request, kit, binding, wires, scope, operation, envelope.method, envelope.params, body
@@ -92,10 +95,14 @@ for _path in PATHS:
 
 
 def _dialect(request: Request) -> str:
-    """The dialect of a path; `/a2a/{agent}` is Qianfan's too, for who shows a key as its clients do."""
+    """The dialect of a path. `/a2a/{agent}` is Qianfan's too: wholly for its own header, and for a bearer
+    token where the message tells (see `qianfan.speaks`)."""
     path = request.scope["route"].path.rstrip("/").removesuffix("/stream")
-    if path == "/a2a/{agent}" and speaks_qianfan(request):
-        return "qianfan"
+    if path == "/a2a/{agent}":
+        if APPBUILDER in request.headers and bearer_key(request):
+            return "qianfan"
+        if bearer_key(request) and not version(request):
+            return "shared"
     return PATHS[path]
 
 

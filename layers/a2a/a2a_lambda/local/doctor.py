@@ -1,27 +1,34 @@
 """make doctor URL=… [KEY=…] [TEXT=…]: looks at a live agent as its clients do, and says what passes.
 
-Each client's part reads the card where that client does, and then makes its calls.
+Each client's part reads the card where that client does, and then calls through the kit's own client: a
+key goes to the card's origin alone.
 """
 
 import asyncio
 import os
 import sys
-import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx2
 
 from a2a_lambda import strictjson
+from a2a_lambda.client import AgentError, Client, discovery
 from a2a_lambda.errors import KitError
-from a2a_lambda.model import RESTING, Event, Json, Message, Part, Role
-from a2a_lambda.operation import SendMessageRequest
+from a2a_lambda.guard import Guarded
+from a2a_lambda.model import RESTING, Event, Json
 from a2a_lambda.wire import Wire, v0_3, v1_0
 
 TEXT = "Hello"
+
 SUITE_STATES = {"submitted", "working", "completed", "failed", "input-required", "rejected"}
+
+LOCAL = ("localhost", "127.0.0.1", "::1")
+
+COMMON = ("name", "description", "version", "capabilities", "skills")
+"""What every card has to have."""
 
 
 @dataclass(slots=True)
@@ -46,221 +53,176 @@ class Report:
         return sum(not passed for _, passed, _ in self.rows)
 
 
-class Patient:
+class Visit:
     """One client's look at an agent."""
 
-    def __init__(self, http: httpx2.AsyncClient, key: str, text: str) -> None:
-        self._http = http
+    def __init__(self, transport: httpx2.AsyncBaseTransport, key: str, text: str) -> None:
+        self._transport = transport
         self._key = key
         self._text = text
         self.report = Report()
 
     async def alibaba(self, url: str) -> None:
         """As Model Studio's console and its multimodal suite."""
-        card_url = url if url.endswith(".json") else f"{url}/alibaba/.well-known/agent.json"
-        card = await self._card(card_url)
-        if card is None:
+        own, _, name = url.partition("/a2a/")
+        place = f"/alibaba/{name}" if name else "/alibaba"
+        agent = await self._agent(
+            _card_url(own, f"{place}/.well-known/agent.json"), (v0_3,), ("url", *COMMON)
+        )
+        if agent is None:
             return
-        self._fields(card, ("name", "description", "url", "version", "capabilities", "skills"))
-        say, version = self.report.say, card.get("protocolVersion")
-        say("protocolVersion is 0.2.5", version == "0.2.5", "" if version == "0.2.5" else repr(version))
-        target = str(card.get("url"))
-        say("url is https", target.startswith("https://") or _local(target), target)
+        say, card = self.report.say, agent.card
+        say(
+            "protocolVersion is 0.2.5",
+            card.get("protocolVersion") == "0.2.5",
+            str(card.get("protocolVersion")),
+        )
+        target = httpx2.URL(agent.url)
+        here = target.host in LOCAL
+        told = f"{agent.url} (on this machine http will do)" if here else agent.url
+        say("url is https", target.scheme == "https" or here, told)
         modes = card.get("defaultInputModes") or []
         say("defaultInputModes has text/plain", "text/plain" in modes, ", ".join(map(str, modes)))
-        self._skills(card)
-        await self._keyless(target, v0_3)
-        await self._send(target, v0_3, states=SUITE_STATES)
-        await self._stream(f"{target}/stream", v0_3, first="task")
+        await self._calls(agent, first="task", states=SUITE_STATES, stream_at="/stream")
 
     async def v0_3(self, url: str) -> None:
         """As a client of A2A 0.3."""
-        card = await self._card(url if url.endswith(".json") else f"{url}/.well-known/agent-card.json")
-        if card is None:
-            return
-        self._fields(
-            card, ("name", "description", "url", "version", "protocolVersion", "capabilities", "skills")
-        )
-        self._skills(card)
-        target = str(card.get("url"))
-        await self._keyless(target, v0_3)
-        task_id = await self._send(target, v0_3)
-        if _capable(card, "streaming"):
-            await self._stream(target, v0_3)
-        if task_id:
-            await self._get(target, v0_3, task_id)
+        named = ("url", "protocolVersion", *COMMON)
+        agent = await self._agent(_card_url(url, "/.well-known/agent-card.json"), (v0_3,), named)
+        if agent is not None:
+            await self._calls(agent)
 
     async def v1_0(self, url: str) -> None:
         """As a client of A2A 1.0."""
-        card = await self._card(
-            url if url.endswith(".json") else f"{url}/.well-known/agent-card.json", {"A2A-Version": "1.0"}
-        )
-        if card is None:
-            return
-        names = ("name", "description", "supportedInterfaces", "version", "capabilities", "skills")
-        self._fields(card, names)
-        found = [
-            item
-            for item in card.get("supportedInterfaces") or []
-            if (item.get("protocolBinding"), item.get("protocolVersion")) == ("JSONRPC", "1.0")
-        ]
-        if not self.report.say("a JSON-RPC interface of 1.0", bool(found)):
-            return
-        target = found[0]["url"]
-        await self._keyless(target, v1_0)
-        task_id = await self._send(target, v1_0)
-        if _capable(card, "streaming"):
-            await self._stream(target, v1_0, first="task")
-        if task_id:
-            await self._get(target, v1_0, task_id)
+        named = ("supportedInterfaces", *COMMON)
+        asked = {"A2A-Version": "1.0"}
+        agent = await self._agent(_card_url(url, "/.well-known/agent-card.json"), (v1_0,), named, asked)
+        if agent is not None:
+            await self._calls(agent, first="task")
 
-    async def _card(self, url: str, headers: Mapping[str, str] | None = None) -> dict[str, Any] | None:
-        try:
-            answer = await self._http.get(url, headers=dict(headers or {}))
-            if answer.status_code in (401, 403) and self._key:
-                answer = await self._http.get(url, headers={**self._headers, **(headers or {})})
-            card = strictjson.loads(answer.content) if answer.status_code == 200 else None
-        except (httpx2.HTTPError, KitError) as error:
-            self.report.say("the card", False, f"{url}: {type(error).__name__}: {error}")
-            return None
-        if not self.report.say("the card", isinstance(card, dict), f"{url}: status {answer.status_code}"):
-            return None
-        return card if isinstance(card, dict) else None
+    async def _agent(
+        self,
+        url: str,
+        wires: Sequence[Wire],
+        named: Sequence[str],
+        asked: Mapping[str, str] | None = None,
+    ) -> discovery.Agent | None:
+        """The agent its card describes, and what the card lacks."""
+        say = self.report.say
+        shown = {"X-API-Key": self._key} if self._key else {}
+        async with self._told("the card"), self._http() as http:
+            answer = await http.get(url, headers=dict(asked or {}))
+            if answer.status_code in (401, 403) and shown:
+                answer = await http.get(url, headers={**shown, **(asked or {})})
+            if not say("the card", answer.status_code == 200, f"{url}: status {answer.status_code}"):
+                return None
+            async with self._told("can be called as its card says"):
+                card = strictjson.loads(answer.content)
+                agent = discovery.read(card, url, self._key or None, wires=wires)
+                missing = [name for name in named if not agent.card.get(name)]
+                say("the card's required fields", not missing, _missing(missing))
+                lacking = [
+                    f"{skill.get('id', '?')}.{name}"
+                    for skill in agent.card.get("skills") or []
+                    if isinstance(skill, dict)
+                    for name in ("id", "name", "description", "tags")
+                    if name not in skill
+                ]
+                say("every skill is described", not lacking, _missing(lacking))
+                return agent
+        return None
 
-    def _fields(self, card: Mapping[str, Json], names: tuple[str, ...]) -> None:
-        missing = [name for name in names if not card.get(name)]
-        self.report.say(
-            "the card's required fields", not missing, f"missing: {', '.join(missing)}" * bool(missing)
-        )
+    async def _calls(
+        self, agent: discovery.Agent, *, first: str = "", states: set[str] | None = None, stream_at: str = ""
+    ) -> None:
+        """A call without a key, a plain one, a stream, and a look at the task made.
 
-    def _skills(self, card: Mapping[str, Json]) -> None:
-        lacking = [
-            f"{skill.get('id', '?')}.{name}"
-            for skill in card.get("skills") or []
-            for name in ("id", "name", "description", "tags")
-            if name not in skill
-        ]
-        self.report.say(
-            "every skill is described", not lacking, f"missing: {', '.join(lacking)}" * bool(lacking)
-        )
-
-    async def _keyless(self, url: str, wire: Wire) -> None:
-        """A call without a key has to be refused as HTTP refuses it."""
-        try:
-            answer = await self._http.post(url, json=self._body(wire, "send"))
-        except httpx2.HTTPError as error:
-            self.report.say("refuses a call without a key", False, repr(error))
-            return
-        self.report.say(
-            "refuses a call without a key", answer.status_code in (401, 403), f"status {answer.status_code}"
-        )
-
-    async def _send(self, url: str, wire: Wire, *, states: set[str] | None = None) -> str:
-        """Id of the task made, or ""."""
-        async with self._told("a plain call"):
-            value = await self._result(url, wire, self._body(wire, "send"))
-            outcome = wire.RESULTS["send"].decode(value)
-            if "task" not in outcome:
-                self.report.say("a plain call", states is None, "answered with a message")
-                return ""
-            state = outcome["task"]["status"]["state"]
+        first: kind of a stream's first event. states: the only ones known. stream_at: path of streams.
+        """
+        say = self.report.say
+        async with self._told("refuses a call without a key"):
+            status: int | None = 200
+            try:
+                async with self._client(replace(agent, headers={})) as keyless:
+                    await keyless.send(self._text)
+            except AgentError as error:
+                status = error.status
+            say("refuses a call without a key", status in (401, 403), f"status {status}")
+        task_id = ""
+        async with self._told("a plain call"), self._client(agent) as client:
+            answer: Any = await client.send(self._text)
+            state = answer.get("status", {}).get("state", "")
             word = state.removeprefix("TASK_STATE_").lower().replace("_", "-")
-            self.report.say("a plain call", state in RESTING and (not states or word in states), word)
-            return str(outcome["task"]["id"])
-        return ""
+            task_id = answer.get("id", "")
+            known = not states or word in states
+            say("a plain call", (state in RESTING and known) or not (state or states), word or "a message")
+        if (agent.card.get("capabilities") or {}).get("streaming"):
+            await self._stream(replace(agent, url=agent.url + stream_at), first)
+        if task_id:
+            async with self._told("reads the task again"), self._client(agent) as client:
+                say("reads the task again", (await client.get(task_id))["id"] == task_id)
 
-    async def _stream(self, url: str, wire: Wire, *, first: str = "") -> None:
-        async with self._told("a stream"):
-            headers = {**self._headers, **_version(wire), "Accept": "text/event-stream"}
-            events: list[Event] = []
-            body = self._body(wire, "stream")
-            async with self._http.stream("POST", url, json=body, headers=headers) as answer:
-                media_type = answer.headers.get("content-type", "")
-                if not media_type.startswith("text/event-stream"):
-                    await answer.aread()
-                    self.report.say("a stream", False, f"status {answer.status_code}, {media_type}")
-                    return
-                async for line in answer.aiter_lines():
-                    if line.startswith("data:"):
-                        events.append(wire.decode_event(_unwrapped(line[5:].encode())))
+    async def _stream(self, agent: discovery.Agent, first: str) -> None:
+        async with self._told("a stream"), self._client(agent) as client:
+            events: list[Any] = [event async for event in client.stream(self._text)]
             kinds = [next(iter(event)) for event in events]
             begins = not first or (bool(kinds) and kinds[0] == first)
-            last = events[-1] if events else Event()
+            last: Any = events[-1] if events else Event()
             status = last.get("statusUpdate", last.get("task", {})).get("status", {})
             ends = status.get("state") in RESTING or kinds == ["message"]
             self.report.say("a stream", begins and ends, ", ".join(kinds) or "no events")
-
-    async def _get(self, url: str, wire: Wire, task_id: str) -> None:
-        async with self._told("reads the task again"):
-            body = _rpc(wire, "get", wire.REQUESTS["get"].encode({"id": task_id}))
-            task = wire.RESULTS["get"].decode(await self._result(url, wire, body))
-            self.report.say("reads the task again", task["id"] == task_id)
 
     @asynccontextmanager
     async def _told(self, what: str) -> AsyncIterator[None]:
         """What goes wrong becomes a row."""
         try:
             yield
-        except (httpx2.HTTPError, KitError) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, KitError) as error:
             self.report.say(what, False, f"{type(error).__name__}: {error}")
 
-    async def _result(self, url: str, wire: Wire, body: Json) -> Json:
-        headers = {**self._headers, **_version(wire)}
-        return _unwrapped((await self._http.post(url, json=body, headers=headers)).content)
+    def _http(self) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(transport=_Shared(self._transport), timeout=60, trust_env=False)
 
-    @property
-    def _headers(self) -> dict[str, str]:
-        return {"X-API-Key": self._key} if self._key else {}
-
-    def _body(self, wire: Wire, operation: Any) -> Json:
-        message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=[Part(text=self._text)])
-        return _rpc(wire, operation, wire.REQUESTS["send"].encode(SendMessageRequest(message=message)))
+    def _client(self, agent: discovery.Agent) -> Client:
+        return Client(agent.url, transport=_Shared(self._transport), agent=agent)
 
 
-CLIENTS: Mapping[str, Callable[[Patient, str], Any]] = {
-    "Alibaba Model Studio": Patient.alibaba,
-    "A2A 0.3": Patient.v0_3,
-    "A2A 1.0": Patient.v1_0,
+class _Shared(httpx2.AsyncBaseTransport):
+    """A transport that outlives its clients."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        return await self._inner.handle_async_request(request)
+
+
+CLIENTS: Mapping[str, Callable[[Visit, str], Any]] = {
+    "Alibaba Model Studio": Visit.alibaba,
+    "A2A 0.3": Visit.v0_3,
+    "A2A 1.0": Visit.v1_0,
 }
 
 
-async def examine(url: str, key: str, text: str) -> int:
+async def examine(url: str, key: str, text: str, transport: httpx2.AsyncBaseTransport | None = None) -> int:
     """Prints a table for each client; returns the number of failures."""
     failed = 0
-    async with httpx2.AsyncClient(timeout=60, trust_env=False) as http:
-        for name, look in CLIENTS.items():
-            patient = Patient(http, key, text)
-            await look(patient, url.rstrip("/"))
-            failed += patient.report.failed
-            print(f"{name}\n{patient.report.table()}\n")
+    transport = transport or Guarded(private=httpx2.URL(url).host in LOCAL)
+    for name, look in CLIENTS.items():
+        visit = Visit(transport, key, text)
+        await look(visit, url.rstrip("/"))
+        failed += visit.report.failed
+        print(f"{name}\n{visit.report.table()}\n")
+    await transport.aclose()
     return failed
 
 
-def _rpc(wire: Wire, operation: Any, params: Json) -> Json:
-    method = next(name for name, meant in wire.METHODS.items() if meant == operation)
-    return {"jsonrpc": "2.0", "id": str(uuid.uuid4()), "method": method, "params": params}
+def _card_url(url: str, path: str) -> str:
+    return url if url.endswith(".json") else url + path
 
 
-def _version(wire: Wire) -> dict[str, str]:
-    return {"A2A-Version": "1.0"} if wire is v1_0 else {}
-
-
-def _unwrapped(body: bytes) -> Json:
-    """Result of a JSON-RPC answer. Raises KitError saying what there is instead."""
-    value = strictjson.loads(body)
-    if isinstance(value, dict) and "error" in value:
-        raise KitError(str(value["error"]))
-    if not isinstance(value, dict) or "result" not in value:
-        raise KitError("no JSON-RPC response")
-    return value["result"]
-
-
-def _capable(card: Mapping[str, Json], name: str) -> bool:
-    return bool((card.get("capabilities") or {}).get(name))
-
-
-def _local(url: str) -> bool:
-    return httpx2.URL(url).host in ("localhost", "127.0.0.1")
+def _missing(names: Sequence[Json]) -> str:
+    return f"missing: {', '.join(map(str, names))}" if names else ""
 
 
 def main() -> int:
@@ -268,6 +230,8 @@ def main() -> int:
     if not url:
         print("usage: make doctor URL=https://… [KEY=…] [TEXT=…]", file=sys.stderr)
         return 2
+    if not os.environ.get("KEY"):
+        print("no KEY=… given: every call will be refused\n")
     failed = asyncio.run(examine(url, os.environ.get("KEY", ""), os.environ.get("TEXT") or TEXT))
     print("all well" if not failed else f"{failed} to mend")
     return min(failed, 1)

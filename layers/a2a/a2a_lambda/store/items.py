@@ -196,13 +196,11 @@ def to_entry(item: Item) -> Entry:
     )
 
 
-def from_push(
-    scope: Scope, task_id: str, config: TaskPushNotificationConfig, dialect: str, expires: int
-) -> dict[str, Any]:
+def from_push(head: Head, config: TaskPushNotificationConfig, dialect: str) -> dict[str, Any]:
     return {
-        **push_key(scope, task_id, config["id"]),
+        **push_key(head.scope, head.task_id, config["id"]),
         "dialect": {"S": dialect},
-        "expires": number(expires),
+        "expires": number(head.expires),
         "document": {"B": strictjson.dumps(config)},
     }
 

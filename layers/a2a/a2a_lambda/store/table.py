@@ -8,7 +8,7 @@ conflicts changes nothing.
               head                                     the next sequence number, so that run cannot
                                                        append; then the head closes
     remember  context  revision unchanged              otherwise merged onto the newer one, again
-    put_push  config   none: the head says whether it counts
+    put_push  config   none, or not there: the head says whether it counts
 
 What a write that timed out did is unknown until it is tried again: one that conflicts with the very
 item it was to put has been made. Expired items count as absent, since TTL deletes late.
@@ -17,6 +17,7 @@ item it was to put has been made. Expired items count as absent, since TTL delet
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -196,10 +197,15 @@ class Store:
         return lists.count(self._table, scope, page)
 
     def put_push(
-        self, scope: Scope, task_id: str, config: TaskPushNotificationConfig, dialect: str, expires: int
+        self, head: Head, config: TaskPushNotificationConfig, dialect: str, *, absent: bool = False
     ) -> None:
-        """Store a config of a task, under its id."""
-        self._table.put(items.from_push(scope, task_id, config, dialect, expires))
+        """Store a config of a task, under its id; `absent`: unless there is one."""
+        item = items.from_push(head, config, dialect)
+        if not absent:
+            self._table.put(item)
+            return
+        with suppress(Conflict):
+            self._table.put(item, ABSENT, {":now": number(int(self.clock()))})
 
     def push(
         self, scope: Scope, task_id: str, identity: str

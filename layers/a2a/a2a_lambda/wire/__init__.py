@@ -65,5 +65,7 @@ DIALECTS: Mapping[str, tuple[Wire, ...]] = {
     "": VERSIONS,
     "alibaba": (alibaba,),
     "qianfan": (v1_0, qianfan, v0_1),
+    "shared": (v1_0, v0_3, qianfan, v0_1),
 }
-"""What is spoken on the paths of a platform; "" is every other path."""
+"""What is spoken on the paths of a platform; "" is every other path, and "shared" one that a platform's
+clients use as well as others'."""

@@ -1,8 +1,9 @@
 """What a version's tables are made of."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from a2a_lambda.errors import MethodNotFound, ProtocolError
 from a2a_lambda.model import Json
 from a2a_lambda.operation import Operation
 
@@ -20,3 +21,8 @@ class Route(NamedTuple):
     verb: str
     path: str
     operation: Operation
+
+
+def method_not_found(methods: Iterable[str], method: str) -> ProtocolError:
+    """Why a method is not among a version's."""
+    return MethodNotFound(f"{method[:100]!r}; there are {', '.join(methods)}")

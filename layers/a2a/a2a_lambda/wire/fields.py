@@ -1,5 +1,6 @@
 """Reading fields of JSON objects, with errors that say where."""
 
+import base64
 import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
@@ -125,13 +126,13 @@ def flag(source: Object, key: str, path: str) -> bool | None:
 
 
 def encoded(source: Object, key: str, path: str) -> str:
-    """Base64, standard or url-safe, padded or not; returned as it came."""
+    """Base64, standard or url-safe, padded or not; returned as the standard has it, padded."""
     value = text(source, key, path)
     try:
-        decoded(value)
+        plain = base64.b64encode(decoded(value)).decode()
     except ValueError:
         raise InvalidParams(f"{path}.{key} is not base64", path=f"{path}.{key}") from None
-    return value
+    return plain
 
 
 def without(source: Object, names: Sequence[str]) -> Object:

@@ -175,7 +175,7 @@ def decode_event(value: Json) -> Event:
 
 def decode_config(source: Object, path: str) -> TaskPushNotificationConfig:
     known = fields.optional(source, path, texts=("token",), ids=("id",))
-    known["url"] = fields.identifier(source, "url", path)
+    known["url"] = fields.text(source, "url", path)
     if (given := fields.optional_mapping(source, "authentication", path)) is not None:
         where = f"{path}.authentication"
         schemes = fields.strings(given, "schemes", where)

@@ -182,10 +182,11 @@ def decode_config(value: Json, path: str) -> TaskPushNotificationConfig:
     result = fields.optional(
         fields.without(source, ("tenant",)), path, texts=("token",), ids=("id", "taskId")
     )
-    result["url"] = fields.identifier(source, "url", path)
+    result["url"] = fields.text(source, "url", path)
     if "authentication" in source:
         where = f"{path}.authentication"
         info = known(fields.mapping(source["authentication"], where), AUTHENTICATION)
+        fields.identifier(info, "scheme", where)
         result["authentication"] = fields.optional(info, where, texts=("scheme", "credentials"))
     return cast(TaskPushNotificationConfig, result)
 

@@ -18,6 +18,7 @@ from a2a_lambda.model import (
     Part,
     Task,
     TaskArtifactUpdateEvent,
+    TaskState,
     TaskStatusUpdateEvent,
 )
 from a2a_lambda.operation import Listener, Operation, SendMessageRequest, SendMessageResponse
@@ -43,8 +44,28 @@ encode_failure = v0_3.encode_failure
 ANSWER = "/answer"
 """Stage of an answer that has no name of its own."""
 
+ENDS = {
+    TaskState.FAILED: "error",
+    TaskState.REJECTED: "error",
+    TaskState.CANCELED: "error",
+    TaskState.INPUT_REQUIRED: "interrupt",
+    TaskState.AUTH_REQUIRED: "interrupt",
+}
+"""What a conversation's status is called there at the end of a round; else it is done."""
+
 END_USER_ID = range(6, 65)
 """Characters of metadata.end_user_id."""
+
+
+def speaks(params: Json) -> bool:
+    """Whether the parameters of a message are of the page's kind, and no other client's: without a
+    messageId, or with its metadata."""
+    message = params.get("message") if isinstance(params, dict) else None
+    if not isinstance(message, dict):
+        return False
+    metadata = message.get("metadata")
+    named = isinstance(metadata, dict) and bool(metadata.keys() & {"end_user_id", "file_ids"})
+    return named or message.get("messageId") in (None, "")
 
 
 def decode_send(params: Json) -> SendMessageRequest:
@@ -80,6 +101,7 @@ def encode_task(task: Task) -> Object:
     result = kinds.encode_task(task)
     for artifact, plain in zip(result.get("artifacts", []), task.get("artifacts", []), strict=True):
         artifact["name"] = plain.get("name", ANSWER)
+        artifact["parts"] = _parts(artifact["parts"])
         described = _describe(artifact["artifactId"], artifact["name"], plain["parts"], "done")
         artifact["metadata"] = {**described, **plain.get("metadata", {})}
     return result
@@ -101,8 +123,15 @@ def encode_event(event: Event, listener: Listener) -> list[Json]:
 
 def _told(update: TaskStatusUpdateEvent, listener: Listener) -> Json:
     """A status; or, of a step on the way that has a stage, the artifact it is there."""
-    message = update["status"].get("message")
-    if message is None or STAGE not in message.get("metadata", {}) or update["status"]["state"] in RESTING:
+    message, state = update["status"].get("message"), update["status"]["state"]
+    if state in RESTING:
+        told = kinds.encode_event(Event(statusUpdate=update))
+        told["metadata"] = {
+            **_round(update, listener, role="assistant", status=ENDS.get(state, "done")),
+            **update.get("metadata", {}),
+        }
+        return told
+    if message is None or STAGE not in message.get("metadata", {}):
         return kinds.encode_event(Event(statusUpdate=update))
     stage = message["metadata"][STAGE]
     identity = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{update['taskId']}{stage}"))
@@ -113,29 +142,36 @@ def _told(update: TaskStatusUpdateEvent, listener: Listener) -> Json:
         "artifact": {
             "artifactId": identity,
             "name": stage,
-            "parts": [kinds.encode_part(part) for part in message["parts"]],
+            "parts": _parts([kinds.encode_part(part) for part in message["parts"]]),
             "metadata": _describe(identity, stage, message["parts"], "running"),
         },
         "append": True,
         "lastChunk": False,
-        "metadata": _round(update, listener, role="tool", complete=False),
+        "metadata": _round(update, listener, role="tool", status="running"),
     }
 
 
 def _chunk(update: TaskArtifactUpdateEvent, listener: Listener) -> Json:
     result = kinds.encode_event(Event(artifactUpdate=update))
     artifact, parts = result["artifact"], update["artifact"]["parts"]
-    answer = "name" not in artifact
+    artifact["parts"] = _parts(artifact["parts"])
     artifact["name"] = artifact.get("name", ANSWER)
     step = "done" if update["lastChunk"] else "running"
     described = _describe(artifact["artifactId"], artifact["name"], parts, step)
     artifact["metadata"] = {**described, **artifact.get("metadata", {})}
-    complete = answer and update["lastChunk"]
     result["metadata"] = {
-        **_round(update, listener, role="assistant", complete=complete),
+        **_round(update, listener, role="assistant", status="running"),
         **update.get("metadata", {}),
     }
     return result
+
+
+def _parts(parts: list[Json]) -> list[Json]:
+    """Parts whose files name their media type as the page does, too."""
+    for part in parts:
+        if "mimeType" in part.get("file", {}):
+            part["file"]["mime"] = part["file"]["mimeType"]
+    return parts
 
 
 def _describe(identity: str, stage: str, parts: list[Part], step: str) -> Object:
@@ -160,17 +196,17 @@ def _type(parts: list[Part]) -> Literal["text", "image", "files"]:
 
 
 def _round(
-    update: TaskStatusUpdateEvent | TaskArtifactUpdateEvent, listener: Listener, *, role: str, complete: bool
+    update: TaskStatusUpdateEvent | TaskArtifactUpdateEvent, listener: Listener, *, role: str, status: str
 ) -> Object:
     """Metadata of an event: a task is one round of its conversation."""
     user: Any = listener.metadata.get("end_user_id")
     return {
         "conversation_id": update["contextId"],
         "end_user_id": user if isinstance(user, str) else "",
-        "is_completion": complete,
+        "is_completion": status != "running",
         "message_id": update["taskId"],
         "role": role,
-        "status": "done" if complete else "running",
+        "status": status,
         "trace_id": update["taskId"],
         "user_id": listener.owner,
     }

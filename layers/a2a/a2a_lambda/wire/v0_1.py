@@ -7,9 +7,10 @@ and some write a message's parts as `data`.
 
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from typing import cast
 
-from a2a_lambda.errors import ExtendedAgentCardNotConfigured, MethodNotFound, ProtocolError
+from a2a_lambda.errors import ExtendedAgentCardNotConfigured
 from a2a_lambda.model import (
     RESTING,
     Artifact,
@@ -33,7 +34,7 @@ from a2a_lambda.operation import (
     TaskRequest,
 )
 from a2a_lambda.wire import cards, fields, kinds, v0_3
-from a2a_lambda.wire.binding import Codec, Route
+from a2a_lambda.wire.binding import Codec, Route, method_not_found
 from a2a_lambda.wire.fields import Object
 
 NAME = "0.1"
@@ -63,9 +64,7 @@ encode_error = v0_3.encode_error
 encode_failure = v0_3.encode_failure
 
 
-def unsupported(method: str) -> ProtocolError:
-    """Why a method is not among METHODS."""
-    return MethodNotFound(f"{method[:100]!r}; there are {', '.join(METHODS)}")
+unsupported = partial(method_not_found, METHODS)
 
 
 def decode_message(source: Object, path: str) -> Message:
@@ -194,12 +193,14 @@ def encode_event(event: Event, listener: Listener) -> list[Json]:
     """A task is told as its artifacts and its status: streams hold nothing else."""
     if "task" in event:
         task = event["task"]
+        ids: Object = {"id": task["id"], "sessionId": task["contextId"]}
         told: list[Json] = [
-            {"id": task["id"], "artifact": {**encode_artifact(item, index), "lastChunk": True}}
+            {**ids, "artifact": {**encode_artifact(item, index), "lastChunk": True}}
             for index, item in enumerate(task.get("artifacts", []))
         ]
-        status = encode_status(task["status"])
-        return [*told, {"id": task["id"], "sessionId": task["contextId"], "status": status, "final": False}]
+        if task["status"]["state"] in RESTING:  # told by the event that ends the stream
+            return told
+        return [*told, {**ids, "status": encode_status(task["status"]), "final": False}]
     if "statusUpdate" in event:
         update = event["statusUpdate"]
         final = update["status"]["state"] in RESTING

@@ -4,9 +4,10 @@ Source: https://a2a-protocol.org/v0.3.0/specification, section 7.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import cast
 
-from a2a_lambda.errors import ExtendedAgentCardNotConfigured, MethodNotFound, ProtocolError
+from a2a_lambda.errors import ExtendedAgentCardNotConfigured, ProtocolError
 from a2a_lambda.model import Event, Json, TaskPushNotificationConfig
 from a2a_lambda.operation import (
     Listener,
@@ -20,7 +21,7 @@ from a2a_lambda.operation import (
     TaskRequest,
 )
 from a2a_lambda.wire import cards, fields, kinds, status
-from a2a_lambda.wire.binding import Codec, Route
+from a2a_lambda.wire.binding import Codec, Route, method_not_found
 from a2a_lambda.wire.fields import Object
 
 NAME = "0.3"
@@ -47,9 +48,7 @@ METHODS: Mapping[str, Operation] = {
 }
 
 
-def unsupported(method: str) -> ProtocolError:
-    """Why a method is not among METHODS."""
-    return MethodNotFound(f"{method[:100]!r}; there are {', '.join(METHODS)}")
+unsupported = partial(method_not_found, METHODS)
 
 
 def decode_send(params: Json) -> SendMessageRequest:

@@ -88,7 +88,7 @@ def decode_part(value: Json, path: str) -> Part:
 
 def decode_message(value: Json, path: str) -> Message:
     source = proto.known(fields.mapping(value, path), MESSAGE_FIELDS)
-    if source.get("role") in kinds.ROLES:
+    if isinstance(source.get("role"), str) and source["role"] in kinds.ROLES:
         source["role"] = kinds.ROLES[source["role"]]
     name = "parts" if "parts" in source else "content"
     parts = fields.array(source, name, path)
@@ -100,16 +100,17 @@ def decode_message(value: Json, path: str) -> Message:
 
 
 def encode_part(part: Part) -> Object:
+    known = {"metadata": part["metadata"]} if "metadata" in part else {}
     if "text" in part:
-        return {"text": part["text"]}
+        return {"text": part["text"], **known}
     if "data" in part:
         data = part["data"]
-        return {"data": {"data": data if isinstance(data, dict) else {"value": data}}}
+        return {"data": {"data": data if isinstance(data, dict) else {"value": data}}, **known}
     file: Object = {"fileWithBytes": part["raw"]} if "raw" in part else {"fileWithUri": part["url"]}
     for name, told in (("mediaType", "mimeType"), ("filename", "name")):
         if name in part:
             file[told] = part[name]  # type: ignore[literal-required]
-    return {"file": file}
+    return {"file": file, **known}
 
 
 def encode_message(message: Message) -> Object:
@@ -237,7 +238,7 @@ def decode_outcome(value: Json) -> SendMessageResponse:
 
 def decode_status(value: Json, path: str) -> TaskStatus:
     source = proto.known(fields.mapping(value, path), proto.STATUS)
-    if source.get("state") in CANONICAL:
+    if isinstance(source.get("state"), str) and source["state"] in CANONICAL:
         source["state"] = CANONICAL[source["state"]]
     if "message" in source:
         source["message"] = decode_message(source["message"], f"{path}.message")

@@ -4,9 +4,10 @@ Source: https://a2a-protocol.org/v1.0.0/specification, sections 5, 9 and 11.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import cast
 
-from a2a_lambda.errors import InvalidParams, MethodNotFound, ProtocolError, UnsupportedOperation
+from a2a_lambda.errors import InvalidParams, UnsupportedOperation
 from a2a_lambda.model import Event, Json, Task, TaskPushNotificationConfig
 from a2a_lambda.operation import (
     Listener,
@@ -22,7 +23,7 @@ from a2a_lambda.operation import (
     TaskRequest,
 )
 from a2a_lambda.wire import cards, fields, proto, status
-from a2a_lambda.wire.binding import Codec, Route
+from a2a_lambda.wire.binding import Codec, Route, method_not_found
 from a2a_lambda.wire.fields import Object
 
 NAME = "1.0"
@@ -67,6 +68,9 @@ ROUTES = (
 
 PAGE_SIZES = range(1, 101)
 
+PAGE_TOKEN = 2_000
+"""Characters of a page token: it holds a task id."""
+
 SEND_FIELDS = proto.spelled(SendMessageRequest.__annotations__)
 CONFIGURATION_FIELDS = proto.spelled(SendMessageConfiguration.__annotations__)
 TASK_FIELDS = proto.spelled(TaskRequest.__annotations__)
@@ -77,9 +81,7 @@ encode_error = status.encode_error
 encode_failure = status.encode_failure
 
 
-def unsupported(method: str) -> ProtocolError:
-    """Why a method is not among METHODS."""
-    return MethodNotFound(f"{method[:100]!r}; there are {', '.join(METHODS)}")
+unsupported = partial(method_not_found, METHODS)
 
 
 def _source(params: Json, names: Mapping[str, str]) -> Object:
@@ -135,9 +137,8 @@ def decode_task_request(params: Json) -> TaskRequest:
 def decode_list(params: Json) -> ListTasksRequest:
     source = _source({} if params is None else params, LIST_FIELDS)
     kept = [name for name in source if name in LIST_FIELDS]
-    result = fields.optional(
-        {name: source[name] for name in kept}, "params", ids=("contextId", "pageToken", "tenant")
-    )
+    result = fields.optional({name: source[name] for name in kept}, "params", ids=("contextId", "tenant"))
+    _page_token(result)
     if result.get("status") in ("", 0, "TASK_STATE_UNSPECIFIED"):
         del result["status"]
     if "status" in result:
@@ -156,6 +157,14 @@ def decode_list(params: Json) -> ListTasksRequest:
         result["includeArtifacts"] = queried.get(asked, asked) if isinstance(asked, str) else asked
         fields.flag(result, "includeArtifacts", "params")
     return cast(ListTasksRequest, result)
+
+
+def _page_token(source: Object) -> None:
+    """Check it, and leave it out where it is empty."""
+    if source.get("pageToken") in (None, ""):
+        source.pop("pageToken", None)
+    elif len(fields.text(source, "pageToken", "params")) > PAGE_TOKEN:
+        raise InvalidParams("params.pageToken is none this agent gave out", path="params.pageToken")
 
 
 def _page_size(source: Object) -> int | None:
@@ -183,8 +192,9 @@ def decode_push(params: Json) -> PushConfigRequest:
 
 def decode_pushes(params: Json) -> ListPushConfigsRequest:
     source = _source(params, PUSH_FIELDS)
-    result = fields.optional(fields.without(source, ("id",)), "params", ids=("pageToken", "tenant"))
+    result = fields.optional(fields.without(source, ("id",)), "params", ids=("tenant",))
     result["taskId"] = fields.identifier(source, "taskId", "params")
+    _page_token(result)
     if (size := _page_size(source)) is not None:
         result["pageSize"] = size
     return cast(ListPushConfigsRequest, result)
