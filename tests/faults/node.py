@@ -1,0 +1,77 @@
+"""A process of a deployment that dies at a write: python -m tests.faults.node ROLE PORT [before|after N].
+
+ROLE: serve (the application) or work (the worker and the notifier, polling). It is killed, as a container
+is, before or after its Nth write to DynamoDB or SQS. Leases are short, so that nobody waits long.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+import uvicorn
+
+from a2a_lambda import aws, background, intake, run, watch
+from a2a_lambda.agent import Agent
+from a2a_lambda.http import create_app
+from a2a_lambda.kit import Kit
+from a2a_lambda.lambda_.batch import Notifier, Worker
+from a2a_lambda.local import events
+from tests.conftest import ROOT
+
+LEASE = 1.0
+
+WRITES = ("PutItem", "DeleteItem", "SendMessage")
+
+
+def short_leases() -> None:
+    for module in (intake, run, background):
+        module.LEASE = LEASE  # type: ignore[attr-defined]
+    run.RENEWAL, run.WATCH, watch.POLL = 0.3, 0.1, 0.05
+
+
+def die_at(when: str, number: int) -> None:
+    """Count writes of this process's AWS clients; be killed at one of them."""
+    counted = threading.Lock()
+    seen = 0
+
+    def count(**_: Any) -> None:
+        nonlocal seen
+        with counted:
+            seen += 1
+            if seen == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+                time.sleep(60)
+
+    name = "before-send" if when == "before" else "after-call"
+    for operation in WRITES:
+        for service in ("dynamodb", "sqs"):
+            aws._session().events.register(f"{name}.{service}.{operation}", count)
+
+
+def kit_of_environment() -> Kit:
+    kit = Kit.of_environment()
+    kit.agents["probe"] = Agent.load(ROOT / "tests" / "agents" / "probe")
+    return kit
+
+
+def main(role: str, port: str, when: str = "", number: str = "0") -> None:
+    short_leases()
+    if when:
+        die_at(when, int(number))
+    kit = kit_of_environment()
+    kit.warm()
+    if role == "serve":
+        uvicorn.run(create_app(kit), host="127.0.0.1", port=int(port), log_level="error")
+        return
+    events.SWEEP = 0.5
+    events.VISIBILITY = 2
+    events.start(kit, Worker(kit.background, kit.settings.dead_letters), Notifier(kit.notices))
+    asyncio.run(asyncio.sleep(600))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

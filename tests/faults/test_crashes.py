@@ -1,0 +1,277 @@
+"""A process is killed at every write of a send, a stream, a background run and a push; then another
+process picks up what is left, and nothing that was promised is missing.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+import pytest
+
+from a2a_lambda import aws
+from a2a_lambda.head import Scope
+from a2a_lambda.keys import Keys
+from a2a_lambda.local import events
+from a2a_lambda.local.built import free_port
+from a2a_lambda.model import RESTING, Json
+from a2a_lambda.settings import Settings
+from a2a_lambda.store import Store
+from tests.conftest import ROOT
+from tests.faults import node
+from tests.processes.servers import KEYS_PATH, process
+from tests.rest import message
+from tests.rpc import intent
+from tests.test_notices import Webhook
+
+POINTS = 14
+"""Writes at which a process is killed; a flow with fewer is seen to the end."""
+
+PATIENCE = 25.0
+
+
+@dataclass
+class Outcome:
+    """What a client has seen. acknowledged: texts of events behind which an `id:` came."""
+
+    status: int = 0
+    task_id: str = ""
+    acknowledged: list[str] = field(default_factory=list)
+    finished: bool = False
+
+
+class Deployment:
+    """Processes over one ministack, and what this test can see of its table."""
+
+    def __init__(self, ministack: Settings) -> None:
+        queues = events.create_queues(aws.sqs(ministack), f"faults-{uuid.uuid4().hex[:8]}")
+        self.settings = ministack.model_copy(
+            update={
+                "queue": queues.turns,
+                "dead_letters": queues.dead_arn,
+                "notices": queues.notices,
+                "private_webhooks": True,
+                "agents": ROOT / "functions" / "agents",
+            }
+        )
+        label = f"k{uuid.uuid4().hex[:8]}"
+        self.key = Keys(aws.ssm(ministack), KEYS_PATH, local=True).create(label, local=True)
+        self.scope = Scope(label, "probe")
+        self.store = Store(aws.dynamodb(ministack), ministack.table, ttl=86_400)
+        self.environment = {
+            f"A2A_{name.upper()}": str(value)
+            for name, value in self.settings.model_dump().items()
+            if value not in ("", (), False)
+        }
+
+    @contextmanager
+    def serving(self, *death: str) -> Iterator[str]:
+        port = free_port()
+        url = f"http://127.0.0.1:{port}"
+        command = [sys.executable, "-m", "tests.faults.node", "serve", str(port), *death]
+        with process(command, f"{url}/.well-known/agent.json", **self.environment):
+            yield url
+
+    @contextmanager
+    def working(self, *death: str) -> "Iterator[subprocess.Popen[bytes]]":
+        command = [sys.executable, "-m", "tests.faults.node", "work", "0", *death]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | self.environment
+        child = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+        try:
+            yield child
+        finally:
+            child.kill()
+            child.wait()
+
+    def head(self, task_id: str) -> Any:
+        return self.store.head(self.scope, task_id)
+
+    def settled(self, task_id: str) -> Any:
+        """The head, once its task rests: it does, whoever died."""
+        give_up = time.monotonic() + PATIENCE
+        while time.monotonic() < give_up:
+            head = self.head(task_id)
+            if head is None or head.state in RESTING:
+                return head
+            time.sleep(0.1)
+        raise AssertionError(f"task {task_id} is still {head.state}")
+
+    def turns(self, context_id: str) -> int:
+        """How often the agent's memory was written in a conversation."""
+        found: int = self.store.context(self.scope, context_id).memory.get("turns", 0)
+        return found
+
+
+@pytest.fixture(scope="module")
+def deployment(ministack: Settings) -> Deployment:
+    return Deployment(ministack)
+
+
+def send(url: str, key: str, body: Json, *, streaming: bool = False) -> Outcome:
+    """Ask, and see what comes before the server dies."""
+    outcome = Outcome()
+    headers = {"X-API-Key": key, "A2A-Version": "1.0"}
+    path = f"{url}/a2a/probe/message:{'stream' if streaming else 'send'}"
+    waiting: list[str] = []
+    try:
+        with httpx2.stream("POST", path, json=body, headers=headers, timeout=30) as answer:
+            outcome.status = answer.status_code
+            if not streaming:
+                answer.read()
+                outcome.task_id = answer.json().get("task", {}).get("id", "")
+                outcome.finished = answer.status_code == 200
+                return outcome
+            numbered = False
+            for line in answer.iter_lines():
+                if line.startswith("id:"):
+                    numbered = True
+                elif line.startswith("data:"):
+                    event = json.loads(line[5:])
+                    outcome.task_id = outcome.task_id or event.get("task", {}).get("id", "")
+                    artifact = event.get("artifactUpdate", {}).get("artifact", {"parts": []})
+                    waiting += [part["text"] for part in artifact["parts"]]
+                    if numbered:
+                        outcome.acknowledged += waiting
+                        waiting = []
+                    numbered = False
+            outcome.finished = True
+    except (httpx2.TransportError, json.JSONDecodeError):
+        pass  # it died
+    return outcome
+
+
+def body(skill: str, context_id: str = "", **slots: str) -> Json:
+    fields = {"contextId": context_id} if context_id else {}
+    return {"message": message(metadata=intent(skill, **slots), **fields)}
+
+
+def points() -> list[tuple[str, str]]:
+    return [(when, str(number)) for number in range(1, POINTS + 1) for when in ("before", "after")]
+
+
+def every_point(flow: Callable[[str, str], bool]) -> int:
+    """Go through a flow with a death at each of its writes; it says whether one happened. Returns the
+    number of deaths."""
+    deaths = 0
+    for when, number in points():
+        if not flow(when, number):
+            break
+        deaths += 1
+    return deaths
+
+
+def test_a_send(deployment: Deployment) -> None:
+    def flow(when: str, number: str) -> bool:
+        context_id = str(uuid.uuid4())
+        asked = body("look", context_id)
+        with deployment.serving(when, number) as url:
+            first = send(url, deployment.key, asked)
+        time.sleep(node.LEASE)
+        with deployment.serving() as url:
+            again = send(url, deployment.key, asked)
+        assert again.finished, (when, number)
+        head = deployment.settled(again.task_id)
+        assert head.state == "TASK_STATE_COMPLETED"
+        if first.finished:
+            assert again.task_id == first.task_id
+        assert deployment.turns(context_id) in ((1,) if first.finished else (1, 2)), (when, number)
+        return not first.finished
+
+    print(f"\nsend: killed at {(deaths := every_point(flow))} points, nothing lost")
+    assert deaths >= 5
+
+
+def test_a_stream(deployment: Deployment) -> None:
+    def flow(when: str, number: str) -> bool:
+        with deployment.serving(when, number) as url:
+            seen = send(url, deployment.key, body("pieces", count="8", every="0.1"), streaming=True)
+        if not seen.task_id:
+            return not seen.finished
+        time.sleep(node.LEASE)
+        with deployment.serving() as url:  # a look ends what nobody runs
+            headers = {"X-API-Key": deployment.key, "A2A-Version": "1.0"}
+            found = httpx2.get(f"{url}/a2a/probe/tasks/{seen.task_id}", headers=headers).json()
+        assert found["status"]["state"] in ("TASK_STATE_COMPLETED", "TASK_STATE_FAILED")
+        told = "".join(part["text"] for item in found.get("artifacts", []) for part in item["parts"])
+        assert told.startswith("".join(seen.acknowledged)), (when, number)
+        return not seen.finished
+
+    print(f"\nstream: killed at {(deaths := every_point(flow))} points, nothing acknowledged was lost")
+    assert deaths >= 5
+
+
+@pytest.mark.parametrize("who", ["serve", "work"])
+def test_a_background_run(deployment: Deployment, who: str) -> None:
+    """Whoever takes it in, or whoever works it off, is killed."""
+
+    def flow(when: str, number: str) -> bool:
+        context_id = str(uuid.uuid4())
+        asked = body("look", context_id) | {"configuration": {"returnImmediately": True}}
+        died = False
+        with deployment.serving(*([when, number] if who == "serve" else [])) as url:
+            first = send(url, deployment.key, asked)
+        died = not first.finished
+        if who == "work":
+            with deployment.working(when, number) as worker:
+                deadline = time.monotonic() + 6
+                while worker.poll() is None and time.monotonic() < deadline:
+                    head = deployment.head(first.task_id)
+                    if head is None or head.state in RESTING:
+                        break
+                    time.sleep(0.05)
+                died = worker.poll() is not None
+        with deployment.working():
+            if first.task_id:
+                head = deployment.settled(first.task_id)
+            else:  # the client asks again, as it would
+                with deployment.serving() as url:
+                    again = send(url, deployment.key, asked)
+                head = deployment.settled(again.task_id)
+        assert head.state == "TASK_STATE_COMPLETED", (when, number, head.status)
+        assert deployment.turns(context_id) == 1, (when, number)
+        return died
+
+    print(f"\nbackground, {who}: killed at {(deaths := every_point(flow))} points, each turn ran once")
+    assert deaths >= (3 if who == "serve" else 5)
+
+
+def test_a_push(deployment: Deployment) -> None:
+    webhook = Webhook()
+
+    def flow(when: str, number: str) -> bool:
+        config = {"taskPushNotificationConfig": {"id": "a", "url": f"{webhook.url}/{uuid.uuid4()}"}}
+        asked = body("echo") | {"configuration": {**config, "returnImmediately": True}}
+        with deployment.serving() as url:
+            first = send(url, deployment.key, asked)
+        assert first.finished
+        with deployment.working(when, number) as worker:
+            threading.Event().wait(3.0)
+            died = worker.poll() is not None
+        with deployment.working():
+            head = deployment.settled(first.task_id)
+            give_up = time.monotonic() + PATIENCE
+            while time.monotonic() < give_up and not told(webhook, first.task_id):
+                time.sleep(0.1)
+        assert head.state == "TASK_STATE_COMPLETED"
+        assert told(webhook, first.task_id), (when, number)
+        return died
+
+    print(f"\npush: killed at {(deaths := every_point(flow))} points, every end was told")
+    webhook.close()
+    assert deaths >= 3
+
+
+def told(webhook: Webhook, task_id: str) -> bool:
+    """Whether the end of a task was told."""
+    return any(
+        item["task"]["id"] == task_id and item["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+        for _, item, _ in webhook.seen
+    )
