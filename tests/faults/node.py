@@ -20,6 +20,7 @@ from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import Notifier, Worker
 from a2a_lambda.local import events
+from a2a_lambda.store import Store
 from tests.conftest import ROOT
 
 LEASE = 1.0
@@ -28,6 +29,9 @@ WRITES = ("PutItem", "DeleteItem", "SendMessage")
 
 
 def short_leases() -> None:
+    """And a sweep that looks two minutes ahead."""
+    due = Store.due
+    Store.due = lambda self, minute: due(self, minute + 2)  # type: ignore[method-assign]
     for module in (intake, run, background):
         module.LEASE = LEASE  # type: ignore[attr-defined]
     run.RENEWAL, run.WATCH, watch.POLL = 0.3, 0.1, 0.05

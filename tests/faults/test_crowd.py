@@ -1,0 +1,109 @@
+"""200 clients at once, two owners, two agents, every operation: no error, nobody sees another's."""
+
+import asyncio
+import os
+import random
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from a2a_lambda import aws
+from a2a_lambda.keys import Keys
+from a2a_lambda.local.built import free_port
+from a2a_lambda.model import Json
+from a2a_lambda.settings import Settings
+from tests.processes.servers import KEYS_PATH, process
+from tests.rest import bare_events, message
+from tests.rpc import intent
+
+CLIENTS = 200
+AT_ONCE = 40
+AGENTS = ("probe", "assistant")
+
+
+@pytest.fixture(scope="module")
+def crowded(ministack: Settings) -> Iterator[tuple[list[str], list[str]]]:
+    """Urls of two processes, and keys of two owners."""
+    labels = [f"k{uuid.uuid4().hex[:8]}" for _ in range(2)]
+    keys = [Keys(aws.ssm(ministack), KEYS_PATH, local=True).create(label, local=True) for label in labels]
+    environment = {
+        "A2A_TABLE": ministack.table,
+        "A2A_KEYS_PATH": KEYS_PATH,
+        "A2A_LOCAL": "1",
+        "A2A_EMULATOR": ministack.emulator,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    ports = [free_port(), free_port()]
+    urls = [f"http://127.0.0.1:{port}" for port in ports]
+
+    def node(port: int, url: str) -> Any:
+        command = [sys.executable, "-m", "tests.faults.node", "serve", str(port)]
+        return process(command, f"{url}/.well-known/agent.json", **environment)
+
+    with node(ports[0], urls[0]), node(ports[1], urls[1]):
+        yield urls, keys
+
+
+def test_a_crowd(crowded: tuple[list[str], list[str]], capsys: pytest.CaptureFixture[str]) -> None:
+    urls, keys = crowded
+    done: Counter[str] = Counter()
+    crossed = 0
+
+    async def visit(number: int, gate: asyncio.Semaphore, http: httpx2.AsyncClient) -> None:
+        nonlocal crossed
+        owner = number % 2
+        agent = AGENTS[number // 2 % 2]
+        place = f"{random.choice(urls)}/a2a/{agent}"
+        mine = {"X-API-Key": keys[owner], "A2A-Version": "1.0"}
+        others = {**mine, "X-API-Key": keys[1 - owner]}
+        context_id = f"context-{number}"
+
+        async def ask(verb: str, path: str, body: Json = None, headers: Any = mine, ok: int = 200) -> Json:
+            answer = await http.request(verb, f"{place}/{path}", json=body, headers=headers)
+            assert answer.status_code == ok, (verb, path, answer.status_code, answer.text[:300])
+            done[verb + " " + path.split("?", maxsplit=1)[0].split("/", maxsplit=1)[0]] += 1
+            return answer
+
+        async with gate:
+            skill = intent("question") if agent == "probe" else {}
+            text = f"coach me {number}"
+            said = message(text, contextId=context_id, metadata=skill)
+            task = (await ask("POST", "message:send", {"message": said})).json()["task"]
+            path = f"tasks/{task['id']}"
+            assert task["history"][0]["parts"] == [{"text": text}]
+            assert (await ask("GET", path)).json() == task
+            await ask("GET", path, headers=others, ok=404)
+            elsewhere = place.replace(f"/a2a/{agent}", f"/a2a/{AGENTS[1 - AGENTS.index(agent)]}")
+            crossing = await http.get(f"{elsewhere}/{path}", headers=mine)
+            crossed += crossing.status_code != 404
+            if task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED":
+                answer = message("basketball", taskId=task["id"], metadata=skill)
+                told = (await ask("POST", "message:stream", {"message": answer})).text
+                assert bare_events(told)[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+            listed = (await ask("GET", f"tasks?contextId={context_id}")).json()["tasks"]
+            assert {item["contextId"] for item in listed} == {context_id}
+            stranger = (await ask("GET", f"tasks?contextId={context_id}", headers=others)).json()["tasks"]
+            crossed += len(stranger)
+            waiting = (
+                await ask("POST", "message:send", {"message": message("coach", metadata=skill)})
+            ).json()
+            if waiting["task"]["status"]["state"] == "TASK_STATE_INPUT_REQUIRED":
+                await ask("POST", f"tasks/{waiting['task']['id']}:cancel", headers=others, ok=404)
+                await ask("POST", f"tasks/{waiting['task']['id']}:cancel")
+
+    async def crowd() -> None:
+        gate = asyncio.Semaphore(AT_ONCE)
+        async with httpx2.AsyncClient(timeout=120, limits=httpx2.Limits(max_connections=AT_ONCE)) as http:
+            await asyncio.gather(*(visit(number, gate, http) for number in range(CLIENTS)))
+
+    asyncio.run(crowd())
+    assert crossed == 0
+    with capsys.disabled():
+        print(
+            f"\n{CLIENTS} clients: {sum(done.values())} operations, no error, nothing crossed: {dict(done)}"
+        )

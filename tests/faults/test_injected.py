@@ -1,0 +1,143 @@
+"""Throttling, timeouts and conflicts in every call to DynamoDB: tried again or reported, never
+half-written."""
+
+import json
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, ReadTimeoutError
+from starlette.testclient import TestClient
+
+from a2a_lambda import aws
+from a2a_lambda.agent import Agent
+from a2a_lambda.http import create_app
+from a2a_lambda.kit import Kit
+from a2a_lambda.model import RESTING, Json
+from a2a_lambda.settings import Settings
+from a2a_lambda.store import Store
+from tests.conftest import BASE_URL, ROOT, new_key
+from tests.rest import Rest, bare_events, message
+from tests.rpc import intent
+
+OPERATIONS = ("get_item", "put_item", "delete_item", "query")
+
+
+class Faulty:
+    """A DynamoDB client whose Nth call fails: before it is made, or when it has been made already."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.exceptions = client.exceptions
+        self.calls = 0
+        self.at = 0
+        self.how = ""
+        self.injected: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._client, name)
+        if name not in OPERATIONS:
+            return method
+
+        def call(**arguments: Any) -> Any:
+            self.calls += 1
+            if self.calls != self.at:
+                return method(**arguments)
+            self.injected[f"{self.how} in {name}"] += 1
+            match self.how:
+                case "throttled":
+                    code = "ProvisionedThroughputExceededException"
+                    raise ClientError({"Error": {"Code": code, "Message": ""}}, name)
+                case "lost":  # made, and the answer never came
+                    method(**arguments)
+                    raise ReadTimeoutError(endpoint_url="dynamodb")
+                case "conflict" if name == "put_item":
+                    error: Json = {"Error": {"Code": "ConditionalCheckFailedException", "Message": ""}}
+                    key = {part: arguments["Item"][part] for part in ("pk", "sk")}
+                    there = self._client.get_item(TableName=arguments["TableName"], Key=key).get("Item")
+                    raise ClientError(error | ({"Item": there} if there else {}), name)
+            raise ReadTimeoutError(endpoint_url="dynamodb")
+
+        return call
+
+
+@pytest.fixture
+def faulty(settings: Settings) -> Faulty:
+    return Faulty(aws.dynamodb(settings))
+
+
+@pytest.fixture
+def rest(settings: Settings, faulty: Faulty) -> Iterator[Rest]:
+    kit = Kit(settings)
+    kit.agents["probe"] = Agent.load(ROOT / "tests" / "agents" / "probe")
+    client: Any = faulty
+    kit.store = Store(client, settings.table, ttl=86_400)
+    with TestClient(create_app(kit), base_url=BASE_URL, raise_server_exceptions=False) as made:
+        yield Rest(made, new_key(kit.keys))
+
+
+def operations(rest: Rest, task_id: str) -> dict[str, tuple[str, str, Json]]:
+    said = {"message": message(metadata=intent("pieces", count="3"), contextId=str(uuid.uuid4()))}
+    answer = {"message": message("yes", taskId=task_id, metadata=intent("question"))}
+    hook = {"id": "a", "url": "https://example.com/"}
+    return {
+        "send": ("POST", "message:send", said),
+        "stream": ("POST", "message:stream", said),
+        "answer": ("POST", "message:send", answer),
+        "get": ("GET", f"tasks/{task_id}", None),
+        "list": ("GET", "tasks?includeArtifacts=true&pageSize=3", None),
+        "cancel": ("POST", f"tasks/{task_id}:cancel", None),
+        "push": ("POST", f"tasks/{task_id}/pushNotificationConfigs", hook),
+        "delete push": ("DELETE", f"tasks/{task_id}/pushNotificationConfigs/a", None),
+    }
+
+
+@pytest.mark.parametrize("how", ["throttled", "timed out", "lost", "conflict"])
+@pytest.mark.parametrize("name", operations(Rest, ""))  # type: ignore[arg-type]
+def test_every_call_of_every_operation(
+    rest: Rest, faulty: Faulty, name: str, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for at in range(1, 30):
+        faulty.at = 0
+        asked = rest.send("question", text=str(at), configuration={})
+        rest.call(
+            "POST", f"tasks/{asked['id']}/pushNotificationConfigs", {"id": "a", "url": "https://example.com/"}
+        )
+        verb, path, body = operations(rest, asked["id"])[name]
+        faulty.calls, faulty.at, faulty.how = 0, at, how
+        answer = rest.ask(verb, path, body)
+        made = faulty.calls
+        faulty.at = 0
+        assert answer.status_code in (200, 400, 404, 409, 500, 503), answer.text
+        if answer.status_code == 200 and name == "stream":
+            last = bare_events(answer.text)[-1]
+            assert "error" in last or last["statusUpdate"]["status"]["state"] in RESTING
+        if answer.status_code >= 500:
+            assert answer.json()["error"]["message"]
+            assert "Traceback" not in answer.text
+        whole(rest, answer, name)
+        again = rest.ask(verb, path, body)  # what a client does
+        assert again.status_code in (200, 400, 404, 409), (at, how, again.text)
+        whole(rest, again, name)
+        if made < at:
+            break
+    else:
+        raise AssertionError("it makes more calls than this test tries")
+    with capsys.disabled():
+        print(f"\n{name}, {how}: {sum(faulty.injected.values())} faults, none half-written", end="")
+
+
+def whole(rest: Rest, answer: Any, name: str) -> None:
+    """Every task of the owner's can be read, and what it says it holds is there."""
+    if answer.status_code == 200 and name == "send":
+        task = answer.json()["task"]
+        assert task["status"]["state"] in RESTING
+        if task["status"]["state"] == "TASK_STATE_COMPLETED":
+            [artifact] = task["artifacts"]
+            assert artifact["parts"] == [{"text": "0 1 2 "}]
+    for task in rest.call("GET", "tasks?includeArtifacts=true&pageSize=5")["tasks"]:
+        again = rest.call("GET", f"tasks/{task['id']}")
+        assert again["history"]
+        assert json.dumps(again.get("artifacts", [])) == json.dumps(task.get("artifacts", []))
