@@ -84,7 +84,7 @@ class Deployment:
     def working(self, *death: str) -> "Iterator[subprocess.Popen[bytes]]":
         command = [sys.executable, "-m", "tests.faults.node", "work", "0", *death]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | self.environment
-        child = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+        child = subprocess.Popen(command, env=environment)
         try:
             yield child
         finally:

@@ -63,7 +63,8 @@ def due(table: Table, minute: int) -> Iterator[tuple[Scope, str]]:
     for shard in range(items.SHARDS):
         query = {
             "IndexName": "by-due",
-            "KeyConditionExpression": "shard = :shard AND due <= :minute",
+            "KeyConditionExpression": "#shard = :shard AND due <= :minute",
+            "ExpressionAttributeNames": {"#shard": "shard"},  # a word of DynamoDB's own
             "ExpressionAttributeValues": {":shard": items.due_key(shard), ":minute": number(minute)},
         }
         for answer in table.pages(query):
