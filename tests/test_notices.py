@@ -92,18 +92,22 @@ class Courier:
     def __init__(self, kit: Kit) -> None:
         self.kit = kit
         self.handler = Notifier(kit.notices)
-        self.records = iter(events._records(kit, self.handler))
-        self.records._iterator = self.records._latest()
+        self.records = events.Records(kit, self.handler)
+        self.iterator = self.records.first()
+        self.pending()
         self.sqs = aws.sqs(kit.settings)
 
     def relay(self) -> None:
         """All records there are."""
-        answer = self.records._client.get_records(ShardIterator=self.records._iterator)
-        self.records._iterator = answer["NextShardIterator"]
-        found = [events._as_lambda_has_it(record) for record in answer["Records"]]
-        wanted = [record for record in found if events._about_push(record)]
-        if wanted:
+        if wanted := self.pending():
             assert self.handler({"Records": wanted}, events.Invocation()) == {"batchItemFailures": []}
+
+    def pending(self) -> list[Json]:
+        """Records nobody has looked at yet."""
+        answer = self.records._client.get_records(ShardIterator=self.iterator)
+        self.iterator = answer["NextShardIterator"]
+        found = [events.as_lambda_has_it(record) for record in answer["Records"]]
+        return [record for record in found if self.records.wants(record)]
 
     def deliver(self) -> list[bool]:
         """All messages there are; whether each was taken."""

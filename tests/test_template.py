@@ -148,6 +148,7 @@ def test_functions(translated: Json) -> None:
             "A2A_TASK_DAYS",
             "A2A_SIGNING_KEY",
             "A2A_QUEUE",
+            "A2A_STREAMS_PER_OWNER",
             *own,
         }
 

@@ -32,7 +32,7 @@ from tests.rest import message
 from tests.rpc import intent
 from tests.test_notices import Webhook
 
-POINTS = 14
+POINTS = 8
 """Writes at which a process is killed; a flow with fewer is seen to the end."""
 
 PATIENCE = 25.0

@@ -85,6 +85,14 @@ def test_a_crowd(crowded: tuple[list[str], list[str]], capsys: pytest.CaptureFix
                 answer = message("basketball", taskId=task["id"], metadata=skill)
                 told = (await ask("POST", "message:stream", {"message": answer})).text
                 assert bare_events(told)[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+            hooks = f"{path}/pushNotificationConfigs"
+            hook = {"id": "a", "url": "https://example.com/"}
+            await ask("POST", hooks, hook, headers=others, ok=404)
+            await ask("POST", hooks, hook)
+            await ask("GET", f"{hooks}/a", headers=others, ok=404)
+            await ask("DELETE", f"{hooks}/a")
+            await ask("POST", f"{path}:subscribe", headers=others, ok=404)
+            await ask("POST", f"{path}:subscribe", ok=400)  # it has ended
             listed = (await ask("GET", f"tasks?contextId={context_id}")).json()["tasks"]
             assert {item["contextId"] for item in listed} == {context_id}
             stranger = (await ask("GET", f"tasks?contextId={context_id}", headers=others)).json()["tasks"]

@@ -19,7 +19,8 @@ import pytest
 from a2a_lambda.local.built import free_port
 from tests.conftest import ROOT
 from tests.processes.servers import answers
-from tests.rpc import Rpc, events, texts
+from tests.rpc import Rpc, events, message, texts
+from tests.test_notices import Webhook
 
 PATIENCE = 30.0
 
@@ -121,6 +122,24 @@ def test_an_edit_is_used_and_no_task_is_lost(server: Server, folder: Path) -> No
     )
     assert server.rpc().call("tasks/get", {"id": asked["id"]}) == asked
     assert "Dribble" in texts(server.rpc().send("basketball", contextId=asked["contextId"]))
+
+
+def test_it_runs_in_the_background_and_notifies(server: Server) -> None:
+    """With an emulated queue and stream, and a webhook on this machine."""
+    webhook = Webhook()
+    sent = {
+        "message": message("What is 1 plus 2?"),
+        "configuration": {"blocking": False, "pushNotificationConfig": {"url": webhook.url, "token": "t"}},
+    }
+    task = server.rpc().call("message/send", sent)
+    assert task["status"]["state"] == "submitted"
+    found = server.rpc()
+    server.until(lambda: texts(found.call("tasks/get", {"id": task["id"]})) == "1 plus 2 is 3.")
+    server.until(lambda: any(body["status"]["state"] == "completed" for _, body, _ in webhook.seen))
+    headers, body, _ = webhook.seen[-1]
+    assert headers["x-a2a-notification-token"] == "t"
+    assert body["id"] == task["id"]
+    webhook.close()
 
 
 def test_a_broken_edit_is_answered_with_why(server: Server, folder: Path) -> None:

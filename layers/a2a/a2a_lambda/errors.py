@@ -134,6 +134,16 @@ class Forbidden(InvalidRequest):
     status, title = 403, "This key may not call this agent"
 
 
+class TooManyStreams(InvalidRequest):
+    """The owner has as many streams open as it may have."""
+
+    status, title = 429, "Too many streams"
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {"Retry-After": "5"}
+
+
 class Unavailable(ProtocolError):
     """A service behind the kit did not answer in time; the client may try again."""
 

@@ -10,6 +10,7 @@ from a2a_lambda.settings import Settings
 
 if TYPE_CHECKING:
     from a2a_lambda.background import Background
+    from a2a_lambda.caps import Caps
     from a2a_lambda.keys import Keys
     from a2a_lambda.notices import Notices
     from a2a_lambda.queue import Queue
@@ -38,6 +39,12 @@ class Kit:
         return Store(
             aws.dynamodb(self.settings), self.settings.table, ttl=int(self.settings.task_days * 86_400)
         )
+
+    @cached_property
+    def caps(self) -> "Caps":
+        from a2a_lambda.caps import Caps
+
+        return Caps(self.store, self.settings.streams_per_owner)
 
     @cached_property
     def queue(self) -> "Queue | None":

@@ -4,8 +4,8 @@ rpc, rest ── Exchange ── answer ── wire.decode ── service ──
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -185,16 +185,26 @@ async def _result(exchange: Exchange) -> Json:
 async def _streamed(exchange: Exchange) -> Response:
     service, wire = exchange.kit.service, exchange.wire
     request = wire.REQUESTS[exchange.operation].decode(exchange.params)
-    if exchange.operation == "stream":
-        listener = Listener(exchange.scope.owner, request["message"].get("metadata", {}))
-        events = await service.stream(exchange.call(), request)
-    else:
-        listener = Listener(exchange.scope.owner)
-        subscription = await _subscribed(exchange, request["id"])
-        wire, events = of_task(exchange.wires, subscription.dialect), subscription.events
-    body = _events(exchange, wire, listener, events)
+    async with AsyncExitStack() as stack:
+        owner = exchange.scope.owner
+        await stack.enter_async_context(exchange.kit.caps.slot(owner, deadline(exchange.request)))
+        if exchange.operation == "stream":
+            listener = Listener(owner, request["message"].get("metadata", {}))
+            events = await service.stream(exchange.call(), request)
+        else:
+            listener = Listener(owner)
+            subscription = await _subscribed(exchange, request["id"])
+            wire, events = of_task(exchange.wires, subscription.dialect), subscription.events
+        body = _held(stack.pop_all(), _events(exchange, wire, listener, events))
     headers = {**STREAM_HEADERS, **exchange.headers}
     return StreamingResponse(body, headers=headers, media_type=sse.MEDIA_TYPE)
+
+
+async def _held(stack: AsyncExitStack, body: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+    """A stream, with what it holds until it ends."""
+    async with stack, aclosing(body):
+        async for chunk in body:
+            yield chunk
 
 
 async def _subscribed(exchange: Exchange, task_id: str) -> Subscription:
@@ -206,7 +216,7 @@ async def _subscribed(exchange: Exchange, task_id: str) -> Subscription:
 
 async def _events(
     exchange: Exchange, wire: Wire, listener: Listener, events: "sse.Events"
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     binding = exchange.binding
     try:
         async with aclosing(sse.paced(events, sse.KEEP_ALIVE)) as paced:

@@ -10,8 +10,9 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -33,6 +34,10 @@ SWEEP = 20.0
 """Seconds between sweeps, which are a minute apart in a deployment."""
 
 PAUSE = 0.2
+
+REMEMBERED = 240.0
+"""Seconds of the stream that are read again after a restart, in place of Lambda's checkpoint; the
+queue knows for 300 s what it has taken already."""
 
 Json = Any
 
@@ -88,12 +93,12 @@ def start(kit: Kit, worker: Handler, notifier: Handler) -> None:
     settings = kit.settings
     dead = settings.dead_letters.rpartition(":")[2]
     sources: list[Iterator[tuple[Handler, Json, Callable[[Json], None]]]] = [
-        *(_messages(sqs, settings.queue, "turns", worker) for _ in range(WORKERS)),
-        _messages(sqs, sqs.get_queue_url(QueueName=dead)["QueueUrl"], settings.dead_letters, worker),
-        _messages(sqs, settings.notices, "notices", notifier),
-        _messages(sqs, settings.notices, "notices", notifier),
-        _records(kit, notifier),
-        _minutes(worker),
+        *(Messages(sqs, settings.queue, "turns", worker) for _ in range(WORKERS)),
+        Messages(sqs, sqs.get_queue_url(QueueName=dead)["QueueUrl"], settings.dead_letters, worker),
+        Messages(sqs, settings.notices, "notices", notifier),
+        Messages(sqs, settings.notices, "notices", notifier),
+        Records(kit, notifier),
+        Minutes(worker),
     ]
     for source in sources:
         threading.Thread(target=_consume, args=(source,), daemon=True).start()
@@ -111,13 +116,13 @@ def _consume(source: Iterator[tuple[Handler, Json, Callable[[Json], None]]]) -> 
             time.sleep(1)
 
 
-class _messages:
+class Messages:
     """Messages of a queue, one an event."""
 
     def __init__(self, client: "SQSClient", url: str, arn: str, handler: Handler) -> None:
         self._client, self._url, self._arn, self._handler = client, url, arn, handler
 
-    def __iter__(self) -> "_messages":
+    def __iter__(self) -> "Messages":
         return self
 
     def __next__(self) -> tuple[Handler, Json, Callable[[Json], None]]:
@@ -148,13 +153,13 @@ class _messages:
         return self._handler, {"Records": [record]}, done
 
 
-class _minutes:
+class Minutes:
     """The schedule."""
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
 
-    def __iter__(self) -> "_minutes":
+    def __iter__(self) -> "Minutes":
         return self
 
     def __next__(self) -> tuple[Handler, Json, Callable[[Json], None]]:
@@ -162,49 +167,57 @@ class _minutes:
         return self._handler, {"source": "aws.scheduler", "detail": {}}, lambda _: None
 
 
-class _records:
+class Records:
     """Records of the table's stream that are about heads with push configs, as the template filters them."""
 
     def __init__(self, kit: Kit, handler: Handler) -> None:
         self._handler = handler
         self._client = aws.streams(kit.settings)
         self._table = kit.settings.table
+        self._since = time.time() - REMEMBERED
         self._iterator = ""
 
-    def __iter__(self) -> "_records":
+    def __iter__(self) -> "Records":
         return self
 
     def __next__(self) -> tuple[Handler, Json, Callable[[Json], None]]:
         while True:
             if not self._iterator:
-                self._iterator = self._latest()
+                self._iterator = self.first()
             answer = self._client.get_records(ShardIterator=self._iterator)
             self._iterator = answer.get("NextShardIterator", "")
-            records = [_as_lambda_has_it(record) for record in answer["Records"]]
-            wanted = [record for record in records if _about_push(record)]
+            records = [as_lambda_has_it(record) for record in answer["Records"]]
+            wanted = [record for record in records if self.wants(record)]
             if wanted:
                 return self._handler, {"Records": wanted}, lambda _: None
             time.sleep(PAUSE)
 
-    def _latest(self) -> str:
+    def wants(self, record: Json) -> bool:
+        """Whether the template's filter lets it through, and it is not too old."""
+        if record["dynamodb"]["ApproximateCreationDateTime"] < self._since:
+            return False
+        new = record["dynamodb"].get("NewImage", {})
+        return new.get("sk", {}).get("S") == "head" and "pushes" in new
+
+    def first(self) -> str:
+        """Where the stream begins."""
         [stream] = self._client.list_streams(TableName=self._table)["Streams"]
         arn = stream["StreamArn"]
         shard = self._client.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"][-1]["ShardId"]
-        found = self._client.get_shard_iterator(StreamArn=arn, ShardId=shard, ShardIteratorType="LATEST")
+        found = self._client.get_shard_iterator(
+            StreamArn=arn, ShardId=shard, ShardIteratorType="TRIM_HORIZON"
+        )
         return str(found["ShardIterator"])
 
 
-def _about_push(record: Mapping[str, Any]) -> bool:
-    new = record["dynamodb"].get("NewImage", {})
-    return new.get("sk", {}).get("S") == "head" and "pushes" in new
-
-
-def _as_lambda_has_it(value: Any) -> Any:
+def as_lambda_has_it(value: Any) -> Any:
     """A record in JSON: bytes are base64 there."""
+    if isinstance(value, datetime):
+        return value.timestamp()
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, dict):
-        return {key: _as_lambda_has_it(item) for key, item in value.items()}
+        return {key: as_lambda_has_it(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_as_lambda_has_it(item) for item in value]
+        return [as_lambda_has_it(item) for item in value]
     return value

@@ -55,9 +55,15 @@ class Table:
             if conflict.item != item:
                 raise
 
-    def delete(self, key: dict[str, Any]) -> None:
+    def delete(
+        self, key: dict[str, Any], condition: str = "", values: Mapping[str, Any] | None = None
+    ) -> None:
+        """Delete an item. Raises Conflict."""
+        conditional: dict[str, Any] = {}
+        if condition:
+            conditional = {"ConditionExpression": condition, "ExpressionAttributeValues": values}
         with _errors():
-            self._client.delete_item(TableName=self.name, Key=key)
+            self._client.delete_item(TableName=self.name, Key=key, **conditional)
 
     def pages(self, query: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         """Answers of a query, page by page."""

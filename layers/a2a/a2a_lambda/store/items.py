@@ -5,6 +5,7 @@
     owner#agent#task#<task id>      head                       head (sorts after the entries)
     owner#agent#task#<task id>      push#<config id>           push notification config
     owner#agent#context#<context>   context                    context
+    owner#slots                     slot#<number>              a stream the owner has open
 
 Indexes: (listing, changed) lists the tasks of an owner and agent by status time, but for those that are
 no task to the client; (shard, due), sparse,
@@ -50,6 +51,18 @@ def push_key(scope: Scope, task_id: str, identity: str) -> dict[str, Any]:
 def push_prefix(scope: Scope, task_id: str) -> dict[str, Any]:
     """Values :pk and :prefix of a query for the configs of a task."""
     return {":pk": {"S": _task(scope, task_id)}, ":prefix": {"S": "push#"}}
+
+
+def slot_key(owner: str, number: int) -> dict[str, Any]:
+    return _key(f"{owner}#slots", f"slot#{number:04d}")
+
+
+def from_slot(owner: str, number: int, holder: str, until: int) -> dict[str, Any]:
+    return {**slot_key(owner, number), "holder": {"S": holder}, "expires": _number(until)}
+
+
+def slot_number(item: Item) -> int:
+    return int(item["sk"]["S"].removeprefix("slot#"))
 
 
 def listing(scope: Scope) -> dict[str, str]:
@@ -110,6 +123,9 @@ def number(value: float) -> dict[str, str]:
     """DynamoDB number, of an integer or a time with milliseconds."""
     # As DynamoDB gives it back: without zeros at the end.
     return {"N": str(value) if isinstance(value, int) else f"{value:.3f}".rstrip("0").rstrip(".")}
+
+
+_number = number
 
 
 def from_head(head: Head) -> dict[str, Any]:

@@ -8,6 +8,7 @@ conflicts changes nothing.
               head                                     the next sequence number, so that run cannot
                                                        append; then the head closes
     remember  context  revision unchanged              otherwise merged onto the newer one, again
+    take_slot slot     not there, or expired           a stream begins
     put_push  config   none, or not there: the head says whether it counts
 
 What a write that timed out did is unknown until it is tried again: one that conflicts with the very
@@ -143,6 +144,32 @@ class Store:
     def due(self, minute: int) -> list[tuple[Scope, str]]:
         """See `lists.due`."""
         return list(lists.due(self._table, minute))
+
+    def take_slot(self, owner: str, index: int, holder: str, until: int) -> bool:
+        """Take a slot of an owner's until a Unix time; False where somebody has it."""
+        item = items.from_slot(owner, index, holder, until)
+        try:
+            self._table.put(item, ABSENT, {":now": number(int(self.clock()))})
+        except Conflict:
+            return False
+        return True
+
+    def free_slot(self, owner: str, index: int, holder: str) -> None:
+        """Free a slot, where the holder still has it."""
+        with suppress(Conflict):
+            key = items.slot_key(owner, index)
+            self._table.delete(key, "holder = :holder", {":holder": {"S": holder}})
+
+    def slots(self, owner: str) -> set[int]:
+        """Slots of an owner's that are taken."""
+        query = {
+            "ConsistentRead": True,
+            "KeyConditionExpression": "pk = :pk",
+            "ExpressionAttributeValues": {":pk": items.slot_key(owner, 0)["pk"]},
+        }
+        now = self.clock()
+        found = [item for answer in self._table.pages(query) for item in answer["Items"]]
+        return {items.slot_number(item) for item in found if int(item["expires"]["N"]) > now}
 
     def _sealed(self, head: Head) -> int:
         """Put an entry of the next epoch behind the log of a run; returns its last sequence. Raises

@@ -46,6 +46,7 @@ STATUSES = {
     403: "PERMISSION_DENIED",
     404: "NOT_FOUND",
     405: "UNIMPLEMENTED",
+    429: "RESOURCE_EXHAUSTED",
     503: "UNAVAILABLE",
 }
 """Of errors of HTTP's own, by their status."""
