@@ -138,7 +138,8 @@ async def answer(exchange: Exchange) -> Response:
     if exchange.operation in STREAMED:
         return await _streamed(exchange)
     work = asyncio.ensure_future(_result(exchange))
-    await asyncio.wait({work}, timeout=sse.KEEP_ALIVE)
+    # Only a send may take its time: its answer begins with white space then, and its status is 200.
+    await asyncio.wait({work}, timeout=sse.KEEP_ALIVE if exchange.operation == "send" else None)
     binding = exchange.binding
     if work.done():
         return Response(binding.result(work.result()), 200, exchange.headers, binding.media_type)
