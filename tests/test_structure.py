@@ -1,6 +1,9 @@
 """The shape of the package."""
 
 import ast
+import os
+import subprocess
+import sys
 
 from tests.conftest import ROOT
 
@@ -44,3 +47,25 @@ def _imported(text: str) -> set[str]:
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names if alias.name.startswith("a2a_lambda")}
     return found
+
+
+def test_the_cold_path_imports_nothing_it_does_not_need() -> None:
+    """Neither of the functions that answer HTTP loads what other functions, or rare routes, need."""
+    for function in ("api", "rpc"):
+        code = (
+            "import os, sys, runpy; os.environ['A2A_QUEUE'] = 'https://queue';"
+            f"runpy.run_path('functions/{function}.py');"
+            "print(*{name.partition('.')[0] for name in sys.modules})"
+        )
+        environment = {**os.environ, "AWS_DEFAULT_REGION": "us-east-1"}
+        found = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        loaded = set(found.stdout.split())
+        assert "fastapi" in loaded
+        assert not loaded & {"httpx2", "rfc8785", "aws_lambda_powertools", "uvicorn", "moto"}, function
