@@ -312,3 +312,21 @@ def test_an_agent_may_be_background_itself(bench: Bench) -> None:
     assert found[-1][1]["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
     numbers = [sequence for sequence, _ in found if sequence is not None]
     assert numbers == sorted(numbers)
+
+
+def test_a_cancel_reaches_the_worker(bench: Bench) -> None:
+    """Within about two seconds its run is over, and the agent's code with it."""
+    task = bench.send("pause", slots={"seconds": "60"})
+
+    async def go() -> float:
+        loop = asyncio.get_running_loop()
+        running = asyncio.create_task(bench.background.run(bench.scope, task["id"], None))
+        while bench.head(task["id"]).state != TaskState.WORKING:
+            await asyncio.sleep(0.01)
+        began = loop.time()
+        await bench.service.cancel(bench.scope, task["id"])
+        await asyncio.wait_for(running, 10)
+        return loop.time() - began
+
+    assert asyncio.run(go()) < 4
+    assert bench.get(task["id"])["status"]["state"] == TaskState.CANCELED
