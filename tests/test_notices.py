@@ -119,14 +119,7 @@ class Courier:
             if not found:
                 return taken
             [sent] = found
-            record = {
-                "messageId": sent["MessageId"],
-                "receiptHandle": sent["ReceiptHandle"],
-                "body": sent["Body"],
-                "attributes": sent["Attributes"],
-                "eventSource": "aws:sqs",
-                "eventSourceARN": "notices",
-            }
+            record = events.sqs_record(sent, "notices")
             answer = self.handler({"Records": [record]}, events.Invocation())
             taken.append(not answer["batchItemFailures"])
             if taken[-1]:

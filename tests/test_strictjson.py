@@ -7,7 +7,7 @@ from hypothesis import given
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import ParseError
-from tests.wire.test_v0_3 import values
+from tests.wire.objects import values
 
 
 @given(values)

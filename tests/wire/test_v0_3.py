@@ -11,18 +11,9 @@ from a2a_lambda import strictjson
 from a2a_lambda.model import Event, Task, TaskState, TaskStatusUpdateEvent, status
 from a2a_lambda.operation import Listener
 from a2a_lambda.wire import alibaba, kinds, v0_3
+from tests.wire.objects import names, objects, texts, values
 
 Json = Any
-
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-names = texts.filter(bool)
-integers = st.integers(min_value=-(2**70), max_value=2**70)
-values: st.SearchStrategy[Json] = st.recursive(
-    st.none() | st.booleans() | integers | st.floats(allow_nan=False, allow_infinity=False) | texts,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
-    max_leaves=8,
-)
-objects = st.dictionaries(texts, values, max_size=4)
 
 TAKEN = {"kind", "metadata", "file", "filename", "mediaType", *kinds.CONTENT}
 

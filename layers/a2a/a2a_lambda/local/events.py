@@ -134,23 +134,12 @@ class Messages:
                 break
             time.sleep(PAUSE)
         [message] = found
-        record = {
-            "messageId": message["MessageId"],
-            "receiptHandle": message["ReceiptHandle"],
-            "body": message["Body"],
-            "attributes": message["Attributes"],
-            "messageAttributes": {},
-            "md5OfBody": message["MD5OfBody"],
-            "eventSource": "aws:sqs",
-            "eventSourceARN": self._arn,
-            "awsRegion": "us-east-1",
-        }
 
         def done(answer: Json) -> None:
             if not (answer or {}).get("batchItemFailures"):
                 self._client.delete_message(QueueUrl=self._url, ReceiptHandle=message["ReceiptHandle"])
 
-        return self._handler, {"Records": [record]}, done
+        return self._handler, {"Records": [sqs_record(message, self._arn)]}, done
 
 
 class Minutes:
@@ -208,6 +197,21 @@ class Records:
             StreamArn=arn, ShardId=shard, ShardIteratorType="TRIM_HORIZON"
         )
         return str(found["ShardIterator"])
+
+
+def sqs_record(message: Json, arn: str) -> Json:
+    """A message as Lambda has it."""
+    return {
+        "messageId": message["MessageId"],
+        "receiptHandle": message["ReceiptHandle"],
+        "body": message["Body"],
+        "attributes": message["Attributes"],
+        "messageAttributes": {},
+        "md5OfBody": message["MD5OfBody"],
+        "eventSource": "aws:sqs",
+        "eventSourceARN": arn,
+        "awsRegion": "us-east-1",
+    }
 
 
 def as_lambda_has_it(value: Any) -> Any:
