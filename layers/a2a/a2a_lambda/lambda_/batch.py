@@ -7,13 +7,13 @@ utility, which makes the answer SQS reads.
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from typing import Any
 
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 
 from a2a_lambda.background import Background
 from a2a_lambda.notices import Notices, Undelivered
-from a2a_lambda.player import end_stragglers
 from a2a_lambda.queue import read
 
 MARGIN = 5.0
@@ -27,12 +27,16 @@ logger = logging.getLogger(__name__)
 class Worker:
     """Handler of background turns, of their dead letters, and of the schedule's sweep.
 
-    dead_letters: ARN of the queue whose messages nobody could work off.
+    dead_letters: ARN of the queue whose messages nobody could work off. release: called when an
+    invocation is over, and may end the process, where that serves no other at the same time.
     """
 
-    def __init__(self, background: Background, dead_letters: str) -> None:
+    def __init__(
+        self, background: Background, dead_letters: str, *, release: Callable[[], None] = lambda: None
+    ) -> None:
         self._background = background
         self._dead_letters = dead_letters
+        self._release = release
 
     def __call__(self, event: Event, context: Any) -> Any:
         if "Records" not in event:
@@ -47,7 +51,7 @@ class Worker:
                 asyncio.run(self._background.run(scope, task_id, deadline))
 
         answer = _processed(event, work, EventType.SQS, context)
-        end_stragglers()
+        self._release()
         return answer
 
 
