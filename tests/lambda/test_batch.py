@@ -86,10 +86,9 @@ def test_several_invocations_in_one_process_leave_each_other_alone(worker: Worke
     token = object()
     player._busy.add(token)
     try:
-        done = threading.Event()
-        threading.Thread(
-            target=lambda: (worker({"Records": [record("a")]}, Invocation()), done.set())
-        ).start()
-        assert done.wait(5)
+        thread = threading.Thread(target=worker, args=({"Records": [record("a")]}, Invocation()))
+        thread.start()
+        thread.join(5)
+        assert not thread.is_alive()
     finally:
         player._busy.discard(token)
