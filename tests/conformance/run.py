@@ -39,14 +39,25 @@ def main(kit: str, line: str) -> int:
     python = environment(Path(kit).resolve(), line)
     variables = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "PYTEST_PLUGINS": "keyed"}
     failed = 0
+    media = ["--any-media"] if wants_any_media(Path(kit)) else []
     for options in ([], ["--plain"]):
         print(f"== {line}, {'neither declared' if options else 'streaming and push declared'}", flush=True)
-        with serving(options):
+        with serving([*options, *media]):
             for command in COMMANDS[line]:
                 failed += subprocess.run(
                     [str(python), *command], cwd=kit, env=variables, check=False
                 ).returncode
     return min(failed, 1)
+
+
+def wants_any_media(kit: Path) -> bool:
+    """Whether this state of the kit takes a refused media type for a failure, as that of May 2026 does
+    against its own description: its CORE-SEND-003 names no error to expect."""
+    source = kit / "tck" / "requirements" / "core_operations.py"
+    if not source.exists():
+        return False
+    _, _, rest = source.read_text().partition('id="CORE-SEND-003"')
+    return bool(rest) and "expected_error" not in rest.partition("RequirementSpec(")[0]
 
 
 def environment(kit: Path, line: str) -> Path:
