@@ -1,6 +1,8 @@
 """Throttling, timeouts and conflicts in every call to DynamoDB: tried again or reported, never
 half-written."""
 
+import asyncio
+import contextlib
 import json
 import uuid
 from collections import Counter
@@ -13,6 +15,8 @@ from starlette.testclient import TestClient
 
 from a2a_lambda import aws
 from a2a_lambda.agent import Agent
+from a2a_lambda.background import Background
+from a2a_lambda.errors import StoreError
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.model import RESTING, Json
@@ -21,6 +25,7 @@ from a2a_lambda.store import Store
 from tests.conftest import BASE_URL, ROOT, new_key
 from tests.rest import Rest, bare_events, message
 from tests.rpc import intent
+from tests.test_background import Bench
 
 OPERATIONS = ("get_item", "put_item", "delete_item", "query")
 
@@ -141,3 +146,38 @@ def whole(rest: Rest, answer: Any, name: str) -> None:
         again = rest.call("GET", f"tasks/{task['id']}")
         assert again["history"]
         assert json.dumps(again.get("artifacts", [])) == json.dumps(task.get("artifacts", []))
+
+
+@pytest.mark.parametrize("how", ["throttled", "timed out", "lost", "conflict"])
+def test_every_call_of_the_worker_and_of_the_sweep(
+    settings: Settings, faulty: Faulty, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A message that could not be worked off comes again; the turn is run to its end, and once."""
+    bench = Bench(settings)
+    client: Any = faulty
+    store = Store(client, settings.table, ttl=86_400, clock=bench.clock)
+    agents = {"probe": Agent.load(ROOT / "tests" / "agents" / "probe")}
+    worker = Background(store, agents, bench.line)
+    for at in range(1, 40):
+        context_id = str(uuid.uuid4())
+        task_id = bench.send("look", contextId=context_id)["id"]
+        faulty.calls, faulty.at, faulty.how = 0, at, how
+        with contextlib.suppress(StoreError):
+            asyncio.run(worker.run(bench.scope, task_id, None))
+        made = faulty.calls
+        for _ in range(3):
+            faulty.at = 0
+            bench.clock.now += 400  # whoever had it is no more; the sweep and SQS bring it again
+            asyncio.run(worker.sweep())
+            asyncio.run(worker.run(bench.scope, task_id, None))
+        head = bench.head(task_id)
+        assert head.state in RESTING, (at, how, head.state)
+        if head.state == "TASK_STATE_COMPLETED":
+            turns = bench.store.context(bench.scope, context_id).memory["turns"]
+            assert turns == 1, (at, how)
+        if made < at:
+            break
+    else:
+        raise AssertionError("it makes more calls than this test tries")
+    with capsys.disabled():
+        print(f"\nworker, {how}: {sum(faulty.injected.values())} faults, each turn counted once", end="")

@@ -31,8 +31,8 @@ from a2a_lambda.watch import current, lost
 ATTEMPTS = 3
 """How often a turn is begun before it counts as one that cannot be run."""
 
-QUEUED_LIMIT = 6 * 3600.0
-"""Seconds a turn may wait for its worker."""
+QUEUED_LIMIT = 4 * 86_400.0
+"""Seconds a turn may wait for its worker: as long as SQS keeps its message. No backlog is given up."""
 
 AGAIN = 5
 """Minutes between two enqueuings of a turn that still waits: a backlog is no reason to grow it."""
