@@ -164,7 +164,7 @@ OTHER_STATEMENTS = {
     "ApiFunction": {"Lists", "Turns", "Keys", "Signing"},
     "RpcFunction": {"Lists", "Turns", "Keys", "Signing"},
     "WorkerFunction": {"Sweep", "Turns", "DeadTurns"},
-    "NotifierFunction": {"Stream", "Streams", "Notices", "Signing"},
+    "NotifierFunction": {"Stream", "Streams", "DeadRecords", "Notices", "Signing"},
 }
 
 RESOURCES = {
@@ -174,6 +174,7 @@ RESOURCES = {
     "Turns": {"Fn::GetAtt": ["Turns", "Arn"]},
     "DeadTurns": {"Fn::GetAtt": ["DeadTurns", "Arn"]},
     "Notices": {"Fn::GetAtt": ["Notices", "Arn"]},
+    "DeadRecords": {"Fn::GetAtt": ["DeadRecords", "Arn"]},
     "Stream": {"Fn::GetAtt": ["Table", "StreamArn"]},
     "Streams": {"Fn::Sub": "${Table.Arn}/stream/*"},  # ListStreams is allowed on all streams of a table
     "Signing": {"Ref": "SigningKey"},
@@ -221,6 +222,8 @@ def test_queues_and_what_reads_them(translated: Json) -> None:
         dead = queues[name]["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0]
         assert bool(queues[dead].get("FifoQueue")) is bool(queues[name].get("FifoQueue"))
     assert sources["WorkerTurns"]["ScalingConfig"] == {"MaximumConcurrency": {"Ref": "WorkerConcurrency"}}
+    failed = sources["NotifierStream"]["DestinationConfig"]["OnFailure"]["Destination"]
+    assert failed == {"Fn::GetAtt": ["DeadRecords", "Arn"]}
     [pattern] = sources["NotifierStream"]["FilterCriteria"]["Filters"]
     assert json.loads(pattern["Pattern"])["dynamodb"]["NewImage"].keys() == {"sk", "pushes"}
     [rule] = of_type(translated, "AWS::Events::Rule").values()
