@@ -43,7 +43,7 @@ class Bench:
         agent = Agent.load(ROOT / "tests" / "agents" / "probe")
         self.scope = Scope(f"owner-{uuid.uuid4()}", "probe")
         self.clock = Clock()
-        self.store = Store(aws.dynamodb(settings), settings.table, ttl=86_400, clock=self.clock)
+        self.store = Store(aws.dynamodb(settings), settings.table, ttl=30 * 86_400, clock=self.clock)
         self.line = Line()
         agents: Mapping[str, Agent] = {"probe": agent}
         self.service = Service(self.store, agents, window=60, queue=self.line)
@@ -330,3 +330,28 @@ def test_a_cancel_reaches_the_worker(bench: Bench) -> None:
 
     assert asyncio.run(go()) < 4
     assert bench.get(task["id"])["status"]["state"] == TaskState.CANCELED
+
+
+def test_a_message_that_was_not_stored_is_not_mistaken_for_the_last(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever took it in died between the head and the log."""
+    asked = bench.send("question", parts=[Part(text="FIRST")])
+    bench.work()
+
+    class Died(BaseException):
+        pass
+
+    def dies(*_: Any, **__: Any) -> int:
+        raise Died
+
+    call, request = bench.sent("question", taskId=asked["id"], parts=[Part(text="x" * 5_000)])
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.store, "append", dies)
+        with pytest.raises(Died):
+            asyncio.run(bench.service.send(call, request))
+    assert bench.head(asked["id"]).queued
+    asyncio.run(bench.background.run(bench.scope, asked["id"], None))
+    ended = bench.get(asked["id"])
+    assert ended["status"]["state"] == TaskState.FAILED
+    assert "thanks" not in json.dumps(ended)

@@ -313,10 +313,21 @@ def test_hostile_urls_are_refused_when_set(client: TestClient, key: str, url: st
     assert rest.ask("POST", f"tasks/{task['id']}/pushNotificationConfigs", {"url": url}).status_code == 400
 
 
+def test_urls_do_not_reach_a_log(
+    rest: Rest, webhook: Webhook, courier: Courier, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = {"url": f"{webhook.url}?sig=secret-signature"}
+    rest.send(configuration={"taskPushNotificationConfig": config})
+    courier.relay()
+    with caplog.at_level("INFO"):
+        assert courier.deliver() == [True, True]
+    assert "secret-signature" not in caplog.text
+
+
+@pytest.mark.parametrize("evil", ["x\r\nX-Evil: 1", "caf\xe9", " evil", "evil "])
 @pytest.mark.parametrize("field", ["token", "credentials"])
-def test_secrets_hold_no_end_of_line(client: TestClient, key: str, field: str) -> None:
+def test_secrets_are_what_every_header_can_hold(client: TestClient, key: str, field: str, evil: str) -> None:
     rest = Rest(client, key)
-    evil = "x\r\nX-Evil: 1"
     given: Json = (
         {"token": evil} if field == "token" else {"authentication": {"scheme": "Bearer", "credentials": evil}}
     )

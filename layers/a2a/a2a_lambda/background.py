@@ -19,7 +19,7 @@ from dataclasses import replace
 from a2a_lambda import io
 from a2a_lambda.agent import Agent
 from a2a_lambda.claim import LEASE, Claim
-from a2a_lambda.errors import StoreError
+from a2a_lambda.errors import StoreError, TaskNotFound
 from a2a_lambda.head import Head, Scope
 from a2a_lambda.model import Asked, TaskState, status, timestamp
 from a2a_lambda.queue import Queue
@@ -76,7 +76,7 @@ class Background:
         for scope, task_id in due:
             try:
                 await self._look(scope, task_id, minute)
-            except StoreError as error:
+            except (StoreError, TaskNotFound) as error:
                 logger.error("the sweep could not look at task %s: %s", task_id, error)
         return len(due)
 
@@ -122,7 +122,8 @@ class Background:
         task, _ = await io.call(self._store.task, head)
         numbered = await io.call(self._store.events, head)
         said = [event for _, event in numbered if "message" in event]
-        if not said or "asked" not in said[-1]:  # whoever took it in died before it was all stored
+        if not said or "asked" not in said[-1] or said[-1]["asked"]["turn"] != head.turn:
+            # Whoever took the message in died before it was stored: what is there is an earlier one.
             await self._give_up(replace(head, requests=()))
             return None
         asked: Asked = said[-1]["asked"]

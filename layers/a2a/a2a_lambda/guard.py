@@ -26,9 +26,10 @@ class Guarded(httpx2.AsyncBaseTransport):
             return await self._inner.handle_async_request(request)
         if url.scheme != "https":
             raise Refused(f"{url.host}: only https urls are called")
-        address = await resolved(url.host, url.port or 443)
+        host = url.raw_host.decode("ascii")  # as it stands on the wire: names have one spelling there
+        address = await resolved(host, url.port or 443)
         request.url = url.copy_with(host=address)
-        request.extensions = {**request.extensions, "sni_hostname": url.host}
+        request.extensions = {**request.extensions, "sni_hostname": host}
         return await self._inner.handle_async_request(request)
 
     async def aclose(self) -> None:

@@ -156,8 +156,9 @@ class Intake:
             submitted = status(TaskState.SUBMITTED, self._store.clock())
             blank = self._store.new_head(call.scope, task_id, context_id, submitted, call.dialect)
             blank = _named(blank, asked)
-            entered = _message(call, blank, asked)
-            head, left = self._claimed(call, blank, [entered])
+            turn = str(uuid.uuid4())
+            entered = _message(call, blank, asked, turn)
+            head, left = self._claimed(call, blank, turn, [entered])
             try:
                 await io.call(self._store.claim, head)
                 break
@@ -190,9 +191,10 @@ class Intake:
             if not head.resting:
                 raise UnsupportedOperation("the task is still running and takes no message")
             task, _ = await io.call(self._store.task, head)
-            entered = _message(call, head, asked)
+            turn = str(uuid.uuid4())
+            entered = _message(call, head, asked, turn)
             before = replace(_named(head, asked).succeeded(), artifacts=len(task.get("artifacts", [])))
-            claimed, left = self._claimed(call, before, [head.closing(), entered])
+            claimed, left = self._claimed(call, before, turn, [head.closing(), entered])
             try:
                 claimed = await io.call(self._store.replace, claimed)
                 break
@@ -203,7 +205,7 @@ class Intake:
         apply(task, entered)
         return await self._begun(call, asked, claimed, task, left, context=context, pending=head.pending)
 
-    def _claimed(self, call: Call, head: Head, events: list[Event]) -> tuple[Head, list[Event]]:
+    def _claimed(self, call: Call, head: Head, turn: str, events: list[Event]) -> tuple[Head, list[Event]]:
         """The head with this turn's claim, and the events that it cannot carry.
 
         One for the worker is nobody's yet, and keeps what the task waits with.
@@ -214,7 +216,7 @@ class Intake:
         claimed = replace(
             head,
             status=status(TaskState.SUBMITTED if queued else TaskState.WORKING, now),
-            turn=str(uuid.uuid4()),
+            turn=turn,
             holder="" if queued else str(uuid.uuid4()),
             lease=0.0 if queued else now + LEASE,
             due=int(now + LEASE) // 60 + 1,
@@ -276,7 +278,7 @@ class Intake:
         return True
 
 
-def _message(call: Call, head: Head, asked: SendMessageRequest) -> Event:
+def _message(call: Call, head: Head, asked: SendMessageRequest, turn: str) -> Event:
     """The message, in its task; for the worker, with what else the agent is to know of the request."""
     entered = asked["message"].copy()
     entered["taskId"], entered["contextId"] = head.task_id, head.context_id
@@ -284,6 +286,7 @@ def _message(call: Call, head: Head, asked: SendMessageRequest) -> Event:
     if call.background:
         modes = asked.get("configuration", {}).get("acceptedOutputModes", [])
         event["asked"] = Asked(
+            turn=turn,
             acceptedOutputModes=modes,
             extensions=list(call.extensions),
             metadata=asked.get("metadata", {}),

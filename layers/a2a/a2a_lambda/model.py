@@ -110,8 +110,9 @@ class TaskArtifactUpdateEvent(TypedDict):
 
 
 class Asked(TypedDict):
-    """What an agent may know of the request a message came in."""
+    """What an agent may know of the request a message came in, and the turn it began."""
 
+    turn: str
     acceptedOutputModes: list[str]
     extensions: list[str]
     metadata: dict[str, Json]

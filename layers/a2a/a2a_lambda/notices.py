@@ -7,6 +7,7 @@ The queue carries ids; what is told is read when it is told, so it is never olde
 for. A webhook that fails holds up its own group alone.
 """
 
+import asyncio
 import hashlib
 import json
 import logging
@@ -38,6 +39,9 @@ MAX_PAUSE = 900.0
 TOKEN = "X-A2A-Notification-Token"  # noqa: S105
 
 logger = logging.getLogger(__name__)
+
+for _name in ("httpx2", "httpcore2"):  # they log urls, which may hold secrets
+    logging.getLogger(_name).setLevel(logging.WARNING)
 
 
 class Undelivered(KitError):
@@ -85,8 +89,10 @@ class Notices:
         scope = Scope(owner, agent)
         head = await io.call(self._store.head, scope, task_id)
         found = await io.call(self._store.push, scope, task_id, name)
-        if head is None or found is None or name not in head.push:
+        if head is None or name not in head.push:
             return
+        if found is None:  # it is stored behind its head, and deleted before it
+            raise Undelivered("a webhook's config is not stored yet")
         config, dialect = found
         wire = negotiation.named(dialect)
         task, _ = await io.call(self._store.task, head)
@@ -117,6 +123,7 @@ class Notices:
         """One call, no redirects, its answer's body unread."""
         try:
             async with (
+                asyncio.timeout(TIMEOUT),
                 httpx2.AsyncClient(transport=Guarded(private=self._private), timeout=TIMEOUT) as http,
                 http.stream("POST", url, content=content, headers=dict(headers)) as answer,
             ):
@@ -124,7 +131,7 @@ class Notices:
         except Refused as error:
             logger.error("a webhook is not called: %s", error)
             return
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as error:
             raise Undelivered(f"a webhook did not answer: {type(error).__name__}") from error
         if status >= 300 and status != 410:
             raise Undelivered(f"a webhook answered with status {status}")

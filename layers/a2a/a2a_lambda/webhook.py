@@ -9,8 +9,8 @@ from a2a_lambda.address import Refused, Unresolved, resolved
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.model import TaskPushNotificationConfig
 
-HEADER = re.compile(r"[\x20-\x7e\x80-\xff]*")
-"""What a header's value may hold (RFC 9110 section 5.5): no end of line, above all."""
+HEADER = re.compile(r"(?:[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)?")
+"""What a header's value may hold everywhere (RFC 9110 section 5.5): no end of line, above all."""
 
 MAX_URL = 2_048
 

@@ -13,7 +13,7 @@ from typing import Any
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 
 from a2a_lambda.background import Background
-from a2a_lambda.notices import Notices, Undelivered
+from a2a_lambda.notices import Notices
 from a2a_lambda.queue import read
 
 MARGIN = 5.0
@@ -69,7 +69,7 @@ class Notifier:
     def _deliver(self, record: Event) -> None:
         try:
             asyncio.run(self._notices.deliver(record["body"]))
-        except Undelivered:
+        except Exception:
             attempt = int(record["attributes"]["ApproximateReceiveCount"])
             self._notices.postpone(record["receiptHandle"], attempt)
             raise
