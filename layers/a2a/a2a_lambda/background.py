@@ -21,6 +21,7 @@ from a2a_lambda.agent import Agent
 from a2a_lambda.claim import LEASE, Claim
 from a2a_lambda.errors import StoreError, TaskNotFound
 from a2a_lambda.head import Head, Scope
+from a2a_lambda.log import apply
 from a2a_lambda.model import Asked, TaskState, status, timestamp
 from a2a_lambda.queue import Queue
 from a2a_lambda.run import Run
@@ -119,7 +120,6 @@ class Background:
         return await self._begun(claimed, deadline)
 
     async def _begun(self, head: Head, deadline: float | None) -> Claim | None:
-        task, _ = await io.call(self._store.task, head)
         numbered = await io.call(self._store.events, head)
         said = [event for _, event in numbered if "message" in event]
         if not said or "asked" not in said[-1] or said[-1]["asked"]["turn"] != head.turn:
@@ -141,6 +141,9 @@ class Background:
             extensions=tuple(asked["extensions"]),
             request_metadata=asked["metadata"],
         )
+        task = head.blank()
+        for _, event in numbered:
+            apply(task, event)
         last = numbered[-1][0]
         return Claim(head, task, max(last, head.sequence), turn, head.requests[-1])
 

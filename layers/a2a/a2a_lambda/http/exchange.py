@@ -164,8 +164,8 @@ async def _result(exchange: Exchange) -> Json:
         case "get" | "cancel":
             act = service.get if operation == "get" else service.cancel
             found = await act(scope, request["id"])
-            wire = of_task(exchange.wires, found.dialect)
-            request = wire.REQUESTS[operation].decode(exchange.params)
+            if (wire := of_task(exchange.wires, found.dialect)) is not exchange.wire:
+                request = wire.REQUESTS[operation].decode(exchange.params)
             result = shortened(found.task, request.get("historyLength"))
         case "list":
             result = await service.list(scope, request)

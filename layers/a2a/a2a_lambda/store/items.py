@@ -53,12 +53,12 @@ def push_prefix(scope: Scope, task_id: str) -> dict[str, Any]:
     return {":pk": {"S": _task(scope, task_id)}, ":prefix": {"S": "push#"}}
 
 
-def slot_key(owner: str, number: int) -> dict[str, Any]:
-    return _key(f"{owner}#slots", f"slot#{number:04d}")
+def slot_key(owner: str, index: int) -> dict[str, Any]:
+    return _key(f"{owner}#slots", f"slot#{index:04d}")
 
 
-def from_slot(owner: str, number: int, holder: str, until: int) -> dict[str, Any]:
-    return {**slot_key(owner, number), "holder": {"S": holder}, "expires": _number(until)}
+def from_slot(owner: str, index: int, holder: str, until: int) -> dict[str, Any]:
+    return {**slot_key(owner, index), "holder": {"S": holder}, "expires": number(until)}
 
 
 def slot_number(item: Item) -> int:
@@ -123,9 +123,6 @@ def number(value: float) -> dict[str, str]:
     """DynamoDB number, of an integer or a time with milliseconds."""
     # As DynamoDB gives it back: without zeros at the end.
     return {"N": str(value) if isinstance(value, int) else f"{value:.3f}".rstrip("0").rstrip(".")}
-
-
-_number = number
 
 
 def from_head(head: Head) -> dict[str, Any]:
