@@ -7,6 +7,7 @@ import asyncio
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from a2a_lambda.local.built import Built
@@ -46,27 +47,32 @@ def test_a_byte_leaves_when_it_is_sent(built: Built) -> None:
 
 
 def test_a_cold_start_costs_no_more(built: Built) -> None:
-    """From the start of the process to its first poll, in turn, the best of each."""
-    taken: dict[str, list[float]] = {"streaming": [], "buffered": []}
+    """From the start of the process to its first poll, in turn, the least of each.
+
+    The processor's time, since a start does nothing else, and other processes cannot lengthen it.
+    """
+    taken: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
     for _ in range(ROUNDS):
-        for name, wrapped in (("streaming", True), ("buffered", False)):
-            taken[name].append(cold_start(built, wrapped=wrapped))
-    streaming, buffered = min(taken["streaming"]), min(taken["buffered"])
-    print(
-        f"\ncold start: streaming {streaming * 1000:.0f} ms, buffered {buffered * 1000:.0f} ms,"
-        f" ratio {streaming / buffered:.3f} (best of {ROUNDS})"
-    )
+        for wrapped, starts in taken.items():
+            starts.append(cold_start(built, wrapped=wrapped))
+    (streaming, seconds), (buffered, plain) = (min(starts) for starts in taken.values())
+    print(f"\ncold start, best of {ROUNDS}: ratio {streaming / buffered:.3f}")
+    print(f"  streaming {streaming * 1000:.0f} ms of the processor, {seconds * 1000:.0f} by the clock")
+    print(f"  buffered {buffered * 1000:.0f} ms of the processor, {plain * 1000:.0f} by the clock")
     assert streaming / buffered <= COLD_START
 
 
-def cold_start(built: Built, *, wrapped: bool) -> float:
+def cold_start(built: Built, *, wrapped: bool) -> tuple[float, float]:
+    """Seconds of the processor, and by the clock."""
     api = RuntimeApi()
     begun = time.perf_counter()
-    with built.running("rpc", wrapped=wrapped, variables={"AWS_LAMBDA_RUNTIME_API": api.address}):
+    with built.running("rpc", wrapped=wrapped, variables={"AWS_LAMBDA_RUNTIME_API": api.address}) as process:
         assert api.polled.wait(30)
         taken = time.perf_counter() - begun
+        threads = Path(f"/proc/{process.pid}/task").glob("*/schedstat")
+        worked = sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
     api.close()
-    return taken
+    return worked, taken
 
 
 async def called_directly() -> list[float]:
