@@ -17,6 +17,7 @@ from a2a_lambda.head import Head, Request, Scope
 from a2a_lambda.intake import Call
 from a2a_lambda.model import Json, Message, Part, Role, Task, TaskState
 from a2a_lambda.operation import SendMessageConfiguration, SendMessageRequest
+from a2a_lambda.queue import Ticket
 from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import Store
@@ -29,13 +30,13 @@ class Line:
     """A queue in a list."""
 
     def __init__(self) -> None:
-        self.waiting: list[tuple[Scope, str]] = []
+        self.waiting: list[Ticket] = []
         self.broken = False
 
-    def send(self, scope: Scope, task_id: str) -> None:
+    def send(self, ticket: Ticket) -> None:
         if self.broken:
             raise StoreError("SQS is not there")
-        self.waiting.append((scope, task_id))
+        self.waiting.append(ticket)
 
 
 class Bench:
@@ -69,8 +70,8 @@ class Bench:
     def work(self) -> int:
         """Work off what waits; returns how much that was."""
         waiting, self.line.waiting = self.line.waiting, []
-        for scope, task_id in waiting:
-            asyncio.run(self.background.run(scope, task_id, None))
+        for ticket in waiting:
+            asyncio.run(self.background.run(ticket, None))
         return len(waiting)
 
     def get(self, task_id: str) -> Task:
@@ -80,6 +81,9 @@ class Bench:
         head = self.store.head(self.scope, task_id)
         assert head is not None
         return head
+
+    def ticket(self, task_id: str) -> Ticket:
+        return Ticket.of(self.head(task_id))
 
     def died(self, task_id: str, *, said: str = "") -> None:
         """Its worker took the task, stored something, and is no more."""
@@ -198,14 +202,14 @@ def test_the_sweep_heals_a_crash_between_head_and_queue(bench: Bench) -> None:
     assert bench.line.waiting == []
     bench.clock.now += 120
     asyncio.run(bench.background.sweep())
-    assert (bench.scope, task["id"]) in bench.line.waiting
-    asyncio.run(bench.background.run(bench.scope, task["id"], None))
+    assert bench.ticket(task["id"]) in bench.line.waiting
+    bench.work()
     assert bench.get(task["id"])["status"]["state"] == TaskState.COMPLETED
 
 
 def test_the_sweep_does_not_grow_a_backlog(bench: Bench) -> None:
     task = bench.send("echo")
-    mine = (bench.scope, task["id"])
+    mine = bench.ticket(task["id"])
     bench.clock.now += 120
     for minute in range(AGAIN):
         asyncio.run(bench.background.sweep())
@@ -218,6 +222,36 @@ def test_the_sweep_does_not_grow_a_backlog(bench: Bench) -> None:
     bench.clock.now += QUEUED_LIMIT
     asyncio.run(bench.background.sweep())
     assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
+
+
+def test_two_sweeps_at_once_enqueue_a_turn_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second begins while the first is between a head and its message."""
+    task = bench.send("echo")
+    bench.clock.now += 120
+    send = bench.line.send
+
+    def slow(ticket: Ticket) -> None:
+        monkeypatch.setattr(bench.line, "send", send)
+        asyncio.run(bench.background.sweep())
+        send(ticket)
+
+    bench.line.waiting.clear()
+    monkeypatch.setattr(bench.line, "send", slow)
+    asyncio.run(bench.background.sweep())
+    assert bench.line.waiting.count(bench.ticket(task["id"])) == 1
+
+
+def test_a_worker_that_dies_after_a_long_wait_is_missed_as_soon_as_any(bench: Bench) -> None:
+    task = bench.send("echo")
+    for _ in range(60):  # a backlog of an hour
+        bench.clock.now += 60
+        asyncio.run(bench.background.sweep())
+    waiting = bench.line.waiting.count(bench.ticket(task["id"]))
+    assert waiting < 8
+    assert asyncio.run(bench.background._claimed(bench.ticket(task["id"]), None))
+    bench.clock.now += 90  # its lease, and the minute in which the sweep comes by
+    asyncio.run(bench.background.sweep())
+    assert bench.line.waiting.count(bench.ticket(task["id"])) == waiting + 1
 
 
 def test_the_sweep_ends_an_inline_turn_that_died(bench: Bench) -> None:
@@ -233,10 +267,23 @@ def test_the_sweep_ends_an_inline_turn_that_died(bench: Bench) -> None:
 
 def test_dead_letters_end_their_tasks(bench: Bench) -> None:
     task = bench.send("echo")
-    asyncio.run(bench.background.bury(bench.scope, task["id"]))
+    ticket = bench.ticket(task["id"])
+    asyncio.run(bench.background.bury(ticket))
     assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
-    asyncio.run(bench.background.bury(bench.scope, task["id"]))
-    asyncio.run(bench.background.bury(bench.scope, "nobody's"))
+    asyncio.run(bench.background.bury(ticket))
+    asyncio.run(bench.background.bury(replace(ticket, task_id="nobody's")))
+
+
+def test_an_old_message_is_none_of_a_later_turns(bench: Bench) -> None:
+    asked = bench.send("question")
+    old = bench.ticket(asked["id"])
+    bench.work()
+    answered = bench.send("question", taskId=asked["id"])
+    asyncio.run(bench.background.bury(old))
+    asyncio.run(bench.background.run(old, None))
+    assert bench.get(asked["id"])["status"]["state"] == TaskState.SUBMITTED
+    bench.work()
+    assert bench.get(answered["id"])["status"]["state"] == TaskState.COMPLETED
 
 
 def test_a_queued_task_can_be_canceled(bench: Bench) -> None:
@@ -277,11 +324,11 @@ def test_a_message_waits_for_the_worker_a_moment(bench: Bench, monkeypatch: pyte
         call, request = bench.sent("question", taskId=asked["id"])
         answering = asyncio.create_task(bench.service.send(call, request))
         await asyncio.sleep(0)
-        await bench.background.run(bench.scope, asked["id"], None)
+        await bench.background.run(bench.ticket(asked["id"]), None)
         await answering
 
     asyncio.run(both())
-    assert (bench.scope, asked["id"]) in bench.line.waiting
+    assert bench.ticket(asked["id"]) in bench.line.waiting
 
 
 def test_an_agent_may_be_background_itself(bench: Bench) -> None:
@@ -294,8 +341,8 @@ def test_an_agent_may_be_background_itself(bench: Bench) -> None:
     async def stream() -> list[Any]:
         events = await bench.service.stream(call, request)
         first = await anext(events)
-        [(scope, task_id)] = bench.line.waiting
-        running = asyncio.create_task(bench.background.run(scope, task_id, None))
+        [ticket] = bench.line.waiting
+        running = asyncio.create_task(bench.background.run(ticket, None))
         rest = [event async for event in events]
         await running
         return [first, *rest]
@@ -320,7 +367,7 @@ def test_a_cancel_reaches_the_worker(bench: Bench) -> None:
 
     async def go() -> float:
         loop = asyncio.get_running_loop()
-        running = asyncio.create_task(bench.background.run(bench.scope, task["id"], None))
+        running = asyncio.create_task(bench.background.run(bench.ticket(task["id"]), None))
         while bench.head(task["id"]).state != TaskState.WORKING:
             await asyncio.sleep(0.01)
         began = loop.time()
@@ -351,7 +398,7 @@ def test_a_message_that_was_not_stored_is_not_mistaken_for_the_last(
         with pytest.raises(Died):
             asyncio.run(bench.service.send(call, request))
     assert bench.head(asked["id"]).queued
-    asyncio.run(bench.background.run(bench.scope, asked["id"], None))
+    asyncio.run(bench.background.run(bench.ticket(asked["id"]), None))
     ended = bench.get(asked["id"])
     assert ended["status"]["state"] == TaskState.FAILED
     assert "thanks" not in json.dumps(ended)

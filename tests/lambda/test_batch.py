@@ -11,7 +11,7 @@ from a2a_lambda.errors import StoreError
 from a2a_lambda.head import Scope
 from a2a_lambda.lambda_.batch import Worker
 from a2a_lambda.local.events import Invocation
-from a2a_lambda.queue import body
+from a2a_lambda.queue import Ticket, body
 
 
 class Background:
@@ -21,15 +21,15 @@ class Background:
         self.asked: list[tuple[str, str]] = []
         self.fails = False
 
-    async def run(self, scope: Scope, task_id: str, deadline: float | None) -> None:
-        self.asked.append(("run", task_id))
+    async def run(self, ticket: Ticket, deadline: float | None) -> None:
+        self.asked.append(("run", ticket.task_id))
         assert deadline is not None
         assert 800 < deadline - time.monotonic() < 900
         if self.fails:
             raise StoreError("secret table")
 
-    async def bury(self, scope: Scope, task_id: str) -> None:
-        self.asked.append(("bury", task_id))
+    async def bury(self, ticket: Ticket) -> None:
+        self.asked.append(("bury", ticket.task_id))
 
     async def sweep(self) -> int:
         self.asked.append(("sweep", ""))
@@ -39,7 +39,7 @@ class Background:
 def record(task_id: str, queue: str = "turns") -> dict[str, Any]:
     return {
         "messageId": f"message-{task_id}",
-        "body": body(Scope("owner", "agent"), task_id),
+        "body": body(Ticket(Scope("owner", "agent"), task_id, "turn")),
         "eventSource": "aws:sqs",
         "eventSourceARN": queue,
         "attributes": {"ApproximateReceiveCount": "1"},

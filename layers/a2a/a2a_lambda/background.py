@@ -7,7 +7,8 @@ claim    a queued head nobody runs                      -> WORKING, an attempt m
 claim    a queued head whose run's lease ran out        -> the same, in a new epoch: what the dead
                                                            run stored stays, and its successor
                                                            replaces its artifacts
-claim    running, at rest, or taken meanwhile           -> nothing: a message delivered twice
+claim    running, at rest, in a later turn, or taken    -> nothing: a message delivered twice, or late
+         meanwhile
 """
 
 import logging
@@ -18,12 +19,12 @@ from dataclasses import replace
 
 from a2a_lambda import io
 from a2a_lambda.agent import Agent
-from a2a_lambda.claim import LEASE, Claim
+from a2a_lambda.claim import LEASE, Claim, minute_after
 from a2a_lambda.errors import StoreError, TaskNotFound
 from a2a_lambda.head import Head, Scope
 from a2a_lambda.log import apply
-from a2a_lambda.model import Asked, TaskState, status, timestamp
-from a2a_lambda.queue import Queue
+from a2a_lambda.model import Asked, TaskState, status, unix_time
+from a2a_lambda.queue import Queue, Ticket
 from a2a_lambda.run import Run
 from a2a_lambda.store import Store, Superseded
 from a2a_lambda.turn import Turn
@@ -36,7 +37,8 @@ QUEUED_LIMIT = 4 * 86_400.0
 """Seconds a turn may wait for its worker: as long as SQS keeps its message. No backlog is given up."""
 
 AGAIN = 5
-"""Minutes between two enqueuings of a turn that still waits: a backlog is no reason to grow it."""
+"""Minutes before a turn that still waits is enqueued again, or as many as it has waited, if that is more:
+a backlog is no reason to grow it."""
 
 GIVEN_UP = "This turn could not be run to its end."
 
@@ -49,24 +51,24 @@ class Background:
         self._agents = agents
         self._queue = queue
 
-    async def run(self, scope: Scope, task_id: str, deadline: float | None) -> None:
+    async def run(self, ticket: Ticket, deadline: float | None) -> None:
         """Run a queued turn to its end. Raises StoreError: the message should come again.
 
         deadline: on `time.monotonic`, when the turn is ended.
         """
-        claim = await self._claimed(scope, task_id, deadline)
+        claim = await self._claimed(ticket, deadline)
         if claim is None:
             return
-        run = Run(self._store, self._agents[scope.agent], claim)
+        run = Run(self._store, self._agents[ticket.scope.agent], claim)
         run.start()
         async with aclosing(run.events()) as events:
             async for _ in events:
                 pass
 
-    async def bury(self, scope: Scope, task_id: str) -> None:
+    async def bury(self, ticket: Ticket) -> None:
         """End a turn whose message nobody could work off."""
-        head = await io.call(self._store.head, scope, task_id)
-        if head is not None and head.queued and not head.running(self._store.clock()):
+        head = await self._waiting(ticket)
+        if head is not None:
             await self._give_up(head)
 
     async def sweep(self) -> int:
@@ -77,6 +79,8 @@ class Background:
         for scope, task_id in due:
             try:
                 await self._look(scope, task_id, minute)
+            except Superseded:
+                logger.info("task %s went on meanwhile", task_id)
             except (StoreError, TaskNotFound) as error:
                 logger.error("the sweep could not look at task %s: %s", task_id, error)
         return len(due)
@@ -89,21 +93,30 @@ class Background:
         if not head.queued:
             await current(self._store, scope, task_id)  # ends it
             return
-        waited = head.status.get("timestamp", "") < timestamp(now - QUEUED_LIMIT)
-        if head.attempts >= ATTEMPTS or (not head.attempts and waited):
+        waited = now - unix_time(head.status["timestamp"])
+        if head.attempts >= ATTEMPTS or (not head.attempts and waited > QUEUED_LIMIT):
             await self._give_up(head)
             return
-        await io.call(self._queue.send, scope, task_id)
-        await io.call(self._store.replace, replace(head, due=minute + AGAIN))
+        # First, so that of two sweeps at the same time one enqueues.
+        later = replace(head, due=minute + max(AGAIN, int(waited) // 60))
+        await io.call(self._store.replace, later)
+        await io.call(self._queue.send, Ticket.of(head))
 
-    async def _claimed(self, scope: Scope, task_id: str, deadline: float | None) -> Claim | None:
-        head = await io.call(self._store.head, scope, task_id)
-        now = self._store.clock()
-        if head is None or head.resting or not head.queued or head.running(now):
+    async def _waiting(self, ticket: Ticket) -> Head | None:
+        """Head of the task, where nobody runs this turn of it."""
+        head = await io.call(self._store.head, ticket.scope, ticket.task_id)
+        if head is None or head.turn != ticket.turn or not head.queued:
             return None
-        if head.attempts >= ATTEMPTS or scope.agent not in self._agents:
+        return None if head.resting or head.running(self._store.clock()) else head
+
+    async def _claimed(self, ticket: Ticket, deadline: float | None) -> Claim | None:
+        head = await self._waiting(ticket)
+        if head is None:
+            return None
+        if head.attempts >= ATTEMPTS or ticket.scope.agent not in self._agents:
             await self._give_up(head)
             return None
+        now = self._store.clock()
         try:
             if head.holder:
                 head = await io.call(self._store.taken_over, head)
@@ -112,6 +125,7 @@ class Background:
                 status=status(TaskState.WORKING, now),
                 holder=str(uuid.uuid4()),
                 lease=now + LEASE,
+                due=minute_after(now + LEASE),
                 attempts=head.attempts + 1,
             )
             claimed = await io.call(self._store.replace, claimed)

@@ -10,6 +10,12 @@ LEASE = 30.0
 """Seconds a run holds its task without renewing."""
 
 
+def minute_after(time: float) -> int:
+    """First whole minute (Unix time / 60) behind a Unix time: when the sweep looks at a run that has to
+    renew its lease before."""
+    return int(time) // 60 + 1
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """A turn begun: the head as claimed, the task with the message in it, the last sequence

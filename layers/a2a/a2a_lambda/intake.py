@@ -18,7 +18,7 @@ import uuid
 from dataclasses import dataclass, replace
 
 from a2a_lambda import io
-from a2a_lambda.claim import LEASE, Claim
+from a2a_lambda.claim import LEASE, Claim, minute_after
 from a2a_lambda.context import Context
 from a2a_lambda.errors import InvalidParams, StoreError, TaskNotFound, UnsupportedOperation
 from a2a_lambda.head import REMEMBERED, Head, Pending, Request, Scope, Seen
@@ -219,7 +219,7 @@ class Intake:
             turn=turn,
             holder="" if queued else str(uuid.uuid4()),
             lease=0.0 if queued else now + LEASE,
-            due=int(now + LEASE) // 60 + 1,
+            due=minute_after(now + LEASE),
             queued=queued,
             attempts=0,
             requests=(*head.requests, request)[-REMEMBERED:],

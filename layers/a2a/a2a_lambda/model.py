@@ -155,6 +155,10 @@ def timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
+def unix_time(timestamp: str) -> float:
+    return datetime.fromisoformat(timestamp).timestamp()
+
+
 def status(state: TaskState, seconds: float, message: Message | None = None) -> TaskStatus:
     """Status with a timestamp; `seconds` is a Unix time."""
     result = TaskStatus(state=state, timestamp=timestamp(seconds))

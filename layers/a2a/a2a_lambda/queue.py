@@ -4,21 +4,35 @@ Source: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/AP
 """
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda.errors import StoreError
-from a2a_lambda.head import Scope
+from a2a_lambda.head import Head, Scope
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 
-class Queue(Protocol):
-    """Raises StoreError when the message is not taken."""
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A turn that waits for the worker. A later turn of the same task has a ticket of its own."""
 
-    def send(self, scope: Scope, task_id: str, /) -> None: ...
+    scope: Scope
+    task_id: str
+    turn: str
+
+    @classmethod
+    def of(cls, head: Head) -> "Ticket":
+        return cls(head.scope, head.task_id, head.turn)
+
+
+class Queue(Protocol):
+    """Raises StoreError when the ticket is not taken."""
+
+    def send(self, ticket: Ticket, /) -> None: ...
 
 
 class Sqs:
@@ -28,18 +42,21 @@ class Sqs:
         self._client = client
         self._url = url
 
-    def send(self, scope: Scope, task_id: str) -> None:
+    def send(self, ticket: Ticket) -> None:
         try:
-            self._client.send_message(QueueUrl=self._url, MessageBody=body(scope, task_id))
+            self._client.send_message(QueueUrl=self._url, MessageBody=body(ticket))
         except (ClientError, BotoCoreError) as error:
             raise StoreError(f"SQS did not take a task: {type(error).__name__}") from error
 
 
-def body(scope: Scope, task_id: str) -> str:
-    return json.dumps({"owner": scope.owner, "agent": scope.agent, "task": task_id})
+def body(ticket: Ticket) -> str:
+    scope = ticket.scope
+    return json.dumps(
+        {"owner": scope.owner, "agent": scope.agent, "task": ticket.task_id, "turn": ticket.turn}
+    )
 
 
-def read(text: str) -> tuple[Scope, str]:
-    """Scope and task of a message. Raises ValueError, KeyError."""
+def read(text: str) -> Ticket:
+    """The ticket in a message. Raises ValueError, KeyError."""
     ids = json.loads(text)
-    return Scope(ids["owner"], ids["agent"]), ids["task"]
+    return Ticket(Scope(ids["owner"], ids["agent"]), ids["task"], ids["turn"])

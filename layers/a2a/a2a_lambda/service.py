@@ -33,7 +33,7 @@ from a2a_lambda.operation import (
     SendMessageResponse,
 )
 from a2a_lambda.push import Configs
-from a2a_lambda.queue import Queue
+from a2a_lambda.queue import Queue, Ticket
 from a2a_lambda.run import Run
 from a2a_lambda.store import Store, Superseded
 from a2a_lambda.watch import current, followed, rested, shortened, watched
@@ -206,7 +206,7 @@ class Service:
             return begun
         assert self._queue is not None
         try:
-            await io.call(self._queue.send, call.scope, begun.head.task_id)
+            await io.call(self._queue.send, Ticket.of(begun.head))
         except StoreError:
             logger.exception("task %s waits for the sweep", begun.head.task_id)
         return begun.head

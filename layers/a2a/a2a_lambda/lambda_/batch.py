@@ -44,11 +44,11 @@ class Worker:
         deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1000 - MARGIN
 
         def work(record: Event) -> None:
-            scope, task_id = read(record["body"])
+            ticket = read(record["body"])
             if record["eventSourceARN"] == self._dead_letters:
-                asyncio.run(self._background.bury(scope, task_id))
+                asyncio.run(self._background.bury(ticket))
             else:
-                asyncio.run(self._background.run(scope, task_id, deadline))
+                asyncio.run(self._background.run(ticket, deadline))
 
         answer = _processed(event, work, EventType.SQS, context)
         self._release()
