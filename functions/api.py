@@ -5,6 +5,8 @@ from mangum import Mangum
 
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
+from a2a_lambda.lambda_.observed import Observed
 
-app = create_app(Kit.of_environment())
-handler = Mangum(app, lifespan="off")
+kit = Kit.of_environment()
+app = create_app(kit)
+handler = Observed(Mangum(app, lifespan="off"), kit.settings)

@@ -2,6 +2,7 @@
 
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import Notifier
+from a2a_lambda.lambda_.observed import Observed
 
 kit = Kit.of_environment()
-handler = Notifier(kit.notices)
+handler = Observed(Notifier(kit.notices), kit.settings)

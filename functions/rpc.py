@@ -2,6 +2,7 @@
 
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
+from a2a_lambda.lambda_.observed import Observed
 from a2a_lambda.lambda_.streaming import Streaming
 from a2a_lambda.player import end_stragglers
 from a2a_lambda.run import settled
@@ -9,4 +10,4 @@ from a2a_lambda.run import settled
 kit = Kit.of_environment()
 kit.warm()
 app = create_app(kit)
-handler = Streaming(app, settle=settled, release=end_stragglers)
+handler = Observed(Streaming(app, settle=settled, release=end_stragglers), kit.settings)

@@ -2,7 +2,9 @@
 
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import Worker
+from a2a_lambda.lambda_.observed import Observed
 from a2a_lambda.player import end_stragglers
 
 kit = Kit.of_environment()
-handler = Worker(kit.background, kit.settings.dead_letters, release=end_stragglers)
+worker = Worker(kit.background, kit.settings.dead_letters, release=end_stragglers)
+handler = Observed(worker, kit.settings)

@@ -1,22 +1,38 @@
 """The built functions, started as Lambda starts them."""
 
 import fcntl
+import logging
 import os
 import subprocess
 import uuid
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from a2a_lambda import aws
+from a2a_lambda import aws, telemetry
 from a2a_lambda.keys import Keys
 from a2a_lambda.local.built import HOST, LAMBDA_PYTHON, Built, interpreter
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT
 
 KEYS_PATH = "/built/keys"
+
+
+@contextmanager
+def logging_kept() -> Iterator[None]:
+    """Loggers are pytest's again afterwards, whatever a function made of them."""
+    loggers = [logging.getLogger(), telemetry.MEASURES]
+    before = [(logger.handlers[:], logger.level) for logger in loggers]
+    try:
+        yield
+    finally:
+        for logger, (handlers, level) in zip(loggers, before, strict=True):
+            logger.handlers = handlers
+            logger.setLevel(level)
 
 
 @cache

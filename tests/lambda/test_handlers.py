@@ -16,6 +16,8 @@ from tests.conftest import ROOT
 from tests.lambda_events import STATUSES, ended, last_event
 from tests.rpc import texts
 
+from .conftest import logging_kept
+
 Json = Any
 Handler = Callable[[Json, Json], Json]
 
@@ -26,6 +28,7 @@ class Context:
     """What Lambda says of an invocation."""
 
     aws_request_id = "c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
+    function_name = "function"
 
     def get_remaining_time_in_millis(self) -> int:
         return 29_000
@@ -46,9 +49,11 @@ def handlers(settings: Settings) -> dict[str, Handler]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
-        return {
-            name: runpy.run_path(str(ROOT / "functions" / f"{name}.py"))["handler"] for name in ("api", "rpc")
-        }
+        with logging_kept():
+            return {
+                name: runpy.run_path(str(ROOT / "functions" / f"{name}.py"))["handler"]
+                for name in ("api", "rpc")
+            }
 
 
 def body(response: Json) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import replace
 
-from a2a_lambda import io
+from a2a_lambda import io, telemetry
 from a2a_lambda.agent import Agent
 from a2a_lambda.claim import LEASE, Claim, minute_after
 from a2a_lambda.errors import StoreError, TaskNotFound
@@ -104,6 +104,7 @@ class Background:
 
     async def _waiting(self, ticket: Ticket) -> Head | None:
         """Head of the task, where nobody runs this turn of it."""
+        telemetry.bind(owner=ticket.scope.owner, agent=ticket.scope.agent, task_id=ticket.task_id)
         head = await io.call(self._store.head, ticket.scope, ticket.task_id)
         if head is None or head.turn != ticket.turn or not head.queued:
             return None
@@ -140,6 +141,7 @@ class Background:
             # Whoever took the message in died before it was stored: what is there is an earlier one.
             await self._give_up(replace(head, requests=()))
             return None
+        telemetry.bind(context_id=head.context_id)
         asked: Asked = said[-1]["asked"]
         turn = Turn(
             message=said[-1]["message"],

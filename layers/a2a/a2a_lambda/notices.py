@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from a2a_lambda import io, strictjson
+from a2a_lambda import io, strictjson, telemetry
 from a2a_lambda.address import Refused
 from a2a_lambda.errors import KitError
 from a2a_lambda.guard import Guarded
@@ -86,6 +86,7 @@ class Notices:
     async def deliver(self, body: str) -> None:
         """Tell a webhook of a task as it is now. Raises Undelivered, StoreError."""
         owner, agent, task_id, name = json.loads(body)
+        telemetry.bind(owner=owner, agent=agent, task_id=task_id)
         scope = Scope(owner, agent)
         head = await io.call(self._store.head, scope, task_id)
         found = await io.call(self._store.push, scope, task_id, name)
@@ -98,7 +99,11 @@ class Notices:
         task, _ = await io.call(self._store.task, head)
         content = strictjson.dumps(wire.encode_notice(task))
         headers = {"Content-Type": wire.NOTICE_TYPE, **await self._headers(config, content)}
-        await self._post(config["url"], content, headers)
+        outcome = "failed"
+        try:
+            outcome = "delivered" if await self._post(config["url"], content, headers) else "refused"
+        finally:
+            telemetry.measure({"Pushes": 1}, agent=agent, outcome=outcome)
 
     def postpone(self, handle: str, attempt: int) -> None:
         """Let a message come again later, the later the oftener it came; jitter keeps many apart."""
@@ -119,8 +124,9 @@ class Notices:
             headers["Authorization"] = f"{info.get('scheme') or 'Bearer'} {info['credentials']}"
         return headers
 
-    async def _post(self, url: str, content: bytes, headers: Mapping[str, str]) -> None:
-        """One call, no redirects, its answer's body unread."""
+    async def _post(self, url: str, content: bytes, headers: Mapping[str, str]) -> bool:
+        """One call, no redirects, its answer's body unread; False where nobody may call the url. Raises
+        Undelivered."""
         try:
             async with (
                 asyncio.timeout(TIMEOUT),
@@ -130,11 +136,12 @@ class Notices:
                 status = answer.status_code
         except Refused as error:
             logger.error("a webhook is not called: %s", error)
-            return
+            return False
         except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as error:
             raise Undelivered(f"a webhook did not answer: {type(error).__name__}") from error
         if status >= 300 and status != 410:
             raise Undelivered(f"a webhook answered with status {status}")
+        return True
 
 
 def _digest(ids: Iterable[Json]) -> str:

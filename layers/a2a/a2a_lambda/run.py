@@ -9,13 +9,14 @@ without one. What is still pending when the turn ends goes onto the head with it
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from a2a_lambda import io
+from a2a_lambda import io, telemetry
 from a2a_lambda.agent import Agent
 from a2a_lambda.claim import LEASE, Claim
 from a2a_lambda.context import Context
@@ -60,6 +61,8 @@ class Run:
         self._head_lock = asyncio.Lock()
         self._journal = Journal(store, lambda: self.head, claim.sequence)
         self._published: asyncio.Queue[Published | BaseException | None] = asyncio.Queue()
+        self._begun = telemetry.begun()
+        self._first: float | None = None
         self.head = head
         self.lost = False
 
@@ -86,6 +89,7 @@ class Run:
             yield item
 
     async def _execute(self) -> None:
+        began = time.monotonic()
         beat = asyncio.create_task(self._beat())
         flusher = asyncio.create_task(self._journal.flush_in_silence())
         work = asyncio.create_task(self._work())
@@ -112,6 +116,7 @@ class Run:
         finally:
             for task in (beat, flusher, work):
                 task.cancel()
+            self._measure(began)
             self._published.put_nowait(None)
 
     async def _work(self) -> None:
@@ -154,7 +159,18 @@ class Run:
                 self._publish(event)
             self._publish(events[-1], self.sequence if stored else None)
 
+    def _measure(self, began: float) -> None:
+        outcome = self.head.state.removeprefix("TASK_STATE_").lower() if self.head.resting else "lost"
+        agent = self.head.scope.agent
+        telemetry.measure({"Turns": 1}, agent=agent, outcome=outcome)
+        times = {"RunTime": time.monotonic() - began}
+        if self._first is not None:
+            times["FirstEventTime"] = self._first
+        telemetry.measure(times, agent=agent)
+
     def _publish(self, event: Event, sequence: int | None = None) -> None:
+        if self._first is None:
+            self._first = time.monotonic() - self._begun
         self._published.put_nowait((sequence, event))
 
     async def _beat(self) -> None:

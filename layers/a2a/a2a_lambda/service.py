@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from a2a_lambda import io, listing, webhook
+from a2a_lambda import io, listing, telemetry, webhook
 from a2a_lambda.agent import Agent
 from a2a_lambda.claim import Claim
 from a2a_lambda.errors import (
@@ -139,6 +139,7 @@ class Service:
     async def get(self, scope: Scope, task_id: str) -> Found:
         """The task, whole. Raises TaskNotFound."""
         head = await current(self._store, scope, task_id)
+        _bind(head)
         task, _ = await io.call(self._store.task, head)
         return Found(task, head.dialect)
 
@@ -151,6 +152,7 @@ class Service:
         """End a task as canceled, wherever it runs. Raises TaskNotFound, TaskNotCancelable."""
         for _ in range(ATTEMPTS):
             head = await current(self._store, scope, task_id)
+            _bind(head)
             if head.state in TERMINAL:
                 raise TaskNotCancelable("the task has already ended", path="params.id")
             try:
@@ -170,6 +172,7 @@ class Service:
         live: as `Wire.LIVE`. Raises TaskNotFound, UnsupportedOperation.
         """
         head = await current(self._store, scope, task_id)
+        _bind(head)
         if live and head.state in TERMINAL and after is None:
             raise UnsupportedOperation("the task has ended: get it instead", path="params.id")
         waiting = WAITING if live else 0.0
@@ -202,6 +205,7 @@ class Service:
     async def _begun(self, call: Call, request: SendMessageRequest) -> Claim | Head:
         """The turn begun; one for the worker is on its way there."""
         begun = await self._intake.begin(call, request)
+        _bind(begun if isinstance(begun, Head) else begun.head)
         if not isinstance(begun, Queued):
             return begun
         assert self._queue is not None
@@ -236,6 +240,10 @@ class Service:
         if left:
             sequence = await io.call(self._store.append, settled, left, after=sequence)
         return await io.call(self._store.replace, settled.closed(canceled, sequence))
+
+
+def _bind(head: Head) -> None:
+    telemetry.bind(task_id=head.task_id, context_id=head.context_id)
 
 
 def _history_length(request: SendMessageRequest) -> int | None:

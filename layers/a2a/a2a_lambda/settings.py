@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -27,6 +27,8 @@ class Settings(BaseModel):
     signing_key: ARN of an asymmetric KMS key that signs the cards, or "".
     queue: url of the SQS queue of background turns, or "": then every turn runs in its request.
     dead_letters: ARN of the queue's dead letters. notices: url of the FIFO queue of notifications.
+    service: name of the deployment, on log lines and metrics. log_level: of Python's logging.
+    debug_logs: log lines may quote what exceptions say, messages of clients included. tracing: by X-Ray.
     private_webhooks: webhooks may be in one's own network and plain http, for tests and make run.
     local: development server; local keys are let in. emulator: its url, where it has one.
     """
@@ -46,6 +48,10 @@ class Settings(BaseModel):
     dead_letters: str = ""
     notices: str = ""
     private_webhooks: bool = False
+    service: str = Field(default="a2a", min_length=1)
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    debug_logs: bool = False
+    tracing: bool = False
     signing_key: str = Field(default="", pattern=r"^(arn:aws[a-z-]*:kms:[^\s]+:key/[^\s]+)?$")
     local: bool = False
     emulator: str = ""

@@ -60,7 +60,7 @@ async def stall(turn: Turn, seconds: float = 60.0) -> str:
 def boom(turn: Turn, aloud: bool = False) -> str:
     if aloud:
         raise SkillError("The printer is out of paper.")
-    raise RuntimeError("secret detail")
+    raise RuntimeError(f"secret detail: {turn.text}")
 
 
 @skill

@@ -12,6 +12,7 @@ from typing import Protocol
 from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 
+from a2a_lambda import telemetry
 from a2a_lambda.agent import Agent
 from a2a_lambda.errors import InvalidParams, ProtocolError, RequestTooLarge, RouteNotFound
 from a2a_lambda.head import Request as Identity
@@ -134,6 +135,8 @@ async def read_body(request: Request, limit: int) -> bytes:
 
 async def answer(exchange: Exchange) -> Response:
     """Raises ProtocolError, StoreError; once the answer has begun it tells them itself."""
+    scope = exchange.scope
+    telemetry.bind(owner=scope.owner, agent=scope.agent, version=exchange.wire.NAME)
     exchange.kit.service.check(exchange.scope, exchange.operation)
     if exchange.operation in STREAMED:
         return await _streamed(exchange)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from a2a_lambda import telemetry
 from a2a_lambda.errors import StoreError
 from a2a_lambda.store.items import Item
 
@@ -79,6 +80,8 @@ class Table:
 
 @contextmanager
 def _errors() -> Iterator[None]:
+    """A call: counted, its failures the kit's own."""
+    telemetry.measure({"DynamoDBCalls": 1})
     try:
         yield
     except ClientError as error:

@@ -1,0 +1,61 @@
+"""What an operator sees of a function: log lines, metrics and traces around each invocation."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from a2a_lambda import telemetry
+from a2a_lambda.lambda_ import logs, metrics
+from a2a_lambda.lambda_.streaming import Response
+from a2a_lambda.settings import Settings
+
+Event = dict[str, Any]
+
+Handler = Callable[[Event, Any], Any]
+
+
+class Observed:
+    """A handler, each of whose invocations is told of. A streamed one is over when its stream is."""
+
+    def __init__(self, handler: Handler, settings: Settings) -> None:
+        function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "local")
+        logs.install(settings.service, settings.log_level, debug=settings.debug_logs)
+        self._handler = handler
+        self._metrics = metrics.install(settings.service, function)
+        self._cold = True
+        self._traces: Any = None
+        if settings.tracing:
+            from a2a_lambda.lambda_.traces import Traces
+
+            self._traces = Traces(settings.service)
+
+    def __call__(self, event: Event, context: Any) -> Any:
+        telemetry.begin(
+            function_name=context.function_name,
+            function_request_id=context.aws_request_id,
+            cold_start=self._cold,
+        )
+        self._cold = False
+        if self._traces:
+            self._traces.begin()
+        answer: Any = None
+        try:
+            answer = self._handler(event, context)
+        finally:
+            if isinstance(answer, Response):
+                answer.release = self._behind(answer.release)
+            else:
+                self._end()
+        return answer
+
+    def _behind(self, release: Callable[[], None]) -> Callable[[], None]:
+        def released() -> None:
+            self._end()
+            release()
+
+        return released
+
+    def _end(self) -> None:
+        self._metrics.flush_sums()
+        if self._traces:
+            self._traces.end(telemetry.ids())

@@ -1,0 +1,56 @@
+"""What a function tells of its invocation: ids that every log line bears, and measurements.
+
+The core says them. Who writes JSON lines, metrics and traces is `lambda_`'s affair; elsewhere nobody
+listens. A process of Lambda's serves one invocation at a time, so there is one set of ids in it.
+"""
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+MEASURES = logging.getLogger("a2a_lambda.measures")
+"""Each record is a measurement: `values` by metric, `dimensions` by name."""
+
+MEASURES.propagate = False
+
+
+@dataclass(slots=True)
+class Invocation:
+    """ids: as they stand on log lines. begun: on `time.monotonic`."""
+
+    ids: dict[str, str | bool] = field(default_factory=dict)
+    begun: float = 0.0
+
+
+_invocation: Invocation | None = None
+
+
+def begin(**ids: str | bool) -> None:
+    """An invocation begins: ids of the one before are forgotten."""
+    global _invocation  # noqa: PLW0603
+    _invocation = Invocation(ids, time.monotonic())
+
+
+def bind(**ids: str) -> None:
+    """Add ids to the invocation, where there is one."""
+    if _invocation is not None:
+        _invocation.ids.update(ids)
+
+
+def ids() -> Mapping[str, str | bool]:
+    return {} if _invocation is None else _invocation.ids
+
+
+def begun() -> float:
+    """When the invocation began, on `time.monotonic`; outside of one, now."""
+    return time.monotonic() if _invocation is None else _invocation.begun
+
+
+def measure(values: Mapping[str, float], **dimensions: str) -> None:
+    """Tell a measurement. Metrics without dimensions add up over an invocation.
+
+    values: Turns, Pushes, DynamoDBCalls are counts; FirstEventTime, RunTime are seconds.
+    """
+    if MEASURES.isEnabledFor(logging.INFO):
+        MEASURES.info("", extra={"values": values, "dimensions": dimensions})
