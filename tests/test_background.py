@@ -18,6 +18,7 @@ from a2a_lambda.intake import Call
 from a2a_lambda.model import Json, Message, Part, Role, Task, TaskState
 from a2a_lambda.operation import SendMessageConfiguration, SendMessageRequest
 from a2a_lambda.queue import Ticket
+from a2a_lambda.run import Run
 from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import Store
@@ -185,6 +186,55 @@ def test_a_dead_workers_late_entry_does_not_show(bench: Bench) -> None:
     assert bench.get(task["id"]) == done
 
 
+def test_a_dead_workers_turn_is_nobodys_while_it_waits(bench: Bench) -> None:
+    task = bench.send("echo")
+    bench.died(task["id"], said="half")
+    bench.clock.now += 60
+    asyncio.run(bench.background.sweep())
+    assert bench.get(task["id"])["status"]["state"] == TaskState.SUBMITTED
+    bench.work()
+    assert bench.get(task["id"])["status"]["state"] == TaskState.COMPLETED
+
+
+def test_a_second_attempt_does_not_remember_the_first(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker died between the context's write and the head's."""
+    asyncio.run(bench.background.run(bench.ticket(bench.send("echo", contextId="twice")["id"]), None))
+    task = bench.send("recall", contextId="twice")
+
+    class Died(BaseException):
+        pass
+
+    async def dies(_: Run) -> None:
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "_end", dies)
+        asyncio.run(bench.background.run(bench.ticket(task["id"]), None))
+    assert bench.head(task["id"]).state == TaskState.WORKING
+    turns = len(bench.store.context(bench.scope, "twice").conversation)
+    assert turns == 4
+    bench.clock.now += 91
+    asyncio.run(bench.background.run(bench.ticket(task["id"]), None))
+    done = bench.get(task["id"])
+    assert done["artifacts"][0]["parts"][0]["data"] == {"history": 2, "attempt": 2}
+    assert len(bench.store.context(bench.scope, "twice").conversation) == turns
+
+
+def test_a_claim_meets_another_change(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A push config is set at the very moment the worker takes the turn."""
+    task = bench.send("echo")
+    replaced = bench.store.replace
+
+    def beaten(head: Head) -> Head:
+        monkeypatch.setattr(bench.store, "replace", replaced)
+        replaced(replace(bench.head(task["id"]), push=("hook",)))
+        return replaced(head)
+
+    monkeypatch.setattr(bench.store, "replace", beaten)
+    bench.work()
+    assert bench.get(task["id"])["status"]["state"] == TaskState.COMPLETED
+
+
 def test_the_third_death_ends_it(bench: Bench) -> None:
     task = bench.send("echo")
     for _ in range(ATTEMPTS):
@@ -239,6 +289,34 @@ def test_two_sweeps_at_once_enqueue_a_turn_once(bench: Bench, monkeypatch: pytes
     monkeypatch.setattr(bench.line, "send", slow)
     asyncio.run(bench.background.sweep())
     assert bench.line.waiting.count(bench.ticket(task["id"])) == 1
+
+
+def test_a_late_sweep_enqueues_nothing_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It listed what was due before another looked at it."""
+    task = bench.send("echo")
+    bench.clock.now += 120
+    minute = int(bench.clock()) // 60
+    listed = bench.store.due(minute)
+    asyncio.run(bench.background.sweep())
+    monkeypatch.setattr(bench.store, "due", lambda _: listed)
+    asyncio.run(bench.background.sweep())
+    assert bench.line.waiting.count(bench.ticket(task["id"])) == 2
+
+
+def test_a_task_nobody_can_read_holds_up_no_other(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken, whole = bench.send("echo")["id"], bench.send("echo")["id"]
+    bench.clock.now += 120
+    read = bench.store.head
+
+    def head(scope: Scope, task_id: str) -> Head | None:
+        if task_id == broken:
+            raise KeyError("artifacts")
+        return read(scope, task_id)
+
+    monkeypatch.setattr(bench.store, "due", lambda _: [(bench.scope, broken), (bench.scope, whole)])
+    monkeypatch.setattr(bench.store, "head", head)
+    asyncio.run(bench.background.sweep())
+    assert bench.line.waiting.count(bench.ticket(whole)) == 2
 
 
 def test_a_worker_that_dies_after_a_long_wait_is_missed_as_soon_as_any(bench: Bench) -> None:

@@ -1,8 +1,10 @@
 """One key does not hold every Lambda."""
 
 import asyncio
+import time
 import uuid
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -33,20 +35,67 @@ def test_as_many_as_there_are_slots(settings: Settings, owner: str) -> None:
     async def go() -> None:
         async with AsyncExitStack() as held:
             for _ in range(3):
-                await held.enter_async_context(caps.slot(owner, None))
+                await held.enter_async_context(caps.slot(owner))
             with pytest.raises(TooManyStreams):
-                async with caps.slot(owner, None):
+                async with caps.slot(owner):
                     pass
-            async with caps.slot(f"{owner}-other", None):
+            async with caps.slot(f"{owner}-other"):
                 pass
-            clock.now += 901  # they died, and their time is up
-            async with caps.slot(owner, None):
+            clock.now += 92  # they died, and their time is up
+            async with caps.slot(owner):
                 pass
-        clock.now -= 901
-        async with caps.slot(owner, None):
+        clock.now -= 92
+        async with caps.slot(owner):
             pass
 
     asyncio.run(go())
+
+
+def test_one_that_goes_on_is_kept(settings: Settings, owner: str) -> None:
+    clock = Clock()
+    caps = Caps(Store(aws.dynamodb(settings), settings.table, ttl=86_400, clock=clock), 1)
+
+    async def go() -> None:
+        async with caps.slot(owner) as slot:
+            for _ in range(60):
+                clock.now += 4
+                await slot.keep()
+            with pytest.raises(TooManyStreams):
+                async with caps.slot(owner):
+                    pass
+
+    asyncio.run(go())
+
+
+def test_one_whose_client_leaves_is_free_at_once(
+    settings: Settings, owner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever serves it is cancelled then, and cancelled again while it cleans up."""
+    store = Store(aws.dynamodb(settings), settings.table, ttl=86_400)
+    caps = Caps(store, 1)
+    free = store.free_slot
+
+    def slowly(*arguments: Any) -> None:
+        time.sleep(0.1)
+        free(*arguments)
+
+    monkeypatch.setattr(store, "free_slot", slowly)
+
+    async def hold() -> None:
+        async with caps.slot(owner):
+            await asyncio.Event().wait()
+
+    async def go() -> None:
+        holding = asyncio.create_task(hold())
+        while not store.slots(owner):
+            await asyncio.sleep(0.01)
+        for _ in range(3):
+            holding.cancel()
+            await asyncio.sleep(0.01)
+        while store.slots(owner):
+            await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(go(), 5))
 
 
 def test_many_at_once(settings: Settings, owner: str) -> None:
@@ -56,7 +105,7 @@ def test_many_at_once(settings: Settings, owner: str) -> None:
     async def one() -> None:
         nonlocal most, now, refused
         try:
-            async with caps.slot(owner, None):
+            async with caps.slot(owner):
                 now += 1
                 most = max(most, now)
                 await asyncio.sleep(0.05)

@@ -3,13 +3,14 @@
 import asyncio
 import socket
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import httpx2
 import pytest
 
-from a2a_lambda.address import Refused, public, resolved
+from a2a_lambda.address import Refused, Unresolved, public, resolved
 from a2a_lambda.guard import Guarded
 
 INNER = [
@@ -54,9 +55,9 @@ def test_public_addresses(address: str) -> None:
     assert public(address)
 
 
-def get(url: str, *, private: bool = False) -> httpx2.Response:
+def get(url: str, **where: bool) -> httpx2.Response:
     async def go() -> httpx2.Response:
-        async with httpx2.AsyncClient(transport=Guarded(private=private), timeout=5) as client:
+        async with httpx2.AsyncClient(transport=Guarded(**where), timeout=5) as client:
             return await client.get(url)
 
     return asyncio.run(go())
@@ -77,7 +78,7 @@ def get(url: str, *, private: bool = False) -> httpx2.Response:
     ],
 )
 def test_what_nobody_should_call(url: str) -> None:
-    with pytest.raises((Refused, httpx2.InvalidURL)):
+    with pytest.raises((Refused, Unresolved, httpx2.InvalidURL)):
         get(url)
 
 
@@ -117,6 +118,45 @@ def test_one_inner_address_of_several_is_enough(monkeypatch: pytest.MonkeyPatch)
         asyncio.run(resolved("mixed.example.com", 443))
 
 
+def test_each_address_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [(socket.AF_INET, 1, 6, "", (address, 443)) for address in ("8.8.8.8", "1.1.1.1")]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    tried: list[str] = []
+
+    async def inner(request: httpx2.Request) -> httpx2.Response:
+        tried.append(request.url.host)
+        if len(tried) == 1:
+            raise httpx2.ConnectError("nobody there")
+        return httpx2.Response(200)
+
+    guarded = Guarded()
+    monkeypatch.setattr(guarded._inner, "handle_async_request", inner)
+
+    async def go() -> None:
+        async with httpx2.AsyncClient(transport=guarded) as client:
+            await client.post("https://two.example.com/hook", content=b"x")
+
+    asyncio.run(go())
+    assert tried == ["8.8.8.8", "1.1.1.1"]
+
+
+def test_a_slow_name_server_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: over.wait(30))
+    monkeypatch.setattr("a2a_lambda.address.PATIENCE", 0.1)
+    began = time.monotonic()
+    with pytest.raises(Unresolved):
+        asyncio.run(resolved("slow.example.com", 443))
+    assert time.monotonic() - began < 5
+    over.set()
+
+
+@pytest.mark.parametrize("url", ["http://10.0.0.1/", "http://169.254.169.254/", "http://[::ffff:10.0.0.1]/"])
+def test_this_machine_is_no_other(url: str) -> None:
+    with pytest.raises(Refused):
+        get(url, this_machine=True)
+
+
 def test_ones_own_network_when_it_is_meant() -> None:
     class Hello(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -130,6 +170,7 @@ def test_ones_own_network_when_it_is_meant() -> None:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/"
         assert get(url, private=True).status_code == 200
+        assert get(url, this_machine=True).status_code == 200
         with pytest.raises(Refused):
             get(url)
         server.shutdown()

@@ -17,12 +17,13 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from starlette.testclient import TestClient
 
 from a2a_lambda import aws
+from a2a_lambda.address import Unresolved
 from a2a_lambda.head import Scope
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import Notifier
 from a2a_lambda.local import events
-from a2a_lambda.notices import Notices
+from a2a_lambda.notices import Notices, Undelivered
 from a2a_lambda.settings import Settings
 from a2a_lambda.signing import Signer
 from tests.conftest import BASE_URL, ROOT, new_key
@@ -76,7 +77,7 @@ def posting(settings: Settings) -> Kit:
     from a2a_lambda.agent import Agent
 
     queues = events.create_queues(aws.sqs(settings), f"notices-{uuid.uuid4().hex[:8]}")
-    made = Kit(settings.model_copy(update={"notices": queues.notices, "private_webhooks": True}))
+    made = Kit(settings.model_copy(update={"notices": queues.notices, "loopback_webhooks": True}))
     made.agents["probe"] = Agent.load(ROOT / "tests" / "agents" / "probe")
     return made
 
@@ -239,6 +240,25 @@ def test_redirects_are_not_followed(rest: Rest, webhook: Webhook, courier: Couri
     other.close()
 
 
+def test_a_name_server_that_fails_once_costs_no_notification(
+    rest: Rest, courier: Courier, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest.send(configuration={"taskPushNotificationConfig": {"url": webhook.url}})
+    courier.relay()
+
+    async def fails(*_: Any, **__: Any) -> Any:
+        raise Unresolved("try again")
+
+    notices = courier.kit.notices
+    [sent] = courier.sqs.receive_message(QueueUrl=courier.kit.settings.notices)["Messages"]
+    with monkeypatch.context() as patch:
+        patch.setattr("a2a_lambda.guard.resolved", fails)
+        with pytest.raises(Undelivered):
+            asyncio.run(notices.deliver(sent["Body"]))
+    asyncio.run(notices.deliver(sent["Body"]))
+    assert len(webhook.seen) == 1
+
+
 def test_a_private_address_is_never_called(
     rest: Rest, webhook: Webhook, courier: Courier, posting: Kit
 ) -> None:
@@ -268,7 +288,7 @@ def test_a_signed_token_for_0_1(rest: Rest, webhook: Webhook, courier: Courier, 
     rpc.call("tasks/send", params | {"id": str(uuid.uuid4())})
     courier.relay()
     courier.handler = Notifier(
-        Notices(courier.sqs, posting.settings.notices, posting.store, signer=signer, private=True)
+        Notices(courier.sqs, posting.settings.notices, posting.store, signer=signer, this_machine=True)
     )
     assert courier.deliver() == [True, True]
     headers, _, body = webhook.seen[-1]

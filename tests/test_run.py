@@ -22,6 +22,7 @@ from a2a_lambda.reply import FAILED, Reply
 from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import Store
+from tests.clock import Clock
 from tests.rpc import intent
 from tests.store.calls import Calls
 
@@ -205,6 +206,69 @@ def test_a_turn_that_could_not_begin_can_be_sent_again(bench: Bench) -> None:
     task = within(bench.send("echo", "same", text="y" * 5000))
     assert task["status"]["state"] == TaskState.COMPLETED
     assert within(bench.send("echo", "same", text="y" * 5000)) == task
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_turn_lost_behind_its_context_can_be_sent_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, streamed: bool
+) -> None:
+    """The context has the request, and its task has no answer to it."""
+
+    class Died(BaseException):
+        pass
+
+    async def dies(_: Any) -> None:
+        raise Died
+
+    context = str(uuid.uuid4())
+    bench.store.clock = clock = Clock()
+    with monkeypatch.context() as patch:
+        patch.setattr(run.Run, "_end", dies)
+        call, request = bench.sent("look", "same", contextId=context)
+        claim = within(bench.service._intake.begin(call, request))
+
+        async def die() -> None:
+            dying = run.Run(bench.store, bench.service._agents["probe"], claim)
+            dying.start()
+            assert [event async for event in dying.events()]
+
+        within(die())
+    clock.now += 31
+    if streamed:
+
+        async def stream() -> Task:
+            events = await bench.service.stream(*bench.sent("look", "same", contextId=context))
+            [*_, (_, last)] = [event async for event in events]
+            assert last["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
+            return await bench.get(last["statusUpdate"]["taskId"])
+
+        task = within(stream())
+    else:
+        task = within(bench.send("look", "same", contextId=context))
+    assert task["status"]["state"] == TaskState.COMPLETED
+    assert task["id"] != claim.head.task_id
+    again = within(bench.send("look", "same", contextId=context))
+    assert again["id"] == task["id"]
+
+
+def test_a_turn_that_was_canceled_unseen_changes_no_memory(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends before its next look at the head."""
+    monkeypatch.setattr(run, "WATCH", 60.0)
+    monkeypatch.setattr(run, "FRESH", 0.05)
+    context = str(uuid.uuid4())
+
+    async def go() -> None:
+        call, request = bench.sent("pause", contextId=context, slots={"seconds": "0.5"})
+        events = await bench.service.stream(call, request)
+        first = await anext(events)
+        assert (await bench.cancel(first[1]["task"]["id"]))["status"]["state"] == TaskState.CANCELED
+        async for _ in events:
+            pass
+
+    within(go())
+    assert bench.store.context(bench.scope, context).conversation == ()
 
 
 def test_a_half_made_cancel_is_made_whole(bench: Bench) -> None:
@@ -399,6 +463,32 @@ def test_a_context_keeps_within_its_bounds(bench: Bench) -> None:
     assert len(json.dumps([said.parts for said in conversation])) < 70_000
     assert conversation[-1].text.startswith("24 ")
     assert within(bench.send("look", contextId="c"))["status"]["state"] == TaskState.COMPLETED
+
+
+def test_a_follower_that_has_the_question_waits_for_more(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where its version's subscriptions outlive a question."""
+    monkeypatch.setattr("a2a_lambda.service.WAITING", 1.0)
+    task = within(bench.send("question"))
+    [(sequence, _), *_] = within(bench.follow(task["id"]))
+
+    async def subscribed() -> list[Published]:
+        found = await bench.service.subscribe(
+            bench.scope, task["id"], after=sequence, live=True, deadline=None
+        )
+        return [published async for published in found.events]
+
+    assert within(subscribed()) == []
+
+    async def answered() -> list[Published]:
+        following = asyncio.create_task(subscribed())
+        await asyncio.sleep(0)
+        await bench.send("question", taskId=task["id"])
+        return await following
+
+    last = within(answered())[-1][1]
+    assert last["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
 
 
 def test_a_follower_beyond_the_log_gets_the_task(bench: Bench) -> None:

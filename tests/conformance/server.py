@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> None:
                 "queue": queues.turns,
                 "dead_letters": queues.dead_arn,
                 "notices": queues.notices,
-                "private_webhooks": True,
+                "loopback_webhooks": True,
             }
         )
         kit = Kit(settings)

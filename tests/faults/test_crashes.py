@@ -58,7 +58,7 @@ class Deployment:
                 "queue": queues.turns,
                 "dead_letters": queues.dead_arn,
                 "notices": queues.notices,
-                "private_webhooks": True,
+                "loopback_webhooks": True,
                 "agents": ROOT / "functions" / "agents",
             }
         )

@@ -5,6 +5,7 @@ import ipaddress
 import socket
 
 from a2a_lambda.errors import KitError
+from a2a_lambda.io import Pool
 
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
@@ -13,26 +14,37 @@ GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
 
 DOCUMENTATION = ipaddress.ip_network("3fff::/20")
 
+PATIENCE = 3.0
+"""Seconds a name server has to answer."""
+
+_lookup = Pool("dns", 4).call
+
 
 class Refused(KitError):
     """A url nobody should call: not https, or an address that is not public."""
 
 
-class Unresolved(Refused):
+class Unresolved(KitError):
     """A name without an address, at the moment."""
 
 
-async def resolved(host: str, port: int) -> str:
-    """An address of a host, all of whose addresses are public. Raises Refused, Unresolved."""
-    loop = asyncio.get_running_loop()
+async def resolved(host: str, port: int, *, this_machine: bool = False) -> list[str]:
+    """Addresses of a host, every one of them public; or, with `this_machine`, every one its own. Raises
+    Refused, Unresolved."""
     try:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
+        async with asyncio.timeout(PATIENCE):
+            found = await _lookup(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:  # TimeoutError among them
         raise Unresolved(f"{host}: no address found") from error
-    addresses = [str(entry[4][0]) for entry in found]
-    if not all(map(public, addresses)):
-        raise Refused(f"{host}: its address is not a public one")
-    return addresses[0]
+    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    if all(map(public, addresses)) or (this_machine and all(map(loopback, addresses))):
+        return addresses
+    raise Refused(f"{host}: its address is not a public one")
+
+
+def loopback(address: str) -> bool:
+    """Whether an IP address is this machine's own."""
+    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
 
 
 def public(address: str) -> bool:

@@ -14,13 +14,12 @@ claim    running, at rest, in a later turn, or taken    -> nothing: a message de
 import logging
 import uuid
 from collections.abc import Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 
 from a2a_lambda import io, telemetry
 from a2a_lambda.agent import Agent
 from a2a_lambda.claim import LEASE, Claim, minute_after
-from a2a_lambda.errors import StoreError, TaskNotFound
 from a2a_lambda.head import Head, Scope
 from a2a_lambda.log import apply
 from a2a_lambda.model import Asked, TaskState, status, unix_time
@@ -81,14 +80,14 @@ class Background:
                 await self._look(scope, task_id, minute)
             except Superseded:
                 logger.info("task %s went on meanwhile", task_id)
-            except (StoreError, TaskNotFound) as error:
-                logger.error("the sweep could not look at task %s: %s", task_id, error)
+            except Exception:  # one task holds up no other
+                logger.exception("the sweep could not look at task %s", task_id)
         return len(due)
 
     async def _look(self, scope: Scope, task_id: str, minute: int) -> None:
         head = await io.call(self._store.head, scope, task_id)
         now = self._store.clock()
-        if head is None or head.resting or head.running(now):
+        if head is None or head.resting or head.running(now) or head.due > minute:
             return
         if not head.queued:
             await current(self._store, scope, task_id)  # ends it
@@ -97,8 +96,13 @@ class Background:
         if head.attempts >= ATTEMPTS or (not head.attempts and waited > QUEUED_LIMIT):
             await self._give_up(head)
             return
-        # First, so that of two sweeps at the same time one enqueues.
-        later = replace(head, due=minute + max(AGAIN, int(waited) // 60))
+        # First, so that of two sweeps at the same time one enqueues. A dead run's turn is nobody's now.
+        dead = head.state == TaskState.WORKING
+        later = replace(
+            head,
+            due=minute + max(AGAIN, int(waited) // 60),
+            status=status(TaskState.SUBMITTED, now) if dead else head.status,
+        )
         await io.call(self._store.replace, later)
         await io.call(self._queue.send, Ticket.of(head))
 
@@ -111,28 +115,29 @@ class Background:
         return None if head.resting or head.running(self._store.clock()) else head
 
     async def _claimed(self, ticket: Ticket, deadline: float | None) -> Claim | None:
-        head = await self._waiting(ticket)
-        if head is None:
-            return None
-        if head.attempts >= ATTEMPTS or ticket.scope.agent not in self._agents:
-            await self._give_up(head)
-            return None
+        while (head := await self._waiting(ticket)) is not None:
+            if head.attempts >= ATTEMPTS or ticket.scope.agent not in self._agents:
+                await self._give_up(head)
+                return None
+            # The head changes for other reasons, too: a push config was set, the sweep came by.
+            with suppress(Superseded):
+                return await self._begun(await self._taken(head), deadline)
+        return None
+
+    async def _taken(self, head: Head) -> Head:
+        """The head with a run's claim. Raises Superseded."""
         now = self._store.clock()
-        try:
-            if head.holder:
-                head = await io.call(self._store.taken_over, head)
-            claimed = replace(
-                head,
-                status=status(TaskState.WORKING, now),
-                holder=str(uuid.uuid4()),
-                lease=now + LEASE,
-                due=minute_after(now + LEASE),
-                attempts=head.attempts + 1,
-            )
-            claimed = await io.call(self._store.replace, claimed)
-        except Superseded:
-            return None
-        return await self._begun(claimed, deadline)
+        if head.holder:
+            head = await io.call(self._store.taken_over, head)
+        claimed = replace(
+            head,
+            status=status(TaskState.WORKING, now),
+            holder=str(uuid.uuid4()),
+            lease=now + LEASE,
+            due=minute_after(now + LEASE),
+            attempts=head.attempts + 1,
+        )
+        return await io.call(self._store.replace, claimed)
 
     async def _begun(self, head: Head, deadline: float | None) -> Claim | None:
         numbered = await io.call(self._store.events, head)
@@ -143,13 +148,15 @@ class Background:
             return None
         telemetry.bind(context_id=head.context_id)
         asked: Asked = said[-1]["asked"]
+        context = await io.call(self._store.context, head.scope, head.context_id)
         turn = Turn(
             message=said[-1]["message"],
             owner=head.scope.owner,
             agent=head.scope.agent,
             task_id=head.task_id,
             context_id=head.context_id,
-            context=await io.call(self._store.context, head.scope, head.context_id),
+            context=context.before(head.turn, head.task_id),
+            attempt=head.attempts,
             pending=head.pending,
             id=head.turn,
             deadline=deadline,

@@ -4,8 +4,8 @@ A slot is an item of its own, taken by a conditional write and freed by a delete
 meet on one item. A slot whose process died is free when its time is up.
 """
 
+import asyncio
 import random
-import time
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
@@ -14,11 +14,44 @@ from a2a_lambda import io
 from a2a_lambda.errors import StoreError, TooManyStreams
 from a2a_lambda.store import Store
 
-LONGEST = 900.0
-"""Seconds a stream lives at most: Lambda's own limit."""
+HELD = 90.0
+"""Seconds a slot is held without being renewed: a process that died gives it back soon."""
+
+RENEWAL = 40.0
 
 GUESSES = 2
 """Slots tried at random before it is looked which are free."""
+
+
+class Slot:
+    """A slot somebody holds. index: its number; -1 where there is no limit."""
+
+    def __init__(self, store: Store, owner: str, index: int, holder: str) -> None:
+        self._store = store
+        self._owner, self._index, self._holder = owner, index, holder
+        self._renewed = store.clock()
+
+    async def keep(self) -> None:
+        """Renew it, where it is time to; called as the stream goes on."""
+        now = self._store.clock()
+        if self._index < 0 or now - self._renewed < RENEWAL:
+            return
+        self._renewed = now
+        with suppress(StoreError):
+            await io.call(self._store.keep_slot, self._owner, self._index, self._holder, _until(now))
+
+    async def free(self) -> None:
+        """Give it back, even where the caller is being cancelled meanwhile."""
+        if self._index < 0:
+            return
+        freeing = asyncio.ensure_future(self._free())
+        _freeing.add(freeing)
+        freeing.add_done_callback(_freeing.discard)
+        await asyncio.shield(freeing)
+
+    async def _free(self) -> None:
+        with suppress(StoreError):  # it is free when its time is up
+            await io.call(self._store.free_slot, self._owner, self._index, self._holder)
 
 
 class Caps:
@@ -29,19 +62,15 @@ class Caps:
         self._limit = limit
 
     @asynccontextmanager
-    async def slot(self, owner: str, deadline: float | None) -> AsyncGenerator[None, None]:
-        """Hold a slot. deadline: on `time.monotonic`. Raises TooManyStreams, StoreError."""
-        if not self._limit:
-            yield
-            return
-        left = LONGEST if deadline is None else max(1.0, deadline - time.monotonic())
+    async def slot(self, owner: str) -> AsyncGenerator[Slot, None]:
+        """Hold a slot. Raises TooManyStreams, StoreError."""
         holder = str(uuid.uuid4())
-        number = await self._taken(owner, holder, int(self._store.clock() + left) + 1)
+        index = await self._taken(owner, holder, _until(self._store.clock())) if self._limit else -1
+        slot = Slot(self._store, owner, index, holder)
         try:
-            yield
+            yield slot
         finally:
-            with suppress(StoreError):  # it is free when its time is up
-                await io.call(self._store.free_slot, owner, number, holder)
+            await slot.free()
 
     async def _taken(self, owner: str, holder: str, until: int) -> int:
         for _ in range(GUESSES):
@@ -53,3 +82,10 @@ class Caps:
             if await io.call(self._store.take_slot, owner, number, holder, until):
                 return number
         raise TooManyStreams(f"an owner has at most {self._limit} at once")
+
+
+def _until(now: float) -> int:
+    return int(now + HELD) + 1
+
+
+_freeing: set["asyncio.Future[None]"] = set()

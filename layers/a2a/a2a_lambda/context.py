@@ -1,7 +1,7 @@
 """The context a conversation goes on in; its place in the table is `store`'s affair."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from a2a_lambda.head import Request, Seen
@@ -37,6 +37,22 @@ class Context:
     turns: tuple[str, ...] = ()
     waiting: str = ""
     requests: tuple[Seen, ...] = ()
+
+    def before(self, turn: str, task: str) -> "Context":
+        """The context without what a turn of a task said in it, if that was stored already."""
+        if turn not in self.turns:
+            return self
+        said = [
+            index
+            for index, entry in enumerate(self.conversation)
+            if (entry.role, entry.task) == ("user", task)
+        ]
+        left = tuple(
+            entry
+            for index, entry in enumerate(self.conversation)
+            if entry.task != task or index < max(said, default=0)
+        )
+        return replace(self, conversation=left)
 
     def seen(self, request: Request) -> Seen | None:
         return next((seen for seen in self.requests if seen["key"] == request.key), None)

@@ -134,7 +134,7 @@ class Forbidden(InvalidRequest):
     status, title = 403, "This key may not call this agent"
 
 
-class TooManyStreams(InvalidRequest):
+class TooManyStreams(ProtocolError):
     """The owner has as many streams open as it may have."""
 
     status, title = 429, "Too many streams"

@@ -5,31 +5,38 @@ address between the check and the call gains nothing. Redirects are the caller's
 follows none by itself.
 """
 
+from contextlib import suppress
+
 import httpx2
 
-from a2a_lambda.address import Refused, resolved
+from a2a_lambda.address import Refused, loopback, resolved
 
 
 class Guarded(httpx2.AsyncBaseTransport):
-    """private: addresses of one's own network, and plain http, are fine too."""
+    """this_machine: its own addresses, by plain http too, are fine. private: so are all others."""
 
-    def __init__(self, *, private: bool = False) -> None:
+    def __init__(self, *, this_machine: bool = False, private: bool = False) -> None:
+        self._this_machine = this_machine
         self._private = private
         # No connection serves a second call: by its address alone, another name's would be taken for it.
         once = httpx2.Limits(max_keepalive_connections=0)
         self._inner = httpx2.AsyncHTTPTransport(trust_env=False, limits=once)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Raises Refused, and what httpx raises."""
+        """Raises Refused, Unresolved, and what httpx raises. The request's body is to be bytes."""
         url = request.url
         if self._private:
             return await self._inner.handle_async_request(request)
-        if url.scheme != "https":
-            raise Refused(f"{url.host}: only https urls are called")
         host = url.raw_host.decode("ascii")  # as it stands on the wire: names have one spelling there
-        address = await resolved(host, url.port or 443)
-        request.url = url.copy_with(host=address)
+        addresses = await resolved(host, url.port or 443, this_machine=self._this_machine)
+        if url.scheme != "https" and not all(map(loopback, addresses)):
+            raise Refused(f"{url.host}: only https urls are called")
         request.extensions = {**request.extensions, "sni_hostname": host}
+        for address in addresses[:-1]:
+            request.url = url.copy_with(host=address)
+            with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):
+                return await self._inner.handle_async_request(request)
+        request.url = url.copy_with(host=addresses[-1])
         return await self._inner.handle_async_request(request)
 
     async def aclose(self) -> None:

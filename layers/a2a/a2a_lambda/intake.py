@@ -105,7 +105,9 @@ class Intake:
         """A turn in a context: of the task that asked last, or of a new one."""
         context = await io.call(self._store.context, call.scope, context_id)
         if (seen := context.seen(call.request)) and self._repeated(call, seen):
-            return await current(self._store, call.scope, seen["task"])
+            answered = await current(self._store, call.scope, seen["task"])
+            if not answered.lost:
+                return answered
         if context.waiting:
             # The message may have made a task of its own, before another one asked.
             waiting, own = await asyncio.gather(

@@ -66,7 +66,7 @@ class Kit:
             self.agents,
             window=self.settings.repeat_seconds,
             queue=self.queue,
-            webhooks=Terms(self.settings.private_webhooks, bool(self.settings.signing_key)),
+            webhooks=Terms(self.settings.loopback_webhooks, bool(self.settings.signing_key)),
         )
 
     @cached_property
@@ -108,7 +108,7 @@ class Kit:
             self.settings.notices,
             self.store,
             signer=self.signer,
-            private=self.settings.private_webhooks,
+            this_machine=self.settings.loopback_webhooks,
         )
 
     def warm(self) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 
 from a2a_lambda import io, strictjson, telemetry
-from a2a_lambda.address import Refused
+from a2a_lambda.address import Refused, Unresolved
 from a2a_lambda.errors import KitError
 from a2a_lambda.guard import Guarded
 from a2a_lambda.head import Scope
@@ -49,7 +49,7 @@ class Undelivered(KitError):
 
 
 class Notices:
-    """signer: signs what webhooks that ask for a jwt get. private: webhooks may be in one's own network."""
+    """signer: signs what webhooks that ask for a jwt get. this_machine: webhooks may be on it."""
 
     def __init__(
         self,
@@ -58,13 +58,13 @@ class Notices:
         store: Store,
         *,
         signer: "Signer | None" = None,
-        private: bool = False,
+        this_machine: bool = False,
     ) -> None:
         self._client = client
         self._url = url
         self._store = store
         self._signer = signer
-        self._private = private
+        self._this_machine = this_machine
 
     def relay(self, record: Mapping[str, Any]) -> int:
         """Enqueue what a stream record calls for; returns how many notifications. Blocks."""
@@ -102,6 +102,8 @@ class Notices:
         outcome = "failed"
         try:
             outcome = "delivered" if await self._post(config["url"], content, headers) else "refused"
+        except Undelivered as error:
+            raise Undelivered(f"task {task_id}, config {name!r}: {error}") from error
         finally:
             telemetry.measure({"Pushes": 1}, agent=agent, outcome=outcome)
 
@@ -130,14 +132,16 @@ class Notices:
         try:
             async with (
                 asyncio.timeout(TIMEOUT),
-                httpx2.AsyncClient(transport=Guarded(private=self._private), timeout=TIMEOUT) as http,
+                httpx2.AsyncClient(
+                    transport=Guarded(this_machine=self._this_machine), timeout=TIMEOUT
+                ) as http,
                 http.stream("POST", url, content=content, headers=dict(headers)) as answer,
             ):
                 status = answer.status_code
         except Refused as error:
             logger.error("a webhook is not called: %s", error)
             return False
-        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, Unresolved, TimeoutError) as error:
             raise Undelivered(f"a webhook did not answer: {type(error).__name__}") from error
         if status >= 300 and status != 410:
             raise Undelivered(f"a webhook answered with status {status}")

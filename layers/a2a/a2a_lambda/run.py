@@ -32,6 +32,9 @@ RENEWAL = 10.0
 WATCH = 2.0
 """Seconds between looks at the head, for a cancel from elsewhere."""
 
+FRESH = 1.0
+"""Seconds for which a look at the head is worth another."""
+
 CLOSING = 1.5
 """Seconds behind a turn's deadline in which its end may still be stored: what the deadline left for it."""
 
@@ -61,6 +64,7 @@ class Run:
         self._head_lock = asyncio.Lock()
         self._journal = Journal(store, lambda: self.head, claim.sequence)
         self._published: asyncio.Queue[Published | BaseException | None] = asyncio.Queue()
+        self._looked = store.clock()
         self._begun = telemetry.begun()
         self._first: float | None = None
         self.head = head
@@ -178,6 +182,7 @@ class Run:
         renewed = self._store.clock()
         while self._store.clock() < self.head.lease:
             await asyncio.sleep(WATCH)
+            self._looked = self._store.clock()
             try:
                 if self._store.clock() - renewed >= RENEWAL:
                     renewed = self._store.clock()
@@ -258,23 +263,31 @@ class Run:
         return self._reply.closing
 
     async def _remember(self, meant: bool) -> None:
-        """Store what the context keeps of the turn; of a failed one, not its changes to memory."""
+        """Store what the context keeps of the turn; of a failed one, not its changes to memory. Raises
+        Superseded where the task is another's by now, as far as a look a second ago tells."""
         if not meant:
             self._turn.memory.changes.clear()
-        task_id = self.head.task_id
+        scope, task_id, context_id = self.head.scope, self.head.task_id, self.head.context_id
+        if self._store.clock() - self._looked > FRESH:
+            found = await io.call(self._store.head, scope, task_id)
+            if found is None or not found.owned_by(self.head):
+                raise Superseded(found)
+        again = self._turn.attempt > 1
+        context = self._turn.context
+        if again:  # what the turn saw of it is not all there is
+            context = await io.call(self._store.context, scope, context_id)
 
         def change(context: Context) -> Context:
             newer = conclude(context, self._turn, self._reply.parts, self._seen)
-            if newer is context:
+            if newer is context and not again:
                 return context
+            waiting = "" if newer.waiting == task_id else newer.waiting
             if self._closing["state"] in INTERRUPTED:
-                return replace(newer, waiting=task_id)
-            return replace(newer, waiting="") if newer.waiting == task_id else newer
+                waiting = task_id
+            return newer if waiting == newer.waiting else replace(newer, waiting=waiting)
 
         try:
-            await io.call(
-                self._store.remember, self.head.scope, self.head.context_id, self._turn.context, change
-            )
+            await io.call(self._store.remember, scope, context_id, context, change)
         except (TypeError, ValueError, SkillError) as error:
             logger.error("the memory of task %s cannot be changed", task_id, exc_info=error)
             self._reply.fail(str(error) if isinstance(error, SkillError) else FAILED)

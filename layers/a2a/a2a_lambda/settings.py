@@ -29,7 +29,7 @@ class Settings(BaseModel):
     dead_letters: ARN of the queue's dead letters. notices: url of the FIFO queue of notifications.
     service: name of the deployment, on log lines and metrics. log_level: of Python's logging.
     debug_logs: log lines may quote what exceptions say, messages of clients included. tracing: by X-Ray.
-    private_webhooks: webhooks may be in one's own network and plain http, for tests and make run.
+    loopback_webhooks: webhooks may be on this machine and plain http, for tests and make run.
     local: development server; local keys are let in. emulator: its url, where it has one.
     """
 
@@ -47,7 +47,7 @@ class Settings(BaseModel):
     queue: str = ""
     dead_letters: str = ""
     notices: str = ""
-    private_webhooks: bool = False
+    loopback_webhooks: bool = False
     service: str = Field(default="a2a", min_length=1)
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     debug_logs: bool = False

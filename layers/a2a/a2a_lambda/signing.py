@@ -41,23 +41,23 @@ class Signer:
         self._signed: dict[bytes, Jws] = {}
 
     def signature(self, card: Json, jku: str) -> Json:
-        """AgentCardSignature of a strict 1.0 card. jku: where the public key can be had."""
-        jws = self.jws(rfc8785.dumps(card), {"typ": "JOSE", "jku": jku})
+        """AgentCardSignature of a strict 1.0 card; the same one as long as the process lives. jku: where
+        the public key can be had."""
+        payload = rfc8785.dumps(card)
+        jws = self._signed.get(payload)
+        if jws is None:
+            jws = self._signed[payload] = self.jws(payload, {"typ": "JOSE", "jku": jku})
         return {"protected": jws.protected, "signature": jws.signature}
 
     def jws(self, payload: bytes, header: dict[str, str]) -> Jws:
-        """A detached JWS; the same one for the same payload, as long as the process lives."""
+        """A detached JWS."""
         algorithm, jwk = self._algorithm, self.jwk()
         protected = _encoded(strictjson.dumps({"alg": ALGORITHMS[algorithm], "kid": jwk["kid"], **header}))
         signed = f"{protected}.{_encoded(payload)}".encode()
-        found = self._signed.get(signed)
-        if found is None:
-            digest = hashlib.sha256(signed).digest()
-            signature = self._sign(digest, algorithm)
-            if algorithm == "ECDSA_SHA_256":
-                signature = _raw(signature)
-            found = self._signed[signed] = Jws(protected, _encoded(signature))
-        return found
+        signature = self._sign(hashlib.sha256(signed).digest(), algorithm)
+        if algorithm == "ECDSA_SHA_256":
+            signature = _raw(signature)
+        return Jws(protected, _encoded(signature))
 
     def token(self, body: bytes) -> str:
         """A JWT for the receiver of a body, as the samples of A2A 0.1 check it: `iat`, and the body's

@@ -80,7 +80,8 @@ class Memory:
 class Turn:
     """One message to the agent and what surrounds it.
 
-    id: the same for every run of the turn.
+    id: the same for every run of the turn. attempt: how often it was begun; more than once where a worker
+        died.
     deadline: when the turn is ended, on `clock`.
     accepted_output_modes: media types the client can take; empty = any.
     extensions: URIs of the extensions the client activated. request_metadata: that of the request
@@ -97,6 +98,7 @@ class Turn:
     context: Context = field(default_factory=Context)
     pending: Pending | None = None
     id: str = ""
+    attempt: int = 1
     deadline: float | None = None
     accepted_output_modes: tuple[str, ...] = ()
     extensions: tuple[str, ...] = ()

@@ -87,12 +87,12 @@ async def watched(
     else:
         task, sequence = await io.call(store.task, head)
         yield sequence, Event(task=shortened(task, history_length))
-        if head.state in INTERRUPTED and waiting:
-            head = await _answered(store, head, waiting, deadline)
-            if head.resting and head.sequence == sequence:
-                return
-        elif head.resting:
+        if head.resting and not (head.state in INTERRUPTED and waiting):
             yield sequence, head.closing()
+            return
+    if head.state in INTERRUPTED and waiting and head.sequence == sequence:
+        head = await _answered(store, head, waiting, deadline)
+        if head.resting and head.sequence == sequence:
             return
     async with aclosing(followed(store, head, sequence, deadline)) as events:
         async for published in events:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from a2a_lambda import strictjson
-from a2a_lambda.address import Refused, Unresolved, resolved
+from a2a_lambda.address import Refused, Unresolved, loopback, resolved
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.model import TaskPushNotificationConfig
 
@@ -20,9 +20,9 @@ MAX_CONFIG = 8_192
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """private: http, and addresses of one's own network, are fine. signs: there is a key for jwts."""
+    """this_machine: its own addresses, by http too, are fine. signs: there is a key for jwts."""
 
-    private: bool = False
+    this_machine: bool = False
     signs: bool = False
 
 
@@ -41,8 +41,9 @@ async def check(config: TaskPushNotificationConfig, terms: Terms) -> None:
         raise _refused("is not a url") from None
     if len(url) > MAX_URL or not url.isascii() or re.search(r"[\x00-\x20\x7f]", url):
         raise _refused("is not a url")
-    if parts.scheme != "https" and not (terms.private and parts.scheme == "http"):
-        raise _refused("must be https")
+    plain = parts.scheme == "http" and terms.this_machine
+    if parts.scheme != "https" and not plain:
+        raise _refused("must be https" + (", or http on this machine" if terms.this_machine else ""))
     if not host or parts.username is not None or parts.password is not None:
         raise _refused("must have a host, and no user in it")
     authentication = config.get("authentication", {})
@@ -57,14 +58,14 @@ async def check(config: TaskPushNotificationConfig, terms: Terms) -> None:
     schemes = [authentication.get("scheme", ""), *authentication.get("schemes", [])]
     if "jwt" in [scheme.lower() for scheme in schemes] and not terms.signs:
         raise InvalidParams("the webhook asks for a jwt, and this deployment has no signing key")
-    if terms.private:
-        return
     try:
-        await resolved(host, port)
+        addresses = await resolved(host, port, this_machine=terms.this_machine)
     except Unresolved:
-        return
+        addresses = []
     except Refused as error:
         raise _refused(str(error)) from None
+    if plain and not (addresses and all(map(loopback, addresses))):
+        raise _refused("must be https, or http on this machine")
 
 
 def _refused(why: str) -> InvalidParams:

@@ -147,6 +147,11 @@ def order(turn: Turn, how: str) -> Iterator[Any]:
 
 
 @skill
+def recall(turn: Turn) -> dict[str, Any]:
+    return {"history": len(turn.history), "attempt": turn.attempt}
+
+
+@skill
 def question(turn: Turn, length: int = 5000) -> Ask | str:
     return "thanks" if turn.answering else Ask("?" * length)
 

@@ -14,6 +14,7 @@ from fastapi.responses import StreamingResponse
 
 from a2a_lambda import telemetry
 from a2a_lambda.agent import Agent
+from a2a_lambda.caps import Slot
 from a2a_lambda.errors import InvalidParams, ProtocolError, RequestTooLarge, RouteNotFound
 from a2a_lambda.head import Request as Identity
 from a2a_lambda.head import Scope
@@ -191,7 +192,7 @@ async def _streamed(exchange: Exchange) -> Response:
     request = wire.REQUESTS[exchange.operation].decode(exchange.params)
     async with AsyncExitStack() as stack:
         owner = exchange.scope.owner
-        await stack.enter_async_context(exchange.kit.caps.slot(owner, deadline(exchange.request)))
+        slot = await stack.enter_async_context(exchange.kit.caps.slot(owner))
         if exchange.operation == "stream":
             listener = Listener(owner, request["message"].get("metadata", {}))
             events = await service.stream(exchange.call(), request)
@@ -199,16 +200,17 @@ async def _streamed(exchange: Exchange) -> Response:
             listener = Listener(owner)
             subscription = await _subscribed(exchange, request["id"])
             wire, events = of_task(exchange.wires, subscription.dialect), subscription.events
-        body = _held(stack.pop_all(), _events(exchange, wire, listener, events))
+        body = _held(stack.pop_all(), slot, _events(exchange, wire, listener, events))
     headers = {**STREAM_HEADERS, **exchange.headers}
     return StreamingResponse(body, headers=headers, media_type=sse.MEDIA_TYPE)
 
 
-async def _held(stack: AsyncExitStack, body: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+async def _held(stack: AsyncExitStack, slot: Slot, body: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
     """A stream, with what it holds until it ends."""
     async with stack, aclosing(body):
         async for chunk in body:
             yield chunk
+            await slot.keep()
 
 
 async def _subscribed(exchange: Exchange, task_id: str) -> Subscription:

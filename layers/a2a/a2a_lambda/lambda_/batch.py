@@ -27,8 +27,9 @@ logger = logging.getLogger(__name__)
 class Worker:
     """Handler of background turns, of their dead letters, and of the schedule's sweep.
 
-    dead_letters: ARN of the queue whose messages nobody could work off. release: called when an
-    invocation is over, and may end the process, where that serves no other at the same time.
+    dead_letters: ARN of the queue whose messages nobody could work off. release: called when a turn is
+    over, and may end the process, where that serves no other at the same time: then its message comes
+    again, and is nobody's.
     """
 
     def __init__(

@@ -28,6 +28,11 @@ VISIBILITY = 60
 
 RECEIVES = "3"
 
+TRIES = "10"
+"""Of a notification, as in template.yaml."""
+
+NOTIFIERS = 8
+
 WORKERS = 8
 
 SWEEP = 20.0
@@ -74,17 +79,28 @@ class Invocation:
 def create_queues(client: "SQSClient", prefix: str) -> Queues:
     """The queues of template.yaml, in an emulator; those that are there are found again."""
     dead = client.create_queue(QueueName=f"{prefix}-dead")["QueueUrl"]
-    arn = client.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    arn = _arn(client, dead)
     redrive = f'{{"deadLetterTargetArn":"{arn}","maxReceiveCount":"{RECEIVES}"}}'
     turns = client.create_queue(
         QueueName=f"{prefix}-turns",
         Attributes={"RedrivePolicy": redrive, "VisibilityTimeout": str(VISIBILITY)},
     )["QueueUrl"]
+    lost = client.create_queue(QueueName=f"{prefix}-dead-notices.fifo", Attributes={"FifoQueue": "true"})
+    told = _arn(client, lost["QueueUrl"])
     notices = client.create_queue(
         QueueName=f"{prefix}-notices.fifo",
-        Attributes={"FifoQueue": "true", "VisibilityTimeout": str(VISIBILITY)},
+        Attributes={
+            "FifoQueue": "true",
+            "VisibilityTimeout": str(VISIBILITY),
+            "RedrivePolicy": f'{{"deadLetterTargetArn":"{told}","maxReceiveCount":"{TRIES}"}}',
+        },
     )["QueueUrl"]
     return Queues(turns, dead, arn, notices)
+
+
+def _arn(client: "SQSClient", url: str) -> str:
+    found = client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
+    return found["QueueArn"]
 
 
 def start(kit: Kit, worker: Handler, notifier: Handler) -> None:
@@ -95,8 +111,7 @@ def start(kit: Kit, worker: Handler, notifier: Handler) -> None:
     sources: list[Iterator[tuple[Handler, Json, Callable[[Json], None]]]] = [
         *(Messages(sqs, settings.queue, "turns", worker) for _ in range(WORKERS)),
         Messages(sqs, sqs.get_queue_url(QueueName=dead)["QueueUrl"], settings.dead_letters, worker),
-        Messages(sqs, settings.notices, "notices", notifier),
-        Messages(sqs, settings.notices, "notices", notifier),
+        *(Messages(sqs, settings.notices, "notices", notifier) for _ in range(NOTIFIERS)),
         Records(kit, notifier),
         Minutes(worker),
     ]
@@ -165,21 +180,31 @@ class Records:
         self._table = kit.settings.table
         self._since = time.time() - REMEMBERED
         self._iterator = ""
+        self._left: list[Json] = []
 
     def __iter__(self) -> "Records":
         return self
 
     def __next__(self) -> tuple[Handler, Json, Callable[[Json], None]]:
         while True:
-            if not self._iterator:
-                self._iterator = self.first()
-            answer = self._client.get_records(ShardIterator=self._iterator)
-            self._iterator = answer.get("NextShardIterator", "")
-            records = [as_lambda_has_it(record) for record in answer["Records"]]
-            wanted = [record for record in records if self.wants(record)]
-            if wanted:
-                return self._handler, {"Records": wanted}, lambda _: None
+            if not self._left:
+                self._left = [record for record in self._next() if self.wants(record)]
+            if self._left:
+                return self._handler, {"Records": self._left}, self._done
             time.sleep(PAUSE)
+
+    def _next(self) -> list[Json]:
+        iterator, self._iterator = self._iterator or self.first(), ""
+        answer = self._client.get_records(ShardIterator=iterator)
+        self._iterator = answer.get("NextShardIterator", "")
+        return [as_lambda_has_it(record) for record in answer["Records"]]
+
+    def _done(self, answer: Json) -> None:
+        """What failed, and what comes behind it, comes again."""
+        failed = {item["itemIdentifier"] for item in (answer or {}).get("batchItemFailures", [])}
+        numbers = [record["dynamodb"]["SequenceNumber"] for record in self._left]
+        first = next((index for index, number in enumerate(numbers) if number in failed), len(numbers))
+        self._left = self._left[first:]
 
     def wants(self, record: Json) -> bool:
         """Whether the template's filter lets it through, and it is not too old."""

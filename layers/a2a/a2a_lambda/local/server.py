@@ -14,6 +14,7 @@ from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI, Response
+from uvicorn.supervisors.watchfilesreload import WatchFilesReload
 
 from a2a_lambda import aws
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable, Unavailable
@@ -52,7 +53,7 @@ def main() -> int:
             STATE.write_text(json.dumps({"emulator": url}))
             stack.callback(STATE.unlink, missing_ok=True)
             print(banner(f"http://{HOST}:{port}", secret, list(agents)), flush=True)
-            uvicorn.run(
+            config = uvicorn.Config(
                 f"{__name__}:application",
                 factory=True,
                 host=HOST,
@@ -63,12 +64,22 @@ def main() -> int:
                 timeout_graceful_shutdown=2,
                 log_level="warning",
             )
+            Reload(config, target=uvicorn.Server(config).run, sockets=[config.bind_socket()]).run()
     except (ConfigurationError, KeysUnavailable) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+class Reload(WatchFilesReload):
+    """Starts the server anew after every edit, and where its process died: as Lambda would."""
+
+    def should_restart(self) -> list[Path] | None:
+        if not self.process.is_alive() and not self.should_exit.is_set():
+            return [Path(f"the server: it ended with {self.process.exitcode}")]
+        return super().should_restart()
 
 
 def application() -> FastAPI:
@@ -156,7 +167,7 @@ def _queue(settings: Settings) -> None:
     os.environ["A2A_QUEUE"] = found.turns
     os.environ["A2A_DEAD_LETTERS"] = found.dead_arn
     os.environ["A2A_NOTICES"] = found.notices
-    os.environ["A2A_PRIVATE_WEBHOOKS"] = "1"
+    os.environ["A2A_LOOPBACK_WEBHOOKS"] = "1"
 
 
 def prepare(settings: Settings, secret: str) -> None:

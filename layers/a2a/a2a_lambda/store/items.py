@@ -98,7 +98,9 @@ def due_task(item: Item) -> tuple[Scope, str]:
 def noticed(new: Item, old: Item | None) -> tuple[Scope, str, int, tuple[str, ...]] | None:
     """Of a record of the table's stream: scope, task, version and push configs of a head whose status
     changed; None for any other change."""
-    if new["sk"]["S"] != "head" or (old and old.get("changed") == new["changed"]):
+    if new["sk"]["S"] != "head":
+        return None
+    if old and all(old.get(name) == new[name] for name in ("changed", "state")):
         return None
     scope, task_id = due_task(new)
     names = json.loads(_bytes(new["document"]["B"]))["push"]

@@ -9,6 +9,7 @@ conflicts changes nothing.
                                                        append; then the head closes
     remember  context  revision unchanged              otherwise merged onto the newer one, again
     take_slot slot     not there, or expired           a stream begins
+    keep_slot slot     holder unchanged                it goes on
     put_push  config   none, or not there: the head says whether it counts
 
 What a write that timed out did is unknown until it is tried again: one that conflicts with the very
@@ -123,7 +124,8 @@ class Store:
         if head.resting:
             apply(task, head.closing())
             return task, head.sequence
-        if task["status"]["state"] != TaskState.WORKING:  # no progress told since the turn began
+        told = task["status"]["state"] == TaskState.WORKING  # some progress, since the turn began
+        if not told or head.state != TaskState.WORKING:
             task["status"] = head.status
         return task, events[-1][0] if events else 0
 
@@ -153,6 +155,12 @@ class Store:
         except Conflict:
             return False
         return True
+
+    def keep_slot(self, owner: str, index: int, holder: str, until: int) -> None:
+        """Hold a slot on, until another Unix time, where the holder still has it."""
+        with suppress(Conflict):
+            item = items.from_slot(owner, index, holder, until)
+            self._table.put(item, "holder = :holder", {":holder": {"S": holder}})
 
     def free_slot(self, owner: str, index: int, holder: str) -> None:
         """Free a slot, where the holder still has it."""
