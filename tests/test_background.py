@@ -274,23 +274,6 @@ def test_the_sweep_does_not_grow_a_backlog(bench: Bench) -> None:
     assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
 
 
-def test_two_sweeps_at_once_enqueue_a_turn_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second begins while the first is between a head and its message."""
-    task = bench.send("echo")
-    bench.clock.now += 120
-    send = bench.line.send
-
-    def slow(ticket: Ticket) -> None:
-        monkeypatch.setattr(bench.line, "send", send)
-        asyncio.run(bench.background.sweep())
-        send(ticket)
-
-    bench.line.waiting.clear()
-    monkeypatch.setattr(bench.line, "send", slow)
-    asyncio.run(bench.background.sweep())
-    assert bench.line.waiting.count(bench.ticket(task["id"])) == 1
-
-
 def test_a_late_sweep_enqueues_nothing_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """It listed what was due before another looked at it."""
     task = bench.send("echo")

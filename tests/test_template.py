@@ -12,6 +12,7 @@ from samtranslator.public.translator import ManagedPolicyLoader
 from samtranslator.translator.transform import transform
 from samtranslator.yaml_helper import yaml_parse
 
+from a2a_lambda.settings import Settings
 from tests.conftest import ROOT
 
 UV = os.environ.get("UV") or shutil.which("uv") or str(ROOT / ".uv" / "bin" / "uv")
@@ -44,6 +45,11 @@ def translated() -> Json:
 
 def of_type(resources: Json, kind: str) -> dict[str, Json]:
     return {name: item for name, item in resources.items() if item["Type"] == kind}
+
+
+@pytest.fixture(scope="module")
+def parameters() -> Json:
+    return yaml_parse((ROOT / "template.yaml").read_text())["Parameters"]
 
 
 @pytest.fixture(scope="module")
@@ -119,13 +125,13 @@ def test_path_parts_are_what_api_gateway_takes(paths: Json) -> None:
     assert all(len(variables) == 1 for variables in names.values())
 
 
-FUNCTIONS: dict[str, tuple[str, int, list[str]]] = {
-    "ApiFunction": ("api.handler", 29, []),
-    "RpcFunction": ("rpc.handler", 900, ["AWS_LAMBDA_EXEC_WRAPPER"]),
-    "WorkerFunction": ("worker.handler", 900, ["A2A_DEAD_LETTERS"]),
-    "NotifierFunction": ("notifier.handler", 30, ["A2A_NOTICES"]),
+FUNCTIONS: dict[str, tuple[str, list[str]]] = {
+    "ApiFunction": ("api.handler", []),
+    "RpcFunction": ("rpc.handler", ["AWS_LAMBDA_EXEC_WRAPPER"]),
+    "WorkerFunction": ("worker.handler", ["A2A_DEAD_LETTERS"]),
+    "NotifierFunction": ("notifier.handler", ["A2A_NOTICES"]),
 }
-"""Handler, timeout in seconds, and variables of its own."""
+"""Handler, and variables of its own."""
 
 
 def test_functions(translated: Json) -> None:
@@ -134,10 +140,13 @@ def test_functions(translated: Json) -> None:
     for name, function in functions.items():
         properties = function["Properties"]
         assert properties["Runtime"] == "python3.13"
-        handler, timeout, own = FUNCTIONS[name]
+        handler, own = FUNCTIONS[name]
+        short = name.removesuffix("Function")
         assert properties["Handler"] == handler
-        assert properties["Timeout"] == timeout
-        assert properties["LoggingConfig"] == {"LogFormat": "JSON"}
+        assert properties["Timeout"] == {"Ref": f"{short}Timeout"}
+        assert properties["MemorySize"] == {"Ref": f"{short}Memory"}
+        assert properties["LoggingConfig"] == {"LogFormat": "JSON", "LogGroup": {"Ref": f"{short}Lines"}}
+        assert translated[f"{short}Lines"]["Properties"]["RetentionInDays"] == {"Ref": "LogDays"}
         assert len(properties["Layers"]) == 2
         variables = properties["Environment"]["Variables"]
         assert set(variables) == {
@@ -149,8 +158,20 @@ def test_functions(translated: Json) -> None:
             "A2A_SIGNING_KEY",
             "A2A_QUEUE",
             "A2A_STREAMS_PER_OWNER",
+            "A2A_SERVICE",
+            "A2A_LOG_LEVEL",
+            "A2A_DEBUG_LOGS",
+            "A2A_TRACING",
             *own,
         }
+
+
+def test_variables_are_settings(translated: Json) -> None:
+    """Each A2A_ variable is one the kit reads."""
+    known = {f"A2A_{name.upper()}" for name in Settings.model_fields}
+    for function in of_type(translated, "AWS::Lambda::Function").values():
+        given = {name for name in function["Properties"]["Environment"]["Variables"] if name[:4] == "A2A_"}
+        assert given <= known
 
 
 TABLE_ACTIONS = {
@@ -178,39 +199,46 @@ RESOURCES = {
     "Stream": {"Fn::GetAtt": ["Table", "StreamArn"]},
     "Streams": {"Fn::Sub": "${Table.Arn}/stream/*"},  # ListStreams is allowed on all streams of a table
     "Signing": {"Ref": "SigningKey"},
+    "Traces": "*",  # X-Ray knows no resources
 }
 
 
 def test_iam_names_exact_actions_and_resources(translated: Json) -> None:
+    """No action is "*", and no resource but where AWS knows no other."""
     roles = of_type(translated, "AWS::IAM::Role")
-    assert {name.removesuffix("Role") for name in roles} == set(FUNCTIONS)
-    for name, role in roles.items():
-        function = name.removesuffix("Role")
+    own = {name.removesuffix("Role"): role for name, role in roles.items() if name != "ApiAccountRole"}
+    assert {f"{name}Function" for name in own} == set(FUNCTIONS)
+    for short, role in own.items():
+        function = translated[f"{short}Function"]
+        assert function["Properties"]["Role"] == {"Fn::GetAtt": [f"{short}Role", "Arn"]}
+        assert "ManagedPolicyArns" not in role["Properties"]
+        [trust] = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+        assert trust["Principal"] == {"Service": "lambda.amazonaws.com"}
         [policy] = role["Properties"]["Policies"]
         found = policy["PolicyDocument"]["Statement"]
         plain = [item["Fn::If"][1] if "Fn::If" in item else item for item in found]
         statements = {item["Sid"]: item for item in plain}
-        assert set(statements) == {"Table", *OTHER_STATEMENTS[function]}
+        assert set(statements) == {"Table", "Lines", "Traces", *OTHER_STATEMENTS[f"{short}Function"]}
         allowed = statements["Table"]["Action"]
-        assert allowed == [f"dynamodb:{action}" for action in TABLE_ACTIONS[function]]
+        assert allowed == [f"dynamodb:{action}" for action in TABLE_ACTIONS[f"{short}Function"]]
+        resources = RESOURCES | {"Lines": {"Fn::GetAtt": [f"{short}Lines", "Arn"]}}
         for sid, statement in statements.items():
             if sid != "Keys":
-                assert statement["Resource"] == RESOURCES[sid], (function, sid)
+                assert statement["Resource"] == resources[sid], (short, sid)
             assert not any("*" in action for action in statement["Action"])
         if "Keys" in statements:
             assert statements["Keys"]["Action"] == ["ssm:GetParametersByPath"]
             assert statements["Keys"]["Resource"]["Fn::Sub"].endswith(":parameter/${AWS::StackName}/keys")
-        managed = json.dumps(role["Properties"]["ManagedPolicyArns"])
-        assert re.findall(r"service-role/\w+", managed) == ["service-role/AWSLambdaBasicExecutionRole"]
 
 
-def test_queues_and_what_reads_them(translated: Json) -> None:
+def test_queues_and_what_reads_them(translated: Json, parameters: Json) -> None:
     queues = {name: item["Properties"] for name, item in of_type(translated, "AWS::SQS::Queue").items()}
     sources = {
         name: item["Properties"]
         for name, item in of_type(translated, "AWS::Lambda::EventSourceMapping").items()
     }
-    timeouts = {"Turns": 900, "DeadTurns": 900, "Notices": 30}
+    longest = {name: parameters[f"{name}Timeout"]["MaxValue"] for name in ("Worker", "Notifier")}
+    timeouts = {"Turns": longest["Worker"], "DeadTurns": longest["Worker"], "Notices": longest["Notifier"]}
     for name, timeout in timeouts.items():
         assert queues[name]["VisibilityTimeout"] >= 6 * timeout
         [source] = [
@@ -261,6 +289,55 @@ def test_the_table(translated: Json) -> None:
         "by-status-time",
         "by-due",
     }
+    assert properties["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+    assert properties["DeletionProtectionEnabled"] == {"Ref": "DeletionProtection"}
+    assert table["UpdateReplacePolicy"] == "Retain"
+    assert table["DeletionPolicy"] == "RetainExceptOnCreate"
+
+
+def test_every_alarm_is_told_and_documented(translated: Json) -> None:
+    operations = (ROOT / "docs" / "operations.md").read_text()
+    alarms = of_type(translated, "AWS::CloudWatch::Alarm")
+    told = {"Fn::If": ["HasAlarmTopic", [{"Ref": "AlarmTopicArn"}], {"Ref": "AWS::NoValue"}]}
+    for name, alarm in alarms.items():
+        assert alarm["Properties"]["AlarmActions"] == alarm["Properties"]["OKActions"] == told
+        assert f"**{name}**" in operations
+    watched = {
+        (alarm["Properties"]["MetricName"], json.dumps(dimension["Value"]))
+        for alarm in alarms.values()
+        for dimension in alarm["Properties"]["Dimensions"]
+    }
+    for name in FUNCTIONS:
+        assert {("Errors", json.dumps({"Ref": name})), ("Throttles", json.dumps({"Ref": name}))} <= watched
+    for queue in ("DeadTurns", "DeadNotices", "DeadRecords"):
+        value = json.dumps({"Fn::GetAtt": [queue, "QueueName"]})
+        assert ("ApproximateNumberOfMessagesVisible", value) in watched
+    percentiles = {alarm["Properties"].get("ExtendedStatistic") for alarm in alarms.values()}
+    assert "p99" in percentiles
+    assert "IteratorAge" in {metric for metric, _ in watched}
+
+
+def test_metrics_are_called_what_the_functions_call_them(translated: Json) -> None:
+    from a2a_lambda.lambda_ import metrics
+
+    [dashboard] = of_type(translated, "AWS::CloudWatch::Dashboard").values()
+    body = dashboard["Properties"]["DashboardBody"]["Fn::Sub"]
+    json.loads(body)
+    searched = re.findall(r"SEARCH\('\{(\w+),([\w,]+)\} MetricName=\\\"(\w+)", body)
+    assert {namespace for namespace, _, _ in searched} == {metrics.NAMESPACE}
+    assert metrics.__doc__ is not None
+    for _, dimensions, metric in searched:
+        [line] = [line for line in metrics.__doc__.splitlines() if line.strip().startswith(f"{metric} ")]
+        for dimension in dimensions.split(","):
+            assert dimension in line
+
+
+def test_parameters_have_bounds_and_words(parameters: Json) -> None:
+    for name, parameter in parameters.items():
+        assert parameter["Description"].endswith("."), name
+        assert "Default" in parameter, name
+        if parameter["Type"] == "Number":
+            assert "AllowedValues" in parameter or {"MinValue", "MaxValue"} <= set(parameter), name
 
 
 def test_gateway_answers_are_json(translated: Json) -> None:

@@ -20,7 +20,6 @@ from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import Notifier, Worker
 from a2a_lambda.local import events
-from a2a_lambda.store import Store
 from tests.conftest import ROOT
 
 LEASE = 1.0
@@ -29,9 +28,9 @@ WRITES = ("PutItem", "DeleteItem", "SendMessage")
 
 
 def short_leases() -> None:
-    """And a sweep that looks two minutes ahead."""
-    due = Store.due
-    Store.due = lambda self, minute: due(self, minute + 2)  # type: ignore[method-assign]
+    """And a sweep that looks at a turn at once."""
+    for module in (intake, background):
+        module.minute_after = lambda _: 0  # type: ignore[attr-defined]
     for module in (intake, run, background):
         module.LEASE = LEASE  # type: ignore[attr-defined]
     run.RENEWAL, run.WATCH, watch.POLL = 0.3, 0.1, 0.05

@@ -17,10 +17,9 @@ from awslambdaric.lambda_runtime_client import BaseLambdaRuntimeClient
 from a2a_lambda.lambda_ import runtime, streaming
 from a2a_lambda.local.built import LAMBDA_PYTHON, Built, find_rie
 from a2a_lambda.local.invoke import function_of, shown
+from tests.builds import build
 from tests.conftest import ROOT
 from tests.lambda_events import STATUSES, ended, last_event
-
-from .conftest import build
 
 Json = Any
 

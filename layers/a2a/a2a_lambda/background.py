@@ -96,15 +96,15 @@ class Background:
         if head.attempts >= ATTEMPTS or (not head.attempts and waited > QUEUED_LIMIT):
             await self._give_up(head)
             return
-        # First, so that of two sweeps at the same time one enqueues. A dead run's turn is nobody's now.
-        dead = head.state == TaskState.WORKING
+        # First, so that a sweep that dies here leaves the task to the next one.
+        await io.call(self._queue.send, Ticket.of(head))
+        dead = head.state == TaskState.WORKING  # then nobody works at it now
         later = replace(
             head,
             due=minute + max(AGAIN, int(waited) // 60),
             status=status(TaskState.SUBMITTED, now) if dead else head.status,
         )
         await io.call(self._store.replace, later)
-        await io.call(self._queue.send, Ticket.of(head))
 
     async def _waiting(self, ticket: Ticket) -> Head | None:
         """Head of the task, where nobody runs this turn of it."""

@@ -1,0 +1,218 @@
+"""template.yaml deployed to an emulator of AWS (ministack) by `sam deploy`, and called there.
+
+    sam build ── sam deploy ── ministack ── the API: cards
+                                        └── the function URL: everything else
+
+What this emulator cannot do, and what is done about it here:
+
+- Its import of an API knows no ANY method (x-amazon-apigateway-any-method): the cards' is put in by hand.
+- A streamed REST route answers 500: calls go through the function URL.
+- It ignores AWS_LAMBDA_EXEC_WRAPPER, so nothing streams, and a function URL gives the proxy answer as it
+  is: it is unwrapped here. Streaming is tested with the built function under a Runtime API of our own
+  (tests/lambda/test_runtime.py).
+- It takes a number parameter for a text where a mapping's concurrency is compared: it is set again.
+- It runs functions with its own interpreter, on this machine's architecture: the build is for those.
+- Authorization by IAM, throttling, WAF, alarms and domains are stored and do nothing.
+"""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import boto3
+import httpx2
+
+from a2a_lambda.local.built import HOST, free_port
+from tests.builds import build
+from tests.conftest import ROOT
+from tests.processes.servers import MINISTACK, process
+
+Json = Any
+
+NAME = "e2e"
+
+REGION = "us-east-1"
+
+PATIENCE = 60.0
+"""Seconds for what the emulator does by itself: a queue, a stream."""
+
+
+class Stack:
+    """A deployed stack. url: of the emulator."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.environment = {
+            "AWS_ENDPOINT_URL": url,
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_DEFAULT_REGION": REGION,
+        }
+
+    def client(self, service: str) -> Any:
+        return boto3.session.Session().client(
+            service,  # type: ignore[call-overload]
+            endpoint_url=self.url,
+            region_name=REGION,
+            aws_access_key_id="test",
+            aws_secret_access_key="test",
+        )
+
+    def run(self, *command: str, **variables: str) -> str:
+        """Output of a command that calls the emulator as it would AWS."""
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env={**os.environ, **self.environment, **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=180,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def deploy(self, folder: Path, **parameters: str) -> None:
+        given = [f"{name}={value}" for name, value in parameters.items()]
+        self.run(
+            *(str(ROOT / ".venvs/sam/bin/sam"), "deploy", "--template-file", str(folder / "template.yaml")),
+            *("--stack-name", NAME, "--capabilities", "CAPABILITY_IAM", "--resolve-s3"),
+            *("--no-confirm-changeset", "--no-fail-on-empty-changeset", "--no-progressbar"),
+            *("--config-env", "none", "--parameter-overrides", *given),
+            SAM_CLI_TELEMETRY="0",
+        )
+
+    @cached_property
+    def outputs(self) -> dict[str, str]:
+        [found] = self.client("cloudformation").describe_stacks(StackName=NAME)["Stacks"]
+        return {output["OutputKey"]: output["OutputValue"] for output in found["Outputs"]}
+
+    @cached_property
+    def resources(self) -> dict[str, str]:
+        """Physical ids by logical ones."""
+        pages = self.client("cloudformation").get_paginator("list_stack_resources")
+        return {
+            item["LogicalResourceId"]: item["PhysicalResourceId"]
+            for page in pages.paginate(StackName=NAME)
+            for item in page["StackResourceSummaries"]
+        }
+
+    def mend(self) -> None:
+        """Make up for what the emulator leaves out; and let webhooks be on this machine."""
+        api, functions = self.client("apigateway"), self.client("lambda")
+        arn = functions.get_function(FunctionName=self.resources["ApiFunction"])["Configuration"][
+            "FunctionArn"
+        ]
+        [cards] = [
+            item
+            for item in api.get_resources(restApiId=self.resources["Api"])["items"]
+            if item["path"] == "/.well-known/{proxy+}"
+        ]
+        where = {"restApiId": self.resources["Api"], "resourceId": cards["id"], "httpMethod": "ANY"}
+        if "ANY" not in cards.get("resourceMethods", {}):
+            api.put_method(**where, authorizationType="NONE")
+        api.put_integration(
+            **where,
+            type="AWS_PROXY",
+            integrationHttpMethod="POST",
+            uri=f"arn:aws:apigateway:{REGION}:lambda:path/2015-03-31/functions/{arn}/invocations",
+        )
+        for mapping in functions.list_event_source_mappings()["EventSourceMappings"]:
+            if most := mapping.get("ScalingConfig", {}).get("MaximumConcurrency"):
+                functions.update_event_source_mapping(
+                    UUID=mapping["UUID"], ScalingConfig={"MaximumConcurrency": int(most)}
+                )
+        for name in ("RpcFunction", "NotifierFunction"):
+            found = functions.get_function_configuration(FunctionName=self.resources[name])
+            variables = {**found["Environment"]["Variables"], "A2A_LOOPBACK_WEBHOOKS": "1"}
+            functions.update_function_configuration(
+                FunctionName=self.resources[name], Environment={"Variables": variables}
+            )
+
+    def card(self, path: str) -> httpx2.Response:
+        """A card's answer, through the API."""
+        api = f"{self.url}/_aws/execute-api/{self.resources['Api']}/live"
+        return httpx2.get(f"{api}/{path}", timeout=PATIENCE)
+
+    def call(self, method: str, path: str, body: Json = None, **headers: str) -> httpx2.Response:
+        """An answer through the function URL."""
+        with httpx2.Client(transport=Unwrapped(self), timeout=PATIENCE) as client:
+            url = self.outputs["FunctionUrl"].rstrip("/") + path
+            return client.request(method, url, json=body, headers=headers)
+
+    def sweep(self) -> Json:
+        """What the schedule does every minute."""
+        answer = self.client("lambda").invoke(
+            FunctionName=self.resources["WorkerFunction"],
+            Payload=json.dumps({"source": "aws.events", "detail": {}}),
+        )
+        assert "FunctionError" not in answer, answer["Payload"].read()
+        return json.loads(answer["Payload"].read())
+
+
+class Unwrapped(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
+    """Calls of the function URL's own host, made to the emulator; a proxy answer is unwrapped."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._url = httpx2.URL(stack.url)
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        with httpx2.Client(timeout=PATIENCE) as client:
+            return self._unwrapped(client.send(self._moved(request)))
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        async with httpx2.AsyncClient(timeout=PATIENCE) as client:
+            return self._unwrapped(await client.send(self._moved(request)))
+
+    def _moved(self, request: httpx2.Request) -> httpx2.Request:
+        url = request.url.copy_with(scheme="http", host=self._url.host, port=self._url.port)
+        return httpx2.Request(request.method, url, headers=request.headers, content=request.read())
+
+    def _unwrapped(self, answer: httpx2.Response) -> httpx2.Response:
+        found = answer.json()
+        assert "statusCode" in found, found
+        headers = {name: value for name, value in found["headers"].items() if name != "content-length"}
+        return httpx2.Response(found["statusCode"], headers=headers, content=found["body"].encode())
+
+
+@contextmanager
+def emulator(home: Path) -> Iterator[str]:
+    """A ministack of its own; its url."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with process(
+        [str(MINISTACK)],
+        f"{url}/_ministack/health",
+        BIND_HOST="127.0.0.1",
+        GATEWAY_PORT=str(port),
+        HOME=str(home),
+    ):
+        yield url
+
+
+def built() -> Path:
+    """Folder of a build for the interpreter the emulator runs functions with."""
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    python = subprocess.run(
+        [str(MINISTACK.parent / "python"), "-c", code], capture_output=True, text=True, check=True
+    )
+    return build(HOST, python.stdout.strip())
+
+
+def eventually(what: Callable[[], Any]) -> Any:
+    """Its first true value."""
+    give_up = time.monotonic() + PATIENCE
+    while not (found := what()):
+        assert time.monotonic() < give_up, "it did not happen in time"
+        time.sleep(0.2)
+    return found
+
+
+def parameters(**more: str) -> Mapping[str, str]:
+    return {"Architecture": HOST, "FunctionUrl": "true", **more}

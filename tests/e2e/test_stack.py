@@ -1,0 +1,186 @@
+"""The deployed stack, as its clients and its operator meet it; `stack` says what the emulator leaves out."""
+
+import asyncio
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from botocore.exceptions import ClientError
+
+from a2a_lambda.head import Head, Request, Scope
+from a2a_lambda.intake import Call, Intake, Queued
+from a2a_lambda.local import doctor
+from a2a_lambda.local.built import HOST
+from a2a_lambda.model import Message, Part, Role
+from a2a_lambda.operation import SendMessageRequest
+from a2a_lambda.store import Store
+from tests.rest import message
+from tests.test_notices import Webhook
+
+from .stack import NAME, Json, Stack, Unwrapped, built, emulator, eventually, parameters
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """Deployed once; deleted at the end, which is a test of its own."""
+    folder = built()
+    with emulator(tmp_path_factory.mktemp("ministack")) as url:
+        made = Stack(url)
+        made.deploy(folder, **parameters())
+        made.mend()
+        yield made
+        table = made.outputs["TableName"]
+        made.run(
+            *(".venvs/sam/bin/sam", "delete", "--stack-name", NAME, "--no-prompts", "--region", "us-east-1"),
+            SAM_CLI_TELEMETRY="0",
+        )
+        with pytest.raises(ClientError, match="does not exist"):
+            made.client("cloudformation").describe_stacks(StackName=NAME)
+        assert made.client("lambda").list_functions()["Functions"] == []
+        assert made.client("dynamodb").describe_table(TableName=table), "data outlives its stack"
+
+
+@pytest.fixture(scope="module")
+def key(stack: Stack) -> str:
+    """A key as the stack's own output says it is made."""
+    command = stack.outputs["MakeKey"].split()
+    assert command == ["make", "key", "NAME=somebody", f"STACK={NAME}"]
+    secret, *_ = stack.run("make", "--silent", *command[1:]).splitlines()
+    return secret
+
+
+@pytest.fixture
+def rest(stack: Stack, key: str) -> "Rest":
+    return Rest(stack, key)
+
+
+class Rest:
+    """HTTP+JSON of A2A 1.0."""
+
+    def __init__(self, stack: Stack, key: str) -> None:
+        self._stack, self._key = stack, key
+
+    def ask(self, method: str, path: str, body: Json = None) -> Json:
+        answer = self._stack.call(method, path, body, **{"X-API-Key": self._key, "A2A-Version": "1.0"})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def send(self, text: str, **configuration: Json) -> Json:
+        said = message(text=text, messageId=str(uuid.uuid4()))
+        return self.ask("POST", "/message:send", {"message": said, "configuration": configuration})["task"]
+
+    def state(self, task_id: str) -> str:
+        return str(self.ask("GET", f"/tasks/{task_id}")["status"]["state"])
+
+
+def test_cards_through_the_api(stack: Stack) -> None:
+    for path in (".well-known/agent-card.json", ".well-known/agent.json"):
+        card = stack.card(path)
+        assert card.status_code == 200, card.text
+        assert card.json()["skills"]
+    assert stack.card(".well-known/nothing.json").status_code == 404
+    assert "CardIsNotAtTheRoot" in stack.outputs
+
+
+def test_nobody_without_a_key(stack: Stack, key: str) -> None:
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"id": "x"}}
+    assert stack.call("POST", "/", asked).status_code == 401
+    assert stack.call("POST", "/", asked, **{"X-API-Key": key[:-1] + "x"}).status_code == 401
+    assert stack.call("POST", "/", asked, **{"X-API-Key": key}).json()["error"]["code"] == -32001
+
+
+def test_the_operators_commands(stack: Stack, key: str) -> None:
+    make = ("make", "--silent", "key", f"STACK={NAME}")
+    assert "somebody" in stack.run(*make)
+    secret, *_ = stack.run(*make, "NAME=brief", "AGENTS=assistant", "DAYS=1").splitlines()
+    assert secret not in stack.run(*make)
+    stack.run(*make, "NAME=brief", "REVOKE=1")
+    assert "brief" not in stack.run(*make)
+
+
+def test_the_doctor_is_content(stack: Stack, key: str, capsys: pytest.CaptureFixture[str]) -> None:
+    failed = asyncio.run(
+        doctor.examine(stack.outputs["FunctionUrl"], key, "What is 1 plus 2?", Unwrapped(stack))
+    )
+    assert failed == 0, capsys.readouterr().out
+
+
+def test_a_conversation(rest: Rest) -> None:
+    asked = rest.send("coach me")
+    assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+    said = message(text="football", taskId=asked["id"], contextId=asked["contextId"])
+    done = rest.ask("POST", "/message:send", {"message": said})["task"]
+    assert done["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert rest.ask("GET", f"/tasks?contextId={asked['contextId']}")["totalSize"] == 1
+
+
+def test_a_background_run(rest: Rest) -> None:
+    """Through SQS and the worker."""
+    task = rest.send("What is 1 plus 2?", returnImmediately=True)
+    assert task["status"]["state"] == "TASK_STATE_SUBMITTED"
+    eventually(lambda: rest.state(task["id"]) == "TASK_STATE_COMPLETED")
+
+
+def test_a_push(rest: Rest) -> None:
+    """Through the table's stream, the relay, the FIFO queue and the notifier."""
+    webhook = Webhook()
+    config = {"url": webhook.url, "token": "t-1"}
+    task = rest.send("What is 1 plus 2?", taskPushNotificationConfig=config)
+    eventually(lambda: webhook.seen)
+    headers, told, _ = webhook.seen[-1]
+    assert headers["x-a2a-notification-token"] == "t-1"
+    assert told["task"]["id"] == task["id"]
+    webhook.close()
+
+
+def test_the_sweep(stack: Stack, rest: Rest, key: str) -> None:
+    """A turn whose message never came to the queue is run all the same."""
+    store = Store(stack.client("dynamodb"), stack.outputs["TableName"], ttl=86_400)
+    scope = Scope("somebody", "assistant")
+    said = Message(messageId="m", role=Role.USER, parts=[Part(text="What is 1 plus 2?")])
+    call = Call(scope, Request.of(scope, "send", uuid.uuid4().bytes), dialect="1.0", background=True)
+    begun = asyncio.run(Intake(store, window=60).begin(call, SendMessageRequest(message=said)))
+    assert isinstance(begun, Queued)
+    head: Head = store.replace(replace(begun.head, due=0))
+    assert rest.state(head.task_id) == "TASK_STATE_SUBMITTED"
+    assert stack.sweep()["swept"] >= 1
+    eventually(lambda: rest.state(head.task_id) == "TASK_STATE_COMPLETED")
+
+
+def test_an_update_with_all_that_is_optional(stack: Stack, tmp_path: Path) -> None:
+    """A second deployment, with every parameter that adds a resource."""
+    arn = "arn:aws:{}:us-east-1:000000000000:{}"
+    topic = stack.client("sns").create_topic(Name="alarms")["TopicArn"]
+    kms = stack.client("kms")
+    signing = kms.create_key(KeySpec="RSA_2048", KeyUsage="SIGN_VERIFY")["KeyMetadata"]["Arn"]
+    zone = stack.client("route53").create_hosted_zone(Name="example.com", CallerReference="e2e")
+    stack.deploy(
+        built(),
+        **parameters(
+            DomainName="agents.example.com",
+            CertificateArn=arn.format("acm", f"certificate/{uuid.uuid4()}"),
+            HostedZoneId=zone["HostedZone"]["Id"].rpartition("/")[2],
+            AlarmTopicArn=topic,
+            SigningKey=signing,
+            RpcConcurrency="20",
+            ApiConcurrency="10",
+            Tracing="true",
+        ),
+    )
+    del stack.outputs, stack.resources
+    assert stack.outputs["BaseUrl"] == "https://agents.example.com/"
+    assert stack.outputs["Card"] == "https://agents.example.com/.well-known/agent-card.json"
+    assert "CardIsNotAtTheRoot" not in stack.outputs
+    for alarm in stack.client("cloudwatch").describe_alarms()["MetricAlarms"]:
+        assert alarm["AlarmActions"] == [topic]
+    rpc = stack.client("lambda").get_function_configuration(FunctionName=stack.resources["RpcFunction"])
+    assert rpc["Environment"]["Variables"]["A2A_BASE_URL"] == "https://agents.example.com"
+    assert rpc["Architectures"] == [HOST]
+    stack.mend()
+    card = stack.card(".well-known/agent-card.json")
+    assert card.json()["signatures"]
+    assert card.json()["supportedInterfaces"][0]["url"].startswith("https://agents.example.com/")
