@@ -4,8 +4,11 @@
 #   make test     the whole test suite                      ARGS="-k store"
 #   make check    tests, linter, type checker: what CI runs
 #   make build    sam build, without Docker                 ARCH=arm64|x86_64
+#   make deploy   build, and sam deploy as samconfig.toml says     STAGE=dev|prod
 #   make invoke   one event through the built function     EVENT=events/send.json
+#   make e2e      the template deployed to an emulator of AWS, and called there
 #   make bench    cold start and first byte of the built functions
+#   make costs    what a million messages cost
 #   make key      list, make and revoke keys                NAME=… OWNER=… AGENTS=… DAYS=… REVOKE=1 STACK=…
 #   make doctor   look at a live agent as its clients do    URL=… KEY=… TEXT=…
 #   make conformance  the public kit against our agent      TCK=<checkout> LINE=1.0|0.3
@@ -18,6 +21,7 @@ BUILD_DIR ?= .aws-sam/build
 LAMBDA_PYTHON ?= 3.13
 UV_VERSION := 0.13.8
 ARGS ?=
+STAGE ?=
 HOST_ARCH := $(patsubst aarch64,arm64,$(shell uname -m))
 
 export UV_PYTHON_DOWNLOADS ?= never
@@ -28,7 +32,7 @@ VENVS := $(patsubst %,.venvs/%/synced,sam ministack a2a-0-2 a2a-0-3 a2a-1)
 SYNC = $(UV) sync --locked --quiet
 SAM = SAM_CLI_TELEMETRY=0 .venvs/sam/bin/sam
 
-.PHONY: run test check build invoke bench key doctor conformance lock validate
+.PHONY: run test check build deploy invoke e2e bench costs key doctor conformance lock validate
 .DEFAULT_GOAL := test
 
 run: .venv/synced
@@ -46,8 +50,8 @@ check: .venv/synced test validate
 validate: .venvs/sam/synced
 	@AWS_DEFAULT_REGION=us-east-1 $(SAM) validate --lint --template template.yaml
 
-# Lambda's own Python compiles for it; without one there is no .pyc, and cold starts are slower. The
-# cache is one for each way of building, since sam's own keys know nothing of them.
+# Lambda's own Python compiles for it; without one there is no .pyc, and cold starts are slower. Each way
+# of building has a folder of its own, since the keys of sam's cache, and its list of them, know none.
 build: .venv/synced .venvs/sam/synced
 	@.venv/bin/python -m a2a_lambda.local.check
 	@PYTHON_LAMBDA=$$(for python in python$(LAMBDA_PYTHON) \
@@ -55,9 +59,10 @@ build: .venv/synced .venvs/sam/synced
 	  $$python -c "" 2>/dev/null && echo $$python && break; done); export PYTHON_LAMBDA; \
 	test -n "$$PYTHON_LAMBDA" || \
 	  echo "no python$(LAMBDA_PYTHON) here: built without .pyc, cold starts will be slower"; \
-	$(SAM) build --parallel --cached \
-	  --cache-dir .aws-sam/cache/$(ARCH)-$(LAMBDA_PYTHON)$${PYTHON_LAMBDA:+-pyc} \
-	  --build-dir $(BUILD_DIR) --parameter-overrides Architecture=$(ARCH)
+	way=.aws-sam/ways/$(ARCH)-$(LAMBDA_PYTHON)$${PYTHON_LAMBDA:+-pyc}; mkdir -p $$way; \
+	$(SAM) build --parallel --cached --cache-dir $$way/cache --build-dir $$way/build \
+	  --parameter-overrides Architecture=$(ARCH) && \
+	rm -rf $(BUILD_DIR) && cp -R $$way/build $(BUILD_DIR)
 
 # One event through the built function under AWS's emulator of Lambda: what sam local invoke does in Docker.
 invoke: .venv/synced
@@ -66,9 +71,20 @@ invoke: .venv/synced
 	  || { cat .aws-sam/host.log; exit 1; }
 	@.venv/bin/python -m a2a_lambda.local.invoke $(EVENT)
 
+deploy: build
+	@test -n "$(STAGE)" || { echo "which? STAGE=dev or STAGE=prod, as in samconfig.toml"; exit 1; }
+	@$(SAM) deploy --config-env $(STAGE) --template-file $(BUILD_DIR)/template.yaml
+
+e2e: .venv/synced $(VENVS)
+	@.venv/bin/python -m pytest tests/e2e -n 0 -v
+
 # The figures behind docs/streaming.md.
 bench: .venv/synced $(VENVS)
 	@.venv/bin/python -m pytest tests/lambda/test_speed.py -s -n 0
+
+# The figures behind docs/operations.md.
+costs: .venv/synced $(VENVS)
+	@.venv/bin/python -m pytest tests/lambda/test_costs.py -s -n 0
 
 key: .venv/synced
 	@NAME="$(NAME)" OWNER="$(OWNER)" AGENTS="$(AGENTS)" DAYS="$(DAYS)" REVOKE="$(REVOKE)" STACK="$(STACK)" \

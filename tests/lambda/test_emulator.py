@@ -27,6 +27,8 @@ RIE = find_rie(ROOT / ".venvs" / "sam")
 
 EVENTS = sorted((ROOT / "events").glob("*.json"))
 
+PACKAGE = ROOT / "layers" / "a2a" / "a2a_lambda"
+
 MACHINE = {"arm64": 183, "x86_64": 62}
 """e_machine of an ELF header."""
 
@@ -77,6 +79,8 @@ def test_a_build_holds_what_lambda_needs_and_no_more(architecture: str, built: B
     package = folder / "A2ALayer" / "python" / "a2a_lambda"
     assert not (package / "local").exists()
     assert (package / "lambda_" / "runtime.py").exists()
+    for built_file in package.rglob("*.py"):
+        assert built_file.read_bytes() == (PACKAGE / built_file.relative_to(package)).read_bytes()
     for function in ("ApiFunction", "RpcFunction"):
         assert (folder / function / "agents" / "assistant" / "card.yaml").exists()
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
