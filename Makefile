@@ -10,6 +10,7 @@
 #   make bench    cold start and first byte of the built functions
 #   make costs    what a million messages cost
 #   make key      list, make and revoke keys                NAME=… OWNER=… AGENTS=… DAYS=… REVOKE=1 STACK=…
+#   make restore  put back what another table has     FROM=<table> STACK=…
 #   make doctor   look at a live agent as its clients do    URL=… KEY=… TEXT=…
 #   make conformance  the public kit against our agent      TCK=<checkout> LINE=1.0|0.3
 #   make lock     lock the dependencies again after editing pyproject.toml
@@ -32,7 +33,7 @@ VENVS := $(patsubst %,.venvs/%/synced,sam ministack a2a-0-2 a2a-0-3 a2a-1)
 SYNC = $(UV) sync --locked --quiet
 SAM = SAM_CLI_TELEMETRY=0 .venvs/sam/bin/sam
 
-.PHONY: run test check build deploy invoke e2e bench costs key doctor conformance lock validate
+.PHONY: run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
 .DEFAULT_GOAL := test
 
 run: .venv/synced
@@ -89,6 +90,9 @@ costs: .venv/synced $(VENVS)
 key: .venv/synced
 	@NAME="$(NAME)" OWNER="$(OWNER)" AGENTS="$(AGENTS)" DAYS="$(DAYS)" REVOKE="$(REVOKE)" STACK="$(STACK)" \
 	  .venv/bin/python -m a2a_lambda.local.key
+
+restore: .venv/synced
+	@FROM="$(FROM)" STACK="$(STACK)" .venv/bin/python -m a2a_lambda.local.restore
 
 doctor: .venv/synced
 	@URL="$(URL)" KEY="$(KEY)" TEXT="$(TEXT)" .venv/bin/python -m a2a_lambda.local.doctor

@@ -240,6 +240,15 @@ def test_redirects_are_not_followed(rest: Rest, webhook: Webhook, courier: Couri
     other.close()
 
 
+def test_what_a_backup_brings_back_is_no_news(rest: Rest, courier: Courier) -> None:
+    rest.send(configuration={"taskPushNotificationConfig": {"url": "http://127.0.0.1:9/"}})
+    record = courier.pending()[-1]
+    record["dynamodb"].pop("OldImage", None)
+    assert courier.kit.notices.relay(record) == 1
+    record["dynamodb"]["ApproximateCreationDateTime"] += 3600
+    assert courier.kit.notices.relay(record) == 0
+
+
 def test_a_name_server_that_fails_once_costs_no_notification(
     rest: Rest, courier: Courier, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:

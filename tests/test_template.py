@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import tomllib
 from typing import Any
 
 import pytest
@@ -330,6 +331,39 @@ def test_metrics_are_called_what_the_functions_call_them(translated: Json) -> No
         [line] = [line for line in metrics.__doc__.splitlines() if line.strip().startswith(f"{metric} ")]
         for dimension in dimensions.split(","):
             assert dimension in line
+
+
+def test_settings_are_documented() -> None:
+    operations = (ROOT / "docs" / "operations.md").read_text()
+    for name in Settings.model_fields:
+        assert f"`A2A_{name.upper()}`" in operations, name
+
+
+def test_the_dependencies_are_built_from_their_lock_alone() -> None:
+    """Whatever else changes, sam finds the layer in its cache."""
+    assert {path.name for path in (ROOT / "layers" / "dependencies").iterdir()} == {
+        "Makefile",
+        "requirements.txt",
+    }
+
+
+def test_workflows_pin_what_they_use_and_keep_no_secret() -> None:
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        text = path.read_text()
+        for used in re.findall(r"uses: (\S+)", text):
+            assert used.startswith("./") or re.search(r"@[0-9a-f]{40}$", used), used
+        assert "secrets." not in text
+        assert "\npermissions:\n  contents: read\n" in text
+
+
+def test_samconfig_names_parameters_there_are(parameters: Json) -> None:
+    config = tomllib.loads((ROOT / "samconfig.toml").read_text())
+    for stage in ("dev", "prod"):
+        deploy = config[stage]["deploy"]["parameters"]
+        assert deploy["tags"]
+        for override in deploy["parameter_overrides"]:
+            name, value = override.split("=")
+            assert value in map(str, parameters[name].get("AllowedValues", [value]))
 
 
 def test_parameters_have_bounds_and_words(parameters: Json) -> None:

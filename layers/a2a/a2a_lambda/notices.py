@@ -69,7 +69,10 @@ class Notices:
     def relay(self, record: Mapping[str, Any]) -> int:
         """Enqueue what a stream record calls for; returns how many notifications. Blocks."""
         images = record["dynamodb"]
-        found = noticed(images["NewImage"], images.get("OldImage")) if "NewImage" in images else None
+        if "NewImage" not in images:
+            return 0
+        written = images["ApproximateCreationDateTime"]
+        found = noticed(images["NewImage"], images.get("OldImage"), written)
         if found is None:
             return 0
         scope, task_id, version, names = found

@@ -23,7 +23,7 @@ from a2a_lambda import strictjson
 from a2a_lambda.context import Context, Utterance
 from a2a_lambda.head import Head, Scope
 from a2a_lambda.log import Entry
-from a2a_lambda.model import TaskPushNotificationConfig, TaskState
+from a2a_lambda.model import TaskPushNotificationConfig, TaskState, unix_time
 
 Item = Mapping[str, Any]
 
@@ -32,6 +32,9 @@ SHARDS = 8
 
 CHANGED_BYTES = 1_000
 """A sort key of an index may have 1,024."""
+
+RESTORED = 600.0
+"""Seconds after its status' time at which a head that is new to the table is an old one."""
 
 LAST_SEQUENCE = 10**10 - 1
 
@@ -95,12 +98,18 @@ def due_task(item: Item) -> tuple[Scope, str]:
     return Scope(owner, agent), task_id
 
 
-def noticed(new: Item, old: Item | None) -> tuple[Scope, str, int, tuple[str, ...]] | None:
+def noticed(new: Item, old: Item | None, written: float) -> tuple[Scope, str, int, tuple[str, ...]] | None:
     """Of a record of the table's stream: scope, task, version and push configs of a head whose status
-    changed; None for any other change."""
+    changed; None for any other change, and for a head that a backup brought back.
+
+    written: Unix time of the change.
+    """
     if new["sk"]["S"] != "head":
         return None
     if old and all(old.get(name) == new[name] for name in ("changed", "state")):
+        return None
+    changed = unix_time(new["changed"]["S"].partition("#")[0])
+    if old is None and written - changed > RESTORED:
         return None
     scope, task_id = due_task(new)
     names = json.loads(_bytes(new["document"]["B"]))["push"]

@@ -1,0 +1,40 @@
+"""make restore: what was lost comes back, what is there stays."""
+
+import asyncio
+import uuid
+from dataclasses import replace
+
+from a2a_lambda import aws
+from a2a_lambda.head import Scope
+from a2a_lambda.kit import Kit
+from a2a_lambda.local import restore, table
+from a2a_lambda.settings import Settings
+from a2a_lambda.store import Store
+from tests.conftest import DAY, ROOT
+from tests.store.test_budget import Counted
+
+
+def test_a_lost_task_comes_back(kit: Kit, settings: Settings, scope: Scope) -> None:
+    client = aws.dynamodb(settings)
+    tables = [f"restore-{uuid.uuid4().hex[:8]}" for _ in range(2)]
+    for name in tables:
+        table.create(client, name, ROOT / "template.yaml")
+    backup, live = (Store(client, name, ttl=DAY) for name in tables)
+    counted = Counted(kit, settings.model_copy(update={"table": tables[0]}), scope)
+    lost, _ = asyncio.run(counted.send("What is 1 plus 2?", contextId="lost"))
+    kept, _ = asyncio.run(counted.send("hi", contextId="kept"))
+    head = backup.head(scope, kept["id"])
+    assert head is not None
+    live.claim(replace(head, dialect="newer"))
+
+    looked, put = restore.restored(client, *tables)
+    assert looked == 4
+    assert put == 3
+    found = live.head(scope, lost["id"])
+    assert found is not None
+    assert live.task(found)[0]["artifacts"] == lost["artifacts"]
+    assert live.context(scope, "lost").conversation
+    still = live.head(scope, kept["id"])
+    assert still is not None
+    assert still.dialect == "newer"
+    assert restore.restored(client, *tables) == (4, 0)
