@@ -12,9 +12,9 @@ import pytest
 from a2a_lambda import aws
 from a2a_lambda.agent import Agent
 from a2a_lambda.background import AGAIN, ATTEMPTS, QUEUED_LIMIT, Background
+from a2a_lambda.call import Call
 from a2a_lambda.errors import StoreError, UnsupportedOperation
 from a2a_lambda.head import Head, Request, Scope
-from a2a_lambda.intake import Call
 from a2a_lambda.model import Json, Message, Part, Role, Task, TaskState
 from a2a_lambda.operation import SendMessageConfiguration, SendMessageRequest
 from a2a_lambda.queue import Ticket

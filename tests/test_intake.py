@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from a2a_lambda import aws
+from a2a_lambda.call import Call
 from a2a_lambda.errors import UnsupportedOperation
 from a2a_lambda.head import Request, Scope
-from a2a_lambda.intake import Call, Intake
+from a2a_lambda.intake import Intake
 from a2a_lambda.kit import Kit
 from a2a_lambda.model import Message, Part, Role, Task, TaskState
 from a2a_lambda.operation import SendMessageRequest

@@ -11,9 +11,9 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from a2a_lambda import aws, journal, run
+from a2a_lambda.call import Call
 from a2a_lambda.errors import StoreError
 from a2a_lambda.head import Head, Request, Scope
-from a2a_lambda.intake import Call
 from a2a_lambda.kit import Kit
 from a2a_lambda.log import Entry
 from a2a_lambda.model import Message, Part, Published, Role, Task, TaskState

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
+from a2a_lambda.call import Call
 from a2a_lambda.head import Head, Request, Scope
-from a2a_lambda.intake import Call, Intake, Queued
+from a2a_lambda.intake import Intake, Queued
 from a2a_lambda.local import doctor
 from a2a_lambda.local.built import HOST
 from a2a_lambda.model import Message, Part, Role

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from a2a_lambda import aws
+from a2a_lambda.call import Call
 from a2a_lambda.head import Request, Scope
-from a2a_lambda.intake import Call
 from a2a_lambda.kit import Kit
 from a2a_lambda.model import Event, Message, Part, Published, Role
 from a2a_lambda.operation import SendMessageRequest

@@ -146,7 +146,7 @@ class Background:
             # Whoever took the message in died before it was stored: what is there is an earlier one.
             await self._give_up(replace(head, requests=()))
             return None
-        telemetry.bind(context_id=head.context_id)
+        telemetry.bind(context_id=head.context_id, version=head.dialect)
         asked: Asked = said[-1]["asked"]
         context = await io.call(self._store.context, head.scope, head.context_id)
         turn = Turn(

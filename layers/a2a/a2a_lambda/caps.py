@@ -1,7 +1,7 @@
 """How many streams and followers an owner may have open at once: one key must not hold every Lambda.
 
 A slot is an item of its own, taken by a conditional write and freed by a delete, so that no two streams
-meet on one item. A slot whose process died is free when its time is up.
+meet on one item. A stream renews its slot as it goes on; one whose process died is free when its time is up.
 """
 
 import asyncio

@@ -18,12 +18,13 @@ import uuid
 from dataclasses import dataclass, replace
 
 from a2a_lambda import io
+from a2a_lambda.call import Call
 from a2a_lambda.claim import LEASE, Claim, minute_after
 from a2a_lambda.context import Context
 from a2a_lambda.errors import InvalidParams, StoreError, TaskNotFound, UnsupportedOperation
-from a2a_lambda.head import REMEMBERED, Head, Pending, Request, Scope, Seen
+from a2a_lambda.head import REMEMBERED, Head, Pending, Seen
 from a2a_lambda.log import apply
-from a2a_lambda.model import INTERRUPTED, TERMINAL, Asked, Event, Task, TaskState, status
+from a2a_lambda.model import INTERRUPTED, TERMINAL, Event, Task, TaskState, status
 from a2a_lambda.operation import SendMessageRequest
 from a2a_lambda.push import completed
 from a2a_lambda.store import Store, Superseded
@@ -32,27 +33,6 @@ from a2a_lambda.watch import abandon, current, rested
 
 QUEUED_PATIENCE = 10.0
 """Seconds a message waits for a task that the worker has to come to rest."""
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """Who asks, of which agent, and with which bytes.
-
-    dialect: name of the wire it came over. extensions: URIs the client activates.
-    background: the turn is for the worker. waits: an answer that may come before the turn's end has to
-        be asked for.
-    idempotent: the caller chose the request's identity itself (an Idempotency-Key).
-    deadline: on `time.monotonic`, when an answer must be out; None = never.
-    """
-
-    scope: Scope
-    request: Request
-    dialect: str = ""
-    extensions: tuple[str, ...] = ()
-    background: bool = False
-    waits: bool = False
-    idempotent: bool = False
-    deadline: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +84,7 @@ class Intake:
     async def _within(self, call: Call, asked: SendMessageRequest, context_id: str) -> Begun:
         """A turn in a context: of the task that asked last, or of a new one."""
         context = await io.call(self._store.context, call.scope, context_id)
-        if (seen := context.seen(call.request)) and self._repeated(call, seen):
+        if (seen := context.seen(call.request)) and self._repeats(call, seen):
             answered = await current(self._store, call.scope, seen["task"])
             if not answered.lost:
                 return answered
@@ -115,7 +95,7 @@ class Intake:
                 io.call(self._store.head, call.scope, call.request.task_id()),
             )
             for head in (waiting, own):
-                if head is not None and self._repeated(call, head.seen(call.request)):
+                if head is not None and self._repeats(call, head.seen(call.request)):
                     return head
             if waiting is not None and waiting.state in INTERRUPTED:
                 # Where another message answers the question first, this one is a new task.
@@ -138,7 +118,7 @@ class Intake:
         head = await current(self._store, call.scope, task_id, path="params.message.taskId")
         if message.get("contextId", head.context_id) != head.context_id:
             raise InvalidParams("the task belongs to another context", path="params.message.contextId")
-        if self._repeated(call, head.seen(call.request)):
+        if self._repeats(call, head.seen(call.request)):
             return head
         context = await io.call(self._store.context, call.scope, head.context_id)
         return await self._continue(call, asked, head, context)
@@ -159,7 +139,7 @@ class Intake:
             blank = self._store.new_head(call.scope, task_id, context_id, submitted, call.dialect)
             blank = _named(blank, asked)
             turn = str(uuid.uuid4())
-            entered = _message(call, blank, asked, turn)
+            entered = call.entered(blank, asked, turn)
             head, left = self._claimed(call, blank, turn, [entered])
             try:
                 await io.call(self._store.claim, head)
@@ -170,7 +150,7 @@ class Intake:
                 continue
             if named is not None:
                 return await self._named(call, asked, named)
-            if not found.resting or self._repeated(call, found.seen(call.request)):
+            if not found.resting or self._repeats(call, found.seen(call.request)):
                 return found
             first = first or found
             task_id = found.successor or call.request.task_id(task_id)
@@ -194,7 +174,7 @@ class Intake:
                 raise UnsupportedOperation("the task is still running and takes no message")
             task, _ = await io.call(self._store.task, head)
             turn = str(uuid.uuid4())
-            entered = _message(call, head, asked, turn)
+            entered = call.entered(head, asked, turn)
             before = replace(_named(head, asked).succeeded(), artifacts=len(task.get("artifacts", [])))
             claimed, left = self._claimed(call, before, turn, [head.closing(), entered])
             try:
@@ -202,7 +182,7 @@ class Intake:
                 break
             except Superseded:
                 head = await current(self._store, call.scope, head.task_id)
-            if self._repeated(call, head.seen(call.request)):
+            if self._repeats(call, head.seen(call.request)):
                 return head
         apply(task, entered)
         return await self._begun(call, asked, claimed, task, left, context=context, pending=head.pending)
@@ -272,28 +252,8 @@ class Intake:
         )
         return Claim(head, task, sequence, turn, head.requests[-1])
 
-    def _repeated(self, call: Call, seen: Seen | None) -> bool:
-        if seen is None or (not call.idempotent and self._store.clock() - seen["at"] >= self._window):
-            return False
-        if seen["body"] != call.request.body:
-            raise InvalidParams("this Idempotency-Key was used with another request")
-        return True
-
-
-def _message(call: Call, head: Head, asked: SendMessageRequest, turn: str) -> Event:
-    """The message, in its task; for the worker, with what else the agent is to know of the request."""
-    entered = asked["message"].copy()
-    entered["taskId"], entered["contextId"] = head.task_id, head.context_id
-    event = Event(message=entered)
-    if call.background:
-        modes = asked.get("configuration", {}).get("acceptedOutputModes", [])
-        event["asked"] = Asked(
-            turn=turn,
-            acceptedOutputModes=modes,
-            extensions=list(call.extensions),
-            metadata=asked.get("metadata", {}),
-        )
-    return event
+    def _repeats(self, call: Call, seen: Seen | None) -> bool:
+        return call.repeats(seen, since=self._store.clock() - self._window)
 
 
 def _named(head: Head, asked: SendMessageRequest) -> Head:

@@ -76,6 +76,7 @@ class Notices:
         if found is None:
             return 0
         scope, task_id, version, names = found
+        telemetry.bind(owner=scope.owner, agent=scope.agent, task_id=task_id)
         for name in names:
             ids = [scope.owner, scope.agent, task_id, name]
             self._client.send_message(
@@ -98,6 +99,7 @@ class Notices:
         if found is None:  # it is stored behind its head, and deleted before it
             raise Undelivered("a webhook's config is not stored yet")
         config, dialect = found
+        telemetry.bind(context_id=head.context_id, version=dialect)
         wire = negotiation.named(dialect)
         task, _ = await io.call(self._store.task, head)
         content = strictjson.dumps(wire.encode_notice(task))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from a2a_lambda import io, listing, telemetry, webhook
 from a2a_lambda.agent import Agent
+from a2a_lambda.call import Call
 from a2a_lambda.claim import Claim
 from a2a_lambda.errors import (
     PushNotificationNotSupported,
@@ -22,7 +23,7 @@ from a2a_lambda.errors import (
     UnsupportedOperation,
 )
 from a2a_lambda.head import Head, Scope
-from a2a_lambda.intake import Call, Intake, Queued
+from a2a_lambda.intake import Intake, Queued
 from a2a_lambda.log import apply, coalesce
 from a2a_lambda.model import INTERRUPTED, TERMINAL, Event, Published, Task, TaskState, status
 from a2a_lambda.operation import (

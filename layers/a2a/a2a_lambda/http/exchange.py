@@ -14,6 +14,7 @@ from fastapi.responses import StreamingResponse
 
 from a2a_lambda import telemetry
 from a2a_lambda.agent import Agent
+from a2a_lambda.call import Call
 from a2a_lambda.caps import Slot
 from a2a_lambda.errors import InvalidParams, ProtocolError, RequestTooLarge, RouteNotFound
 from a2a_lambda.head import Request as Identity
@@ -21,7 +22,6 @@ from a2a_lambda.head import Scope
 from a2a_lambda.http import cards, sse
 from a2a_lambda.http.errors import protocol_error
 from a2a_lambda.http.place import deadline
-from a2a_lambda.intake import Call
 from a2a_lambda.kit import Kit
 from a2a_lambda.model import Json
 from a2a_lambda.operation import Listener, Operation

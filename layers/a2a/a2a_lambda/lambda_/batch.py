@@ -13,6 +13,7 @@ from typing import Any
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 
 from a2a_lambda.background import Background
+from a2a_lambda.errors import KitError
 from a2a_lambda.notices import Notices
 from a2a_lambda.queue import read
 
@@ -83,7 +84,8 @@ def _processed(event: Event, work: Any, kind: EventType, context: Any) -> Any:
         try:
             return work(record.raw_event)
         except Exception as error:
-            logger.error("a record failed: %s: %s", type(error).__name__, error)
+            told = f": {error}" if isinstance(error, KitError) else ""  # others may quote a message
+            logger.error("a record failed: %s%s", type(error).__name__, told)
             raise
 
     processor = BatchProcessor(event_type=kind, raise_on_entire_batch_failure=False)

@@ -1,0 +1,56 @@
+"""A request for a turn, as whoever takes it in knows it: who asks, and with which bytes."""
+
+from dataclasses import dataclass
+
+from a2a_lambda.errors import InvalidParams
+from a2a_lambda.head import Head, Request, Scope, Seen
+from a2a_lambda.model import Asked, Event
+from a2a_lambda.operation import SendMessageRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Who asks, of which agent, and with which bytes.
+
+    dialect: name of the wire it came over. extensions: URIs the client activates.
+    background: the turn is for the worker. waits: an answer that may come before the turn's end has to
+        be asked for.
+    idempotent: the caller chose the request's identity itself (an Idempotency-Key).
+    deadline: on `time.monotonic`, when an answer must be out; None = never.
+    """
+
+    scope: Scope
+    request: Request
+    dialect: str = ""
+    extensions: tuple[str, ...] = ()
+    background: bool = False
+    waits: bool = False
+    idempotent: bool = False
+    deadline: float | None = None
+
+    def entered(self, head: Head, asked: SendMessageRequest, turn: str) -> Event:
+        """The message, in its task; for the worker, with what else the agent is to know of the request."""
+        message = asked["message"].copy()
+        message["taskId"], message["contextId"] = head.task_id, head.context_id
+        event = Event(message=message)
+        if self.background:
+            modes = asked.get("configuration", {}).get("acceptedOutputModes", [])
+            event["asked"] = Asked(
+                turn=turn,
+                acceptedOutputModes=modes,
+                extensions=list(self.extensions),
+                metadata=asked.get("metadata", {}),
+            )
+        return event
+
+    def repeats(self, seen: Seen | None, *, since: float) -> bool:
+        """Whether a request that was answered is this very one.
+
+        since: Unix time from which on the same bytes are the same request. Raises InvalidParams for an
+        Idempotency-Key that came with other bytes.
+        """
+        if seen is None or (not self.idempotent and seen["at"] <= since):
+            return False
+        if seen["body"] != self.request.body:
+            raise InvalidParams("this Idempotency-Key was used with another request")
+        return True
