@@ -323,7 +323,9 @@ def test_a_store_that_is_down(built: Built, tmp_path: Path) -> None:
 def test_the_log_is_json_with_the_request(function: Function) -> None:
     invocation = function.api.invoke(function.send("message/send", "boom"))
     assert json.loads(invocation.body)["result"]["status"]["state"] == "failed"
-    lines = [json.loads(line) for line in function.log.read_text().splitlines() if line.startswith("{")]
-    [failed] = [line for line in lines if line.get("requestId") == invocation.id]
-    assert failed["level"] == "ERROR"
-    assert failed["errorType"] == "RuntimeError"
+    lines = [json.loads(line) for line in function.log.read_text().splitlines()]
+    mine = [line for line in lines if line.get("function_request_id") == invocation.id]
+    [failed] = [line for line in mine if line.get("level") == "ERROR"]
+    assert failed["exception_name"] == "RuntimeError"
+    [turns] = [line for line in mine if "Turns" in line]
+    assert turns["outcome"] == "failed"
