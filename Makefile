@@ -63,7 +63,7 @@ build: .venv/synced .venvs/sam/synced
 	way=.aws-sam/ways/$(ARCH)-$(LAMBDA_PYTHON)$${PYTHON_LAMBDA:+-pyc}; mkdir -p $$way; \
 	$(SAM) build --parallel --cached --cache-dir $$way/cache --build-dir $$way/build \
 	  --parameter-overrides Architecture=$(ARCH) && \
-	rm -rf $(BUILD_DIR) && cp -R $$way/build $(BUILD_DIR)
+	rm -rf $(BUILD_DIR) && cp -R $$way/build $(BUILD_DIR) && echo "built: $(BUILD_DIR)"
 
 # One event through the built function under AWS's emulator of Lambda: what sam local invoke does in Docker.
 invoke: .venv/synced

@@ -6,5 +6,5 @@ from a2a_lambda.lambda_.observed import Observed
 from a2a_lambda.player import end_stragglers
 
 kit = Kit.of_environment()
-worker = Worker(kit.background, kit.settings.dead_letters, release=end_stragglers)
-handler = Observed(worker, kit.settings)
+worker = Worker(kit.background, kit.settings.dead_letters)
+handler = Observed(worker, kit.settings, release=end_stragglers)

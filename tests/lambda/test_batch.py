@@ -26,7 +26,7 @@ class Background:
         assert deadline is not None
         assert 800 < deadline - time.monotonic() < 900
         if self.fails:
-            raise StoreError("secret table")
+            raise StoreError("the table")
 
     async def bury(self, ticket: Ticket) -> None:
         self.asked.append(("bury", ticket.task_id))
@@ -70,7 +70,7 @@ def test_a_turn_that_could_not_be_stored_comes_again(
     background.fails = True
     answer = worker({"Records": [record("a")]}, Invocation())
     assert answer == {"batchItemFailures": [{"itemIdentifier": "message-a"}]}
-    assert "StoreError" in caplog.text
+    assert "a record failed: the table" in caplog.text
 
 
 def test_a_message_that_is_none_of_ours_comes_again_and_dies(background: Background, worker: Worker) -> None:

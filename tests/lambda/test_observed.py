@@ -1,8 +1,13 @@
 """What an operator sees of an invocation: lines of JSON, metrics in some of them, no key, no message."""
 
+import asyncio
+import base64
 import json
+import logging
 import subprocess
 import sys
+import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,11 +15,15 @@ from typing import Any
 import pytest
 from mangum import Mangum
 
+from a2a_lambda.client import AgentError
+from a2a_lambda.errors import SkillError
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.lambda_.batch import Worker
+from a2a_lambda.lambda_ import logs
+from a2a_lambda.lambda_.batch import Notifier, Worker
 from a2a_lambda.lambda_.observed import Observed
 from a2a_lambda.lambda_.streaming import Response, Streaming
+from a2a_lambda.model import timestamp
 from a2a_lambda.queue import body
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT, new_key
@@ -48,7 +57,7 @@ class Telling:
         headers = {"Content-Type": "application/json", "X-API-Key": self.secret}
         event["headers"] = headers
         event["multiValueHeaders"] = {name: [value] for name, value in headers.items()}
-        self._handler(event, Context())
+        self.answer = self._handler(event, Context())["body"]
         return self.lines()
 
     def lines(self) -> list[Json]:
@@ -78,7 +87,10 @@ def test_a_turn_is_measured(tell: Tell) -> None:
     assert (turns["service"], turns["agent"], turns["outcome"]) == ("my-stack", "probe", "completed")
     [directive] = turns["_aws"]["CloudWatchMetrics"]
     assert directive["Namespace"] == "A2A"
-    assert [sorted(names) for names in directive["Dimensions"]] == [["agent", "outcome", "service"]]
+    assert sorted(sorted(names) for names in directive["Dimensions"]) == [
+        ["agent", "outcome", "service"],
+        ["outcome", "service"],
+    ]
     times = metric(lines, "RunTime")
     [directive] = times["_aws"]["CloudWatchMetrics"]
     assert sorted(sorted(names) for names in directive["Dimensions"]) == [["agent", "service"], ["service"]]
@@ -117,9 +129,123 @@ def test_what_an_exception_says_is_for_debugging(tell: Tell, debug: bool) -> Non
     assert "RuntimeError" in failure["exception"]
 
 
+def raised(error: Exception, cause: Exception | None = None) -> Exception:
+    """An exception that was thrown, and led to by another."""
+    try:
+        raise error from cause
+    except Exception as thrown:
+        return thrown
+
+
+def quoting() -> Iterator[Exception]:
+    """Exceptions that quote a message, in every way there is to carry one."""
+    yield raised(ValueError(TEXT))
+    yield raised(RuntimeError("x"), raised(ValueError(TEXT)))
+    error = ValueError(TEXT)
+    yield raised(error, error)  # it caused itself
+    yield raised(ExceptionGroup(TEXT, [raised(KeyError(TEXT))]))
+    yield raised(AgentError(TEXT))
+    yield raised(SkillError(TEXT))
+
+
+@pytest.mark.parametrize("error", [*quoting()], ids=lambda error: type(error).__name__)
+def test_no_exception_quotes_a_message(error: BaseException, capsys: pytest.CaptureFixture[str]) -> None:
+    with logging_kept():
+        logs.install("my-stack", "DEBUG", debug=False)
+        logging.getLogger("agent").error("it failed", exc_info=error)
+        logging.getLogger("asyncio").error(f"Task exception was never retrieved\nfuture: {TEXT}")
+        logging.getLogger("asyncio").error(f"Exception in callback f({TEXT!r})", exc_info=error)
+        logging.getLogger("py.warnings").warning("%s", f"agent.py:1: UserWarning: {TEXT}\n  warn(x)")
+        thread = threading.Thread(target=throw, args=(error,))
+        thread.start()
+        thread.join()
+    told = capsys.readouterr()
+    assert TEXT not in told.out + told.err
+    lines = [json.loads(line) for line in told.out.splitlines()]
+    assert len(lines) == 5
+    for line in (lines[0], lines[2], lines[4]):
+        assert type(error).__name__ in line["exception"]
+    assert lines[3]["message"] == "agent.py:1: UserWarning"
+    assert "test_observed.py" in lines[0]["exception"]
+
+
+def throw(error: BaseException) -> None:
+    raise error
+
+
+def test_the_lowest_level_tells_no_more_of_a_message(tell: Tell) -> None:
+    """botocore would write down whole requests, in base64 and with the role's token."""
+    lines = tell(log_level="DEBUG").call("echo")
+    assert not [line for line in lines if line.get("level") == "DEBUG"]
+
+
+def test_a_failing_measurement_fails_no_turn(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise ValueError("no")
+
+    telling = tell()
+    monkeypatch.setattr("a2a_lambda.lambda_.metrics.Metrics._line", fails)
+    telling.call("echo")
+    assert "completed" in telling.answer
+
+
+def test_each_record_has_its_own_ids(
+    settings: Settings, kit: Kit, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second cannot be read."""
+    notices = Kit(settings.model_copy(update={"notices": "https://queue"})).notices
+
+    def record(number: str) -> Json:
+        image = {
+            "pk": {"S": f"owner-{number}#probe#task#t-{number}"},
+            "sk": {"S": "head"},
+            "changed": {"S": f"{timestamp(time.time())}#t-{number}"},
+            "version": {"N": "1"},
+            "document": {"B": base64.b64encode(b'{"push":[]}' if number == "1" else b"{").decode()},
+        }
+        stored = {"NewImage": image, "SequenceNumber": number, "ApproximateCreationDateTime": time.time()}
+        return {"eventSource": "aws:dynamodb", "dynamodb": stored, "eventID": number}
+
+    with logging_kept():
+        handler = Observed(Notifier(notices), settings)
+        capsys.readouterr()
+        answer = handler({"Records": [record("1"), record("2")]}, Context())
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "2"}]}
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    [failed] = [line for line in lines if line.get("level") == "ERROR"]
+    assert (failed["owner"], failed["task_id"]) == ("owner-2", "t-2")
+    assert "context_id" not in failed
+    assert metric(lines, "FailedRecords")["FailedRecords"] == [1]
+
+
+def test_whoever_ends_a_task_counts_its_turn(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    bench = Bench(settings)
+
+    def counted(what: Callable[[], Any]) -> list[str]:
+        capsys.readouterr()
+        what()
+        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        return [line["outcome"] for line in lines if "Turns" in line]
+
+    with logging_kept():
+        Observed(lambda event, context: None, settings)
+        task = bench.send("echo")
+        assert counted(lambda: asyncio.run(bench.service.cancel(bench.scope, task["id"]))) == ["canceled"]
+        dead = bench.send("echo")
+        for _ in range(3):
+            bench.died(dead["id"])
+        ticket = bench.ticket(dead["id"])
+        assert counted(lambda: asyncio.run(bench.background.run(ticket, None))) == ["failed"]
+        asked = bench.send("question")
+        asked_ticket = bench.ticket(asked["id"])
+        assert counted(lambda: asyncio.run(bench.background.run(asked_ticket, None))) == ["input_required"]
+
+
 def test_a_mistake_of_the_clients_is_no_error(tell: Tell) -> None:
     lines = tell().call("echo", method="message/unheard")
     assert not [line for line in lines if line.get("level") == "ERROR"]
+    [refused] = [line for line in lines if line.get("message") == "refused: -32601 MethodNotFound"]
+    assert refused["owner"].startswith("owner-")
 
 
 def test_the_level_leaves_metrics_alone(tell: Tell) -> None:
@@ -171,6 +297,7 @@ def test_traces_are_of_the_parameter_alone() -> None:
 import json, os, sys
 os.environ |= {"AWS_XRAY_SDK_ENABLED": "true", "LAMBDA_TASK_ROOT": "/tmp", "_X_AMZN_TRACE_ID":
     "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"}
+from a2a_lambda.lambda_ import logs
 from a2a_lambda.lambda_.observed import Observed
 from a2a_lambda.settings import Settings
 from a2a_lambda import telemetry

@@ -27,7 +27,7 @@ from a2a_lambda.queue import Queue, Ticket
 from a2a_lambda.run import Run
 from a2a_lambda.store import Store, Superseded
 from a2a_lambda.turn import Turn
-from a2a_lambda.watch import current, lost
+from a2a_lambda.watch import current, ended, lost
 
 ATTEMPTS = 3
 """How often a turn is begun before it counts as one that cannot be run."""
@@ -76,6 +76,7 @@ class Background:
         minute = int(self._store.clock()) // 60
         due = await io.call(self._store.due, minute)
         for scope, task_id in due:
+            telemetry.about(owner=scope.owner, agent=scope.agent, task_id=task_id)
             try:
                 await self._look(scope, task_id, minute)
             except Superseded:
@@ -108,7 +109,7 @@ class Background:
 
     async def _waiting(self, ticket: Ticket) -> Head | None:
         """Head of the task, where nobody runs this turn of it."""
-        telemetry.bind(owner=ticket.scope.owner, agent=ticket.scope.agent, task_id=ticket.task_id)
+        telemetry.about(owner=ticket.scope.owner, agent=ticket.scope.agent, task_id=ticket.task_id)
         head = await io.call(self._store.head, ticket.scope, ticket.task_id)
         if head is None or head.turn != ticket.turn or not head.queued:
             return None
@@ -171,7 +172,8 @@ class Background:
         return Claim(head, task, max(last, head.sequence), turn, head.requests[-1])
 
     async def _give_up(self, head: Head) -> None:
+        logger.warning("task %s is given up after %d attempts", head.task_id, head.attempts)
         try:
-            await io.call(self._store.seal, head, lost(self._store, head, GIVEN_UP))
+            await ended(self._store, head, lost(self._store, head, GIVEN_UP))
         except Superseded:
             logger.info("task %s went on meanwhile", head.task_id)

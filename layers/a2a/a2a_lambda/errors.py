@@ -9,11 +9,18 @@ from collections.abc import Mapping
 
 
 class KitError(Exception):
-    """Root of every exception this package raises."""
+    """Root of every exception this package raises.
+
+    discreet: its words name ids at most, so they may stand in a log.
+    """
+
+    discreet = False
 
 
 class ConfigurationError(KitError):
     """A card, an agent module, a setting or the template is wrong; names the file and the fix."""
+
+    discreet = True
 
 
 class SkillError(KitError):
@@ -23,9 +30,13 @@ class SkillError(KitError):
 class StoreError(KitError):
     """The table could not be read or written; nothing is half-written."""
 
+    discreet = True
+
 
 class KeysUnavailable(KitError):
     """Parameter Store did not answer, so nobody can be let in or turned away."""
+
+    discreet = True
 
 
 class ProtocolError(KitError):

@@ -11,6 +11,9 @@ import httpx2
 
 from a2a_lambda.address import Refused, loopback, resolved
 
+CONNECT = 3.0
+"""Seconds to reach one of several addresses."""
+
 
 class Guarded(httpx2.AsyncBaseTransport):
     """this_machine: its own addresses, by plain http too, are fine. private: so are all others."""
@@ -32,11 +35,14 @@ class Guarded(httpx2.AsyncBaseTransport):
         if url.scheme != "https" and not all(map(loopback, addresses)):
             raise Refused(f"{url.host}: only https urls are called")
         request.extensions = {**request.extensions, "sni_hostname": host}
+        timeouts = request.extensions.get("timeout", {})
         for address in addresses[:-1]:
             request.url = url.copy_with(host=address)
+            request.extensions["timeout"] = {**timeouts, "connect": CONNECT}
             with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):
                 return await self._inner.handle_async_request(request)
         request.url = url.copy_with(host=addresses[-1])
+        request.extensions["timeout"] = timeouts
         return await self._inner.handle_async_request(request)
 
     async def aclose(self) -> None:

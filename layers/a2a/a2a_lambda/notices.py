@@ -23,7 +23,7 @@ from a2a_lambda.errors import KitError
 from a2a_lambda.guard import Guarded
 from a2a_lambda.head import Scope
 from a2a_lambda.model import Json, TaskPushNotificationConfig
-from a2a_lambda.store import Store, noticed
+from a2a_lambda.store import Store, due_task, noticed
 from a2a_lambda.wire import negotiation
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ for _name in ("httpx2", "httpcore2"):  # they log urls, which may hold secrets
 
 class Undelivered(KitError):
     """The webhook did not take a notification; it should be tried again."""
+
+    discreet = True
 
 
 class Notices:
@@ -71,12 +73,13 @@ class Notices:
         images = record["dynamodb"]
         if "NewImage" not in images:
             return 0
+        scope, task_id = due_task(images["NewImage"])
+        telemetry.about(owner=scope.owner, agent=scope.agent, task_id=task_id)
         written = images["ApproximateCreationDateTime"]
         found = noticed(images["NewImage"], images.get("OldImage"), written)
         if found is None:
             return 0
-        scope, task_id, version, names = found
-        telemetry.bind(owner=scope.owner, agent=scope.agent, task_id=task_id)
+        version, names = found
         for name in names:
             ids = [scope.owner, scope.agent, task_id, name]
             self._client.send_message(
@@ -90,12 +93,22 @@ class Notices:
     async def deliver(self, body: str) -> None:
         """Tell a webhook of a task as it is now. Raises Undelivered, StoreError."""
         owner, agent, task_id, name = json.loads(body)
-        telemetry.bind(owner=owner, agent=agent, task_id=task_id)
-        scope = Scope(owner, agent)
+        telemetry.about(owner=owner, agent=agent, task_id=task_id)
+        outcome = "failed"
+        try:
+            outcome = await self._told(Scope(owner, agent), task_id, name)
+        except Undelivered as error:
+            raise Undelivered(f"task {task_id}, config {name!r}: {error}") from error
+        finally:
+            if outcome:
+                telemetry.measure({"Pushes": 1}, agent=agent, outcome=outcome)
+
+    async def _told(self, scope: Scope, task_id: str, name: str) -> str:
+        """What became of a notification; "" where nobody wants it any more. Raises as `deliver`."""
         head = await io.call(self._store.head, scope, task_id)
         found = await io.call(self._store.push, scope, task_id, name)
         if head is None or name not in head.push:
-            return
+            return ""
         if found is None:  # it is stored behind its head, and deleted before it
             raise Undelivered("a webhook's config is not stored yet")
         config, dialect = found
@@ -104,13 +117,7 @@ class Notices:
         task, _ = await io.call(self._store.task, head)
         content = strictjson.dumps(wire.encode_notice(task))
         headers = {"Content-Type": wire.NOTICE_TYPE, **await self._headers(config, content)}
-        outcome = "failed"
-        try:
-            outcome = "delivered" if await self._post(config["url"], content, headers) else "refused"
-        except Undelivered as error:
-            raise Undelivered(f"task {task_id}, config {name!r}: {error}") from error
-        finally:
-            telemetry.measure({"Pushes": 1}, agent=agent, outcome=outcome)
+        return await self._post(config["url"], content, headers)
 
     def postpone(self, handle: str, attempt: int) -> None:
         """Let a message come again later, the later the oftener it came; jitter keeps many apart."""
@@ -131,9 +138,9 @@ class Notices:
             headers["Authorization"] = f"{info.get('scheme') or 'Bearer'} {info['credentials']}"
         return headers
 
-    async def _post(self, url: str, content: bytes, headers: Mapping[str, str]) -> bool:
-        """One call, no redirects, its answer's body unread; False where nobody may call the url. Raises
-        Undelivered."""
+    async def _post(self, url: str, content: bytes, headers: Mapping[str, str]) -> str:
+        """One call, no redirects, its answer's body unread: delivered, gone, or refused where nobody may
+        call the url. Raises Undelivered."""
         try:
             async with (
                 asyncio.timeout(TIMEOUT),
@@ -145,12 +152,14 @@ class Notices:
                 status = answer.status_code
         except Refused as error:
             logger.error("a webhook is not called: %s", error)
-            return False
+            return "refused"
         except (httpx2.HTTPError, httpx2.InvalidURL, Unresolved, TimeoutError) as error:
             raise Undelivered(f"a webhook did not answer: {type(error).__name__}") from error
-        if status >= 300 and status != 410:
+        if status == 410:
+            return "gone"
+        if status >= 300:
             raise Undelivered(f"a webhook answered with status {status}")
-        return True
+        return "delivered"
 
 
 def _digest(ids: Iterable[Json]) -> str:

@@ -27,6 +27,7 @@ from a2a_lambda.model import INTERRUPTED, Event, Published, TaskStatus
 from a2a_lambda.reply import FAILED, Reply
 from a2a_lambda.store import Store, Superseded
 from a2a_lambda.turn import conclude
+from a2a_lambda.watch import outcome
 
 RENEWAL = 10.0
 WATCH = 2.0
@@ -65,6 +66,7 @@ class Run:
         self._journal = Journal(store, lambda: self.head, claim.sequence)
         self._published: asyncio.Queue[Published | BaseException | None] = asyncio.Queue()
         self._looked = store.clock()
+        self._queued = head.queued
         self._begun = telemetry.begun()
         self._first: float | None = None
         self.head = head
@@ -164,11 +166,12 @@ class Run:
             self._publish(events[-1], self.sequence if stored else None)
 
     def _measure(self, began: float) -> None:
-        outcome = self.head.state.removeprefix("TASK_STATE_").lower() if self.head.resting else "lost"
+        """Whoever ends a task counts the turn: of a lost one only the time is told here."""
         agent = self.head.scope.agent
-        telemetry.measure({"Turns": 1}, agent=agent, outcome=outcome)
+        if self.head.resting:
+            telemetry.measure({"Turns": 1}, agent=agent, outcome=outcome(self.head))
         times = {"RunTime": time.monotonic() - began}
-        if self._first is not None:
+        if self._first is not None and not self._queued:  # nobody waits for the worker
             times["FirstEventTime"] = self._first
         telemetry.measure(times, agent=agent)
 
@@ -182,17 +185,18 @@ class Run:
         renewed = self._store.clock()
         while self._store.clock() < self.head.lease:
             await asyncio.sleep(WATCH)
-            self._looked = self._store.clock()
+            now = self._store.clock()
             try:
                 if self._store.clock() - renewed >= RENEWAL:
                     renewed = self._store.clock()
                     await self._put(lambda head: replace(head, lease=self._store.clock() + LEASE))
+                    self._looked = now
                     continue
                 async with self._head_lock:
                     found = await io.call(self._store.head, self.head.scope, self.head.task_id)
                     if found is None or not found.owned_by(self.head):
                         return
-                    self.head = found
+                    self.head, self._looked = found, now
             except Superseded:
                 return
             except StoreError:

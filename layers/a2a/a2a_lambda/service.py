@@ -37,7 +37,7 @@ from a2a_lambda.push import Configs
 from a2a_lambda.queue import Queue, Ticket
 from a2a_lambda.run import Run
 from a2a_lambda.store import Store, Superseded
-from a2a_lambda.watch import current, followed, rested, shortened, watched
+from a2a_lambda.watch import current, ended, followed, rested, shortened, watched
 
 logger = logging.getLogger(__name__)
 
@@ -235,7 +235,7 @@ class Service:
     async def _canceled(self, head: Head) -> Head:
         canceled = status(TaskState.CANCELED, self._store.clock())
         if head.state not in INTERRUPTED:
-            return await io.call(self._store.seal, head, canceled)
+            return await ended(self._store, head, canceled)
         settled, left = head.succeeded().settled([head.closing()])
         sequence = settled.sequence
         if left:

@@ -17,10 +17,11 @@ MEASURES.propagate = False
 
 @dataclass(slots=True)
 class Invocation:
-    """ids: as they stand on log lines. begun: on `time.monotonic`."""
+    """own: ids of the invocation itself. ids: as they stand on log lines. begun: on `time.monotonic`."""
 
+    own: Mapping[str, str | bool]
+    begun: float
     ids: dict[str, str | bool] = field(default_factory=dict)
-    begun: float = 0.0
 
 
 _invocation: Invocation | None = None
@@ -29,11 +30,17 @@ _invocation: Invocation | None = None
 def begin(**ids: str | bool) -> None:
     """An invocation begins: ids of the one before are forgotten."""
     global _invocation  # noqa: PLW0603
-    _invocation = Invocation(ids, time.monotonic())
+    _invocation = Invocation(ids, time.monotonic(), dict(ids))
+
+
+def about(**ids: str) -> None:
+    """From here on the invocation is about this, and no longer about what it was before."""
+    if _invocation is not None:
+        _invocation.ids = {**_invocation.own, **ids}
 
 
 def bind(**ids: str) -> None:
-    """Add ids to the invocation, where there is one."""
+    """Add ids to what the invocation is about."""
     if _invocation is not None:
         _invocation.ids.update(ids)
 
@@ -50,7 +57,7 @@ def begun() -> float:
 def measure(values: Mapping[str, float], **dimensions: str) -> None:
     """Tell a measurement. Metrics without dimensions add up over an invocation.
 
-    values: Turns, Pushes, DynamoDBCalls are counts; FirstEventTime, RunTime are seconds.
+    values: Turns, Pushes, FailedRecords, DynamoDBCalls are counts; FirstEventTime, RunTime are seconds.
     """
     if MEASURES.isEnabledFor(logging.INFO):
         MEASURES.info("", extra={"values": values, "dimensions": dimensions})

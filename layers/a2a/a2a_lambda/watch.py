@@ -1,12 +1,13 @@
 """A task seen from outside its run: as it is, and as it goes on. Works in any process."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import replace
 
-from a2a_lambda import io
+from a2a_lambda import io, telemetry
 from a2a_lambda.errors import StoreError, TaskNotFound
 from a2a_lambda.head import Head, Scope
 from a2a_lambda.model import (
@@ -23,6 +24,8 @@ from a2a_lambda.model import (
     status,
 )
 from a2a_lambda.store import Store, Superseded
+
+logger = logging.getLogger(__name__)
 
 POLL = 0.3
 """Seconds between looks at a task somebody else runs."""
@@ -48,9 +51,22 @@ async def current(store: Store, scope: Scope, task_id: str, *, path: str = "para
         if head.resting or head.queued or head.lease >= store.clock():
             return head
         try:
-            return await io.call(store.seal, replace(head, requests=()), lost(store, head))
+            logger.warning("task %s is lost: its lease ran out", task_id)
+            return await ended(store, replace(head, requests=()), lost(store, head))
         except Superseded:
             continue
+
+
+async def ended(store: Store, head: Head, status: TaskStatus) -> Head:
+    """End a task that another run holds, or nobody. Raises Superseded."""
+    head = await io.call(store.seal, head, status)
+    telemetry.measure({"Turns": 1}, agent=head.scope.agent, outcome=outcome(head))
+    return head
+
+
+def outcome(head: Head) -> str:
+    """The state of a task in metrics: completed, input_required …"""
+    return head.state.removeprefix("TASK_STATE_").lower()
 
 
 async def abandon(store: Store, head: Head) -> None:

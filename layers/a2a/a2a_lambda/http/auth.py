@@ -4,7 +4,7 @@ import logging
 
 from fastapi import Request
 
-from a2a_lambda import io
+from a2a_lambda import io, telemetry
 from a2a_lambda.errors import Forbidden, KeysUnavailable, Unauthenticated, Unavailable
 from a2a_lambda.head import Scope
 from a2a_lambda.keys import Key
@@ -29,6 +29,7 @@ async def authenticated(request: Request) -> Key:
         raise Unavailable("keys cannot be checked at the moment") from None
     if key is None:
         raise Unauthenticated("the key is not valid")
+    telemetry.bind(owner=key.owner)
     return key
 
 

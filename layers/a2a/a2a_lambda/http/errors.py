@@ -16,6 +16,7 @@ JSON = "application/json"
 def protocol_error(error: Exception) -> ProtocolError:
     """What a client is told; the cause of anything that is not its own mistake goes to the log."""
     if isinstance(error, ProtocolError):
+        logger.info("refused: %d %s", error.code, type(error).__name__)
         return error
     logger.error("a request failed", exc_info=error)
     if isinstance(error, StoreError):

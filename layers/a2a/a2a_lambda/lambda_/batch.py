@@ -7,11 +7,11 @@ utility, which makes the answer SQS reads.
 import asyncio
 import logging
 import time
-from collections.abc import Callable
 from typing import Any
 
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 
+from a2a_lambda import telemetry
 from a2a_lambda.background import Background
 from a2a_lambda.errors import KitError
 from a2a_lambda.notices import Notices
@@ -28,17 +28,12 @@ logger = logging.getLogger(__name__)
 class Worker:
     """Handler of background turns, of their dead letters, and of the schedule's sweep.
 
-    dead_letters: ARN of the queue whose messages nobody could work off. release: called when a turn is
-    over, and may end the process, where that serves no other at the same time: then its message comes
-    again, and is nobody's.
+    dead_letters: ARN of the queue whose messages nobody could work off.
     """
 
-    def __init__(
-        self, background: Background, dead_letters: str, *, release: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, background: Background, dead_letters: str) -> None:
         self._background = background
         self._dead_letters = dead_letters
-        self._release = release
 
     def __call__(self, event: Event, context: Any) -> Any:
         if "Records" not in event:
@@ -52,9 +47,7 @@ class Worker:
             else:
                 asyncio.run(self._background.run(ticket, deadline))
 
-        answer = _processed(event, work, EventType.SQS, context)
-        self._release()
-        return answer
+        return _processed(event, work, EventType.SQS, context)
 
 
 class Notifier:
@@ -71,7 +64,7 @@ class Notifier:
     def _deliver(self, record: Event) -> None:
         try:
             asyncio.run(self._notices.deliver(record["body"]))
-        except Exception:
+        except Exception:  # counted as a push
             attempt = int(record["attributes"]["ApproximateReceiveCount"])
             self._notices.postpone(record["receiptHandle"], attempt)
             raise
@@ -83,9 +76,13 @@ def _processed(event: Event, work: Any, kind: EventType, context: Any) -> Any:
     def guarded(record: Any) -> Any:
         try:
             return work(record.raw_event)
-        except Exception as error:
-            told = f": {error}" if isinstance(error, KitError) else ""  # others may quote a message
-            logger.error("a record failed: %s%s", type(error).__name__, told)
+        except KitError as error:
+            logger.error("a record failed: %s", error if error.discreet else type(error).__name__)
+            telemetry.measure({"FailedRecords": 1})
+            raise
+        except Exception:
+            logger.exception("a record failed")
+            telemetry.measure({"FailedRecords": 1})
             raise
 
     processor = BatchProcessor(event_type=kind, raise_on_entire_batch_failure=False)

@@ -6,7 +6,9 @@ Source: https://docs.aws.amazon.com/powertools/python/latest/core/logger/
 """
 
 import logging
+import re
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from types import TracebackType
@@ -14,9 +16,17 @@ from types import TracebackType
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 
 from a2a_lambda import telemetry
-from a2a_lambda.errors import KitError, SkillError
+from a2a_lambda.errors import KitError
 
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+
+CHATTY = ("botocore", "boto3", "urllib3", "s3transfer", "httpx2", "httpcore2", "aws_xray_sdk")
+"""Loggers that write requests down, secrets and messages in them, when they may."""
+
+MOST = 50
+"""Exceptions of a chain, or of groups in it, that are told of."""
+
+logger = logging.getLogger(__name__)
 
 
 class Formatter(LambdaPowertoolsFormatter):
@@ -28,35 +38,50 @@ class Formatter(LambdaPowertoolsFormatter):
 
     def format(self, record: logging.LogRecord) -> str:
         record.__dict__.update(telemetry.ids())
-        if record.name == "asyncio" and not self._debug:  # what follows is an exception's repr
-            record.msg, record.args = record.getMessage().partition("\n")[0], ()
+        if not self._debug:
+            if record.name == "asyncio":  # what follows is an exception's repr
+                record.msg, record.args = re.split(r"[\n(%]", str(record.msg))[0], ()
+            elif record.name == "py.warnings":  # file, line and category; what follows is the text
+                record.msg, record.args = ": ".join(record.getMessage().split(": ")[:2]), ()
         return super().format(record)
 
     def formatException(self, ei: ExcInfo) -> str:  # logging's name
         if self._debug or ei[1] is None:
             return super().formatException(ei)
-        return "\n".join(line for error in _chain(ei[1]) for line in _frames(error))
+        return "\n".join(_lines(ei[1], set()))
 
 
 def install(service: str, level: str, *, debug: bool) -> None:
-    """Make every logger of the process write such lines to standard output."""
+    """Make every logger of the process write such lines to standard output; and what else would end up
+    on standard error."""
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(Formatter(service, debug=debug))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
+    for name in CHATTY:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    logging.captureWarnings(True)
+    threading.excepthook = _threw
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """An exception behind those that led to it."""
+def _threw(args: threading.ExceptHookArgs) -> None:
+    error = args.exc_value
+    if error is not None:
+        logger.error("a thread ended with an exception", exc_info=error)
+
+
+def _lines(error: BaseException, told: set[int]) -> Iterator[str]:
+    """Frames and type of an exception, behind those of what led to it; each once."""
+    if id(error) in told or len(told) >= MOST:
+        return
+    told.add(id(error))
     before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if before is not None:
-        yield from _chain(before)
-    yield error
-
-
-def _frames(error: BaseException) -> Iterator[str]:
-    for line in traceback.format_tb(error.__traceback__):
-        yield line.rstrip()
-    own = isinstance(error, KitError) and not isinstance(error, SkillError)  # it names ids at most
-    yield f"{type(error).__name__}: {error}" if own else type(error).__name__
+        yield from _lines(before, told)
+    yield from (line.rstrip() for line in traceback.format_tb(error.__traceback__))
+    discreet = isinstance(error, KitError) and error.discreet
+    yield f"{type(error).__name__}: {error}" if discreet else type(error).__name__
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _lines(inner, told)

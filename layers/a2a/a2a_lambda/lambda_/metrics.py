@@ -1,9 +1,10 @@
 """Measurements as CloudWatch metrics, in lines of the embedded metric format that Powertools writes.
 
-    Turns            service, agent, outcome (state of the task)
+    Turns            service, agent, outcome (state of the task); service and outcome
     FirstEventTime   service; service and agent. Milliseconds from the invocation's start
     RunTime          service; service and agent. Milliseconds of the agent's turn
-    Pushes           service, agent, outcome (delivered, failed, refused)
+    Pushes           service, agent, outcome (delivered, gone, refused, failed)
+    FailedRecords    service, function. Of queues and the stream, but for notifications
     DynamoDBCalls    service, function. Of an invocation
 
 Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
@@ -21,6 +22,9 @@ from a2a_lambda import telemetry
 NAMESPACE = "A2A"
 
 TIMES = ("FirstEventTime", "RunTime")
+
+
+logger = logging.getLogger(__name__)
 
 
 class Metrics(logging.Handler):
@@ -49,11 +53,19 @@ class Metrics(logging.Handler):
             self._write(sums, {"function": self._function})
 
     def _write(self, values: Mapping[str, float], dimensions: Mapping[str, str]) -> None:
+        try:
+            self._line(values, dimensions)
+        except Exception:  # nobody's turn fails for a measurement
+            logger.exception("a metric is not written")
+
+    def _line(self, values: Mapping[str, float], dimensions: Mapping[str, str]) -> None:
         metrics: Any = EphemeralMetrics(namespace=NAMESPACE, service=self._service)
         for name, named in dimensions.items():
             metrics.add_dimension(name, named)
         if any(name in TIMES for name in values):
             metrics.add_dimensions(service=self._service)
+        if "Turns" in values:
+            metrics.add_dimensions(service=self._service, outcome=dimensions["outcome"])
         for name, value in values.items():
             if name in TIMES:
                 metrics.add_metric(name, MetricUnit.Milliseconds, value * 1000)

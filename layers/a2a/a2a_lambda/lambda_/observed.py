@@ -15,12 +15,18 @@ Handler = Callable[[Event, Any], Any]
 
 
 class Observed:
-    """A handler, each of whose invocations is told of. A streamed one is over when its stream is."""
+    """A handler, each of whose invocations is told of. A streamed one is over when its stream is.
 
-    def __init__(self, handler: Handler, settings: Settings) -> None:
+    release: called when a buffered one is over and told of; may end the process.
+    """
+
+    def __init__(
+        self, handler: Handler, settings: Settings, *, release: Callable[[], None] = lambda: None
+    ) -> None:
         function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "local")
         logs.install(settings.service, settings.log_level, debug=settings.debug_logs)
         self._handler = handler
+        self._release = release
         self._metrics = metrics.install(settings.service, function)
         self._cold = True
         self._traces: Any = None
@@ -46,6 +52,7 @@ class Observed:
                 answer.release = self._behind(answer.release)
             else:
                 self._end()
+                self._release()
         return answer
 
     def _behind(self, release: Callable[[], None]) -> Callable[[], None]:

@@ -92,15 +92,15 @@ def due_key(shard: int) -> dict[str, str]:
 
 
 def due_task(item: Item) -> tuple[Scope, str]:
-    """Scope and id of a task as the sweep's index has it."""
+    """Scope and id of a task, of its head or of the sweep's index."""
     place, task_id = item["pk"]["S"].split("#task#", 1)
     owner, agent = place.split("#", 1)
     return Scope(owner, agent), task_id
 
 
-def noticed(new: Item, old: Item | None, written: float) -> tuple[Scope, str, int, tuple[str, ...]] | None:
-    """Of a record of the table's stream: scope, task, version and push configs of a head whose status
-    changed; None for any other change, and for a head that a backup brought back.
+def noticed(new: Item, old: Item | None, written: float) -> tuple[int, tuple[str, ...]] | None:
+    """Of a record of the table's stream: version and push configs of a head whose status changed; None for
+    any other change, and for a head that a backup brought back.
 
     written: Unix time of the change.
     """
@@ -111,9 +111,8 @@ def noticed(new: Item, old: Item | None, written: float) -> tuple[Scope, str, in
     changed = unix_time(new["changed"]["S"].partition("#")[0])
     if old is None and written - changed > RESTORED:
         return None
-    scope, task_id = due_task(new)
     names = json.loads(_bytes(new["document"]["B"]))["push"]
-    return scope, task_id, int(new["version"]["N"]), tuple(names)
+    return int(new["version"]["N"]), tuple(names)
 
 
 def _bytes(value: Any) -> bytes:
