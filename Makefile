@@ -4,7 +4,7 @@
 #   make test     the whole test suite                      ARGS="-k store"
 #   make check    tests, linter, type checker: what CI runs
 #   make build    sam build, without Docker                 ARCH=arm64|x86_64
-#   make deploy   build, and sam deploy as samconfig.toml says     STAGE=dev|prod
+#   make deploy   build, and sam deploy as samconfig.toml says     STAGE=dev|prod  PARAMETERS="Name=value …"
 #   make invoke   one event through the built function     EVENT=events/send.json
 #   make e2e      the template deployed to an emulator of AWS, and called there
 #   make bench    cold start and first byte of the built functions
@@ -20,9 +20,9 @@ PYTHON ?= python3
 ARCH ?= arm64
 BUILD_DIR ?= .aws-sam/build
 LAMBDA_PYTHON ?= 3.13
-UV_VERSION := 0.13.8
 ARGS ?=
 STAGE ?=
+PARAMETERS ?=
 HOST_ARCH := $(patsubst aarch64,arm64,$(shell uname -m))
 
 export UV_PYTHON_DOWNLOADS ?= never
@@ -72,12 +72,17 @@ invoke: .venv/synced
 	  || { cat .aws-sam/host.log; exit 1; }
 	@.venv/bin/python -m a2a_lambda.local.invoke $(EVENT)
 
-deploy: build
-	@test -n "$(STAGE)" || { echo "which? STAGE=dev or STAGE=prod, as in samconfig.toml"; exit 1; }
-	@$(SAM) deploy --config-env $(STAGE) --template-file $(BUILD_DIR)/template.yaml
+deploy: export STAGE := $(STAGE)
+deploy: export PARAMETERS := $(PARAMETERS)
+deploy: export BUILD_DIR := $(BUILD_DIR)
+deploy: .venv/synced .venvs/sam/synced
+	@.venv/bin/python -m a2a_lambda.local.deploy check
+	@$(MAKE) --no-print-directory build
+	@SAM_CLI_TELEMETRY=0 .venv/bin/python -m a2a_lambda.local.deploy
 
 e2e: .venv/synced $(VENVS)
-	@.venv/bin/python -m pytest tests/e2e -n 0 -v
+	@.venv/bin/python -c "import tests.e2e.stack as stack; print(stack.__doc__)"
+	@.venv/bin/python -m pytest tests/e2e -n 0 -vv
 
 # The figures behind docs/streaming.md.
 bench: .venv/synced $(VENVS)
@@ -114,5 +119,6 @@ $(VENVS): .venvs/%/synced: uv.lock pyproject.toml | $(UV)
 	@touch $@
 
 $(CURDIR)/.uv/bin/uv:
-	@echo "fetching uv $(UV_VERSION)"
-	@$(PYTHON) -m pip install -qq --disable-pip-version-check --root-user-action ignore --target .uv uv==$(UV_VERSION)
+	@echo "fetching uv"
+	@$(PYTHON) -m pip install -qq --disable-pip-version-check --root-user-action ignore --target .uv \
+	  --require-hashes --no-deps -r .ci/uv.txt

@@ -146,7 +146,11 @@ def test_functions(translated: Json) -> None:
         assert properties["Handler"] == handler
         assert properties["Timeout"] == {"Ref": f"{short}Timeout"}
         assert properties["MemorySize"] == {"Ref": f"{short}Memory"}
-        assert properties["LoggingConfig"] == {"LogFormat": "JSON", "LogGroup": {"Ref": f"{short}Lines"}}
+        assert properties["LoggingConfig"] == {
+            "LogFormat": "JSON",
+            "ApplicationLogLevel": "DEBUG",
+            "LogGroup": {"Ref": f"{short}Lines"},
+        }
         assert translated[f"{short}Lines"]["Properties"]["RetentionInDays"] == {"Ref": "LogDays"}
         assert len(properties["Layers"]) == 2
         variables = properties["Environment"]["Variables"]
@@ -176,17 +180,16 @@ def test_variables_are_settings(translated: Json) -> None:
 
 
 TABLE_ACTIONS = {
-    "ApiFunction": ["GetItem", "PutItem", "DeleteItem", "Query"],
     "RpcFunction": ["GetItem", "PutItem", "DeleteItem", "Query"],
     "WorkerFunction": ["GetItem", "PutItem", "Query"],
     "NotifierFunction": ["GetItem", "Query"],
 }
 
-OTHER_STATEMENTS = {
-    "ApiFunction": {"Lists", "Turns", "Keys", "Signing"},
-    "RpcFunction": {"Lists", "Turns", "Keys", "Signing"},
-    "WorkerFunction": {"Sweep", "Turns", "DeadTurns"},
-    "NotifierFunction": {"Stream", "Streams", "DeadRecords", "Notices", "Signing"},
+STATEMENTS = {
+    "ApiFunction": {"Keys", "Signing"},
+    "RpcFunction": {"Table", "TableKey", "Lists", "Turns", "Keys", "Signing"},
+    "WorkerFunction": {"Table", "TableKey", "Sweep", "Turns", "DeadTurns"},
+    "NotifierFunction": {"Table", "TableKey", "Stream", "Streams", "DeadRecords", "Notices", "Signing"},
 }
 
 RESOURCES = {
@@ -200,6 +203,7 @@ RESOURCES = {
     "Stream": {"Fn::GetAtt": ["Table", "StreamArn"]},
     "Streams": {"Fn::Sub": "${Table.Arn}/stream/*"},  # ListStreams is allowed on all streams of a table
     "Signing": {"Ref": "SigningKey"},
+    "TableKey": {"Ref": "TableKeyArn"},
     "Traces": "*",  # X-Ray knows no resources
 }
 
@@ -219,9 +223,15 @@ def test_iam_names_exact_actions_and_resources(translated: Json) -> None:
         found = policy["PolicyDocument"]["Statement"]
         plain = [item["Fn::If"][1] if "Fn::If" in item else item for item in found]
         statements = {item["Sid"]: item for item in plain}
-        assert set(statements) == {"Table", "Lines", "Traces", *OTHER_STATEMENTS[f"{short}Function"]}
-        allowed = statements["Table"]["Action"]
-        assert allowed == [f"dynamodb:{action}" for action in TABLE_ACTIONS[f"{short}Function"]]
+        assert set(statements) == {"Lines", "Traces", *STATEMENTS[f"{short}Function"]}
+        if "Table" in statements:
+            allowed = statements["Table"]["Action"]
+            assert allowed == [f"dynamodb:{action}" for action in TABLE_ACTIONS[f"{short}Function"]]
+            [[service, name]] = statements["TableKey"]["Condition"]["StringEquals"].items()
+            assert (service, name["Fn::Sub"]) == (
+                "kms:ViaService",
+                "dynamodb.${AWS::Region}.${AWS::URLSuffix}",
+            )
         resources = RESOURCES | {"Lines": {"Fn::GetAtt": [f"{short}Lines", "Arn"]}}
         for sid, statement in statements.items():
             if sid != "Keys":
@@ -292,8 +302,7 @@ def test_the_table(translated: Json) -> None:
     }
     assert properties["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
     assert properties["DeletionProtectionEnabled"] == {"Ref": "DeletionProtection"}
-    assert table["UpdateReplacePolicy"] == "Retain"
-    assert table["DeletionPolicy"] == "RetainExceptOnCreate"
+    assert table["UpdateReplacePolicy"] == table["DeletionPolicy"] == "Retain"
 
 
 def test_every_alarm_is_told_and_documented(translated: Json) -> None:

@@ -19,7 +19,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -29,13 +29,14 @@ import boto3
 import httpx2
 
 from a2a_lambda.local.built import HOST, free_port
-from tests.builds import build
+from tests.builds import building
 from tests.conftest import ROOT
 from tests.processes.servers import MINISTACK, process
 
 Json = Any
 
-NAME = "e2e"
+NAME = "a2a-dev"
+"""Of samconfig.toml's stage dev."""
 
 REGION = "us-east-1"
 
@@ -78,15 +79,15 @@ class Stack:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def deploy(self, folder: Path, **parameters: str) -> None:
-        given = [f"{name}={value}" for name, value in parameters.items()]
-        self.run(
-            *(str(ROOT / ".venvs/sam/bin/sam"), "deploy", "--template-file", str(folder / "template.yaml")),
-            *("--stack-name", NAME, "--capabilities", "CAPABILITY_IAM", "--resolve-s3"),
-            *("--no-confirm-changeset", "--no-fail-on-empty-changeset", "--no-progressbar"),
-            *("--config-env", "none", "--parameter-overrides", *given),
-            SAM_CLI_TELEMETRY="0",
-        )
+    def deploy(self, **parameters: str) -> None:
+        """make deploy, with parameters beside those of the stage; a function URL among them."""
+        given = " ".join(f"{name}={value}" for name, value in {"FunctionUrl": "true", **parameters}.items())
+        folder = ROOT / ".aws-sam" / "e2e"
+        with building():
+            self.run(
+                *("make", "deploy", "STAGE=dev", f"PARAMETERS={given}"),
+                *(f"ARCH={HOST}", f"LAMBDA_PYTHON={interpreter()}", f"BUILD_DIR={folder}"),
+            )
 
     @cached_property
     def outputs(self) -> dict[str, str]:
@@ -196,13 +197,13 @@ def emulator(home: Path) -> Iterator[str]:
         yield url
 
 
-def built() -> Path:
-    """Folder of a build for the interpreter the emulator runs functions with."""
+def interpreter() -> str:
+    """Version of the Python the emulator runs functions with."""
     code = "import sys; print('%d.%d' % sys.version_info[:2])"
-    python = subprocess.run(
+    found = subprocess.run(
         [str(MINISTACK.parent / "python"), "-c", code], capture_output=True, text=True, check=True
     )
-    return build(HOST, python.stdout.strip())
+    return found.stdout.strip()
 
 
 def eventually(what: Callable[[], Any]) -> Any:
@@ -212,7 +213,3 @@ def eventually(what: Callable[[], Any]) -> Any:
         assert time.monotonic() < give_up, "it did not happen in time"
         time.sleep(0.2)
     return found
-
-
-def parameters(**more: str) -> Mapping[str, str]:
-    return {"Architecture": HOST, "FunctionUrl": "true", **more}

@@ -1,10 +1,11 @@
 """The deployed stack, as its clients and its operator meet it; `stack` says what the emulator leaves out."""
 
 import asyncio
+import os
+import subprocess
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError
@@ -17,10 +18,11 @@ from a2a_lambda.local.built import HOST
 from a2a_lambda.model import Message, Part, Role
 from a2a_lambda.operation import SendMessageRequest
 from a2a_lambda.store import Store
+from tests.conftest import ROOT
 from tests.rest import message
 from tests.test_notices import Webhook
 
-from .stack import NAME, Json, Stack, Unwrapped, built, emulator, eventually, parameters
+from .stack import NAME, Json, Stack, Unwrapped, emulator, eventually
 
 pytestmark = pytest.mark.e2e
 
@@ -28,10 +30,9 @@ pytestmark = pytest.mark.e2e
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Deployed once; deleted at the end, which is a test of its own."""
-    folder = built()
     with emulator(tmp_path_factory.mktemp("ministack")) as url:
         made = Stack(url)
-        made.deploy(folder, **parameters())
+        made.deploy()
         made.mend()
         yield made
         table = made.outputs["TableName"]
@@ -101,6 +102,16 @@ def test_the_operators_commands(stack: Stack, key: str) -> None:
     assert secret not in stack.run(*make)
     stack.run(*make, "NAME=brief", "REVOKE=1")
     assert "brief" not in stack.run(*make)
+    nobodys = subprocess.run(
+        ["make", "key", "NAME=a", "STACK=nosuch"],
+        cwd=ROOT,
+        env={**os.environ, **stack.environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert nobodys.returncode
+    assert "nosuch" in nobodys.stderr
 
 
 def test_the_doctor_is_content(stack: Stack, key: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,7 +163,7 @@ def test_the_sweep(stack: Stack, rest: Rest, key: str) -> None:
     eventually(lambda: rest.state(head.task_id) == "TASK_STATE_COMPLETED")
 
 
-def test_an_update_with_all_that_is_optional(stack: Stack, tmp_path: Path) -> None:
+def test_an_update_with_all_that_is_optional(stack: Stack) -> None:
     """A second deployment, with every parameter that adds a resource."""
     arn = "arn:aws:{}:us-east-1:000000000000:{}"
     topic = stack.client("sns").create_topic(Name="alarms")["TopicArn"]
@@ -160,17 +171,14 @@ def test_an_update_with_all_that_is_optional(stack: Stack, tmp_path: Path) -> No
     signing = kms.create_key(KeySpec="RSA_2048", KeyUsage="SIGN_VERIFY")["KeyMetadata"]["Arn"]
     zone = stack.client("route53").create_hosted_zone(Name="example.com", CallerReference="e2e")
     stack.deploy(
-        built(),
-        **parameters(
-            DomainName="agents.example.com",
-            CertificateArn=arn.format("acm", f"certificate/{uuid.uuid4()}"),
-            HostedZoneId=zone["HostedZone"]["Id"].rpartition("/")[2],
-            AlarmTopicArn=topic,
-            SigningKey=signing,
-            RpcConcurrency="20",
-            ApiConcurrency="10",
-            Tracing="true",
-        ),
+        DomainName="agents.example.com",
+        CertificateArn=arn.format("acm", f"certificate/{uuid.uuid4()}"),
+        HostedZoneId=zone["HostedZone"]["Id"].rpartition("/")[2],
+        AlarmTopicArn=topic,
+        SigningKey=signing,
+        RpcConcurrency="20",
+        ApiConcurrency="10",
+        Tracing="true",
     )
     del stack.outputs, stack.resources
     assert stack.outputs["BaseUrl"] == "https://agents.example.com/"

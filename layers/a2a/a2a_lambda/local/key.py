@@ -16,6 +16,7 @@ from a2a_lambda import aws
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable
 from a2a_lambda.keys import Key, Keys
 from a2a_lambda.local import KEYS_PATH, STATE
+from a2a_lambda.local.stack import table_of
 from a2a_lambda.settings import Settings
 
 
@@ -34,7 +35,10 @@ def _done(keys: Keys, environ: Mapping[str, str]) -> str:
     if not name:
         if given := [variable for variable in ("OWNER", "AGENTS", "DAYS", "REVOKE") if environ.get(variable)]:
             raise ConfigurationError(f"{given[0]} is given, but of which key? Add NAME=…")
-        return "\n".join(_line(key) for key in keys.all()) or "no keys; make one: make key NAME=alice"
+        return (
+            "\n".join(_line(key) for key in keys.all())
+            or f"no keys; make one: make key NAME=alice{_where(environ)}"
+        )
     if environ.get("REVOKE"):
         keys.revoke(name)
         return f"revoked {name}; functions that have it loaded let it in for up to a minute"
@@ -50,6 +54,10 @@ def _done(keys: Keys, environ: Mapping[str, str]) -> str:
     return f"{secret}\n\nThis is the only time it is shown. Clients send it as X-API-Key."
 
 
+def _where(environ: Mapping[str, str]) -> str:
+    return f" STACK={environ['STACK']}" if environ.get("STACK") else ""
+
+
 def _line(key: Key) -> str:
     until = time.strftime("%Y-%m-%d", time.gmtime(key.expires)) if key.expires else "never"
     agents = ", ".join(key.agents) or "all"
@@ -58,6 +66,7 @@ def _line(key: Key) -> str:
 
 def _keys(environ: Mapping[str, str]) -> Keys:
     if stack := environ.get("STACK"):
+        table_of(stack)  # there is such a stack: a key of another would let nobody in, and say so to nobody
         return Keys(aws.ssm(Settings()), f"/{stack}/keys")
     if not STATE.exists() and "AWS_ENDPOINT_URL_SSM" not in environ:
         raise ConfigurationError("no server is running here: start make run, or name a stack: STACK=…")

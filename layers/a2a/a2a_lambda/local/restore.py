@@ -3,7 +3,7 @@ that outlived its stack.
 
 make restore FROM=restored-table STACK=my-stack
 
-Nothing that is there is changed, so it may be run again. Webhooks are not told of what comes back.
+Nothing that is there is changed, so it may be run again. Webhooks are not told of what had ended.
 Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/PointInTimeRecovery.Tutorial.html
 """
 
@@ -14,11 +14,9 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-import boto3
-from botocore.exceptions import BotoCoreError, ClientError
-
 from a2a_lambda import aws
 from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.local.stack import asking_aws, table_of
 from a2a_lambda.settings import Settings
 
 if TYPE_CHECKING:
@@ -28,7 +26,16 @@ WRITERS = 16
 
 
 def restored(client: "DynamoDBClient", source: str, target: str) -> tuple[int, int]:
-    """Copy the items that are missing; returns how many were looked at, and how many put."""
+    """Copy the items that are missing; returns how many were looked at, and how many put.
+
+    Raises ConfigurationError for tables that are not there, the same, or none of this kit's.
+    """
+    if source == target:
+        raise ConfigurationError(f"table {source} is the stack's own")
+    with asking_aws(f"table {source}"):
+        keys = client.describe_table(TableName=source)["Table"]["KeySchema"]
+        if [key["AttributeName"] for key in keys] != ["pk", "sk"]:
+            raise ConfigurationError(f"table {source} is none of this kit's")
     looked = put = 0
 
     def copied(item: dict[str, Any]) -> bool:
@@ -53,21 +60,13 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         print("usage: make restore FROM=<table> STACK=<stack>", file=sys.stderr)
         return 2
     try:
-        looked, put = restored(aws.dynamodb(Settings()), source, table_of(stack))
-    except (ClientError, BotoCoreError, ConfigurationError) as error:
+        with asking_aws(f"restoring {source}"):
+            looked, put = restored(aws.dynamodb(Settings()), source, table_of(stack))
+    except ConfigurationError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     print(f"{put} of {looked} items put back; the others are there, or have expired")
     return 0
-
-
-def table_of(stack: str) -> str:
-    """Name of a stack's table. Raises ConfigurationError, ClientError."""
-    [found] = boto3.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
-    for output in found.get("Outputs", []):
-        if output["OutputKey"] == "TableName":
-            return output["OutputValue"]
-    raise ConfigurationError(f"the stack {stack} has no output TableName: it is none of this kit's")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""The table of template.yaml, made in an emulator: there is one definition of it."""
+"""What template.yaml says, for those that are not CloudFormation: the table, made in an emulator, and the
+parameters."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,13 +34,24 @@ def _intrinsic(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> None:
 _Loader.add_multi_constructor("!", _intrinsic)
 
 
+def defaults(template: Path) -> dict[str, str]:
+    """Parameters and their defaults, as CloudFormation takes them. Raises ConfigurationError."""
+    found = _read(template, "Parameters")
+    return {name: str(parameter["Default"]) for name, parameter in found.items()}
+
+
 def properties(template: Path) -> dict[str, Any]:
     """Properties of the table's resource. Raises ConfigurationError."""
+    return _read(template, "Resources", RESOURCE, "Properties")
+
+
+def _read(template: Path, *names: str) -> dict[str, Any]:
     try:
-        resource = yaml.load(template.read_text("utf-8"), _Loader)["Resources"][RESOURCE]  # noqa: S506
-        found: dict[str, Any] = resource["Properties"]
+        found: dict[str, Any] = yaml.load(template.read_text("utf-8"), _Loader)  # noqa: S506
+        for name in names:
+            found = found[name]
     except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
-        raise ConfigurationError(f"{template}: no resource {RESOURCE}: {error!r}") from None
+        raise ConfigurationError(f"{template}: no {'.'.join(names)}: {error!r}") from None
     return found
 
 
