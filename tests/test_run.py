@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from a2a_lambda import aws, journal, run
+from a2a_lambda import aws, journal, lease, run
 from a2a_lambda.call import Call
 from a2a_lambda.errors import StoreError
 from a2a_lambda.head import Head, Request, Scope
@@ -93,8 +93,8 @@ def bench(kit: Kit, settings: Settings) -> Bench:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leases and looks at the head ten times as fast."""
-    for name in ("RENEWAL", "WATCH", "RETRY"):
-        monkeypatch.setattr(run, name, getattr(run, name) / 20)
+    for module, name in ((lease, "RENEWAL"), (lease, "WATCH"), (run, "RETRY")):
+        monkeypatch.setattr(module, name, getattr(module, name) / 20)
 
 
 def within(what: Awaitable[Any]) -> Any:
@@ -255,8 +255,8 @@ def test_a_turn_that_was_canceled_unseen_changes_no_memory(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It ends before its next look at the head."""
-    monkeypatch.setattr(run, "WATCH", 60.0)
-    monkeypatch.setattr(run, "FRESH", 0.05)
+    monkeypatch.setattr(lease, "WATCH", 60.0)
+    monkeypatch.setattr(lease, "FRESH", 0.05)
     context = str(uuid.uuid4())
 
     async def go() -> None:
@@ -394,7 +394,7 @@ def test_a_run_whose_lease_is_over_stores_nothing_more(bench: Bench, monkeypatch
     """Its own clock stops it: somebody else may hold the task. The message is run anew."""
 
     async def go() -> None:
-        monkeypatch.setattr(run, "WATCH", 30.0)
+        monkeypatch.setattr(lease, "WATCH", 30.0)
         call, sent = bench.sent("pause", slots={"seconds": "0.6"})
         sending = asyncio.create_task(bench.service.send(call, sent))
         await until(lambda: bool(bench.calls.count["put_item"]))

@@ -19,19 +19,17 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import boto3
 import httpx2
 
-from a2a_lambda.local.built import HOST, free_port
+from a2a_lambda.local.built import HOST
 from tests.builds import building
 from tests.conftest import ROOT
-from tests.processes.servers import MINISTACK, process
+from tests.processes.servers import MINISTACK
 
 Json = Any
 
@@ -180,21 +178,6 @@ class Unwrapped(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         assert "statusCode" in found, found
         headers = {name: value for name, value in found["headers"].items() if name != "content-length"}
         return httpx2.Response(found["statusCode"], headers=headers, content=found["body"].encode())
-
-
-@contextmanager
-def emulator(home: Path) -> Iterator[str]:
-    """A ministack of its own; its url."""
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
-    with process(
-        [str(MINISTACK)],
-        f"{url}/_ministack/health",
-        BIND_HOST="127.0.0.1",
-        GATEWAY_PORT=str(port),
-        HOME=str(home),
-    ):
-        yield url
 
 
 def interpreter() -> str:

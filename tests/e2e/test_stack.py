@@ -19,10 +19,11 @@ from a2a_lambda.model import Message, Part, Role
 from a2a_lambda.operation import SendMessageRequest
 from a2a_lambda.store import Store
 from tests.conftest import ROOT
+from tests.processes.servers import running_ministack
 from tests.rest import message
 from tests.test_notices import Webhook
 
-from .stack import NAME, Json, Stack, Unwrapped, emulator, eventually
+from .stack import NAME, Json, Stack, Unwrapped, eventually
 
 pytestmark = pytest.mark.e2e
 
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.e2e
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Deployed once; deleted at the end, which is a test of its own."""
-    with emulator(tmp_path_factory.mktemp("ministack")) as url:
+    with running_ministack(tmp_path_factory.mktemp("ministack")) as url:
         made = Stack(url)
         made.deploy()
         made.mend()

@@ -14,7 +14,7 @@ from typing import Any
 
 import uvicorn
 
-from a2a_lambda import aws, background, intake, run, watch
+from a2a_lambda import aws, background, intake, lease, watch
 from a2a_lambda.agent import Agent
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
@@ -31,9 +31,9 @@ def short_leases() -> None:
     """And a sweep that looks at a turn at once."""
     for module in (intake, background):
         module.minute_after = lambda _: 0  # type: ignore[attr-defined]
-    for module in (intake, run, background):
+    for module in (intake, lease, background):
         module.LEASE = LEASE  # type: ignore[attr-defined]
-    run.RENEWAL, run.WATCH, watch.POLL = 0.3, 0.1, 0.05
+    lease.RENEWAL, lease.WATCH, watch.POLL = 0.3, 0.1, 0.05
 
 
 def die_at(when: str, number: int) -> None:

@@ -54,18 +54,20 @@ def process(command: list[str], url: str, **environment: str) -> Iterator[None]:
         child.wait()
 
 
+@contextmanager
+def running_ministack(home: Path) -> Iterator[str]:
+    """A ministack of its own; its url."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    environment = {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port), "HOME": str(home)}
+    with process([str(MINISTACK)], f"{url}/_ministack/health", **environment):
+        yield url
+
+
 @pytest.fixture(scope="session")
 def ministack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """Settings against a ministack with template.yaml's table and a key."""
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
-    with process(
-        [str(MINISTACK)],
-        f"{url}/_ministack/health",
-        BIND_HOST="127.0.0.1",
-        GATEWAY_PORT=str(port),
-        HOME=str(tmp_path_factory.mktemp("ministack")),
-    ):
+    with running_ministack(tmp_path_factory.mktemp("ministack")) as url:
         settings = Settings(table="shared", keys_path=KEYS_PATH, local=True, emulator=url)
         table.create(aws.dynamodb(settings), settings.table, ROOT / "template.yaml")
         Keys(aws.ssm(settings), KEYS_PATH, local=True).create("local", secret=KEY, local=True)

@@ -18,23 +18,17 @@ from typing import TypeVar
 
 from a2a_lambda import io, telemetry
 from a2a_lambda.agent import Agent
-from a2a_lambda.claim import LEASE, Claim
+from a2a_lambda.claim import Claim
 from a2a_lambda.context import Context
 from a2a_lambda.errors import SkillError, StoreError
 from a2a_lambda.head import Head, Pending
 from a2a_lambda.journal import Journal
+from a2a_lambda.lease import Lease
 from a2a_lambda.model import INTERRUPTED, Event, Published, TaskStatus
 from a2a_lambda.reply import FAILED, Reply
 from a2a_lambda.store import Store, Superseded
 from a2a_lambda.turn import conclude
 from a2a_lambda.watch import outcome
-
-RENEWAL = 10.0
-WATCH = 2.0
-"""Seconds between looks at the head, for a cancel from elsewhere."""
-
-FRESH = 1.0
-"""Seconds for which a look at the head is worth another."""
 
 CLOSING = 1.5
 """Seconds behind a turn's deadline in which its end may still be stored: what the deadline left for it."""
@@ -62,15 +56,17 @@ class Run:
         self._turn = claim.turn
         self._seen = claim.seen
         self._reply = Reply(head.task_id, head.context_id, store.clock, artifacts=head.artifacts)
-        self._head_lock = asyncio.Lock()
+        self._lease = Lease(store, head)
         self._journal = Journal(store, lambda: self.head, claim.sequence)
         self._published: asyncio.Queue[Published | BaseException | None] = asyncio.Queue()
-        self._looked = store.clock()
         self._queued = head.queued
         self._begun = telemetry.begun()
         self._first: float | None = None
-        self.head = head
         self.lost = False
+
+    @property
+    def head(self) -> Head:
+        return self._lease.head
 
     @property
     def sequence(self) -> int:
@@ -96,7 +92,7 @@ class Run:
 
     async def _execute(self) -> None:
         began = time.monotonic()
-        beat = asyncio.create_task(self._beat())
+        beat = asyncio.create_task(self._lease.kept())
         flusher = asyncio.create_task(self._journal.flush_in_silence())
         work = asyncio.create_task(self._work())
         try:
@@ -180,41 +176,6 @@ class Run:
             self._first = time.monotonic() - self._begun
         self._published.put_nowait((sequence, event))
 
-    async def _beat(self) -> None:
-        """Renew the lease; returns when the task is no longer this run's."""
-        renewed = self._store.clock()
-        while self._store.clock() < self.head.lease:
-            await asyncio.sleep(WATCH)
-            now = self._store.clock()
-            try:
-                if self._store.clock() - renewed >= RENEWAL:
-                    renewed = self._store.clock()
-                    await self._put(lambda head: replace(head, lease=self._store.clock() + LEASE))
-                    self._looked = now
-                    continue
-                async with self._head_lock:
-                    found = await io.call(self._store.head, self.head.scope, self.head.task_id)
-                    if found is None or not found.owned_by(self.head):
-                        return
-                    self.head, self._looked = found, now
-            except Superseded:
-                return
-            except StoreError:
-                logger.exception("the lease of task %s is not renewed yet", self.head.task_id)
-
-    async def _put(self, change: Callable[[Head], Head]) -> None:
-        """Store a changed head while this run holds the task. Raises Superseded when it does not."""
-        async with self._head_lock:
-            while True:
-                newer = change(self.head)
-                try:
-                    self.head = await io.call(self._store.replace, newer)
-                    return
-                except Superseded as error:
-                    if error.head is None or not error.head.owned_by(self.head):
-                        raise
-                    self.head = error.head
-
     async def _concluded(self, meant: bool) -> None:
         try:
             await self._close(meant)
@@ -245,7 +206,7 @@ class Run:
             whole = replace(head, inline=(*head.inline, *numbered))
             return whole.closed(closing, last, pending, bare=self._reply.bare)
 
-        await self._put(end)
+        await self._lease.put(end)
 
     async def _insisted(self, step: Callable[[], Awaitable[Result]]) -> Result:
         """Result of a step that is safe to repeat, tried until the lease ends: the turn is done, and
@@ -272,10 +233,7 @@ class Run:
         if not meant:
             self._turn.memory.changes.clear()
         scope, task_id, context_id = self.head.scope, self.head.task_id, self.head.context_id
-        if self._store.clock() - self._looked > FRESH:
-            found = await io.call(self._store.head, scope, task_id)
-            if found is None or not found.owned_by(self.head):
-                raise Superseded(found)
+        await self._lease.check()
         again = self._turn.attempt > 1
         context = self._turn.context
         if again:  # what the turn saw of it is not all there is
