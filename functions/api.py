@@ -5,8 +5,8 @@ from mangum import Mangum
 
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.lambda_.observed import Observed
+from a2a_lambda.lambda_.observed import Observed, prepared
 
-kit = Kit.of_environment()
+kit = Kit(prepared())
 app = create_app(kit)
 handler = Observed(Mangum(app, lifespan="off"), kit.settings)

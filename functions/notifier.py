@@ -2,7 +2,7 @@
 
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import Notifier
-from a2a_lambda.lambda_.observed import Observed
+from a2a_lambda.lambda_.observed import Observed, prepared
 
-kit = Kit.of_environment()
+kit = Kit(prepared())
 handler = Observed(Notifier(kit.notices), kit.settings)

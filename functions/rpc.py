@@ -2,12 +2,12 @@
 
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.lambda_.observed import Observed
+from a2a_lambda.lambda_.observed import Observed, prepared
 from a2a_lambda.lambda_.streaming import Streaming
 from a2a_lambda.player import end_stragglers
 from a2a_lambda.run import settled
 
-kit = Kit.of_environment()
+kit = Kit(prepared())
 kit.warm()
 app = create_app(kit)
 handler = Observed(Streaming(app, settle=settled, release=end_stragglers), kit.settings)

@@ -2,9 +2,9 @@
 
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import Worker
-from a2a_lambda.lambda_.observed import Observed
+from a2a_lambda.lambda_.observed import Observed, prepared
 from a2a_lambda.player import end_stragglers
 
-kit = Kit.of_environment()
+kit = Kit(prepared())
 worker = Worker(kit.background, kit.settings.dead_letters)
 handler = Observed(worker, kit.settings, release=end_stragglers)

@@ -1,6 +1,8 @@
 """The built functions, started as Lambda starts them."""
 
 import logging
+import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,9 +23,12 @@ def logging_kept() -> Iterator[None]:
     """Loggers are pytest's again afterwards, whatever a function made of them."""
     loggers = [logging.getLogger(), telemetry.MEASURES]
     before = [(logger.handlers[:], logger.level) for logger in loggers]
+    hooks = threading.excepthook, sys.unraisablehook
     try:
         yield
     finally:
+        threading.excepthook, sys.unraisablehook = hooks
+        logging.captureWarnings(False)
         for logger, (handlers, level) in zip(loggers, before, strict=True):
             logger.handlers = handlers
             logger.setLevel(level)

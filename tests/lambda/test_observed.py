@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from mangum import Mangum
 
+from a2a_lambda import telemetry
 from a2a_lambda.client import AgentError
 from a2a_lambda.errors import SkillError
 from a2a_lambda.http import create_app
@@ -24,6 +25,7 @@ from a2a_lambda.lambda_.batch import Notifier, Worker
 from a2a_lambda.lambda_.observed import Observed
 from a2a_lambda.lambda_.streaming import Response, Streaming
 from a2a_lambda.model import timestamp
+from a2a_lambda.notices import Undelivered
 from a2a_lambda.queue import body
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT, new_key
@@ -43,6 +45,7 @@ class Telling:
 
     def __init__(self, kit: Kit, settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
         self.secret = new_key(kit.keys, owner=f"owner-{uuid.uuid4()}")
+        logs.install(settings.service, settings.log_level, debug=settings.debug_logs)
         self._handler = Observed(Mangum(create_app(kit), lifespan="off"), settings)
         self._capsys = capsys
 
@@ -159,14 +162,24 @@ def test_no_exception_quotes_a_message(error: BaseException, capsys: pytest.Capt
         thread = threading.Thread(target=throw, args=(error,))
         thread.start()
         thread.join()
+        dropped = holding(error)
+        next(dropped)
+        del dropped
     told = capsys.readouterr()
     assert TEXT not in told.out + told.err
     lines = [json.loads(line) for line in told.out.splitlines()]
-    assert len(lines) == 5
-    for line in (lines[0], lines[2], lines[4]):
+    assert len(lines) == 6
+    for line in (lines[0], lines[2], lines[4], lines[5]):
         assert type(error).__name__ in line["exception"]
     assert lines[3]["message"] == "agent.py:1: UserWarning"
     assert "test_observed.py" in lines[0]["exception"]
+
+
+def holding(error: BaseException) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        raise error
 
 
 def throw(error: BaseException) -> None:
@@ -207,6 +220,7 @@ def test_each_record_has_its_own_ids(
         return {"eventSource": "aws:dynamodb", "dynamodb": stored, "eventID": number}
 
     with logging_kept():
+        logs.install("my-stack", "INFO", debug=False)
         handler = Observed(Notifier(notices), settings)
         capsys.readouterr()
         answer = handler({"Records": [record("1"), record("2")]}, Context())
@@ -216,6 +230,27 @@ def test_each_record_has_its_own_ids(
     assert (failed["owner"], failed["task_id"]) == ("owner-2", "t-2")
     assert "context_id" not in failed
     assert metric(lines, "FailedRecords")["FailedRecords"] == [1]
+
+
+def test_a_webhook_that_fails_is_a_push_and_no_failed_record(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Dead:
+        async def deliver(self, body: str) -> None:
+            telemetry.measure({"Pushes": 1}, agent="probe", outcome="failed")
+            raise Undelivered("nobody there")
+
+        def postpone(self, handle: str, attempt: int) -> None: ...
+
+    dead: Any = Dead()
+    record = {"eventSource": "aws:sqs", "messageId": "1", "receiptHandle": "r", "body": "[]"}
+    with logging_kept():
+        handler = Observed(Notifier(dead), settings)
+        capsys.readouterr()
+        handler({"Records": [record | {"attributes": {"ApproximateReceiveCount": "1"}}]}, Context())
+    told = capsys.readouterr().out
+    assert "Pushes" in told
+    assert "FailedRecords" not in told
 
 
 def test_whoever_ends_a_task_counts_its_turn(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
@@ -262,8 +297,6 @@ def test_a_stream_is_told_of_when_it_is_over(kit: Kit, capsys: pytest.CaptureFix
         streaming.enabled = True
         answer = handler(json.loads((ROOT / "events" / "send.json").read_text()), Context())
         assert isinstance(answer, Response)
-        from a2a_lambda import telemetry
-
         telemetry.measure({"DynamoDBCalls": 4})
         assert capsys.readouterr().out == ""
         answer.release()

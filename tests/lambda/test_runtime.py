@@ -324,6 +324,7 @@ def test_the_log_is_json_with_the_request(function: Function) -> None:
     invocation = function.api.invoke(function.send("message/send", "boom"))
     assert json.loads(invocation.body)["result"]["status"]["state"] == "failed"
     lines = [json.loads(line) for line in function.log.read_text().splitlines()]
+    assert "DEBUG" not in {line.get("level") for line in lines}, "not even while it starts"
     mine = [line for line in lines if line.get("function_request_id") == invocation.id]
     [failed] = [line for line in mine if line.get("level") == "ERROR"]
     assert failed["exception_name"] == "RuntimeError"

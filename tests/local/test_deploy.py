@@ -1,5 +1,6 @@
 """make deploy: what sam is called with."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,8 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 def parameters(**more: str) -> dict[str, str]:
     call = deploy.command(ASKED | more)
     given = call[call.index("--parameter-overrides") + 1 :]
-    return {name: value.strip('"') for name, _, value in (one.partition("=") for one in given)}
+    pairs = [re.fullmatch(r'(\w+)="([^"]*)"', one) for one in given]
+    return {pair[1]: pair[2] for pair in pairs if pair}
 
 
 def test_every_parameter_is_given() -> None:
@@ -39,7 +41,42 @@ def test_parameters_of_the_call_count_most() -> None:
     assert parameters(PARAMETERS="LogDays=7 Tracing=true")["LogDays"] == "7"
 
 
-@pytest.mark.parametrize("wrong", [{"STAGE": ""}, {"STAGE": "staging"}, {"PARAMETERS": "LogDay=7"}])
+@pytest.mark.parametrize("quote", ["", "'", '"'])
+def test_values_may_stand_in_quotes(quote: str) -> None:
+    arn = "arn:aws:sns:us-east-1:123456789012:alarms"
+    assert parameters(PARAMETERS=f"AlarmTopicArn={quote}{arn}{quote}")["AlarmTopicArn"] == arn
+    given = "CorsOrigins='https://a.example, https://b.example' LogDays=7"
+    assert parameters(PARAMETERS=given)["CorsOrigins"] == "https://a.example, https://b.example"
+
+
+def test_what_guided_wrote_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = r"""
+        [guided.deploy.parameters]
+        stack_name = "mine"
+        parameter_overrides = "LogDays=\"7\" DomainName=\"agents.example.com\" WebAclArn=\"\""
+        [odd]
+        deploy = 3
+    """
+    monkeypatch.setattr(deploy, "CONFIG", tmp_path / "samconfig.toml")
+    deploy.CONFIG.write_text(written)
+    assert parameters(STAGE="guided")["DomainName"] == "agents.example.com"
+    deploy.CONFIG.write_text("version = 0.1")
+    with pytest.raises(ConfigurationError, match="no stage"):
+        parameters()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"STAGE": ""},
+        {"STAGE": "staging"},
+        {"PARAMETERS": "LogDay=7"},
+        {"PARAMETERS": "LogDays='7"},
+        {"PARAMETERS": "LogDays='7\"'"},
+    ],
+)
 def test_mistakes_are_told_before_anything_is_built(wrong: dict[str, str]) -> None:
-    with pytest.raises(ConfigurationError, match=r"STAGE=dev or STAGE=prod|LogDay=7"):
+    with pytest.raises(
+        ConfigurationError, match=r"STAGE=dev or STAGE=prod|LogDay=7|No closing|no value like"
+    ):
         deploy.command(ASKED | wrong)

@@ -36,9 +36,10 @@ class Guarded(httpx2.AsyncBaseTransport):
             raise Refused(f"{url.host}: only https urls are called")
         request.extensions = {**request.extensions, "sni_hostname": host}
         timeouts = request.extensions.get("timeout", {})
+        shorter = min(CONNECT, timeouts.get("connect") or CONNECT)
         for address in addresses[:-1]:
             request.url = url.copy_with(host=address)
-            request.extensions["timeout"] = {**timeouts, "connect": CONNECT}
+            request.extensions["timeout"] = {**timeouts, "connect": shorter}
             with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):
                 return await self._inner.handle_async_request(request)
         request.url = url.copy_with(host=addresses[-1])

@@ -59,30 +59,30 @@ class Notifier:
     def __call__(self, event: Event, context: Any) -> Any:
         if event["Records"][0]["eventSource"] == "aws:dynamodb":
             return _processed(event, self._notices.relay, EventType.DynamoDBStreams, context)
-        return _processed(event, self._deliver, EventType.SQS, context)
+        return _processed(event, self._deliver, EventType.SQS, context, counted=False)  # as pushes they are
 
     def _deliver(self, record: Event) -> None:
         try:
             asyncio.run(self._notices.deliver(record["body"]))
-        except Exception:  # counted as a push
+        except Exception:
             attempt = int(record["attributes"]["ApproximateReceiveCount"])
             self._notices.postpone(record["receiptHandle"], attempt)
             raise
 
 
-def _processed(event: Event, work: Any, kind: EventType, context: Any) -> Any:
-    """The partial failures of a batch; each is logged, without its content."""
+def _processed(event: Event, work: Any, kind: EventType, context: Any, *, counted: bool = True) -> Any:
+    """The partial failures of a batch; each is logged, without its content, and counted."""
 
     def guarded(record: Any) -> Any:
         try:
             return work(record.raw_event)
-        except KitError as error:
-            logger.error("a record failed: %s", error if error.discreet else type(error).__name__)
-            telemetry.measure({"FailedRecords": 1})
-            raise
-        except Exception:
-            logger.exception("a record failed")
-            telemetry.measure({"FailedRecords": 1})
+        except Exception as error:
+            if not isinstance(error, KitError):
+                logger.exception("a record failed")
+            else:
+                logger.error("a record failed: %s", error if error.discreet else type(error).__name__)
+            if counted:
+                telemetry.measure({"FailedRecords": 1})
             raise
 
     processor = BatchProcessor(event_type=kind, raise_on_entire_batch_failure=False)

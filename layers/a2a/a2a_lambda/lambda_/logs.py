@@ -12,6 +12,7 @@ import threading
 import traceback
 from collections.abc import Iterator
 from types import TracebackType
+from typing import Any
 
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 
@@ -63,12 +64,17 @@ def install(service: str, level: str, *, debug: bool) -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.captureWarnings(True)
     threading.excepthook = _threw
+    sys.unraisablehook = _unraisable
 
 
 def _threw(args: threading.ExceptHookArgs) -> None:
-    error = args.exc_value
-    if error is not None:
-        logger.error("a thread ended with an exception", exc_info=error)
+    if args.exc_value is not None and not isinstance(args.exc_value, SystemExit):
+        logger.error("a thread ended with an exception", exc_info=args.exc_value)
+
+
+def _unraisable(args: Any) -> None:
+    if args.exc_value is not None:
+        logger.error("an exception had nowhere to go", exc_info=args.exc_value)
 
 
 def _lines(error: BaseException, told: set[int]) -> Iterator[str]:

@@ -50,6 +50,7 @@ class Metrics(logging.Handler):
         sums, self._sums = self._sums, Counter()
         self.release()
         if sums:
+            telemetry.about()  # all of it
             self._write(sums, {"function": self._function})
 
     def _write(self, values: Mapping[str, float], dimensions: Mapping[str, str]) -> None:

@@ -14,6 +14,14 @@ Event = dict[str, Any]
 Handler = Callable[[Event, Any], Any]
 
 
+def prepared() -> Settings:
+    """Settings of the environment, and logs as they say: before anything else, since Lambda's own runtime
+    would let every library write down what it likes. Raises ConfigurationError."""
+    settings = Settings.of(os.environ)
+    logs.install(settings.service, settings.log_level, debug=settings.debug_logs)
+    return settings
+
+
 class Observed:
     """A handler, each of whose invocations is told of. A streamed one is over when its stream is.
 
@@ -24,7 +32,6 @@ class Observed:
         self, handler: Handler, settings: Settings, *, release: Callable[[], None] = lambda: None
     ) -> None:
         function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "local")
-        logs.install(settings.service, settings.log_level, debug=settings.debug_logs)
         self._handler = handler
         self._release = release
         self._metrics = metrics.install(settings.service, function)
@@ -63,6 +70,6 @@ class Observed:
         return released
 
     def _end(self) -> None:
-        self._metrics.flush_sums()
         if self._traces:
             self._traces.end(telemetry.ids())
+        self._metrics.flush_sums()

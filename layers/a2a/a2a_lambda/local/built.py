@@ -119,6 +119,7 @@ class Built:
             "AWS_EXECUTION_ENV": f"AWS_Lambda_python{LAMBDA_PYTHON}",
             "AWS_LAMBDA_FUNCTION_TIMEOUT": "900",
             "AWS_LAMBDA_LOG_FORMAT": "JSON",
+            "AWS_LAMBDA_LOG_LEVEL": "DEBUG",
             "AWS_DEFAULT_REGION": "us-east-1",
             **self._variables,
         }

@@ -35,10 +35,13 @@ def main(argv: list[str] = sys.argv) -> int:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             variables = {"A2A_EMULATOR": _emulator(stack), "A2A_TABLE": TABLE, "A2A_KEYS_PATH": KEYS_PATH}
             built = Built(BUILD, folder, variables | {"A2A_LOCAL": "1"})
-            with (folder / "log").open("wb") as log:
-                url = stack.enter_context(built.emulated(function, find_rie(SAM), output=log))
+            log = stack.enter_context((folder / "log").open("w+b"))
+            url = stack.enter_context(built.emulated(function, find_rie(SAM), output=log))
+            try:
                 print(shown(_posted(url, event)))
-            print("\nlog:\n" + (folder / "log").read_text("utf-8", "replace"), file=sys.stderr)
+            finally:
+                log.seek(0)
+                print("\nlog:\n" + log.read().decode("utf-8", "replace"), file=sys.stderr)
     except (ConfigurationError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -27,6 +27,8 @@ def parameters(defaults: Mapping[str, str], *given: str) -> Iterator[str]:
         name, separator, value = one.partition("=")
         if not separator or name not in defaults:
             raise ConfigurationError(f"{one!r}: a parameter of template.yaml is given as NAME=value")
+        if '"' in value or value.endswith("\\"):
+            raise ConfigurationError(f"parameter {name}: sam takes no value like {value!r}")
         values[name] = value
     return (f'{name}="{value}"' for name, value in values.items())
 
