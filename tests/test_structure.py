@@ -68,4 +68,4 @@ def test_the_cold_path_imports_nothing_it_does_not_need() -> None:
         )
         loaded = set(found.stdout.split())
         assert "fastapi" in loaded
-        assert not loaded & {"httpx2", "rfc8785", "aws_xray_sdk", "uvicorn", "moto"}, function
+        assert not loaded & {"boto3", "httpx2", "rfc8785", "aws_xray_sdk", "uvicorn", "moto"}, function

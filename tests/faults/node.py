@@ -52,7 +52,7 @@ def die_at(when: str, number: int) -> None:
     name = "before-send" if when == "before" else "after-call"
     for operation in WRITES:
         for service in ("dynamodb", "sqs"):
-            aws._session().events.register(f"{name}.{service}.{operation}", count)
+            aws.session().register(f"{name}.{service}.{operation}", count)
 
 
 def kit_of_environment() -> Kit:

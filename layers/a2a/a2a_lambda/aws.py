@@ -1,14 +1,16 @@
 """AWS clients of the kit's own: one session, timeouts that fit an HTTP request.
 
+They are botocore's: boto3 would make each cold start longer, and adds nothing here.
+
 Endpoints are botocore's own AWS_ENDPOINT_URL_* variables', or the development server's emulator. That
 one is given to these clients only: what an agent calls itself reaches AWS, with its own credentials.
 """
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-import boto3
 from botocore.config import Config
+from botocore.session import Session
 
 from a2a_lambda.settings import Settings
 
@@ -25,40 +27,44 @@ ONCE = TIMEOUTS.merge(Config(retries={"mode": "standard", "total_max_attempts": 
 
 
 @cache
-def _session() -> boto3.session.Session:
-    return boto3.session.Session()
+def session() -> Session:
+    return Session()
 
 
 def dynamodb(settings: Settings) -> "DynamoDBClient":
-    return _session().client("dynamodb", config=RETRIED, **_local(settings))
+    return cast("DynamoDBClient", _client("dynamodb", RETRIED, settings))
 
 
 def ssm(settings: Settings) -> "SSMClient":
     """Client that does not retry: `keys` does, within the time a request has."""
-    return _session().client("ssm", config=ONCE, **_local(settings))
+    return cast("SSMClient", _client("ssm", ONCE, settings))
 
 
 def sqs(settings: Settings) -> "SQSClient":
-    return _session().client("sqs", config=RETRIED, **_local(settings))
+    return cast("SQSClient", _client("sqs", RETRIED, settings))
 
 
 def streams(settings: Settings) -> "DynamoDBStreamsClient":
     """Client that an emulator understands; a deployment's Lambda reads the stream by itself."""
     config = RETRIED.merge(Config(account_id_endpoint_mode="disabled"))
-    return _session().client("dynamodbstreams", config=config, **_local(settings))
+    return cast("DynamoDBStreamsClient", _client("dynamodbstreams", config, settings))
 
 
 def kms(settings: Settings) -> "KMSClient":
-    return _session().client("kms", config=RETRIED, **_local(settings))
+    return cast("KMSClient", _client("kms", RETRIED, settings))
+
+
+def _client(service: str, config: Config, settings: Settings) -> Any:
+    return session().create_client(service, config=config, **_local(settings))
 
 
 def _local(settings: Settings) -> dict[str, Any]:
     """Of an emulator: its endpoint, and what it asks for but does not check."""
     if not settings.local:
         return {}
-    known: dict[str, Any] = {"region_name": _session().region_name or "us-east-1"}
+    known: dict[str, Any] = {"region_name": session().get_config_variable("region") or "us-east-1"}
     if settings.emulator:
         known["endpoint_url"] = settings.emulator
-    if settings.emulator or _session().get_credentials() is None:
+    if settings.emulator or session().get_credentials() is None:
         known |= {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
     return known

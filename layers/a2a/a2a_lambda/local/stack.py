@@ -2,20 +2,22 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
-import boto3
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
+from a2a_lambda import aws
 from a2a_lambda.errors import ConfigurationError
 
 
 def table_of(stack: str) -> str:
     """Name of a stack's table. Raises ConfigurationError for one that is not there, or none of ours."""
     with asking_aws(f"stack {stack}"):
-        [found] = boto3.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
+        client: Any = aws.session().create_client("cloudformation")
+        [found] = client.describe_stacks(StackName=stack)["Stacks"]
     for output in found.get("Outputs", []):
         if output["OutputKey"] == "TableName":
-            return output["OutputValue"]
+            return str(output["OutputValue"])
     raise ConfigurationError(f"stack {stack}: no output TableName, so it is none of this kit's")
 
 
