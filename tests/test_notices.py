@@ -93,7 +93,7 @@ class Courier:
     def __init__(self, kit: Kit) -> None:
         self.kit = kit
         self.handler = Notifier(kit.notices)
-        self.records = events.Records(kit, self.handler)
+        self.records = events.Records(kit)
         self.iterator = self.records.first()
         self.pending()
         self.sqs = aws.sqs(kit.settings)

@@ -26,7 +26,19 @@ from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.head import PENDING_BYTES, Pending
 from a2a_lambda.log import apply
 from a2a_lambda.metadata import SUITE_EXTENSIONS, intents
-from a2a_lambda.model import Artifact, Event, Json, Message, Part, Role, Task, TaskState, status, text_of
+from a2a_lambda.model import (
+    Artifact,
+    Event,
+    Json,
+    Message,
+    Part,
+    Role,
+    Task,
+    TaskState,
+    status,
+    text_of,
+    word,
+)
 from a2a_lambda.outputs import Ask, Batch
 from a2a_lambda.reply import Reply
 from a2a_lambda.skill import MARK, ROUTE, Skill
@@ -204,7 +216,7 @@ class Answer:
     @property
     def state(self) -> str:
         """A2A's word: "completed", "input-required", "rejected"…"""
-        return self.task["status"]["state"].removeprefix("TASK_STATE_").lower().replace("_", "-")
+        return word(self.task["status"]["state"])
 
     @property
     def artifacts(self) -> list[Artifact]:

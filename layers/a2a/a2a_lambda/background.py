@@ -22,11 +22,10 @@ from a2a_lambda.agent import Agent
 from a2a_lambda.claim import LEASE, Claim, minute_after
 from a2a_lambda.head import Head, Scope
 from a2a_lambda.log import apply
-from a2a_lambda.model import Asked, TaskState, status, unix_time
+from a2a_lambda.model import TaskState, status, unix_time
 from a2a_lambda.queue import Queue, Ticket
 from a2a_lambda.run import Run
 from a2a_lambda.store import Store, Superseded
-from a2a_lambda.turn import Turn
 from a2a_lambda.watch import current, ended, lost
 
 ATTEMPTS = 3
@@ -148,28 +147,20 @@ class Background:
             await self._give_up(replace(head, requests=()))
             return None
         telemetry.bind(context_id=head.context_id, version=head.dialect)
-        asked: Asked = said[-1]["asked"]
         context = await io.call(self._store.context, head.scope, head.context_id)
-        turn = Turn(
-            message=said[-1]["message"],
-            owner=head.scope.owner,
-            agent=head.scope.agent,
-            task_id=head.task_id,
-            context_id=head.context_id,
-            context=context.before(head.turn, head.task_id),
-            attempt=head.attempts,
-            pending=head.pending,
-            id=head.turn,
-            deadline=deadline,
-            accepted_output_modes=tuple(asked["acceptedOutputModes"]),
-            extensions=tuple(asked["extensions"]),
-            request_metadata=asked["metadata"],
-        )
         task = head.blank()
         for _, event in numbered:
             apply(task, event)
-        last = numbered[-1][0]
-        return Claim(head, task, max(last, head.sequence), turn, head.requests[-1])
+        return Claim.of(
+            head,
+            task,
+            max(numbered[-1][0], head.sequence),
+            said[-1]["message"],
+            said[-1]["asked"],
+            context=context.before(head.turn, head.task_id),
+            pending=head.pending,
+            deadline=deadline,
+        )
 
     async def _give_up(self, head: Head) -> None:
         logger.warning("task %s is given up after %d attempts", head.task_id, head.attempts)

@@ -34,14 +34,16 @@ class Call:
         message["taskId"], message["contextId"] = head.task_id, head.context_id
         event = Event(message=message)
         if self.background:
-            modes = asked.get("configuration", {}).get("acceptedOutputModes", [])
-            event["asked"] = Asked(
-                turn=turn,
-                acceptedOutputModes=modes,
-                extensions=list(self.extensions),
-                metadata=asked.get("metadata", {}),
-            )
+            event["asked"] = self.asked(asked, turn)
         return event
+
+    def asked(self, request: SendMessageRequest, turn: str) -> Asked:
+        return Asked(
+            turn=turn,
+            acceptedOutputModes=request.get("configuration", {}).get("acceptedOutputModes", []),
+            extensions=list(self.extensions),
+            metadata=request.get("metadata", {}),
+        )
 
     def repeats(self, seen: Seen | None, *, since: float) -> bool:
         """Whether a request that was answered is this very one.

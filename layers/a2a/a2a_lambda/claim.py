@@ -1,9 +1,10 @@
-"""A turn claimed: what `intake` hands to `run`."""
+"""A turn claimed: what `intake` and `background` hand to `run`."""
 
 from dataclasses import dataclass
 
-from a2a_lambda.head import Head, Seen
-from a2a_lambda.model import Task
+from a2a_lambda.context import Context
+from a2a_lambda.head import Head, Pending, Seen
+from a2a_lambda.model import Asked, Message, Task
 from a2a_lambda.turn import Turn
 
 LEASE = 30.0
@@ -26,3 +27,34 @@ class Claim:
     sequence: int
     turn: Turn
     seen: Seen
+
+    @classmethod
+    def of(
+        cls,
+        head: Head,
+        task: Task,
+        sequence: int,
+        message: Message,
+        asked: Asked,
+        *,
+        context: Context,
+        pending: Pending | None,
+        deadline: float | None,
+    ) -> "Claim":
+        """The claim of a message's turn. deadline: on `time.monotonic`."""
+        turn = Turn(
+            message=message,
+            owner=head.scope.owner,
+            agent=head.scope.agent,
+            task_id=head.task_id,
+            context_id=head.context_id,
+            context=context,
+            pending=pending,
+            id=head.turn,
+            attempt=max(1, head.attempts),
+            deadline=deadline,
+            accepted_output_modes=tuple(asked["acceptedOutputModes"]),
+            extensions=tuple(asked["extensions"]),
+            request_metadata=asked["metadata"],
+        )
+        return cls(head, task, sequence, turn, head.requests[-1])

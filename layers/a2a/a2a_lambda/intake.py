@@ -28,7 +28,6 @@ from a2a_lambda.model import INTERRUPTED, TERMINAL, Event, Task, TaskState, stat
 from a2a_lambda.operation import SendMessageRequest
 from a2a_lambda.push import completed
 from a2a_lambda.store import Store, Superseded
-from a2a_lambda.turn import Turn
 from a2a_lambda.watch import abandon, current, rested
 
 QUEUED_PATIENCE = 10.0
@@ -236,21 +235,16 @@ class Intake:
         if call.background:
             return Queued(head)
         task["status"] = status(TaskState.SUBMITTED, self._store.clock())
-        turn = Turn(
-            message=task["history"][-1],
-            owner=call.scope.owner,
-            agent=call.scope.agent,
-            task_id=head.task_id,
-            context_id=head.context_id,
+        return Claim.of(
+            head,
+            task,
+            sequence,
+            task["history"][-1],
+            call.asked(asked, head.turn),
             context=context,
             pending=pending,
-            id=head.turn,
             deadline=call.deadline,
-            accepted_output_modes=tuple(asked.get("configuration", {}).get("acceptedOutputModes", ())),
-            extensions=call.extensions,
-            request_metadata=asked.get("metadata", {}),
         )
-        return Claim(head, task, sequence, turn, head.requests[-1])
 
     def _repeats(self, call: Call, seen: Seen | None) -> bool:
         return call.repeats(seen, since=self._store.clock() - self._window)

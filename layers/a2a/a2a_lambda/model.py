@@ -159,6 +159,11 @@ def unix_time(timestamp: str) -> float:
     return datetime.fromisoformat(timestamp).timestamp()
 
 
+def word(state: str) -> str:
+    """A state as 0.x spells it: completed, input-required …"""
+    return state.removeprefix("TASK_STATE_").lower().replace("_", "-")
+
+
 def status(state: TaskState, seconds: float, message: Message | None = None) -> TaskStatus:
     """Status with a timestamp; `seconds` is a Unix time."""
     result = TaskStatus(state=state, timestamp=timestamp(seconds))

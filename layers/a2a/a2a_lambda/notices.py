@@ -24,6 +24,7 @@ from a2a_lambda.guard import Guarded
 from a2a_lambda.head import Scope
 from a2a_lambda.model import Json, TaskPushNotificationConfig
 from a2a_lambda.store import Store, due_task, noticed
+from a2a_lambda.webhook import wants_jwt
 from a2a_lambda.wire import negotiation
 
 if TYPE_CHECKING:
@@ -131,8 +132,7 @@ class Notices:
         if config.get("token"):
             headers[TOKEN] = config["token"]
         info = config.get("authentication", {})
-        schemes = [scheme.lower() for scheme in (info.get("scheme", ""), *info.get("schemes", []))]
-        if "jwt" in schemes and self._signer is not None:
+        if self._signer is not None and wants_jwt(config):
             headers["Authorization"] = f"Bearer {await io.call(self._signer.token, content)}"
         elif info.get("credentials"):
             headers["Authorization"] = f"{info.get('scheme') or 'Bearer'} {info['credentials']}"

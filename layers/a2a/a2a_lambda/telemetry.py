@@ -7,7 +7,7 @@ listens. A process of Lambda's serves one invocation at a time, so there is one 
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 MEASURES = logging.getLogger("a2a_lambda.measures")
 """Each record is a measurement: `values` by metric, `dimensions` by name."""
@@ -21,7 +21,7 @@ class Invocation:
 
     own: Mapping[str, str | bool]
     begun: float
-    ids: dict[str, str | bool] = field(default_factory=dict)
+    ids: dict[str, str | bool]
 
 
 _invocation: Invocation | None = None

@@ -72,8 +72,8 @@ def outcome(head: Head) -> str:
 async def abandon(store: Store, head: Head) -> None:
     """End a task this process claimed and cannot run, so that the same request can be made again."""
     with suppress(StoreError):
-        ended = replace(head, requests=()).closed(lost(store, head), head.sequence)
-        await io.call(store.replace, ended)
+        closed = replace(head, requests=()).closed(lost(store, head), head.sequence)
+        await io.call(store.replace, closed)
 
 
 async def rested(store: Store, head: Head, deadline: float | None) -> Head:

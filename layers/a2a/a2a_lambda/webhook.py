@@ -55,8 +55,7 @@ async def check(config: TaskPushNotificationConfig, terms: Terms) -> None:
     for name, value in named.items():
         if not HEADER.fullmatch(value):
             raise InvalidParams(f"{name} of a push notification config cannot stand in a header")
-    schemes = [authentication.get("scheme", ""), *authentication.get("schemes", [])]
-    if "jwt" in [scheme.lower() for scheme in schemes] and not terms.signs:
+    if wants_jwt(config) and not terms.signs:
         raise InvalidParams("the webhook asks for a jwt, and this deployment has no signing key")
     try:
         addresses = await resolved(host, port, this_machine=terms.this_machine)
@@ -66,6 +65,13 @@ async def check(config: TaskPushNotificationConfig, terms: Terms) -> None:
         raise _refused(str(error)) from None
     if plain and not (addresses and all(map(loopback, addresses))):
         raise _refused("must be https, or http on this machine")
+
+
+def wants_jwt(config: TaskPushNotificationConfig) -> bool:
+    """Whether a webhook asks for a signed token (A2A 0.1)."""
+    authentication = config.get("authentication", {})
+    schemes = [authentication.get("scheme", ""), *authentication.get("schemes", [])]
+    return "jwt" in [scheme.lower() for scheme in schemes]
 
 
 def _refused(why: str) -> InvalidParams:

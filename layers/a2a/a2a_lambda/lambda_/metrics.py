@@ -23,7 +23,6 @@ NAMESPACE = "A2A"
 
 TIMES = ("FirstEventTime", "RunTime")
 
-
 logger = logging.getLogger(__name__)
 
 
@@ -50,7 +49,6 @@ class Metrics(logging.Handler):
         sums, self._sums = self._sums, Counter()
         self.release()
         if sums:
-            telemetry.about()  # all of it
             self._write(sums, {"function": self._function})
 
     def _write(self, values: Mapping[str, float], dimensions: Mapping[str, str]) -> None:

@@ -72,4 +72,5 @@ class Observed:
     def _end(self) -> None:
         if self._traces:
             self._traces.end(telemetry.ids())
+        telemetry.about()  # the sums are of all of it
         self._metrics.flush_sums()

@@ -18,7 +18,7 @@ from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, Client, discovery
 from a2a_lambda.errors import KitError
 from a2a_lambda.guard import Guarded
-from a2a_lambda.model import RESTING, Event, Json
+from a2a_lambda.model import RESTING, Event, Json, word
 from a2a_lambda.wire import Wire, v0_3, v1_0
 
 TEXT = "Hello"
@@ -152,10 +152,13 @@ class Visit:
         async with self._told("a plain call"), self._client(agent) as client:
             answer: Any = await client.send(self._text)
             state = answer.get("status", {}).get("state", "")
-            word = state.removeprefix("TASK_STATE_").lower().replace("_", "-")
             task_id = answer.get("id", "")
-            known = not states or word in states
-            say("a plain call", (state in RESTING and known) or not (state or states), word or "a message")
+            known = not states or word(state) in states
+            say(
+                "a plain call",
+                (state in RESTING and known) or not (state or states),
+                word(state) or "a message",
+            )
         if (agent.card.get("capabilities") or {}).get("streaming"):
             await self._stream(replace(agent, url=agent.url + stream_at), first)
         if task_id:

@@ -6,6 +6,7 @@ and the handlers called with the events Lambda would give them.
 """
 
 import base64
+import json
 import logging
 import threading
 import time
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 VISIBILITY = 60
 """Seconds a message is hidden while it is worked off: short of Lambda's, so a restart is soon over."""
 
-RECEIVES = "3"
+RECEIVES = 3
 
-TRIES = "10"
+TRIES = 10
 """Of a notification, as in template.yaml."""
 
 NOTIFIERS = 8
@@ -47,6 +48,9 @@ queue knows for 300 s what it has taken already."""
 Json = Any
 
 Handler = Callable[[Json, Json], Json]
+
+Source = Iterator[tuple[Json, Callable[[Json], None]]]
+"""Events, and for each what takes the handler's answer."""
 
 logger = logging.getLogger(__name__)
 
@@ -80,19 +84,17 @@ def create_queues(client: "SQSClient", prefix: str) -> Queues:
     """The queues of template.yaml, in an emulator; those that are there are found again."""
     dead = client.create_queue(QueueName=f"{prefix}-dead")["QueueUrl"]
     arn = _arn(client, dead)
-    redrive = f'{{"deadLetterTargetArn":"{arn}","maxReceiveCount":"{RECEIVES}"}}'
     turns = client.create_queue(
         QueueName=f"{prefix}-turns",
-        Attributes={"RedrivePolicy": redrive, "VisibilityTimeout": str(VISIBILITY)},
+        Attributes={"RedrivePolicy": _redrive(arn, RECEIVES), "VisibilityTimeout": str(VISIBILITY)},
     )["QueueUrl"]
     lost = client.create_queue(QueueName=f"{prefix}-dead-notices.fifo", Attributes={"FifoQueue": "true"})
-    told = _arn(client, lost["QueueUrl"])
     notices = client.create_queue(
         QueueName=f"{prefix}-notices.fifo",
         Attributes={
             "FifoQueue": "true",
             "VisibilityTimeout": str(VISIBILITY),
-            "RedrivePolicy": f'{{"deadLetterTargetArn":"{told}","maxReceiveCount":"{TRIES}"}}',
+            "RedrivePolicy": _redrive(_arn(client, lost["QueueUrl"]), TRIES),
         },
     )["QueueUrl"]
     return Queues(turns, dead, arn, notices)
@@ -103,26 +105,30 @@ def _arn(client: "SQSClient", url: str) -> str:
     return found["QueueArn"]
 
 
+def _redrive(dead_arn: str, receives: int) -> str:
+    return json.dumps({"deadLetterTargetArn": dead_arn, "maxReceiveCount": receives})
+
+
 def start(kit: Kit, worker: Handler, notifier: Handler) -> None:
     """Poll in threads that end with the process."""
     sqs = aws.sqs(kit.settings)
     settings = kit.settings
     dead = settings.dead_letters.rpartition(":")[2]
-    sources: list[Iterator[tuple[Handler, Json, Callable[[Json], None]]]] = [
-        *(Messages(sqs, settings.queue, "turns", worker) for _ in range(WORKERS)),
-        Messages(sqs, sqs.get_queue_url(QueueName=dead)["QueueUrl"], settings.dead_letters, worker),
-        *(Messages(sqs, settings.notices, "notices", notifier) for _ in range(NOTIFIERS)),
-        Records(kit, notifier),
-        Minutes(worker),
+    sources: list[tuple[Source, Handler]] = [
+        *((Messages(sqs, settings.queue, "turns"), worker) for _ in range(WORKERS)),
+        (Messages(sqs, sqs.get_queue_url(QueueName=dead)["QueueUrl"], settings.dead_letters), worker),
+        *((Messages(sqs, settings.notices, "notices"), notifier) for _ in range(NOTIFIERS)),
+        (Records(kit), notifier),
+        (Minutes(), worker),
     ]
     for source in sources:
-        threading.Thread(target=_consume, args=(source,), daemon=True).start()
+        threading.Thread(target=_consume, args=source, daemon=True).start()
 
 
-def _consume(source: Iterator[tuple[Handler, Json, Callable[[Json], None]]]) -> None:
+def _consume(source: Source, handler: Handler) -> None:
     while True:
         try:
-            handler, event, done = next(source)
+            event, done = next(source)
             done(handler(event, Invocation()))
         except (ClientError, BotoCoreError):
             time.sleep(1)  # the emulator is not there at the moment, or no longer
@@ -134,13 +140,13 @@ def _consume(source: Iterator[tuple[Handler, Json, Callable[[Json], None]]]) -> 
 class Messages:
     """Messages of a queue, one an event."""
 
-    def __init__(self, client: "SQSClient", url: str, arn: str, handler: Handler) -> None:
-        self._client, self._url, self._arn, self._handler = client, url, arn, handler
+    def __init__(self, client: "SQSClient", url: str, arn: str) -> None:
+        self._client, self._url, self._arn = client, url, arn
 
     def __iter__(self) -> "Messages":
         return self
 
-    def __next__(self) -> tuple[Handler, Json, Callable[[Json], None]]:
+    def __next__(self) -> tuple[Json, Callable[[Json], None]]:
         while True:
             found = self._client.receive_message(
                 QueueUrl=self._url, MaxNumberOfMessages=1, AttributeNames=["All"]
@@ -154,28 +160,24 @@ class Messages:
             if not (answer or {}).get("batchItemFailures"):
                 self._client.delete_message(QueueUrl=self._url, ReceiptHandle=message["ReceiptHandle"])
 
-        return self._handler, {"Records": [sqs_record(message, self._arn)]}, done
+        return {"Records": [sqs_record(message, self._arn)]}, done
 
 
 class Minutes:
     """The schedule."""
 
-    def __init__(self, handler: Handler) -> None:
-        self._handler = handler
-
     def __iter__(self) -> "Minutes":
         return self
 
-    def __next__(self) -> tuple[Handler, Json, Callable[[Json], None]]:
+    def __next__(self) -> tuple[Json, Callable[[Json], None]]:
         time.sleep(SWEEP)
-        return self._handler, {"source": "aws.scheduler", "detail": {}}, lambda _: None
+        return {"source": "aws.scheduler", "detail": {}}, lambda _: None
 
 
 class Records:
     """Records of the table's stream that are about heads with push configs, as the template filters them."""
 
-    def __init__(self, kit: Kit, handler: Handler) -> None:
-        self._handler = handler
+    def __init__(self, kit: Kit) -> None:
         self._client = aws.streams(kit.settings)
         self._table = kit.settings.table
         self._since = time.time() - REMEMBERED
@@ -185,12 +187,12 @@ class Records:
     def __iter__(self) -> "Records":
         return self
 
-    def __next__(self) -> tuple[Handler, Json, Callable[[Json], None]]:
+    def __next__(self) -> tuple[Json, Callable[[Json], None]]:
         while True:
             if not self._left:
                 self._left = [record for record in self._next() if self.wants(record)]
             if self._left:
-                return self._handler, {"Records": self._left}, self._done
+                return {"Records": self._left}, self._done
             time.sleep(PAUSE)
 
     def _next(self) -> list[Json]:
