@@ -133,7 +133,8 @@ async def _card(request: Request, translate: Translate, name: str | None, *, key
     agent = _agent(kit, name)
     described = _description(request, agent, root=name is None)
     card = translate(described)
-    etag = f'"{hashlib.sha256(strictjson.dumps(card)).hexdigest()[:32]}"'  # without signatures, which vary
+    body = strictjson.dumps(card)
+    etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'  # without signatures, which vary
     modified = datetime.fromtimestamp(int(agent.modified), UTC)
     headers = {
         "Cache-Control": f"{'private' if keyed else 'public'}, max-age={MAX_AGE}",
@@ -143,20 +144,24 @@ async def _card(request: Request, translate: Translate, name: str | None, *, key
     }
     if _unchanged(request, etag, modified):
         return Response(None, 304, headers)
-    await _sign(request, card, described)
-    return Response(strictjson.dumps(card), 200, headers, JSON)
+    if await _sign(request, card, described):
+        body = strictjson.dumps(card)
+    return Response(body, 200, headers, JSON)
 
 
-async def _sign(request: Request, card: dict[str, Json], described: cards.Description) -> None:
-    """Sign a 1.0 card, in its strict form. One that cannot be signed at the moment goes out unsigned."""
+async def _sign(request: Request, card: dict[str, Json], described: cards.Description) -> bool:
+    """Sign a 1.0 card, in its strict form; whether that was done. One that cannot be signed at the moment
+    goes out unsigned."""
     signer = request.app.state.kit.signer
     if signer is None or "supportedInterfaces" not in card:
-        return
+        return False
     try:
         jku = f"{base_url(request)}/.well-known/jwks.json"
         card["signatures"] = [await io.call(signer.signature, cards.v1_0(described), jku)]
     except (ConfigurationError, ValueError) as error:
         logger.error("the card is not signed: %s", error)
+        return False
+    return True
 
 
 def _agent(kit: Kit, name: str | None, *, absent: bool = False) -> Agent:

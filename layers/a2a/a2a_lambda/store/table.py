@@ -170,14 +170,8 @@ class Store:
 
     def slots(self, owner: str) -> set[int]:
         """Slots of an owner's that are taken."""
-        query = {
-            "ConsistentRead": True,
-            "KeyConditionExpression": "pk = :pk",
-            "ExpressionAttributeValues": {":pk": items.slot_key(owner, 0)["pk"]},
-        }
-        now = self.clock()
-        found = [item for answer in self._table.pages(query) for item in answer["Items"]]
-        return {items.slot_number(item) for item in found if int(item["expires"]["N"]) > now}
+        found = self._found("pk = :pk", {":pk": items.slot_key(owner, 0)["pk"]})
+        return {items.slot_number(item) for item in found}
 
     def _sealed(self, head: Head) -> int:
         """Put an entry of the next epoch behind the log of a run; returns its last sequence. Raises
@@ -251,14 +245,8 @@ class Store:
 
     def pushes(self, scope: Scope, task_id: str) -> list[TaskPushNotificationConfig]:
         """Configs of a task, by id."""
-        arguments = {
-            "ConsistentRead": True,
-            "KeyConditionExpression": "pk = :pk AND begins_with(sk, :prefix)",
-            "ExpressionAttributeValues": items.push_prefix(scope, task_id),
-        }
-        now = self.clock()
-        found = [item for answer in self._table.pages(arguments) for item in answer["Items"]]
-        return [items.to_push(item) for item in found if int(item["expires"]["N"]) > now]
+        found = self._found("pk = :pk AND begins_with(sk, :prefix)", items.push_prefix(scope, task_id))
+        return [items.to_push(item) for item in found]
 
     def delete_push(self, scope: Scope, task_id: str, identity: str) -> None:
         self._table.delete(items.push_key(scope, task_id, identity))
@@ -269,13 +257,22 @@ class Store:
         self._put(items.from_entry(head, entry), condition, {":over": number(over)})
 
     def _entries(self, head: Head, after: int) -> Iterator[Entry]:
-        arguments: dict[str, Any] = {
+        condition = "pk = :pk AND sk BETWEEN :first AND :last"
+        yield from map(items.to_entry, self._queried(condition, items.entry_range(head, after)))
+
+    def _found(self, condition: str, values: Mapping[str, Any]) -> Iterator[items.Item]:
+        """Items of a query that have not expired."""
+        now = self.clock()
+        return (item for item in self._queried(condition, values) if int(item["expires"]["N"]) > now)
+
+    def _queried(self, condition: str, values: Mapping[str, Any]) -> Iterator[items.Item]:
+        query = {
             "ConsistentRead": True,
-            "KeyConditionExpression": "pk = :pk AND sk BETWEEN :first AND :last",
-            "ExpressionAttributeValues": items.entry_range(head, after),
+            "KeyConditionExpression": condition,
+            "ExpressionAttributeValues": values,
         }
-        for answer in self._table.pages(arguments):
-            yield from map(items.to_entry, answer["Items"])
+        for answer in self._table.pages(query):
+            yield from answer["Items"]
 
     def _put(
         self, item: dict[str, Any], condition: str, values: Mapping[str, Any], scope: Scope | None = None
