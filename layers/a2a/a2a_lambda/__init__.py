@@ -8,7 +8,7 @@ def hello(turn: Turn) -> str:
 """
 
 from a2a_lambda.agent import Agent, Answer
-from a2a_lambda.errors import SkillError
+from a2a_lambda.errors import MemoryFull, SkillError
 from a2a_lambda.outputs import Artifact, Ask, Authorize, Command, File, Message, Progress, Reject
 from a2a_lambda.skill import route, skill
 from a2a_lambda.turn import Turn
@@ -21,6 +21,7 @@ __all__ = [
     "Authorize",
     "Command",
     "File",
+    "MemoryFull",
     "Message",
     "Progress",
     "Reject",

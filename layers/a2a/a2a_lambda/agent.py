@@ -20,7 +20,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from a2a_lambda import card as cards
-from a2a_lambda import player, strictjson
+from a2a_lambda import mistakes, player, strictjson
 from a2a_lambda.context import Context
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.head import PENDING_BYTES, Pending
@@ -66,7 +66,7 @@ class Agent:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> "Agent":
-        """Agent of a folder. Raises ConfigurationError; what agent.py raises goes through."""
+        """Agent of a folder. Raises ConfigurationError, for what agent.py raises too."""
         path = Path(folder).resolve()
         card = cards.read(path / "card.yaml")
         module = _import(path)
@@ -85,9 +85,13 @@ class Agent:
 
     async def perform(self, turn: Turn) -> AsyncGenerator[Batch, None]:
         """Outputs of one turn. Raises what the skill raises."""
-        skill, slots = self._named(turn)
+        skill, slots, asks = self._named(turn)
         if skill is None:
             skill = await self._routed(turn)
+        given = skill.fields(turn)
+        if asks is not None and turn.text.strip():
+            slots[asks] = [turn.text]
+        slots |= given
         turn.skill, turn.slots = skill.id, slots
         arguments = skill.arguments(slots)
         if isinstance(arguments, Ask):
@@ -99,6 +103,9 @@ class Agent:
         )
         async with aclosing(outputs):
             async for batch in outputs:
+                for output in batch.outputs:
+                    if isinstance(output, Ask):
+                        skill.check_question(output)
                 yield batch
 
     def waiting(self, turn: Turn, asked: Ask) -> Pending:
@@ -124,9 +131,11 @@ class Agent:
 
         skill, slots: the intent a client names. after: the answer this message follows; the
         conversation, the memory and a question asked go on from there.
+        Raises ValueError for a skill, or a slot, that there is not.
         """
         known = dict(metadata)
         if skill is not None:
+            self._check_intent(skill, slots)
             named = [{"name": name, "value": value} for name, value in slots.items()]
             known["intentInfos"] = [{"intent": skill, "slots": named}]
         continued = after is not None and after.pending is not None
@@ -152,8 +161,7 @@ class Agent:
                 events += reply.compose(batch)
                 if reply.closing is not None:
                     break
-        for event in events:
-            apply(task, event)
+        apply(task, events)
         if reply.closing is not None:
             task["status"] = reply.closing
         return Answer(
@@ -163,19 +171,18 @@ class Agent:
             pending=self.waiting(turn, reply.asked) if reply.asked else None,
         )
 
-    def _named(self, turn: Turn) -> tuple[Skill | None, dict[str, list[str]]]:
-        """The skill the message names, or the one whose question it answers, with its slots."""
+    def _named(self, turn: Turn) -> tuple[Skill | None, dict[str, list[str]], str | None]:
+        """The skill the message names, or the one whose question it answers; the texts known for its
+        parameters; and the parameter that the message's own text answers, if one."""
         pending = turn.pending
         for intent in intents(turn.metadata):
             if intent.skill in self.skills:
                 known = pending["slots"] if pending and pending["skill"] == intent.skill else {}
-                return self.skills[intent.skill], known | {name: list(v) for name, v in intent.slots.items()}
+                named = {name: list(texts) for name, texts in intent.slots.items()}
+                return self.skills[intent.skill], known | named, None
         if pending is None or pending["skill"] not in self.skills:
-            return None, {}
-        slots = dict(pending["slots"])
-        if pending["asks"] is not None:
-            slots[pending["asks"]] = [turn.text]
-        return self.skills[pending["skill"]], slots
+            return None, {}, None
+        return self.skills[pending["skill"]], dict(pending["slots"]), pending["asks"]
 
     async def _routed(self, turn: Turn) -> Skill:
         if self._route is None:
@@ -188,8 +195,19 @@ class Agent:
                     return self.skills[getattr(chosen, MARK)[0]]
         return self._default
 
+    def _check_intent(self, skill: str, slots: Mapping[str, str]) -> None:
+        if skill not in self.skills:
+            hint = mistakes.did_you_mean(skill, self.skills)
+            raise ValueError(f"there is no skill {skill!r}{hint} There are: {', '.join(self.skills)}")
+        parameters = [parameter.name for parameter in self.skills[skill].parameters]
+        for name in slots:
+            if name not in parameters:
+                hint = mistakes.did_you_mean(name, parameters)
+                has = ", ".join(parameters) or "none"
+                raise ValueError(f"skill {skill} has no parameter {name!r}{hint} It has: {has}")
+
     def _check(self, module: ModuleType) -> None:
-        where = module.__file__ or module.__name__
+        where = mistakes.shown(module.__file__ or module.__name__)
         declared = {skill.id for skill in self.card.all_skills}
         if missing := sorted(declared - self.skills.keys()):
             raise ConfigurationError(
@@ -265,7 +283,8 @@ def _asynchronous(function: Any) -> bool:
 
 
 def _import(folder: Path) -> ModuleType:
-    """agent.py of a folder, as `agents.<name>.agent`, so that it may import its neighbours."""
+    """agent.py of a folder, as `agents.<name>.agent`, so that it may import its neighbours. Raises
+    ConfigurationError."""
     path = folder / "agent.py"
     if not path.exists():
         raise ConfigurationError(f"{path}: not found; every agent folder has an agent.py")
@@ -281,5 +300,10 @@ def _import(folder: Path) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit too: an agent's module ends no process
+        raise ConfigurationError(mistakes.of_import(error, folder)) from error
     return module

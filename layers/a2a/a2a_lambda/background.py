@@ -149,8 +149,7 @@ class Background:
         telemetry.bind(context_id=head.context_id, version=head.dialect)
         context = await io.call(self._store.context, head.scope, head.context_id)
         task = head.blank()
-        for _, event in numbered:
-            apply(task, event)
+        apply(task, (event for _, event in numbered))
         return Claim.of(
             head,
             task,

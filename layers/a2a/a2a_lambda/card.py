@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from a2a_lambda import mistakes
 from a2a_lambda.errors import ConfigurationError, ContentTypeNotSupported, ExtensionSupportRequired
 
 RESERVED = re.compile(
@@ -111,8 +112,15 @@ class Card(_Model):
             raise ExtensionSupportRequired(f"activate {', '.join(missing)} with the A2A-Extensions header")
 
 
+FIELDS = frozenset(
+    name
+    for model in (Card, CardSkill, Capabilities, Extension, Extended, Provider)
+    for name in model.model_fields
+)
+
+
 def read(path: Path) -> Card:
-    """Card of a file. Raises ConfigurationError naming the file, the field and what is wrong."""
+    """Card of a file. Raises ConfigurationError naming the file, the lines and everything that is wrong."""
     name = path.parent.name
     if not NAME.fullmatch(name) or RESERVED.fullmatch(name):
         raise ConfigurationError(
@@ -120,17 +128,18 @@ def read(path: Path) -> Card:
             " and no word that is a path of the kit's own (v1, a2a, alibaba, stream, tasks, message…)"
         )
     try:
-        content: Any = yaml.safe_load(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        content: Any = yaml.safe_load(text)
     except FileNotFoundError:
         raise ConfigurationError(f"{path}: not found; every agent folder has a card.yaml") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: not readable as YAML: {error}") from None
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"{path}: a card is a list of fields, beginning with `name: …`")
     try:
         card = Card.model_validate(content)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise ConfigurationError(f"{path}: {where}: {first['msg']}") from None
+        raise ConfigurationError(mistakes.of_card(path, text, error, FIELDS)) from None
     ids = [skill.id for skill in card.all_skills]
     if len(set(ids)) != len(ids):
         raise ConfigurationError(f"{path}: two skills have the same id")

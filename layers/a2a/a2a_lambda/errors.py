@@ -27,8 +27,18 @@ class SkillError(KitError):
     """Raise it in a skill to end the task as failed with a text the client may read."""
 
 
+class MemoryFull(SkillError):
+    """`turn.memory` has no room for a value. Delete or shorten something, or let it end the turn."""
+
+
 class StoreError(KitError):
     """The table could not be read or written; nothing is half-written."""
+
+    discreet = True
+
+
+class WriteRefused(KitError):
+    """DynamoDB refused a write as it is: too large, or not valid. To try it again cannot help."""
 
     discreet = True
 

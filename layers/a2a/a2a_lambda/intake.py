@@ -157,7 +157,7 @@ class Intake:
             with contextlib.suppress(StoreError):  # only a shortcut for the next repetition
                 await io.call(self._store.replace, replace(first, successor=task_id))
         task = blank.blank()
-        apply(task, entered)
+        apply(task, [entered])
         return await self._begun(call, asked, head, task, left, context=context, pending=None)
 
     async def _continue(self, call: Call, asked: SendMessageRequest, head: Head, context: Context) -> Begun:
@@ -183,7 +183,7 @@ class Intake:
                 head = await current(self._store, call.scope, head.task_id)
             if self._repeats(call, head.seen(call.request)):
                 return head
-        apply(task, entered)
+        apply(task, [entered])
         return await self._begun(call, asked, claimed, task, left, context=context, pending=head.pending)
 
     def _claimed(self, call: Call, head: Head, turn: str, events: list[Event]) -> tuple[Head, list[Event]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from a2a_lambda import io, strictjson
-from a2a_lambda.errors import StoreError
+from a2a_lambda.errors import StoreError, WriteRefused
 from a2a_lambda.head import Head
 from a2a_lambda.log import Numbered, coalesce
 from a2a_lambda.model import Event
@@ -17,12 +17,18 @@ FLUSH_BYTES = 4_000
 SILENCE = 2 * FLUSH_SECONDS
 """Seconds after which pending events are stored though no other follows."""
 
+BACKLOG_BYTES = 1_000_000
+"""JSON bytes that may wait for a table that does not take them; then the agent waits, too."""
+
+RETRY_SECONDS = 0.5
+"""Between tries to store a backlog."""
+
 logger = logging.getLogger(__name__)
 
 
 class Journal:
     """head: the run's head now; its lease says how long the run may write.
-    sequence: last sequence number stored."""
+    sequence: last sequence number stored. size_bytes: JSON bytes of all events taken in."""
 
     def __init__(self, store: Store, head: Callable[[], Head], sequence: int) -> None:
         self._store = store
@@ -33,17 +39,20 @@ class Journal:
         self._writing: list[Event] = []
         self._flushed = asyncio.get_running_loop().time()
         self.sequence = sequence
+        self.size_bytes = 0
 
     def add(self, events: Sequence[Event]) -> bool:
         """Take events in; whether it is time to store them."""
+        size = sum(len(strictjson.dumps(event)) for event in events)
+        self.size_bytes += size
         self._pending += events
-        self._pending_bytes += sum(len(strictjson.dumps(event)) for event in events)
+        self._pending_bytes += size
         late = asyncio.get_running_loop().time() - self._flushed >= FLUSH_SECONDS
         return late or self._pending_bytes >= FLUSH_BYTES
 
     def clear(self) -> None:
-        """Forget what is pending."""
-        self._pending.clear()
+        """Forget what is not stored."""
+        self._pending, self._pending_bytes, self._writing = [], 0, []
 
     def rest(self) -> tuple[Numbered, ...] | None:
         """What is pending, numbered; None where earlier events have to be written first."""
@@ -54,7 +63,7 @@ class Journal:
     async def flush(self) -> bool:
         """Store what is pending; False where the table did not take it, which is tried again.
 
-        Raises Superseded.
+        Raises Superseded, WriteRefused.
         """
         async with self._lock:
             self._flushed = asyncio.get_running_loop().time()
@@ -79,9 +88,15 @@ class Journal:
             self.sequence = await io.call(self._store.append, head, self._writing, after=self.sequence)
             self._writing = []
 
+    async def relieve(self) -> None:
+        """Wait until a backlog that the table did not take is stored. Raises Superseded."""
+        while self._pending_bytes > BACKLOG_BYTES:
+            await asyncio.sleep(RETRY_SECONDS)
+            await self.flush()
+
     async def flush_in_silence(self) -> None:
         """Store what nothing follows, again and again; ends when the run no longer may."""
-        with suppress(Superseded):  # which the run's beat sees too
+        with suppress(Superseded, WriteRefused):  # which the run sees too
             while True:
                 await asyncio.sleep(SILENCE)
                 if self._pending:

@@ -82,17 +82,20 @@ def join(inline: Iterable[Numbered], entries: Iterable[Entry], *, after: int) ->
     """
     kept = {sequence: event for sequence, event in inline}
     stored = {entry.sequence: entry for entry in entries}
-    sequence, body = after + 1, b""
+    sequence = after + 1
+    pieces: list[bytes] = []
     while True:
         if sequence in kept:
             yield sequence, kept[sequence]
         elif sequence in stored:
             entry = stored[sequence]
-            whole = entry.piece == 0 or bool(body)
-            body = body + entry.body if entry.piece else entry.body
-            if whole and not entry.more:
-                yield sequence, json.loads(body)
-                body = b""
+            if entry.piece == 0:
+                pieces = [entry.body]
+            elif pieces:
+                pieces.append(entry.body)
+            if pieces and not entry.more:
+                yield sequence, json.loads(b"".join(pieces))
+                pieces = []
         else:
             return
         sequence += 1
@@ -123,27 +126,28 @@ def _joined(chunks: list[TaskArtifactUpdateEvent]) -> Event:
     return Event(artifactUpdate=joined)
 
 
-def apply(task: Task, event: Event) -> None:
-    """Bring a task up to date with one event, in place.
+def apply(task: Task, events: Iterable[Event]) -> None:
+    """Bring a task up to date with events, in place, in time linear to their size.
 
     A question the task asked moves from its status to its history when the status moves on.
     """
-    if "message" in event:
-        _settle(task)
-        task.setdefault("history", []).append(event["message"])
-    elif "statusUpdate" in event:
-        _settle(task)
-        task["status"] = event["statusUpdate"]["status"]
-    elif "artifactUpdate" in event:
-        update = event["artifactUpdate"]
-        artifacts = task.setdefault("artifacts", [])
-        for index, artifact in enumerate(artifacts):
-            if artifact["artifactId"] == update["artifact"]["artifactId"]:
-                artifacts[index] = (
-                    _appended([artifact, update["artifact"]]) if update["append"] else update["artifact"]
-                )
-                return
-        artifacts.append(update["artifact"])
+    chunks = {artifact["artifactId"]: [artifact] for artifact in task.get("artifacts", [])}
+    for event in events:
+        if "message" in event:
+            _settle(task)
+            task.setdefault("history", []).append(event["message"])
+        elif "statusUpdate" in event:
+            _settle(task)
+            task["status"] = event["statusUpdate"]["status"]
+        elif "artifactUpdate" in event:
+            update = event["artifactUpdate"]
+            known = chunks.setdefault(update["artifact"]["artifactId"], [])
+            if not update["append"]:
+                known.clear()
+            known.append(update["artifact"])
+    if chunks:
+        # Each artifact is joined once: joining it with every chunk would copy it as often.
+        task["artifacts"] = [known[0] if len(known) == 1 else _appended(known) for known in chunks.values()]
 
 
 def _settle(task: Task) -> None:
@@ -159,13 +163,13 @@ def _appended(chunks: list[Artifact]) -> Artifact:
     for chunk in chunks:
         result.update(chunk)
         metadata |= chunk.get("metadata", {})
-    result["parts"] = _texts_joined([part for chunk in chunks for part in chunk["parts"]])
+    result["parts"] = join_texts([part for chunk in chunks for part in chunk["parts"]])
     if metadata:
         result["metadata"] = metadata
     return result
 
 
-def _texts_joined(parts: list[Part]) -> list[Part]:
+def join_texts(parts: Iterable[Part]) -> list[Part]:
     """Texts that follow one another as one part; an empty one goes where there is another part."""
     result: list[Part] = []
     for plain, run in groupby(parts, lambda part: part.keys() == {"text"}):

@@ -3,6 +3,10 @@
 Synchronous code gets a thread of its own. Asynchronous code gets the process's one agent loop, so a
 client a module made once works in every turn, and a call that blocks by mistake holds up other
 agents' code but no keep-alive, no lease and no other request of the server's.
+
+Code that yields faster than its outputs are stored waits: at most AHEAD of them are in memory. Code can
+also end the agent loop (`sys.exit` in a task of its own, `loop.stop()`). Then every turn on that loop
+fails at once, the next one gets a new loop, and on Lambda the process is replaced.
 """
 
 import asyncio
@@ -12,10 +16,9 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from concurrent.futures import Future
 from contextlib import suppress
-from functools import cache
 from typing import Any
 
 from a2a_lambda.outputs import Batch
@@ -27,9 +30,10 @@ LOOK_AHEAD = 0.005
 GRACE = 1.0
 """Seconds a skill has to end once its turn has."""
 
-logger = logging.getLogger(__name__)
+AHEAD = 64
+"""Outputs a skill may be ahead of what is stored and sent."""
 
-Post = Callable[[Batch | BaseException], None]
+logger = logging.getLogger(__name__)
 
 _busy: set[object] = set()
 """Skills' code that is running now."""
@@ -43,93 +47,151 @@ async def play(call: Callable[[], Any], turn: Turn, *, asynchronous: bool) -> As
     synchronous.
     Raises what the code raises.
     """
-    loop = asyncio.get_running_loop()
-    queue: asyncio.Queue[Batch | BaseException] = asyncio.Queue()
-
-    def post(item: Batch | BaseException) -> None:
-        if not isinstance(item, Batch | Exception):  # SystemExit and its like stay with the skill
-            error = RuntimeError(f"the skill ended with {type(item).__name__}")
-            error.__cause__ = item
-            item = error
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(queue.put_nowait, item)
-
+    channel = _Channel(asyncio.get_running_loop())
     if asynchronous:
-        future = asyncio.run_coroutine_threadsafe(_await(call, post), _agent_loop())
+        future = _agent_loop().submit(_await(call, channel), channel)
     else:
         future = Future()
         context = contextvars.copy_context()
         thread = threading.Thread(
             target=context.run,
-            args=(_call, call, turn, post, future),
+            args=(_call, call, turn, channel, future),
             name=f"skill {turn.skill}",
             daemon=True,
         )
         thread.start()
-    ahead: list[Batch | BaseException] = []
-
-    async def taken() -> Batch | BaseException:
-        return ahead.pop() if ahead else await queue.get()
-
+    ahead: Batch | BaseException | None = None
     ended = False
     try:
         while not ended:
-            item = await taken()
+            item, ahead = ahead or await channel.get(), None
             if isinstance(item, Batch) and not item.last:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_AHEAD):
-                        ahead.append(await queue.get())
-                if ahead and ahead[0] == Batch((), last=True):
+                        ahead = await channel.get()
+                if ahead == Batch((), last=True):
                     item = Batch(item.outputs, last=True)
             ended = not isinstance(item, Batch) or item.last
             if isinstance(item, BaseException):
                 raise item
             yield item
     finally:
+        channel.close()
         if not ended:
             turn.cancel()
             future.cancel()
 
 
+class _Channel:
+    """What a skill's code puts out, on its way from its thread or loop to the server's loop."""
+
+    def __init__(self, reader: asyncio.AbstractEventLoop) -> None:
+        self._reader = reader
+        self._items: asyncio.Queue[Batch | BaseException] = asyncio.Queue()
+        self._posted = 0  # changed by the code's thread alone
+        self._taken = 0  # changed by the reader alone
+        self._closed = False
+        self._room = threading.Condition()
+        self._waiting: asyncio.Future[None] | None = None
+
+    def post(self, item: Batch | BaseException) -> None:
+        """Hand an item over, whatever is there already."""
+        if not isinstance(item, Batch | Exception):  # SystemExit and its like stay with the skill
+            error = RuntimeError(f"the skill ended with {type(item).__name__}")
+            error.__cause__ = item
+            item = error
+        self._posted += 1
+        with suppress(RuntimeError):  # the reader's loop is closed: nobody reads any more
+            self._reader.call_soon_threadsafe(self._items.put_nowait, item)
+
+    def post_blocking(self, item: Batch, turn: Turn) -> None:
+        """Hand an item over and wait for room, or for the turn's end."""
+        self.post(item)
+        if self._is_full():
+            with self._room:
+                self._room.wait_for(lambda: turn.cancelled or not self._is_full())
+
+    async def post_waiting(self, item: Batch) -> None:
+        """The same on the agent loop."""
+        self.post(item)
+        if self._is_full():
+            with self._room:
+                if not self._is_full():
+                    return
+                self._waiting = asyncio.get_running_loop().create_future()
+            await self._waiting
+
+    async def get(self) -> Batch | BaseException:
+        item = await self._items.get()
+        self._taken += 1
+        # Half empty, so that a fast skill and a slow table do not take turns at every single output.
+        if self._posted - self._taken == AHEAD // 2:
+            self._wake()
+        return item
+
+    def close(self) -> None:
+        """Nothing is read any more; whoever waits for room goes on, into its cancellation."""
+        self._closed = True
+        self._wake()
+
+    def _is_full(self) -> bool:
+        return not self._closed and self._posted - self._taken >= AHEAD
+
+    def _wake(self) -> None:
+        with self._room:
+            self._room.notify_all()
+            waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            with suppress(RuntimeError):  # the agent loop is closed
+                waiting.get_loop().call_soon_threadsafe(_resolve, waiting)
+
+
+def _resolve(waiting: "asyncio.Future[None]") -> None:
+    if not waiting.done():
+        waiting.set_result(None)
+
+
 def end_stragglers() -> None:
-    """End the process where a skill's code goes on behind its turn's end. Nothing stops a thread, or code
-    that blocks the agent loop; frozen with the process it would go on in somebody else's turn."""
+    """End the process if a skill's code continues after its turn's end, or has ended the agent loop.
+
+    Nothing stops a thread, or code that blocks the agent loop; frozen with the process it would continue in
+    somebody else's turn. What ran on a loop that ended is in no known state."""
     give_up = time.monotonic() + GRACE
     while _busy and time.monotonic() < give_up:
         time.sleep(0.01)
-    if _busy:
+    if _busy or any(loop.ended for loop in _loops):
         logger.error("a skill did not stop when its turn ended; the process ends with it")
         os._exit(1)
 
 
-def _call(call: Callable[[], Any], turn: Turn, post: Post, future: "Future[None]") -> None:
+def _call(call: Callable[[], Any], turn: Turn, channel: _Channel, future: "Future[None]") -> None:
     token = object()
     _busy.add(token)
     try:
         result = call()
         if inspect.isawaitable(result) or inspect.isasyncgen(result):
-            asyncio.run_coroutine_threadsafe(_await(lambda: result, post, future), _agent_loop()).result()
+            _agent_loop().submit(_await(lambda: result, channel, future), channel).result()
         elif inspect.isgenerator(result):
-            _iterate(result, turn, post)
+            _iterate(result, turn, channel)
         else:
-            post(Batch(_outputs(result), last=True))
+            channel.post(Batch(_outputs(result), last=True))
     except BaseException as error:
-        post(error)
+        channel.post(error)
     finally:
         _busy.discard(token)
 
 
-def _iterate(generator: Generator[Any, Any, Any], turn: Turn, post: Post) -> None:
+def _iterate(generator: Generator[Any, Any, Any], turn: Turn, channel: _Channel) -> None:
     try:
         while not turn.cancelled:
-            post(Batch(_outputs(next(generator)), last=False))
+            channel.post_blocking(Batch(_outputs(next(generator)), last=False), turn)
     except StopIteration as stop:
-        post(Batch(_outputs(stop.value), last=True))
+        channel.post(Batch(_outputs(stop.value), last=True))
     finally:
         generator.close()
 
 
-async def _await(call: Callable[[], Any], post: Post, cancelled: "Future[None] | None" = None) -> None:
+async def _await(call: Callable[[], Any], channel: _Channel, cancelled: "Future[None] | None" = None) -> None:
     if cancelled is not None:
         task = asyncio.current_task()
         loop = asyncio.get_running_loop()
@@ -140,17 +202,17 @@ async def _await(call: Callable[[], Any], post: Post, cancelled: "Future[None] |
         result = call()
         if inspect.isasyncgen(result):
             async for value in result:
-                post(Batch(_outputs(value), last=False))
-            post(Batch((), last=True))
+                await channel.post_waiting(Batch(_outputs(value), last=False))
+            channel.post(Batch((), last=True))
             return
         if inspect.isawaitable(result):
             result = await result
         if inspect.isasyncgen(result):
-            await _await(lambda: result, post)
+            await _await(lambda: result, channel)
             return
-        post(Batch(_outputs(result), last=True))
+        channel.post(Batch(_outputs(result), last=True))
     except BaseException as error:
-        post(error)
+        channel.post(error)
         if isinstance(error, asyncio.CancelledError):
             raise
     finally:
@@ -164,8 +226,60 @@ def _outputs(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-@cache
-def _agent_loop() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="agent loop", daemon=True).start()
-    return loop
+class _AgentLoop:
+    """An event loop in a thread, and the turns that run on it."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._turns: dict[Future[None], _Channel] = {}
+        self._ended = False
+        self._lock = threading.Lock()
+        threading.Thread(target=self._run, name="agent loop", daemon=True).start()
+
+    @property
+    def ended(self) -> bool:
+        return self._ended
+
+    def submit(self, work: Coroutine[Any, Any, None], channel: _Channel) -> "Future[None]":
+        """Run a turn's code; where the loop has ended, its channel gets the error at once."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        with self._lock:
+            self._turns[future] = channel
+        future.add_done_callback(self._forget)
+        if self._ended:
+            self._fail()
+        return future
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_forever()
+        except BaseException:
+            logger.exception("an agent ended the event loop that asynchronous skills share")
+        finally:
+            self._ended = True
+            logger.error("the agents' event loop has ended; its turns fail, and the next one gets a new loop")
+            self._fail()
+
+    def _fail(self) -> None:
+        with self._lock:
+            turns, self._turns = self._turns, {}
+        for future, channel in turns.items():
+            channel.post(RuntimeError("an agent ended the event loop that asynchronous skills share"))
+            future.cancel()  # lets go of a thread that waits for it
+
+    def _forget(self, future: "Future[None]") -> None:
+        with self._lock:
+            self._turns.pop(future, None)
+
+
+_loops: list[_AgentLoop] = []
+"""Every agent loop of this process: the last one is in use, any before has ended."""
+
+_making = threading.Lock()
+
+
+def _agent_loop() -> _AgentLoop:
+    with _making:
+        if not _loops or _loops[-1].ended:
+            _loops.append(_AgentLoop())
+        return _loops[-1]

@@ -11,6 +11,7 @@ from pydantic_core import to_jsonable_python
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import SkillError
+from a2a_lambda.log import join_texts
 from a2a_lambda.model import (
     STAGE,
     Artifact,
@@ -32,13 +33,16 @@ from a2a_lambda.outputs import Message as Words
 SAYING_BYTES = 64_000
 """JSON bytes of a text that travels in a status."""
 
+CLOSING_BYTES = 256_000
+"""JSON bytes of the status that ends a turn. It is stored in the task's head, and a DynamoDB item has at
+most 400 KB."""
+
 FAILED = "The agent could not finish this request."
 
 
 class Reply:
     """Composes the events of one turn.
 
-    parts: what was said so far, for the conversation.
     closing: the status the turn ends with; `asked` says what a question waits for.
     bare: the closing message is the whole answer.
     artifacts: how many the task has already.
@@ -58,11 +62,23 @@ class Reply:
         self._plain = True
         self.bare = False
         self._artifacts: dict[str, str] = {}
-        self._open: set[str] = set()
+        self._closed = False
         self._commands: list[dict[str, Any]] = []
-        self.parts: list[Part] = []
+        self._said: list[Part] = []
+        self._last_words: list[Part] = []
         self.asked: Ask | None = None
         self.closing: TaskStatus | None = None
+
+    @property
+    def parts(self) -> list[Part]:
+        """What was said so far, for the conversation: the reply as its artifact has it, texts that follow
+        one another joined; then the question or the message that ended the turn."""
+        return [*(join_texts(self._said) if self._said else ()), *self._last_words]
+
+    @property
+    def artifact_ids(self) -> list[str]:
+        """Ids of the artifacts begun so far."""
+        return list(self._artifacts.values())
 
     def compose(self, batch: Batch) -> list[Event]:
         """Events of outputs; after the last batch, or a question, `closing` is set.
@@ -70,13 +86,20 @@ class Reply:
         Raises SkillError, TypeError or ValueError for an output no event can carry; none of the batch
         counts then.
         """
-        before = (dict(self._artifacts), set(self._open), list(self._commands), list(self.parts))
+        # Lengths, not copies: a turn of n chunks has to cost n, not n squared.
+        commands, artifacts, said = self._commands, len(self._artifacts), len(self._said)
+        ordered = len(commands)
         try:
-            return self._composed(batch)
+            events = self._composed(batch)
+            self._verify(events)
+            return events
         except Exception:
-            self._artifacts, self._open, self._commands, self.parts = before
+            while len(self._artifacts) > artifacts:
+                self._artifacts.popitem()
+            del self._said[said:], commands[ordered:]
+            self._commands, self._last_words = commands, []
             self.asked = self.closing = None
-            self.bare = False
+            self.bare = self._closed = False
             raise
 
     def _composed(self, batch: Batch) -> list[Event]:
@@ -95,12 +118,12 @@ class Reply:
                     asks = isinstance(output, Authorize)
                     state = TaskState.AUTH_REQUIRED if asks else TaskState.INPUT_REQUIRED
                     self.closing = self._say(state, question)
-                    self.parts.append(Part(text=question))
+                    self._last_words = [Part(text=question)]
                 case Words(contents=contents):
                     said = [_part(content) for content in contents]
                     self.closing = status(TaskState.COMPLETED, self._clock(), agent_message(*self._ids, said))
                     self.bare = self._plain and not events
-                    self.parts += said
+                    self._last_words = said
                 case Reject(reason):
                     self.closing = self._say(TaskState.REJECTED, reason)
                 case NamedArtifact():
@@ -114,9 +137,17 @@ class Reply:
         self._plain = self._plain and not events
         if self.closing is not None:
             self._close(events)
-        # What JSON cannot carry fails here, in the skill's turn.
-        strictjson.verified([events, self.closing, dict(self.asked.known) if self.asked else None])
         return events
+
+    def _verify(self, events: list[Event]) -> None:
+        """What JSON or the store cannot carry fails in the skill's turn. Raises SkillError, TypeError,
+        ValueError."""
+        strictjson.verified([events, dict(self.asked.known) if self.asked else None])
+        if len(strictjson.verified(self.closing)) > CLOSING_BYTES:
+            raise SkillError(
+                f"A message that ends a turn, with its commands, has at most {CLOSING_BYTES:,} bytes of JSON."
+                " Yield longer content as text, a File or an Artifact."
+            )
 
     def fail(self, text: str) -> list[Event]:
         """End the turn as failed; what was said stays. A text no status can carry is FAILED instead."""
@@ -129,6 +160,8 @@ class Reply:
             self.closing = self._say(TaskState.FAILED, FAILED)
         events: list[Event] = []
         self._close(events)
+        if len(strictjson.dumps(self.closing)) > CLOSING_BYTES:  # its commands
+            self.closing["message"].pop("metadata")
         return events
 
     def _say(self, state: TaskState, text: str) -> TaskStatus:
@@ -143,7 +176,7 @@ class Reply:
     def _chunk(self, name: str, contents: tuple[Any, ...], named: NamedArtifact | None = None) -> Event:
         parts = [_part(content) for content in contents]
         if not name:
-            self.parts += parts
+            self._said += parts
         append = name in self._artifacts
         identity = self._artifacts.setdefault(name, artifact_id(self._before + len(self._artifacts)))
         artifact = Artifact(artifactId=identity, parts=parts)
@@ -153,7 +186,6 @@ class Reply:
                 artifact["description"] = named.description
             if named.metadata:
                 artifact["metadata"] = dict(named.metadata)
-        self._open.add(name)
         return self._update(artifact, append)
 
     def _update(self, artifact: Artifact, append: bool) -> Event:
@@ -171,11 +203,11 @@ class Reply:
         if self._commands and not self._artifacts and "message" not in self.closing:
             events.append(self._chunk("", ("",)))
         update: TaskArtifactUpdateEvent | None = None
-        names = [name for name in self._artifacts if name in self._open]
+        names = [] if self._closed else list(self._artifacts)
         for name in names:
             update = self._last(events, name, at_end=name == names[-1])
             update["lastChunk"] = True
-        self._open.clear()
+        self._closed = True
         if not self._commands:
             return
         said: Message | Artifact | None = update["artifact"] if update is not None else None
@@ -223,7 +255,8 @@ def _part(value: Any) -> Part:
             part = Part(data=to_jsonable_python(value))
         case _:
             raise TypeError(
-                f"a skill put out a {type(value).__name__}; it may be text, a structured value, File,"
-                " Artifact, Progress, Command, Ask or Reject"
+                f"a skill cannot return or yield a {type(value).__name__}. It can: text; a dict, list, number,"
+                " bool, pydantic model or dataclass; File, Artifact, Progress, Message, Command, Ask,"
+                " Authorize, Reject; a tuple of these"
             )
     return part

@@ -5,6 +5,9 @@
 
 An event is published with a sequence number only once everything up to it is stored; until then
 without one. What is still pending when the turn ends goes onto the head with its closing write.
+
+An agent never gets far ahead: it waits for a table that takes nothing, and for a client that reads too
+slowly. A client that reads nothing for a minute has left; the turn continues without it.
 """
 
 import asyncio
@@ -38,6 +41,15 @@ RETRY = 0.5
 
 TIME_LIMIT = "The agent ran out of time."
 
+OUTPUT_BYTES = 100_000_000
+"""JSON bytes a turn may put out. A task is read and answered as a whole: Lambda streams at most 200 MB."""
+
+UNREAD = 256
+"""Events that wait for a client before the agent does."""
+
+UNREAD_SECONDS = 60.0
+"""After this long without reading an event, a client has left."""
+
 Result = TypeVar("Result")
 
 logger = logging.getLogger(__name__)
@@ -59,6 +71,11 @@ class Run:
         self._lease = Lease(store, head)
         self._journal = Journal(store, lambda: self.head, claim.sequence)
         self._published: asyncio.Queue[Published | BaseException | None] = asyncio.Queue()
+        self._read = asyncio.Event()
+        self._unread_limit: int | None = None
+        self._listening = True
+        self._work_task: asyncio.Task[None] | None = None
+        self._stopped_with = ""
         self._queued = head.queued
         self._begun = telemetry.begun()
         self._first: float | None = None
@@ -73,11 +90,26 @@ class Run:
         """Last sequence number stored."""
         return self._journal.sequence
 
-    def start(self) -> None:
-        """Begin the turn; it goes on to its end whoever listens."""
+    @property
+    def artifact_ids(self) -> list[str]:
+        """Ids of the artifacts this turn has begun."""
+        return self._reply.artifact_ids
+
+    def start(self, *, unread_limit: int | None = None) -> None:
+        """Begin the turn; it continues to its end whether anyone listens or not.
+
+        unread_limit: events that may wait to be read before the agent waits; None = any number.
+        """
+        self._unread_limit = unread_limit
         task = asyncio.create_task(self._execute())
         _running.add(task)
         task.add_done_callback(_running.discard)
+
+    def stop(self, reason: str) -> None:
+        """End the turn as failed, with a reason the client may read. The same request can be made again."""
+        self._stopped_with = reason
+        if self._work_task is not None:
+            self._work_task.cancel()
 
     async def events(self) -> AsyncGenerator[Published, None]:
         """Events of the turn, the closing status last.
@@ -85,16 +117,23 @@ class Run:
         `lost` says afterwards that another ended the task; there is no closing status then. Raises
         StoreError where the turn could not be stored.
         """
-        while (item := await self._published.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            yield item
+        try:
+            while (item := await self._published.get()) is not None:
+                self._read.set()
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+        finally:
+            self._listening = False
+            self._read.set()
 
     async def _execute(self) -> None:
         began = time.monotonic()
         beat = asyncio.create_task(self._lease.kept())
         flusher = asyncio.create_task(self._journal.flush_in_silence())
-        work = asyncio.create_task(self._work())
+        work = self._work_task = asyncio.create_task(self._work())
+        if self._stopped_with:  # before it began
+            work.cancel()
         try:
             await asyncio.wait(
                 {beat, work}, timeout=self._seconds_left(), return_when=asyncio.FIRST_COMPLETED
@@ -127,6 +166,10 @@ class Run:
                 await self._record(self._reply.compose(batch))
                 if self._reply.closing is not None:
                     return
+                if self._journal.size_bytes > OUTPUT_BYTES:
+                    raise SkillError(f"The agent put out more than {OUTPUT_BYTES:,} bytes in one turn.")
+                await self._journal.relieve()
+                await self._await_reader()
 
     def _outcome(self, work: "asyncio.Task[None]", ended: bool) -> bool:
         """Whether the turn ended as its skill meant; else the reply is made a failed one."""
@@ -138,7 +181,11 @@ class Run:
             if isinstance(error, Superseded):
                 raise error
             failure = str(error) if isinstance(error, SkillError) else FAILED
-            logger.error("skill %s failed", self._turn.skill, exc_info=error)
+            if self._stopped_with:
+                failure = self._stopped_with
+                logger.warning("skill %s was stopped", self._turn.skill)
+            else:
+                logger.error("skill %s failed", self._turn.skill, exc_info=error)
         else:
             logger.error("skill %s ran out of time", self._turn.skill)
         events = self._reply.fail(failure)
@@ -174,7 +221,19 @@ class Run:
     def _publish(self, event: Event, sequence: int | None = None) -> None:
         if self._first is None:
             self._first = time.monotonic() - self._begun
-        self._published.put_nowait((sequence, event))
+        if self._listening:
+            self._published.put_nowait((sequence, event))
+
+    async def _await_reader(self) -> None:
+        """Wait for a client that is far behind, until it has left."""
+        while self._listening and self._unread_limit and self._published.qsize() > self._unread_limit:
+            self._read.clear()
+            try:
+                async with asyncio.timeout(UNREAD_SECONDS):
+                    await self._read.wait()
+            except TimeoutError:
+                logger.warning("nobody reads the events of task %s; it continues alone", self.head.task_id)
+                self._listening = False
 
     async def _concluded(self, meant: bool) -> None:
         try:
@@ -182,10 +241,12 @@ class Run:
         except StoreError:
             raise
         except Exception:
+            # What is not stored may be what cannot be: without it, and the context's part, the turn can end.
             logger.exception("the end of task %s cannot be stored as it is", self.head.task_id)
             self._journal.clear()
             self._reply.fail(FAILED)
-            await self._close(meant=False)
+            await self._insisted(self._end)
+            self._publish(self.head.closing(), self.head.sequence)
 
     async def _close(self, meant: bool) -> None:
         await self._insisted(partial(self._remember, meant))
@@ -204,6 +265,8 @@ class Run:
 
         def end(head: Head) -> Head:
             whole = replace(head, inline=(*head.inline, *numbered))
+            if self._stopped_with:  # no request counts as answered by it
+                whole = replace(whole, requests=())
             return whole.closed(closing, last, pending, bare=self._reply.bare)
 
         await self._lease.put(end)

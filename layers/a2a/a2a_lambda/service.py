@@ -24,7 +24,7 @@ from a2a_lambda.errors import (
 )
 from a2a_lambda.head import Head, Scope
 from a2a_lambda.intake import Intake, Queued
-from a2a_lambda.log import apply, coalesce
+from a2a_lambda.log import apply
 from a2a_lambda.model import INTERRUPTED, TERMINAL, Event, Published, Task, TaskState, status
 from a2a_lambda.operation import (
     ListTasksRequest,
@@ -35,7 +35,7 @@ from a2a_lambda.operation import (
 )
 from a2a_lambda.push import Configs
 from a2a_lambda.queue import Queue, Ticket
-from a2a_lambda.run import Run
+from a2a_lambda.run import UNREAD, Run
 from a2a_lambda.store import Store, Superseded
 from a2a_lambda.watch import current, ended, followed, rested, shortened, watched
 
@@ -113,8 +113,7 @@ class Service:
                 async with aclosing(run.events()) as published:
                     events = [event async for _, event in published]
                 if not run.lost:
-                    for event in coalesce(events):
-                        apply(begun.task, event)
+                    apply(begun.task, events)
                     return _outcome(run.head, shortened(begun.task, length))
                 begun = await current(self._store, call.scope, begun.head.task_id)
             begun = await rested(self._store, begun, call.deadline)
@@ -134,7 +133,7 @@ class Service:
         if isinstance(begun, Head):
             return watched(self._store, begun, history_length=length, deadline=call.deadline)
         run = self._run(begun)
-        run.start()
+        run.start(unread_limit=UNREAD)
         return self._streamed(call, begun, run, length)
 
     async def get(self, scope: Scope, task_id: str) -> Found:

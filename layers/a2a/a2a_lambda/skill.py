@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, overload
@@ -10,7 +11,8 @@ from pydantic import Field, TypeAdapter, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from a2a_lambda.errors import ConfigurationError
+from a2a_lambda import mistakes, strictjson
+from a2a_lambda.errors import ConfigurationError, ParseError
 from a2a_lambda.outputs import Ask
 from a2a_lambda.turn import Turn
 
@@ -32,6 +34,10 @@ def skill(target: Any = None, /, *, default: bool = False) -> Any:
     """
 
     def mark(function: Any, id: str | None = None) -> Any:
+        if not inspect.isroutine(function):
+            kind = "a class" if inspect.isclass(function) else f"a {type(function).__name__}"
+            name = getattr(function, "__name__", repr(function))
+            raise ConfigurationError(f"@skill is for functions, and {name} is {kind}: put it on a `def`")
         setattr(function, MARK, (id or function.__name__.replace("_", "-"), default))
         return function
 
@@ -79,7 +85,7 @@ class Parameter:
 class Skill:
     """A function made a skill.
 
-    Raises ConfigurationError when a parameter's hint cannot be read.
+    Raises ConfigurationError when a parameter has no hint, or one that cannot be read.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -89,18 +95,50 @@ class Skill:
         self.id, self.default = getattr(function, MARK)
         self.turn_name: str | None = None
         self.parameters: list[Parameter] = []
+        self._where = where = f"{mistakes.place_of(function)}: skill {self.id}"
         try:
             hints = get_type_hints(function, include_extras=True)
         except NameError as error:
-            raise ConfigurationError(f"skill {self.id}: {error} in its type hints") from None
+            raise ConfigurationError(f"{where}: {error} in its type hints") from None
         for name, parameter in inspect.signature(function).parameters.items():
-            hint = hints.get(name, str)
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-                raise ConfigurationError(f"skill {self.id}: parameter {name} must be an ordinary named one")
-            if hint is Turn or name == "turn":
+                raise ConfigurationError(
+                    f"{where}: parameter {name} must be an ordinary named one: write `{name}: str`"
+                )
+            if hints.get(name) is Turn or name == "turn":
                 self.turn_name = name
+            elif name not in hints:
+                raise ConfigurationError(
+                    f"{where}: parameter {name} has no type: write `{name}: str`, or `turn` for the turn"
+                )
             else:
+                hint = hints[name]
                 self.parameters.append(Parameter(name, hint, parameter.default, _description(hint)))
+
+    def fields(self, turn: Turn) -> dict[str, list[str]]:
+        """Texts for parameters, from the message's data parts, or from its text if that is a JSON object."""
+        objects = [value for value in turn.data if isinstance(value, dict)]
+        text = turn.text.strip()
+        if not objects and self.parameters and text.startswith("{"):
+            with suppress(ParseError):
+                objects.append(strictjson.loads(text.encode()))
+        known = {parameter.name for parameter in self.parameters}
+        return {
+            name: [value if isinstance(value, str) else strictjson.dumps(value).decode()]
+            for found in objects
+            for name, value in found.items()
+            if name in known and value is not None
+        }
+
+    def check_question(self, asked: Ask) -> None:
+        """Raises ValueError for a question that fills, or knows, a parameter the skill does not have."""
+        known = [parameter.name for parameter in self.parameters]
+        for name in (*([] if asked.fills is None else [asked.fills]), *asked.known):
+            if name not in known:
+                raise ValueError(
+                    f"{type(asked).__name__} names the parameter {name!r}, which skill {self.id} does not"
+                    f" have{mistakes.did_you_mean(name, known)} It has: {', '.join(known) or 'none'}"
+                )
 
     def arguments(self, slots: Mapping[str, Sequence[str]]) -> dict[str, Any] | Ask:
         """Arguments from the texts given for them, or the question for the first that is missing."""
@@ -144,7 +182,7 @@ class Skill:
             return schema
         except Exception as error:
             raise ConfigurationError(
-                f"skill {self.id}: no JSON schema for its parameters: {error}"
+                f"{self._where}: no JSON schema can be made for its parameters: {error}"
             ) from error
 
 

@@ -1,6 +1,7 @@
 """What a skill sees: the message, the conversation, the context's memory, the client's metadata."""
 
 import copy
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,18 +11,21 @@ from typing import Literal
 import a2a_lambda.metadata as suite
 from a2a_lambda import strictjson
 from a2a_lambda.context import Add, Change, Context, Delete, Put, Utterance, changed
-from a2a_lambda.errors import SkillError
+from a2a_lambda.errors import MemoryFull
 from a2a_lambda.head import REMEMBERED, Pending, Seen
 from a2a_lambda.model import Json, Message, Part, decoded, text_of
 
 CONVERSATION_LENGTH = 40
-"""Utterances a context keeps."""
+"""Entries of conversation a context keeps."""
 
 CONVERSATION_BYTES = 64_000
-"""JSON bytes of conversation a context keeps."""
+"""JSON bytes of conversation a context keeps. A turn that is larger by itself is not kept."""
 
 MEMORY_BYTES = 256_000
 """JSON bytes of memory a context keeps."""
+
+NO_TEXT = "(no text)"
+"""What a model is given for a message that says nothing: its APIs refuse an empty text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,7 @@ class ReceivedFile:
 
 
 class Memory:
-    """The context's map, kept across turns and containers. Values are JSON.
+    """The context's map, kept across turns and containers. Values are JSON, at most 256,000 bytes of it.
 
     Changes are stored when the turn ends, all or none; `add` adds to what is there then, so turns
     that run at the same time lose nothing.
@@ -43,6 +47,7 @@ class Memory:
 
     def __init__(self, stored: Mapping[str, Json]) -> None:
         self._values = dict(stored)
+        self._bytes = {key: _memory_bytes(key, value) for key, value in stored.items()}
         self.changes: list[Change] = []
 
     def get(self, key: str, default: Json = None) -> Json:
@@ -50,13 +55,13 @@ class Memory:
         return copy.deepcopy(self._values.get(key, default))
 
     def set(self, key: str, value: Json) -> None:
-        """Raises TypeError or ValueError for what JSON cannot carry."""
+        """Raises MemoryFull, and TypeError or ValueError for what JSON cannot carry."""
         self._change(Put(key, strictjson.loads(strictjson.verified(value))))
 
     def add(self, key: str, number: int | float = 1) -> int | float:
         """Add to a number, 0 when absent; returns the sum as this turn sees it.
 
-        Raises TypeError when the value is no number.
+        Raises MemoryFull, and TypeError when the value is no number.
         """
         self._change(Add(key, number))
         result: int | float = self._values[key]
@@ -72,7 +77,20 @@ class Memory:
         return iter(self._values)
 
     def _change(self, change: Change) -> None:
-        self._values = changed(self._values, [change])
+        values = changed(self._values, [change])
+        if change.key in values:
+            needed = _memory_bytes(change.key, values[change.key])
+            total = sum(self._bytes.values()) - self._bytes.get(change.key, 0) + needed
+            # What makes it smaller is let through, whatever there is.
+            if total > MEMORY_BYTES and needed > self._bytes.get(change.key, 0):
+                raise MemoryFull(
+                    f"The conversation's memory is full: with {change.key!r} it would take {total:,} bytes of"
+                    f" JSON, and at most {MEMORY_BYTES:,} are kept."
+                )
+            self._bytes[change.key] = needed
+        else:
+            self._bytes.pop(change.key, None)
+        self._values = values
         self.changes.append(change)
 
 
@@ -87,7 +105,8 @@ class Turn:
     extensions: URIs of the extensions the client activated. request_metadata: that of the request
         around the message.
     history: the conversation before this message, oldest first, across the tasks of its context;
-        each entry has role ("user" or "agent"), text, parts and task.
+        each entry has role ("user" or "agent"), text, parts and task. The last 40 entries are kept, and
+        at most 64,000 bytes of them.
     """
 
     message: Message
@@ -142,6 +161,26 @@ class Turn:
     @property
     def history(self) -> Sequence[Utterance]:
         return self.context.conversation
+
+    def messages(
+        self, *, user: str = "user", assistant: str = "assistant", blocks: bool = False
+    ) -> list[dict[str, Json]]:
+        """The conversation with this message as its end, as a model's API takes it: entries alternate, the
+        first and the last are the user's, and none is empty. A turn without a reply is left out.
+
+        turn.messages()                         OpenAI and Anthropic: {"role": …, "content": "text"}
+        turn.messages(blocks=True)              Bedrock Converse: {"role": …, "content": [{"text": "…"}]}
+        turn.messages(assistant="model")        another name for a role
+
+        Structured values are given as JSON; a file as its name in brackets, since history keeps no bytes.
+        """
+        said: list[tuple[str, str]] = []
+        earlier = [(entry.role, _plain(entry.parts)) for entry in self.history]
+        for (first, question), (second, reply) in itertools.pairwise(earlier):
+            if (first, second) == ("user", "agent") and question and reply:
+                said += [(user, question), (assistant, reply)]
+        said.append((user, _plain(self.parts) or NO_TEXT))
+        return [{"role": role, "content": [{"text": text}] if blocks else text} for role, text in said]
 
     @property
     def answering(self) -> bool:
@@ -204,20 +243,21 @@ def conclude(context: Context, turn: Turn, reply: Sequence[Part], seen: Seen | N
     """The context after a turn; the same object when the turn's changes are already in.
 
     reply: parts the agent said, or asked. seen: the request that was answered.
-    Raises TypeError when memory cannot be changed as the turn said, SkillError when it is full.
+    Raises TypeError when memory cannot be changed as the turn said, MemoryFull when other turns have
+    filled it meanwhile.
     """
     if turn.id in context.turns:
         return context
     memory = changed(context.memory, turn.memory.changes)
     if len(strictjson.dumps(memory)) > MEMORY_BYTES:
-        raise SkillError("The conversation's memory is full.")
+        raise MemoryFull(f"The conversation's memory is full: at most {MEMORY_BYTES:,} bytes are kept.")
     said = [_utterance("user", turn.parts, turn.task_id)]
     if reply:
         said.append(_utterance("agent", reply, turn.task_id))
     return replace(
         context,
         memory=memory,
-        conversation=_bounded([*context.conversation, *said]),
+        conversation=_bounded(context.conversation, said),
         turns=(*context.turns, turn.id)[-REMEMBERED:],
         requests=(*context.requests, *([seen] if seen else []))[-REMEMBERED:],
     )
@@ -230,13 +270,36 @@ def _utterance(role: Literal["user", "agent"], parts: Sequence[Part], task: str)
     return Utterance(role, kept, task)
 
 
-def _bounded(conversation: Sequence[Utterance]) -> tuple[Utterance, ...]:
-    """The newest utterances within the bounds; one that is too large alone goes too."""
+def _bounded(before: Sequence[Utterance], said: Sequence[Utterance]) -> tuple[Utterance, ...]:
+    """The newest turns within the bounds, each whole: what was said to an agent and what it replied."""
+    turns: list[list[Utterance]] = []
+    for entry in before:
+        if entry.role == "user" or not turns:
+            turns.append([])
+        turns[-1].append(entry)
     kept: list[Utterance] = []
     room = CONVERSATION_BYTES
-    for utterance in reversed(conversation[-CONVERSATION_LENGTH:]):
-        room -= len(strictjson.dumps(utterance.parts))
-        if room < 0:
+    for entries in reversed([*turns, list(said)]):
+        room -= sum(len(strictjson.dumps(entry.parts)) for entry in entries)
+        if room < 0 or len(kept) + len(entries) > CONVERSATION_LENGTH:
             break
-        kept.append(utterance)
-    return tuple(reversed(kept))
+        kept = entries + kept
+    return tuple(kept)
+
+
+def _memory_bytes(key: str, value: Json) -> int:
+    """What a value adds to the memory's JSON."""
+    return len(strictjson.dumps({key: value}))
+
+
+def _plain(parts: Sequence[Part]) -> str:
+    """Parts as text for a model."""
+    said: list[str] = []
+    for part in parts:
+        if "text" in part:
+            said.append(part["text"])
+        elif "data" in part:
+            said.append(strictjson.dumps(part["data"]).decode())
+        else:
+            said.append(f"[file: {part.get('filename') or part.get('url') or part.get('mediaType') or '?'}]")
+    return "\n".join(text for text in said if text.strip())

@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda import telemetry
-from a2a_lambda.errors import StoreError
+from a2a_lambda.errors import StoreError, WriteRefused
 from a2a_lambda.store.items import Item
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+
+REFUSALS = frozenset({"ValidationException", "RequestEntityTooLarge", "SerializationException"})
+"""Errors that say the request itself is wrong: an item over 400 KB, above all.
+Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html
+"""
 
 
 class Conflict(Exception):
@@ -23,7 +29,8 @@ class Conflict(Exception):
 
 
 class Table:
-    """Calls block, and raise StoreError when DynamoDB does not answer."""
+    """Calls block. They raise StoreError if DynamoDB does not answer, WriteRefused if it never will take what
+    it was given."""
 
     def __init__(
         self, client: "DynamoDBClient", name: str, *, clock: Callable[[], float] = time.time
@@ -85,9 +92,11 @@ def _errors() -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
+        code = error.response["Error"]["Code"]
+        if code == "ConditionalCheckFailedException":
             found: Any = error.response.get("Item", {})
             raise Conflict(found) from None
-        raise StoreError(f"DynamoDB refused: {error.response['Error']['Code']}") from error
+        kind = WriteRefused if code in REFUSALS else StoreError
+        raise kind(f"DynamoDB refused: {code}") from error
     except BotoCoreError as error:
         raise StoreError(f"DynamoDB did not answer: {type(error).__name__}") from error

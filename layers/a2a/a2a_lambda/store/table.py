@@ -54,7 +54,8 @@ class Store:
     """Tasks and contexts in one table. Calls block: run them off the event loop.
 
     ttl: seconds a task is kept from its creation, a context from its last turn.
-    Every method raises StoreError when DynamoDB does not answer.
+    Every method raises StoreError if DynamoDB does not answer, and those that write raise WriteRefused if it
+    never will take what it was given.
     """
 
     def __init__(
@@ -119,10 +120,9 @@ class Store:
     def task(self, head: Head) -> tuple[Task, int]:
         """The task as stored, and the last sequence number in it."""
         task, events = head.blank(), self.events(head)
-        for _, event in events:
-            apply(task, event)
+        apply(task, (event for _, event in events))
         if head.resting:
-            apply(task, head.closing())
+            apply(task, [head.closing()])
             return task, head.sequence
         told = task["status"]["state"] == TaskState.WORKING  # some progress, since the turn began
         if not told or head.state != TaskState.WORKING:

@@ -1,0 +1,115 @@
+"""What is wrong with an agent's files: the file, the line, and what to write instead.
+
+One line for each mistake, and none of the kit's own frames.
+"""
+
+import difflib
+import inspect
+import linecache
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from a2a_lambda.errors import KitError
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """ "; did you mean x?" if a known word is close, else ""."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def shown(path: Path | str) -> str:
+    """A path as its author knows it: relative to the working directory where it is below."""
+    whole = Path(path)
+    try:
+        return str(whole.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(whole)
+
+
+def place_of(function: Callable[..., Any]) -> str:
+    """File and line of a function's `def`."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f"{shown(code.co_filename)}:{code.co_firstlineno}" if code else repr(function)
+
+
+def of_import(error: BaseException, folder: Path) -> str:
+    """What an agent's module raised while it was imported."""
+    if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_relative_to(folder):
+        return f"{shown(error.filename)}:{error.lineno}: {error.msg}{_quoted(error.text)}"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename).is_relative_to(folder)
+    ]
+    where, line = shown(folder / "agent.py"), ""
+    if frames:
+        where = f"{shown(frames[-1].filename)}:{frames[-1].lineno}"
+        line = linecache.getline(frames[-1].filename, frames[-1].lineno or 0)
+    if isinstance(error, KitError):
+        return f"{where}: {error}"
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return f"{where}: there is no module {error.name!r}. {_missing_module(error.name, folder)}"
+    return f"{where}: {type(error).__name__}: {error}{_quoted(line)}"
+
+
+def of_card(path: Path, text: str, error: ValidationError, known: Iterable[str]) -> str:
+    """Everything that is wrong with a card.yaml. known: names of all fields."""
+    root = yaml.compose(text, yaml.SafeLoader)
+    errors = error.errors(include_url=False)
+    absent = {each["loc"] for each in errors if each["type"] == "missing"}
+    found: list[tuple[int, str]] = []
+    for each in sorted(errors, key=lambda each: each["type"] == "missing"):
+        loc, name = each["loc"], ".".join(map(str, each["loc"])) or "the file"
+        line, node = _place(root, loc)
+        match each["type"]:
+            case "missing":
+                if loc not in absent:  # a misspelling of it was named already
+                    continue
+                what = f"{name} is missing"
+            case "extra_forbidden":
+                siblings = [str(other[-1]) for other in absent if other[:-1] == loc[:-1]]
+                close = difflib.get_close_matches(str(loc[-1]), [*siblings, *known], n=1)
+                absent -= {(*loc[:-1], other) for other in close}
+                what = f"{name} is not a field of a card{did_you_mean(str(loc[-1]), close)}"
+            case "string_type" if isinstance(node, yaml.ScalarNode):
+                kind = node.tag.rpartition(":")[2]
+                what = f'{name} must be text, and YAML reads {node.value} as a {kind}: write "{node.value}"'
+            case _:
+                what = f"{name}: {each['msg']}"
+        found.append((line, what))
+    if len(found) == 1:
+        return f"{shown(path)}:{found[0][0]}: {found[0][1]}"
+    lines = "".join(f"\n  line {line}: {what}" for line, what in found)
+    return f"{shown(path)}: {len(found)} mistakes:{lines}"
+
+
+def _missing_module(name: str, folder: Path) -> str:
+    package = name.partition(".")[0]
+    if (folder / f"{package}.py").exists() or (folder / package).is_dir():
+        return f"It is a file of this agent: write `from . import {package}`."
+    return f"If it is a package: add {package!r} to dependencies in pyproject.toml, then run make lock."
+
+
+def _quoted(line: str | None) -> str:
+    return f"\n    {line.strip()}" if line and line.strip() else ""
+
+
+def _place(root: Any, loc: Sequence[int | str]) -> tuple[int, Any]:
+    """Line of what a location names, or of what is around it, and the YAML node there, or None."""
+    node, line = root, root.start_mark.line + 1
+    for step in loc:
+        inner = None
+        if isinstance(node, yaml.MappingNode):
+            key, inner = next(((key, value) for key, value in node.value if key.value == step), (None, None))
+            line = key.start_mark.line + 1 if key is not None else line
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+            inner = node.value[step]
+            line = inner.start_mark.line + 1
+        node = inner
+    return line, node
