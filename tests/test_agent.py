@@ -181,11 +181,11 @@ def test_a_slot_that_does_not_fit_is_asked_for(hint: Any, text: str) -> None:
 @pytest.mark.parametrize(
     ("code", "card", "what"),
     [
-        ("", CARD, "no function is it"),
+        ("", CARD, "no function has that id"),
         ("@skill\ndef bye(turn): ...\n@skill\ndef hello(turn): ...", CARD, "'bye' is not in card.yaml"),
         ("@skill\ndef hello(turn, *rest): ...", CARD, "parameter rest"),
-        ("@skill\ndef hello(turn): ...", "name: x", "description: Field required"),
-        ("@skill\ndef hello(turn): ...", CARD + "colour: red\n", "colour: Extra inputs"),
+        ("@skill\ndef hello(turn): ...", "name: x", "description is missing"),
+        ("@skill\ndef hello(turn): ...", CARD + "colour: red\n", "colour is not a field of a card"),
         ("@skill\ndef hello(turn): ...", "[", "not readable as YAML"),
     ],
 )

@@ -4,6 +4,7 @@
 001: …/multimodal-integration-a2a-protocol    002: …/multimodal-integration-a2a-intent
 """
 
+import json
 from typing import Any
 
 import pytest
@@ -155,7 +156,7 @@ def test_the_client_is_seen_by_the_agent(client: TestClient, key: str) -> None:
         CLIENT | {"userDefinedParams": {"big": 9007199254740993}} | {"intentInfos": [{"intent": "look"}]}
     )
     task = Rpc(client, key, "/alibaba/probe").send("hi", metadata=metadata)
-    seen = task["artifacts"][0]["parts"][0]["data"]
+    seen = json.loads(task["artifacts"][0]["parts"][0]["text"])  # the suite takes text alone
     assert seen["user"] == "your_user_id"
     assert seen["device"] == "your_device_id"
     assert seen["city"] == "your_city"

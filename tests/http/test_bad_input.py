@@ -194,7 +194,7 @@ def test_a_missing_id_is_answered_with_null(client: TestClient, key: str) -> Non
 @pytest.mark.parametrize("media_type", ["text/plain", "application/xml", "application/x-www-form-urlencoded"])
 def test_wrong_content_type(client: TestClient, key: str, media_type: str) -> None:
     response = Rpc(client, key).post(SEND, **{"Content-Type": media_type})
-    assert response.status_code == 415
+    assert response.status_code == 400
     assert response.json()["error"]["code"] == -32005
 
 

@@ -130,7 +130,7 @@ def test_the_request_around_the_message_reaches_the_agent(rest: Rest) -> None:
 def test_a_media_type_the_agent_does_not_take(client: TestClient, key: str) -> None:
     rest = Rest(client, key, "")
     body = {"message": message(parts=[{"raw": "dGNr", "mediaType": "application/x-unknown"}])}
-    assert error(rest.ask("POST", "message:send", body), 415)["details"][0]["reason"] == (
+    assert error(rest.ask("POST", "message:send", body), 400)["details"][0]["reason"] == (
         "CONTENT_TYPE_NOT_SUPPORTED"
     )
     assert Rpc(client, key).error("SendMessage", body)["code"] == -32005
@@ -156,9 +156,10 @@ def test_errors_are_google_rpc_statuses(rest: Rest) -> None:
     invalid = error(rest.ask("POST", "message:send", {"message": {"parts": []}}), 400)
     assert invalid["details"][0]["fieldViolations"][0]["field"] == "message.parts"
     task = rest.send()
-    assert error(rest.ask("POST", f"tasks/{task['id']}:cancel"), 409)["status"] == "FAILED_PRECONDITION"
-    newer = rest.ask("POST", f"tasks/{task['id']}:cancel", Accept="application/a2a+json")
-    assert error(newer, 400)["details"][0]["reason"] == "TASK_NOT_CANCELABLE"
+    for accept in ("*/*", "application/json", "application/a2a+json"):  # 1.0.1's statuses, whoever asks
+        ended = error(rest.ask("POST", f"tasks/{task['id']}:cancel", Accept=accept), 400)
+        assert ended["status"] == "FAILED_PRECONDITION"
+        assert ended["details"][0]["reason"] == "TASK_NOT_CANCELABLE"
     assert error(rest.ask("GET", "tasks?pageSize=0"), 400)["status"] == "INVALID_ARGUMENT"
     assert error(rest.ask("GET", "extendedAgentCard"), 400)["details"][0]["reason"] == (
         "UNSUPPORTED_OPERATION"
@@ -175,7 +176,7 @@ def test_errors_of_http_itself(client: TestClient, rest: Rest) -> None:
     text = client.post(
         "/a2a/probe/message:send", content=b"x", headers={**rest.headers, "Content-Type": "text/plain"}
     )
-    assert error(text, 415)
+    assert error(text, 400)["details"][0]["reason"] == "CONTENT_TYPE_NOT_SUPPORTED"
 
 
 def test_json_rpc_errors_have_details(rpc: Rpc) -> None:
@@ -187,7 +188,11 @@ def test_json_rpc_errors_have_details(rpc: Rpc) -> None:
 @pytest.mark.parametrize(
     ("accept", "sent", "told"),
     [
-        ("*/*", "application/json", "application/json"),
+        ("*/*", "application/json", "application/a2a+json"),
+        ("", "application/json", "application/a2a+json"),
+        ("application/json", "application/json", "application/json"),
+        ("application/json, text/event-stream;q=0.5", "application/a2a+json", "application/json"),
+        ("application/json, */*;q=0.1", "application/json", "application/a2a+json"),
         ("application/a2a+json, application/json", "application/json", "application/a2a+json"),
         ("*/*", "application/a2a+json", "application/a2a+json"),
     ],

@@ -79,6 +79,11 @@ class Agent:
         return SUITE_EXTENSIONS | {extension.uri for extension in self.card.extensions}
 
     @cached_property
+    def takes_arguments(self) -> bool:
+        """Whether a message may bring arguments as JSON: some skill has parameters."""
+        return any(skill.parameters for skill in self.skills.values())
+
+    @cached_property
     def input_schemas(self) -> dict[str, dict[str, Json]]:
         """JSON Schema of each skill that has parameters, by skill id. Raises ConfigurationError."""
         return {skill.id: skill.input_schema for skill in self.skills.values() if skill.parameters}
@@ -211,7 +216,7 @@ class Agent:
         declared = {skill.id for skill in self.card.all_skills}
         if missing := sorted(declared - self.skills.keys()):
             raise ConfigurationError(
-                f"{where}: card.yaml has the skill {missing[0]!r} but no function is it:"
+                f"{where}: card.yaml has the skill {missing[0]!r} but no function has that id:"
                 f" put @skill on `def {missing[0].replace('-', '_')}(turn)`"
             )
         if extra := sorted(self.skills.keys() - declared):

@@ -15,6 +15,7 @@ class Call:
     dialect: name of the wire it came over. extensions: URIs the client activates.
     background: the turn is for the worker. waits: an answer that may come before the turn's end has to
         be asked for.
+    config_id: id of a push notification config that was given none; "" = one of its own.
     idempotent: the caller chose the request's identity itself (an Idempotency-Key).
     deadline: on `time.monotonic`, when an answer must be out; None = never.
     """
@@ -25,6 +26,7 @@ class Call:
     extensions: tuple[str, ...] = ()
     background: bool = False
     waits: bool = False
+    config_id: str = ""
     idempotent: bool = False
     deadline: float | None = None
 

@@ -1,7 +1,7 @@
 """An agent's card.yaml: what the agent is, in no protocol version's words but A2A's own."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -95,10 +95,11 @@ class Card(_Model):
         description = self.extended.description or self.description
         return self.model_copy(update={"description": description, "skills": self.all_skills})
 
-    def check_media_type(self, media_type: str | None, path: str) -> None:
-        """Raises ContentTypeNotSupported for one that neither the agent nor a skill of it takes."""
+    def check_media_type(self, media_type: str | None, path: str, also: Sequence[str] = ()) -> None:
+        """Raises ContentTypeNotSupported for one that neither the agent nor a skill of it takes, and that is
+        not among `also`."""
         modes = [mode for skill in self.all_skills for mode in skill.inputModes or ()]
-        accepted = [*self.defaultInputModes, *modes]
+        accepted = [*self.defaultInputModes, *modes, *also]
         plain = (media_type or "").partition(";")[0].strip().lower()
         if plain and not any(fnmatchcase(plain, mode.lower()) for mode in accepted):
             raise ContentTypeNotSupported(
@@ -112,11 +113,10 @@ class Card(_Model):
             raise ExtensionSupportRequired(f"activate {', '.join(missing)} with the A2A-Extensions header")
 
 
-FIELDS = frozenset(
-    name
-    for model in (Card, CardSkill, Capabilities, Extension, Extended, Provider)
-    for name in model.model_fields
-)
+MODELS = (Card, CardSkill, Capabilities, Extension, Extended, Provider)
+
+FIELDS = frozenset(name for model in MODELS for name in model.model_fields)
+"""Names of every field a card.yaml may have, at any depth."""
 
 
 def read(path: Path) -> Card:

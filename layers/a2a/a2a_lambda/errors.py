@@ -128,9 +128,9 @@ class VersionNotSupported(ProtocolError):
 
 
 class UnsupportedMediaType(ContentTypeNotSupported):
-    """The HTTP request itself is not JSON."""
+    """The HTTP request itself is not JSON. The status is that of A2A 1.0.1 section 5.4."""
 
-    status = 415
+    status = 400
 
 
 class RequestTooLarge(InvalidRequest):

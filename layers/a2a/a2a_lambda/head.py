@@ -56,7 +56,24 @@ class Request:
 
     def task_id(self, previous: str = "") -> str:
         """Id of the task this request makes: the same for every retry, another after `previous`."""
-        return str(uuid.UUID(hashlib.sha256((self.key + previous).encode()).hexdigest()[:32], version=4))
+        return _uuid(self.key + previous)
+
+    def turn_id(self, answered: str = "") -> str:
+        """Id of the turn this request begins: the same for every try of it, so that its changes to memory,
+        and what an agent does elsewhere under this id, count once.
+
+        answered: names the last answer to the same bytes, if there was one: what comes now is another
+        request then, and another turn.
+        """
+        return _uuid(f"{self.key}#turn#{answered}")
+
+    def config_id(self, task_id: str) -> str:
+        """Id of the push notification config the request brings, if the client gave it none."""
+        return _uuid(f"{self.key}#push#{task_id}")
+
+
+def _uuid(source: str) -> str:
+    return str(uuid.UUID(hashlib.sha256(source.encode()).hexdigest()[:32], version=4))
 
 
 class Seen(TypedDict):

@@ -64,7 +64,7 @@ class Intake:
             head = begun if isinstance(begun, Head) else begun.head
             # Behind the head's write, which says whether this request counts; a retry whose first try
             # died in between makes up for it, and overwrites nothing.
-            whole, _ = completed(head, config)
+            whole, _ = completed(head, config, _config_id(call, head))
             if whole["id"] in head.push:
                 absent = isinstance(begun, Head)
                 await io.call(self._store.put_push, head, whole, call.dialect, absent=absent)
@@ -132,12 +132,13 @@ class Intake:
         named: str | None = None,
     ) -> Begun:
         first: Head | None = None
+        answered = ""
         task_id = named or call.request.task_id()
         while True:
             submitted = status(TaskState.SUBMITTED, self._store.clock())
             blank = self._store.new_head(call.scope, task_id, context_id, submitted, call.dialect)
-            blank = _named(blank, asked)
-            turn = str(uuid.uuid4())
+            blank = _named(call, blank, asked)
+            turn, seen_by_turn = await self._turn(call, context, answered)
             entered = call.entered(blank, asked, turn)
             head, left = self._claimed(call, blank, turn, [entered])
             try:
@@ -149,8 +150,10 @@ class Intake:
                 continue
             if named is not None:
                 return await self._named(call, asked, named)
-            if not found.resting or self._repeats(call, found.seen(call.request)):
+            # First, since it refuses an Idempotency-Key that came with other bytes.
+            if self._repeats(call, found.seen(call.request)) or not found.resting:
                 return found
+            answered = answered if found.lost else found.task_id
             first = first or found
             task_id = found.successor or call.request.task_id(task_id)
         if first is not None and first.successor != task_id:
@@ -158,7 +161,7 @@ class Intake:
                 await io.call(self._store.replace, replace(first, successor=task_id))
         task = blank.blank()
         apply(task, [entered])
-        return await self._begun(call, asked, head, task, left, context=context, pending=None)
+        return await self._begun(call, asked, head, task, left, context=seen_by_turn, pending=None)
 
     async def _continue(self, call: Call, asked: SendMessageRequest, head: Head, context: Context) -> Begun:
         while True:
@@ -172,9 +175,9 @@ class Intake:
             if not head.resting:
                 raise UnsupportedOperation("the task is still running and takes no message")
             task, _ = await io.call(self._store.task, head)
-            turn = str(uuid.uuid4())
+            turn, seen_by_turn = await self._turn(call, context)
             entered = call.entered(head, asked, turn)
-            before = replace(_named(head, asked).succeeded(), artifacts=len(task.get("artifacts", [])))
+            before = replace(_named(call, head, asked).succeeded(), artifacts=len(task.get("artifacts", [])))
             claimed, left = self._claimed(call, before, turn, [head.closing(), entered])
             try:
                 claimed = await io.call(self._store.replace, claimed)
@@ -184,7 +187,27 @@ class Intake:
             if self._repeats(call, head.seen(call.request)):
                 return head
         apply(task, [entered])
-        return await self._begun(call, asked, claimed, task, left, context=context, pending=head.pending)
+        return await self._begun(call, asked, claimed, task, left, context=seen_by_turn, pending=head.pending)
+
+    async def _turn(self, call: Call, context: Context, answered: str = "") -> tuple[str, Context]:
+        """Id of the turn a request begins, and the context as that turn sees it.
+
+        A run that died between its write to the context and the one to its head left the turn's changes in
+        the context: the same request gets the same turn again, which does not see what it said before.
+        """
+        lost: list[str] = []
+        for seen in reversed(context.requests):
+            if seen["key"] != call.request.key:
+                continue
+            head = await io.call(self._store.head, call.scope, seen["task"])
+            if head is None or not head.lost:
+                answered = answered or f"{seen['task']}@{seen['at']}"
+                break
+            lost.append(seen["task"])
+        turn = call.request.turn_id(answered)
+        for task_id in lost:
+            context = context.before(turn, task_id)
+        return turn, context
 
     def _claimed(self, call: Call, head: Head, turn: str, events: list[Event]) -> tuple[Head, list[Event]]:
         """The head with this turn's claim, and the events that it cannot carry.
@@ -250,10 +273,14 @@ class Intake:
         return call.repeats(seen, since=self._store.clock() - self._window)
 
 
-def _named(head: Head, asked: SendMessageRequest) -> Head:
+def _named(call: Call, head: Head, asked: SendMessageRequest) -> Head:
     """The head that names the push notification config a request brings. Raises InvalidParams."""
     config = asked.get("configuration", {}).get("taskPushNotificationConfig")
-    return head if config is None else completed(head, config)[1]
+    return head if config is None else completed(head, config, _config_id(call, head))[1]
+
+
+def _config_id(call: Call, head: Head) -> str:
+    return call.config_id or call.request.config_id(head.task_id)
 
 
 def _soonest(deadline: float | None, seconds: float) -> float:

@@ -67,6 +67,7 @@ class Kit:
             window=self.settings.repeat_seconds,
             queue=self.queue,
             webhooks=Terms(self.settings.loopback_webhooks, bool(self.settings.signing_key)),
+            caps=self.caps,
         )
 
     @cached_property

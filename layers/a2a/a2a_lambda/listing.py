@@ -1,14 +1,16 @@
 """Lists of tasks, a page at a time (A2A 1.0 section 3.1.4).
 
-The index behind a list is eventually consistent, and knows a task's last status and its context; the
+The index of a list is eventually consistent, and knows a task's last status and its context; the
 tasks themselves are read as they are now. `totalSize` costs a count of the whole list, made for its
-first page unless that holds it all; the page token carries it on.
+first page unless that holds it all; the page token carries it on. A page ends early once it has as many
+bytes as an answer should have.
 """
 
 import asyncio
 import base64
 import binascii
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 
 from a2a_lambda import io, strictjson
@@ -20,6 +22,12 @@ from a2a_lambda.store import Page, Store
 from a2a_lambda.watch import current, shortened
 
 PAGE_SIZE = 50
+
+PAGE_BYTES = 4_000_000
+"""JSON bytes after which a page ends, so that it fits a buffered answer of Lambda's (6 MB)."""
+
+READ_AT_ONCE = 4
+"""Tasks read at the same time: each may be as large as its agent made it."""
 
 
 async def listed(store: Store, scope: Scope, request: ListTasksRequest) -> ListTasksResponse:
@@ -39,14 +47,34 @@ async def listed(store: Store, scope: Scope, request: ListTasksRequest) -> ListT
     except ValueError:
         raise _foreign() from None
     if total is None:
-        total = await io.call(store.count, scope, page) if found.behind else len(found.ids)
-    tasks = await asyncio.gather(*(_task(store, scope, task_id, request) for task_id in found.ids))
+        total = await io.call(store.count, scope, page) if found.more else len(found.tasks)
+    tasks, last = await _read(store, scope, found.tasks, request)
+    more = found.more or last < len(found.tasks)
     return ListTasksResponse(
-        tasks=[task for task in tasks if task is not None],
-        nextPageToken=_token(page, found.behind, total) if found.behind else "",
+        tasks=tasks,
+        nextPageToken=_token(page, found.tasks[last - 1][1], total) if more else "",
         pageSize=page.size,
         totalSize=total,
     )
+
+
+async def _read(
+    store: Store, scope: Scope, found: Sequence[tuple[str, str]], request: ListTasksRequest
+) -> tuple[list[Task], int]:
+    """Tasks until the page has bytes enough, and how many of those found they are."""
+    tasks: list[Task] = []
+    room = PAGE_BYTES
+    for start in range(0, len(found), READ_AT_ONCE):
+        some = found[start : start + READ_AT_ONCE]
+        read = await asyncio.gather(*(_task(store, scope, task_id, request) for task_id, _ in some))
+        for index, task in enumerate(read):
+            if task is None:
+                continue
+            room -= len(strictjson.dumps(task))
+            if room < 0 and tasks:
+                return tasks, start + index
+            tasks.append(task)
+    return tasks, len(found)
 
 
 async def _task(store: Store, scope: Scope, task_id: str, request: ListTasksRequest) -> Task | None:

@@ -150,6 +150,22 @@ def apply(task: Task, events: Iterable[Event]) -> None:
         task["artifacts"] = [known[0] if len(known) == 1 else _appended(known) for known in chunks.values()]
 
 
+def restate(task: Task) -> list[Event]:
+    """A task's artifacts as events that put them in the place of what a client has of them."""
+    return [
+        Event(
+            artifactUpdate=TaskArtifactUpdateEvent(
+                taskId=task["id"],
+                contextId=task["contextId"],
+                artifact=artifact,
+                append=False,
+                lastChunk=True,
+            )
+        )
+        for artifact in task.get("artifacts", [])
+    ]
+
+
 def _settle(task: Task) -> None:
     asked: Message | None = task["status"].get("message")
     if asked is not None and task["status"]["state"] in INTERRUPTED:

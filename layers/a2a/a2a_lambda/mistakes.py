@@ -85,7 +85,7 @@ def of_card(path: Path, text: str, error: ValidationError, known: Iterable[str])
         found.append((line, what))
     if len(found) == 1:
         return f"{shown(path)}:{found[0][0]}: {found[0][1]}"
-    lines = "".join(f"\n  line {line}: {what}" for line, what in found)
+    lines = "".join(f"\n  line {line}: {what}" for line, what in sorted(found))
     return f"{shown(path)}: {len(found)} mistakes:{lines}"
 
 

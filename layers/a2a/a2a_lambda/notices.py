@@ -117,7 +117,7 @@ class Notices:
         wire = negotiation.named(dialect)
         task, _ = await io.call(self._store.task, head)
         content = strictjson.dumps(wire.encode_notice(task))
-        headers = {"Content-Type": wire.NOTICE_TYPE, **await self._headers(config, content)}
+        headers = {"Content-Type": wire.MEDIA_TYPE, **await self._headers(config, content)}
         return await self._post(config["url"], content, headers)
 
     def postpone(self, handle: str, attempt: int) -> None:

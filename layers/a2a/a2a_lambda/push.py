@@ -1,5 +1,6 @@
 """Push notification configs of a task: set, read, deleted. The head names those that count."""
 
+import uuid
 from dataclasses import replace
 from typing import cast
 
@@ -11,9 +12,6 @@ from a2a_lambda.operation import ListPushConfigsRequest, ListPushConfigsResponse
 from a2a_lambda.store import Store, Superseded
 from a2a_lambda.watch import current
 
-DEFAULT = "default"
-"""Id of a config that was given none."""
-
 ID_BYTES = 64
 """The head names them, and stays small."""
 
@@ -21,12 +19,14 @@ MAX_CONFIGS = 10
 """Configs of one task."""
 
 
-def completed(head: Head, config: TaskPushNotificationConfig) -> tuple[TaskPushNotificationConfig, Head]:
+def completed(
+    head: Head, config: TaskPushNotificationConfig, made: str
+) -> tuple[TaskPushNotificationConfig, Head]:
     """The config with its ids, and the head that names it. Raises InvalidParams.
 
-    One without an id is the task's default: the client that sets it again replaces it.
+    made: id of a config that was given none.
     """
-    identity = config.get("id") or DEFAULT
+    identity = config.get("id") or made
     if len(identity.encode()) > ID_BYTES:
         raise InvalidParams(f"the id of a push notification config has at most {ID_BYTES} bytes")
     if identity not in head.push and len(head.push) >= MAX_CONFIGS:
@@ -44,14 +44,18 @@ class Configs:
         self._terms = terms
 
     async def set(
-        self, scope: Scope, config: TaskPushNotificationConfig, dialect: str
+        self, scope: Scope, config: TaskPushNotificationConfig, dialect: str, config_id: str = ""
     ) -> TaskPushNotificationConfig:
-        """Store a config; a task that has ended takes one too. Raises InvalidParams as `webhook.check`,
-        and where there are too many."""
+        """Store a config; a task that has ended takes one too.
+
+        config_id: id of one that was given none; "" = one of its own. Raises InvalidParams as
+        `webhook.check`, and if there are too many.
+        """
         await webhook.check(config, self._terms)
+        made = config_id or str(uuid.uuid4())
         while True:
             head = await current(self._store, scope, config["taskId"], path="params.taskId")
-            whole, named = completed(head, config)
+            whole, named = completed(head, config, made)
             await io.call(self._store.put_push, head, whole, dialect)
             if named == head:
                 return whole

@@ -255,8 +255,8 @@ def _part(value: Any) -> Part:
             part = Part(data=to_jsonable_python(value))
         case _:
             raise TypeError(
-                f"a skill cannot return or yield a {type(value).__name__}. It can: text; a dict, list, number,"
+                f"a skill cannot put out a {type(value).__name__}. It can put out text; a dict, list, number,"
                 " bool, pydantic model or dataclass; File, Artifact, Progress, Message, Command, Ask,"
-                " Authorize, Reject; a tuple of these"
+                " Authorize or Reject; a tuple of these."
             )
     return part

@@ -297,9 +297,10 @@ class Run:
             self._turn.memory.changes.clear()
         scope, task_id, context_id = self.head.scope, self.head.task_id, self.head.context_id
         await self._lease.check()
-        again = self._turn.attempt > 1
         context = self._turn.context
-        if again:  # what the turn saw of it is not all there is
+        # An earlier try of this turn may have changed it; then what the turn saw is not all there is.
+        again = self._turn.attempt > 1 or self._turn.id in context.turns
+        if again:
             context = await io.call(self._store.context, scope, context_id)
 
         def change(context: Context) -> Context:

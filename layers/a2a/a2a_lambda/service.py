@@ -6,26 +6,39 @@ get, list, cancel, subscribe ── the task, if it is the caller's ── watch
 push notification configs ── push
 """
 
+import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 
 from a2a_lambda import io, listing, telemetry, webhook
 from a2a_lambda.agent import Agent
 from a2a_lambda.call import Call
+from a2a_lambda.caps import Caps
 from a2a_lambda.claim import Claim
 from a2a_lambda.errors import (
     PushNotificationNotSupported,
     StoreError,
     StreamingNotSupported,
     TaskNotCancelable,
+    TooManyStreams,
     UnsupportedOperation,
 )
 from a2a_lambda.head import Head, Scope
 from a2a_lambda.intake import Intake, Queued
 from a2a_lambda.log import apply
-from a2a_lambda.model import INTERRUPTED, TERMINAL, Event, Published, Task, TaskState, status
+from a2a_lambda.model import (
+    INTERRUPTED,
+    TERMINAL,
+    Artifact,
+    Event,
+    Part,
+    Published,
+    Task,
+    TaskState,
+    status,
+)
 from a2a_lambda.operation import (
     ListTasksRequest,
     ListTasksResponse,
@@ -43,6 +56,14 @@ logger = logging.getLogger(__name__)
 
 WAITING = 60.0
 """Seconds a subscription to a task that waits for input stays open without news."""
+
+SHORT_SECONDS = 3.5
+"""A send that takes longer holds a slot: before the first keep-alive, so that it still can be refused."""
+
+STOP_SECONDS = 5.0
+"""Time for a turn that was stopped to end."""
+
+TOO_MANY = "Too many calls of this owner run at once; send the message again later."
 
 ATTEMPTS = 20
 """How often a cancel is tried against a task that changes meanwhile."""
@@ -66,7 +87,7 @@ class Subscription:
 
 class Service:
     """window: seconds in which the same bytes again are the same request. queue: to the worker, where
-    there is one. webhooks: what they may be."""
+    there is one. webhooks: what they may be. caps: slots of sends that last; None = no limit."""
 
     def __init__(
         self,
@@ -76,9 +97,11 @@ class Service:
         window: float,
         queue: Queue | None = None,
         webhooks: webhook.Terms = webhook.Terms(),  # noqa: B008  # immutable
+        caps: Caps | None = None,
     ) -> None:
         self._store = store
         self._queue = queue
+        self._caps = caps
         self._agents = agents
         self._intake = Intake(store, window=window)
         self._webhooks = webhooks
@@ -96,9 +119,36 @@ class Service:
     async def send(self, call: Call, request: SendMessageRequest) -> SendMessageResponse:
         """Run a turn to its end, or to the agent's question; or have it run, and answer at once.
 
-        Raises as `Intake.begin` and `stream`.
+        One that lasts takes a slot of its owner, as a stream does; if there is none, its turn is ended.
+        Raises as `Intake.begin` and `stream`, and TooManyStreams.
         """
         await self._admit(call, request)
+        runs: list[Run] = []
+        work = asyncio.ensure_future(self._send(call, request, runs))
+        try:
+            await asyncio.wait({work}, timeout=SHORT_SECONDS)
+            if not work.done() and self._caps is not None:
+                await self._hold_slot(call.scope.owner, work)
+            return await work
+        except TooManyStreams:
+            for run in runs:  # it would hold its Lambda for as long as it takes
+                run.stop(TOO_MANY)
+            await asyncio.wait({work}, timeout=STOP_SECONDS)
+            raise
+        finally:
+            work.cancel()
+
+    async def _hold_slot(self, owner: str, work: "asyncio.Task[SendMessageResponse]") -> None:
+        """Hold a slot until the work is done. Raises TooManyStreams."""
+        assert self._caps is not None
+        with suppress(StoreError):  # without a slot, rather than not at all
+            async with self._caps.slot(owner) as slot:
+                while not work.done():
+                    await asyncio.wait({work}, timeout=SHORT_SECONDS)
+                    await slot.keep()
+
+    async def _send(self, call: Call, request: SendMessageRequest, runs: list[Run]) -> SendMessageResponse:
+        """runs: takes the turn this process runs, if it does."""
         length = _history_length(request)
         immediately = self._queue is not None and self._immediately(call, request)
         call = self._placed(call, background=immediately)
@@ -109,6 +159,7 @@ class Service:
                 return _outcome(begun, shortened(task, length))
             if isinstance(begun, Claim):
                 run = self._run(begun)
+                runs.append(run)
                 run.start()
                 async with aclosing(run.events()) as published:
                     events = [event async for _, event in published]
@@ -180,10 +231,11 @@ class Service:
         return Subscription(events, head.dialect)
 
     async def _admit(self, call: Call, request: SendMessageRequest) -> None:
-        card = self._agents[call.scope.agent].card
-        card.check_extensions(call.extensions)
+        agent = self._agents[call.scope.agent]
+        agent.card.check_extensions(call.extensions)
         for index, part in enumerate(request["message"]["parts"]):
-            card.check_media_type(part.get("mediaType"), f"params.message.parts[{index}]")
+            also = ("application/json",) if "data" in part and agent.takes_arguments else ()
+            agent.card.check_media_type(part.get("mediaType"), f"params.message.parts[{index}]", also)
         config = request.get("configuration", {}).get("taskPushNotificationConfig")
         if config is not None:
             self.check(call.scope, "set_push")
@@ -227,7 +279,9 @@ class Service:
                 yield published
         if run.lost:
             head = await current(self._store, call.scope, claim.head.task_id)
-            async with aclosing(followed(self._store, head, run.sequence, call.deadline)) as events:
+            task, sequence = await io.call(self._store.task, head)
+            yield sequence, Event(task=_without(task, run.artifact_ids))
+            async with aclosing(followed(self._store, head, sequence, call.deadline)) as events:
                 async for published in events:
                     yield published
 
@@ -248,6 +302,17 @@ def _bind(head: Head) -> None:
 
 def _history_length(request: SendMessageRequest) -> int | None:
     return request.get("configuration", {}).get("historyLength")
+
+
+def _without(task: Task, shown: Sequence[str]) -> Task:
+    """The task as it is stored. An artifact that the client was shown and that was never stored is empty in
+    it, so that the client forgets what it has of it."""
+    artifacts = task.get("artifacts", [])
+    known = {artifact["artifactId"] for artifact in artifacts}
+    empty = [Artifact(artifactId=name, parts=[Part(text="")]) for name in shown if name not in known]
+    if empty:
+        task["artifacts"] = [*artifacts, *empty]
+    return task
 
 
 def _outcome(head: Head, task: Task) -> SendMessageResponse:

@@ -30,6 +30,9 @@ logger = logging.getLogger(__name__)
 POLL = 0.3
 """Seconds between looks at a task somebody else runs."""
 
+REST_POLL = 2.0
+"""The same at most, if only the end matters."""
+
 PATIENT_POLL = 1.0
 """The same, of a task that waits for input."""
 
@@ -77,9 +80,12 @@ async def abandon(store: Store, head: Head) -> None:
 
 
 async def rested(store: Store, head: Head, deadline: float | None) -> Head:
-    """The head once its task rests, or as it is when time is up."""
+    """The head once its task rests, or as it is when time is up. Looked at ever more rarely: what has taken
+    long may take longer."""
+    pause = POLL
     while not head.resting and not _late(deadline):
-        await asyncio.sleep(POLL)
+        await asyncio.sleep(pause)
+        pause = min(1.2 * pause, REST_POLL)
         head = await current(store, head.scope, head.task_id)
     return head
 

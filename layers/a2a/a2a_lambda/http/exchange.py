@@ -23,6 +23,7 @@ from a2a_lambda.http import cards, sse
 from a2a_lambda.http.errors import protocol_error
 from a2a_lambda.http.place import deadline
 from a2a_lambda.kit import Kit
+from a2a_lambda.log import restate
 from a2a_lambda.model import Json
 from a2a_lambda.operation import Listener, Operation
 from a2a_lambda.service import Subscription
@@ -96,6 +97,7 @@ class Exchange:
             dialect=self.wire.NAME,
             extensions=self.extensions,
             waits=self.wire.WAITS,
+            config_id=self.wire.CONFIG_ID,
             idempotent=key is not None,
             deadline=deadline(self.request),
         )
@@ -174,7 +176,7 @@ async def _result(exchange: Exchange) -> Json:
         case "list":
             result = await service.list(scope, request)
         case "set_push":
-            result = await service.configs.set(scope, request, wire.NAME)
+            result = await service.configs.set(scope, request, wire.NAME, wire.CONFIG_ID)
         case "get_push":
             result = await service.configs.get(scope, request)
         case "list_push":
@@ -224,6 +226,7 @@ async def _events(
     exchange: Exchange, wire: Wire, listener: Listener, events: "sse.Events"
 ) -> AsyncGenerator[bytes, None]:
     binding = exchange.binding
+    begun = stale = False
     try:
         async with aclosing(sse.paced(events, sse.KEEP_ALIVE)) as paced:
             async for published in paced:
@@ -231,7 +234,16 @@ async def _events(
                     yield sse.COMMENT
                     continue
                 sequence, event = published
-                encoded = wire.encode_event(event, listener)
+                told = [event]
+                if begun and "task" in event:
+                    # The turn lost its task: the client has seen chunks that were never stored. Clients take
+                    # one task a stream (a2a-sdk 0.3 fails on a second), so its artifacts are sent anew.
+                    stale = not wire.REPLACES
+                    told = [] if stale else restate(event["task"])
+                begun = begun or "task" in event
+                if stale:
+                    sequence = None
+                encoded = [value for each in told for value in wire.encode_event(each, listener)]
                 for index, value in enumerate(encoded, 1):
                     # Only the last of several lines tells that the event was received.
                     identity = sequence if index == len(encoded) else None

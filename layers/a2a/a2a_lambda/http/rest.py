@@ -30,8 +30,6 @@ from a2a_lambda.model import Json
 from a2a_lambda.wire import VERSIONS, Wire, negotiation, proto
 from a2a_lambda.wire.binding import Route
 
-A2A_JSON = "application/a2a+json"
-
 router = APIRouter()
 
 
@@ -48,41 +46,38 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Answers of one request. latest: its client knows 1.0.1, by the media type that came with it."""
+    """Answers of one request."""
 
-    latest: bool
+    media_type: str
     error_event: str = "error"
-
-    @property
-    def media_type(self) -> str:
-        return A2A_JSON if self.latest else JSON
 
     def result(self, value: Json) -> bytes:
         return strictjson.dumps({} if value is None else value)
 
     def error(self, wire: Wire, error: ProtocolError) -> bytes:
-        return strictjson.dumps(wire.encode_failure(error, latest=self.latest)[1])
+        return strictjson.dumps(wire.encode_failure(error)[1])
 
     def refusal(self, wire: Wire, error: ProtocolError, *, streaming: bool) -> Response:
-        status, body = wire.encode_failure(error, latest=self.latest)
+        status, body = wire.encode_failure(error)
         if streaming and isinstance(error, StreamingNotSupported):
             # Who expects a stream whatever the card says gets one: of one event, the error.
             return Response(
                 sse.encode(strictjson.dumps(body), event=self.error_event), media_type=sse.MEDIA_TYPE
             )
-        return Response(strictjson.dumps(body), status, error.headers, JSON)
+        return Response(strictjson.dumps(body), status, error.headers, self.media_type)
 
 
 @router.api_route("/{path:path}", methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
 async def call(request: Request, path: str) -> Response:
     kit: Kit = request.app.state.kit
-    binding = Rest(A2A_JSON in request.headers.get("accept", "") or _sends_a2a_json(request))
     wire = VERSIONS[0]
+    binding = Rest(_media_type(request, wire))
     try:
         matches = list(_matches(path))
         if not matches:
             raise RouteNotFound(f"nothing is served at /{path[:200]}")
         wire = matches[0].wire
+        binding = Rest(_media_type(request, wire))
         match = next((match for match in matches if match.route.verb == request.method), None)
         if match is None:
             return _not_allowed(binding, wire, request.method, [match.route.verb for match in matches])
@@ -155,13 +150,21 @@ def _check_version(wire: Wire, asked: str) -> None:
         )
 
 
-def _sends_a2a_json(request: Request) -> bool:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower() == A2A_JSON
+def _media_type(request: Request, wire: Wire) -> str:
+    """The version's own media type, unless the client accepts application/json and not that.
+
+    Source: A2A 1.0.1 section 11.1.
+    """
+    accepted = {
+        item.partition(";")[0].strip().lower() for item in request.headers.get("accept", "").split(",")
+    }
+    only_json = JSON in accepted and not accepted & {wire.MEDIA_TYPE, "application/*", "*/*"}
+    return JSON if only_json else wire.MEDIA_TYPE
 
 
 def _not_allowed(binding: Rest, wire: Wire, verb: str, allowed: list[str]) -> Response:
     listed = ", ".join(dict.fromkeys(allowed))
     refused = InvalidRequest(f"{verb} is not served here; {listed} is")
-    _, body = wire.encode_failure(refused, latest=binding.latest)
+    _, body = wire.encode_failure(refused)
     body["error"] |= {"code": 405, "status": "UNIMPLEMENTED"}
-    return Response(strictjson.dumps(body), 405, {"Allow": listed}, JSON)
+    return Response(strictjson.dumps(body), 405, {"Allow": listed}, binding.media_type)

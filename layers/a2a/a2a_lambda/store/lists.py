@@ -27,10 +27,10 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Ids of tasks; `behind` is where the next page goes on, or "" at the end."""
+    """Tasks of a page, each with the place after which the next page would begin; `more`: there is one."""
 
-    ids: list[str]
-    behind: str
+    tasks: list[tuple[str, str]]
+    more: bool
 
 
 def listed(table: Table, scope: Scope, page: Page) -> Listed:
@@ -46,10 +46,8 @@ def listed(table: Table, scope: Scope, page: Page) -> Listed:
         found += answer["Items"]
         if len(found) > page.size:
             break
-    more = len(found) > page.size
-    kept = found[: page.size]
-    ids = [items.listed_id(item) for item in kept]
-    return Listed(ids, kept[-1]["changed"]["S"] if more else "")
+    tasks = [(items.listed_id(item), item["changed"]["S"]) for item in found[: page.size]]
+    return Listed(tasks, more=len(found) > page.size)
 
 
 def count(table: Table, scope: Scope, page: Page) -> int:

@@ -2,18 +2,21 @@
 
 Source: https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-agent and its extensions.
 It knows no status message, so a question or a last word comes as an artifact before the status; a
-result is never a bare Message; states it does not know are told as the nearest it does.
+result is never a bare Message; states it does not know are sent as the nearest it does. It takes text and
+nothing else: structured values are sent as JSON text, files by their url, and a file's bytes are left out.
 """
 
 import uuid
 from collections.abc import Mapping
 
+from a2a_lambda import strictjson
 from a2a_lambda.model import (
     RESTING,
     Artifact,
     Event,
     Json,
     Message,
+    Part,
     Task,
     TaskArtifactUpdateEvent,
     TaskState,
@@ -28,7 +31,9 @@ NAME = "alibaba"
 VERSIONS = v0_3.VERSIONS
 LIVE = False
 WAITS = True
-NOTICE_TYPE = "application/json"
+CONFIG_ID = "default"
+REPLACES = False
+MEDIA_TYPE = "application/json"
 NO_EXTENDED_CARD = v0_3.NO_EXTENDED_CARD
 encode_card = cards.alibaba
 METHODS = v0_3.METHODS
@@ -53,7 +58,7 @@ def encode_outcome(outcome: SendMessageResponse) -> Json:
 
 def encode_task(task: Task) -> Json:
     told = Task(id=task["id"], contextId=task["contextId"], status=_status(task["status"]))
-    artifacts = list(task.get("artifacts", []))
+    artifacts = [_plain(artifact) for artifact in task.get("artifacts", [])]
     if "message" in task["status"] and task["status"]["state"] in RESTING:
         artifacts.append(_artifact(task["status"]["message"]))
     if artifacts:
@@ -95,7 +100,24 @@ def _chunk(update: TaskArtifactUpdateEvent) -> TaskArtifactUpdateEvent:
     """The suite's own streams say `append` on the first chunk too."""
     told = update.copy()
     told["append"] = True
+    told["artifact"] = _plain(update["artifact"])
     return told
+
+
+def _plain(artifact: Artifact) -> Artifact:
+    """The artifact in text alone; an empty text if nothing of it is."""
+    plain = artifact.copy()
+    plain["parts"] = [Part(text=text) for part in artifact["parts"] if (text := _text(part)) is not None]
+    plain["parts"] = plain["parts"] or [Part(text="")]
+    return plain
+
+
+def _text(part: Part) -> str | None:
+    if "text" in part:
+        return part["text"]
+    if "data" in part:
+        return strictjson.dumps(part["data"]).decode()
+    return part.get("url")
 
 
 def _artifact(message: Message) -> Artifact:
@@ -104,7 +126,7 @@ def _artifact(message: Message) -> Artifact:
     artifact = Artifact(artifactId=identity, parts=message["parts"])
     if "metadata" in message:
         artifact["metadata"] = message["metadata"]
-    return artifact
+    return _plain(artifact)
 
 
 encode_notice = encode_task

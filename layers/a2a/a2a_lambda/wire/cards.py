@@ -32,6 +32,12 @@ APPBUILDER_SCHEME: Object = {
 }
 
 
+TEXT = ["text/plain"]
+
+JSON_MODE = "application/json"
+"""What a skill with parameters takes beside the agent's own modes: its arguments."""
+
+
 @dataclass(frozen=True, slots=True)
 class Description:
     """What a card is made of.
@@ -102,13 +108,20 @@ def hybrid(source: Description) -> Object:
 
 
 def alibaba(source: Description) -> Object:
-    """`security` is a list of strings in the console's table; the empty one is right in both."""
+    """`security` is a list of strings in the console's table; the empty one is right in both. The suite takes
+    and sends text, whatever the agent can do besides."""
     url = f"{source.base}/alibaba" if source.root else f"{source.base}/alibaba/{source.name}"
     capabilities: dict[str, Any] = {
         "streaming": source.card.capabilities.streaming,
         "extensions": _extensions(source),
     }
-    return {**_v0_2(source), "url": url, "capabilities": capabilities, "security": []}
+    modes = {"defaultInputModes": TEXT, "defaultOutputModes": TEXT}
+    skills = [
+        {key: value for key, value in skill.items() if key not in ("inputModes", "outputModes")}
+        for skill in _skills(source)
+    ]
+    card = _v0_2(source)
+    return {**card, "url": url, "capabilities": capabilities, "security": [], **modes, "skills": skills}
 
 
 def qianfan(source: Description) -> Object:
@@ -172,6 +185,10 @@ def _modes(source: Description) -> Object:
 
 def _skills(source: Description) -> list[Object]:
     skills = [skill.model_dump(exclude_none=True) for skill in source.card.skills]
+    for skill in skills:
+        modes = skill.get("inputModes", source.card.defaultInputModes)
+        if skill["id"] in source.input_schemas and JSON_MODE not in modes:
+            skill["inputModes"] = [*modes, JSON_MODE]
     return [{key: value for key, value in skill.items() if value or key == "tags"} for skill in skills]
 
 

@@ -1,7 +1,7 @@
 """Errors as A2A 1.0 tells them: JSON-RPC errors with details, and google.rpc.Status over HTTP.
 
-Source: https://a2a-protocol.org/v1.0.0/specification, sections 5.4, 9.5 and 11.6; what 1.0.1 changed in
-the HTTP statuses goes to those who speak its media type.
+Source: https://github.com/a2aproject/A2A, tag v1.0.1, docs/specification.md, sections 5.4, 9.5 and 11.6.
+Patch versions are not negotiated (section 3.6), so its HTTP statuses are those of 1.0.0, too.
 """
 
 from collections.abc import Mapping
@@ -17,28 +17,28 @@ DOMAIN = "a2a-protocol.org"
 
 
 class Kind(NamedTuple):
-    """reason: of ErrorInfo, for A2A's own errors. http: status of 1.0.0, and of 1.0.1."""
+    """reason: of ErrorInfo, for A2A's own errors. status: name of google.rpc.Code. http: HTTP status."""
 
     reason: str
     status: str
-    http: tuple[int, int]
+    http: int
 
 
 KINDS: Mapping[int, Kind] = {
-    -32700: Kind("", "INVALID_ARGUMENT", (400, 400)),
-    -32600: Kind("", "INVALID_ARGUMENT", (400, 400)),
-    -32601: Kind("", "UNIMPLEMENTED", (404, 404)),
-    -32602: Kind("", "INVALID_ARGUMENT", (400, 400)),
-    -32603: Kind("", "INTERNAL", (500, 500)),
-    -32001: Kind("TASK_NOT_FOUND", "NOT_FOUND", (404, 404)),
-    -32002: Kind("TASK_NOT_CANCELABLE", "FAILED_PRECONDITION", (409, 400)),
-    -32003: Kind("PUSH_NOTIFICATION_NOT_SUPPORTED", "FAILED_PRECONDITION", (400, 400)),
-    -32004: Kind("UNSUPPORTED_OPERATION", "FAILED_PRECONDITION", (400, 400)),
-    -32005: Kind("CONTENT_TYPE_NOT_SUPPORTED", "INVALID_ARGUMENT", (415, 400)),
-    -32006: Kind("INVALID_AGENT_RESPONSE", "INTERNAL", (502, 500)),
-    -32007: Kind("EXTENDED_AGENT_CARD_NOT_CONFIGURED", "FAILED_PRECONDITION", (400, 400)),
-    -32008: Kind("EXTENSION_SUPPORT_REQUIRED", "FAILED_PRECONDITION", (400, 400)),
-    -32009: Kind("VERSION_NOT_SUPPORTED", "FAILED_PRECONDITION", (400, 400)),
+    -32700: Kind("", "INVALID_ARGUMENT", 400),
+    -32600: Kind("", "INVALID_ARGUMENT", 400),
+    -32601: Kind("", "UNIMPLEMENTED", 404),
+    -32602: Kind("", "INVALID_ARGUMENT", 400),
+    -32603: Kind("", "INTERNAL", 500),
+    -32001: Kind("TASK_NOT_FOUND", "NOT_FOUND", 404),
+    -32002: Kind("TASK_NOT_CANCELABLE", "FAILED_PRECONDITION", 400),
+    -32003: Kind("PUSH_NOTIFICATION_NOT_SUPPORTED", "FAILED_PRECONDITION", 400),
+    -32004: Kind("UNSUPPORTED_OPERATION", "FAILED_PRECONDITION", 400),
+    -32005: Kind("CONTENT_TYPE_NOT_SUPPORTED", "INVALID_ARGUMENT", 400),
+    -32006: Kind("INVALID_AGENT_RESPONSE", "INTERNAL", 500),
+    -32007: Kind("EXTENDED_AGENT_CARD_NOT_CONFIGURED", "FAILED_PRECONDITION", 400),
+    -32008: Kind("EXTENSION_SUPPORT_REQUIRED", "FAILED_PRECONDITION", 400),
+    -32009: Kind("VERSION_NOT_SUPPORTED", "FAILED_PRECONDITION", 400),
 }
 
 STATUSES = {
@@ -60,10 +60,10 @@ def encode_error(error: ProtocolError) -> Json:
     return result
 
 
-def encode_failure(error: ProtocolError, *, latest: bool) -> tuple[int, Json]:
-    """HTTP status and body. latest: the client knows 1.0.1."""
+def encode_failure(error: ProtocolError) -> tuple[int, Json]:
+    """HTTP status and body."""
     kind = KINDS[error.code]
-    http = kind.http[latest] if error.status == 200 else error.status
+    http = kind.http if error.status == 200 else error.status
     status = kind.status if error.status == 200 else STATUSES.get(http, kind.status)
     body: Object = {"code": http, "status": status, "message": str(error), "details": _details(error)}
     return http, {"error": body}

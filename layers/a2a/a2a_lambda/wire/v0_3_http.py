@@ -37,7 +37,9 @@ NAME = "0.3"
 VERSIONS = ("0.2", "0.3")
 LIVE = False
 WAITS = False
-NOTICE_TYPE = "application/json"
+CONFIG_ID = "default"
+REPLACES = True
+MEDIA_TYPE = "application/json"
 NO_EXTENDED_CARD = v0_3.NO_EXTENDED_CARD
 encode_card = cards.v0_3_0
 METHODS: Mapping[str, Operation] = {}
@@ -56,9 +58,9 @@ encode_error = status.encode_error
 unsupported = v1_0.unsupported
 
 
-def encode_failure(error: ProtocolError, *, latest: bool) -> tuple[int, Json]:
+def encode_failure(error: ProtocolError) -> tuple[int, Json]:
     """Code and message stand outside the status too, where clients of 0.3 look for them."""
-    http, body = status.encode_failure(error, latest=latest)
+    http, body = status.encode_failure(error)
     return http, {**body, "code": error.code, "message": str(error)}
 
 

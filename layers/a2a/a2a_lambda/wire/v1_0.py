@@ -30,7 +30,9 @@ NAME = "1.0"
 VERSIONS = ("1.0",)
 LIVE = True
 WAITS = True
-NOTICE_TYPE = "application/a2a+json"
+CONFIG_ID = ""
+REPLACES = True
+MEDIA_TYPE = "application/a2a+json"
 NO_EXTENDED_CARD = UnsupportedOperation
 encode_card = cards.v1_0
 
