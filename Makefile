@@ -29,11 +29,20 @@ export UV_PYTHON_DOWNLOADS ?= never
 export PYTHONPATH := $(CURDIR)/layers/a2a:$(CURDIR)/functions
 export UV := $(or $(shell command -v uv),$(CURDIR)/.uv/bin/uv)
 export ARCH LAMBDA_PYTHON
+
+# botocore and sam read AWS_DEFAULT_REGION alone; AWS's other SDKs, and our documents, say AWS_REGION.
+ifdef AWS_REGION
+export AWS_DEFAULT_REGION := $(AWS_REGION)
+endif
+
 VENVS := $(patsubst %,.venvs/%/synced,sam ministack a2a-0-2 a2a-0-3 a2a-1)
 SYNC = $(UV) sync --locked --quiet
 SAM = SAM_CLI_TELEMETRY=0 .venvs/sam/bin/sam
 
-.PHONY: run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
+REQUIREMENTS = layers/dependencies/requirements.txt
+EXPORT = $(UV) export --locked --quiet --no-dev --no-emit-project --no-annotate --no-header --output-file
+
+.PHONY: requirements run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
 .DEFAULT_GOAL := test
 
 run: .venv/synced
@@ -53,7 +62,7 @@ validate: .venvs/sam/synced
 
 # Lambda's own Python compiles for it; without one there is no .pyc, and cold starts are slower. Each way
 # of building has a folder of its own, since the keys of sam's cache, and its list of them, know none.
-build: .venv/synced .venvs/sam/synced
+build: .venv/synced .venvs/sam/synced requirements
 	@.venv/bin/python -m a2a_lambda.local.check
 	@PYTHON_LAMBDA=$$(for python in python$(LAMBDA_PYTHON) \
 	    $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$(LAMBDA_PYTHON)*/bin/python$(LAMBDA_PYTHON); do \
@@ -65,8 +74,17 @@ build: .venv/synced .venvs/sam/synced
 	  --parameter-overrides Architecture=$(ARCH) && \
 	rm -rf $(BUILD_DIR) && cp -R $$way/build $(BUILD_DIR) && echo "built: $(BUILD_DIR)"
 
+# What the dependency layer is built from is what uv.lock says, whoever wrote that.
+requirements: .venv/synced | $(UV)
+	@mkdir -p .aws-sam
+	@$(EXPORT) .aws-sam/requirements.txt > /dev/null
+	@cmp -s .aws-sam/requirements.txt $(REQUIREMENTS) || { \
+	  echo "uv.lock has changed: $(REQUIREMENTS) is written again; commit it"; \
+	  cp .aws-sam/requirements.txt $(REQUIREMENTS); }
+
 # One event through the built function under AWS's emulator of Lambda: what sam local invoke does in Docker.
 invoke: .venv/synced
+	@.venv/bin/python -m a2a_lambda.local.invoke --check $(EVENT)
 	@mkdir -p .aws-sam
 	@$(MAKE) --no-print-directory build ARCH=$(HOST_ARCH) BUILD_DIR=.aws-sam/host > .aws-sam/host.log 2>&1 \
 	  || { cat .aws-sam/host.log; exit 1; }
@@ -107,14 +125,16 @@ conformance: .venv/synced
 
 lock: $(UV)
 	$(UV) lock
-	$(UV) export --locked --quiet --no-dev --no-emit-project --no-annotate --no-header \
-	  --output-file layers/dependencies/requirements.txt
+	$(EXPORT) $(REQUIREMENTS) > /dev/null
 
+# After an edit of pyproject.toml it is locked again; in CI a lock that does not fit is an error.
 .venv/synced: uv.lock pyproject.toml | $(UV)
+	@test -n "$$CI" || $(UV) lock --check --quiet 2> /dev/null || { \
+	  echo "pyproject.toml has changed: locking"; $(UV) lock --quiet; }
 	@$(SYNC)
 	@touch $@
 
-$(VENVS): .venvs/%/synced: uv.lock pyproject.toml | $(UV)
+$(VENVS): .venvs/%/synced: .venv/synced | $(UV)
 	@UV_PROJECT_ENVIRONMENT=.venvs/$* $(SYNC) --only-group $*
 	@touch $@
 

@@ -16,7 +16,6 @@ import uvicorn
 from a2a_lambda import aws
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.lambda_.batch import Notifier, Worker
 from a2a_lambda.local import emulator, events
 from a2a_lambda.local.server import prepare
 from a2a_lambda.settings import Settings
@@ -59,7 +58,7 @@ def main(arguments: list[str]) -> None:
             }
         )
         kit = Kit(settings)
-        events.start(kit, Worker(kit.background, settings.dead_letters), Notifier(kit.notices))
+        events.start(kit)
         print(f"serving http://localhost:{port} with the key {KEY}", flush=True)
         uvicorn.run(create_app(kit), host="localhost", port=port, log_level="warning")
 

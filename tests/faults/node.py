@@ -18,7 +18,6 @@ from a2a_lambda import aws, background, intake, lease, watch
 from a2a_lambda.agent import Agent
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.lambda_.batch import Notifier, Worker
 from a2a_lambda.local import events
 from tests.conftest import ROOT
 
@@ -72,7 +71,7 @@ def main(role: str, port: str, when: str = "", number: str = "0") -> None:
         return
     events.SWEEP = 0.5
     events.VISIBILITY = 2
-    events.start(kit, Worker(kit.background, kit.settings.dead_letters), Notifier(kit.notices))
+    events.start(kit)
     asyncio.run(asyncio.sleep(600))
 
 

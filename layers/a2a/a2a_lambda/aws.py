@@ -6,6 +6,7 @@ Endpoints are botocore's own AWS_ENDPOINT_URL_* variables', or the development s
 one is given to these clients only: what an agent calls itself reaches AWS, with its own credentials.
 """
 
+import os
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,13 +23,19 @@ if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
 
 TIMEOUTS = Config(connect_timeout=2, read_timeout=5, max_pool_connections=32, tcp_keepalive=True)
+PATIENT = Config(connect_timeout=10, read_timeout=120)
+"""Of a development server's emulator, which one slow read must not end: the machine may be busy."""
+
 RETRIED = TIMEOUTS.merge(Config(retries={"mode": "standard", "total_max_attempts": 5}))
 ONCE = TIMEOUTS.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
 
 
 @cache
 def session() -> Session:
-    return Session()
+    made = Session()
+    if region := os.environ.get("AWS_REGION"):  # which botocore does not read
+        made.set_config_variable("region", region)
+    return made
 
 
 def dynamodb(settings: Settings) -> "DynamoDBClient":
@@ -55,6 +62,8 @@ def kms(settings: Settings) -> "KMSClient":
 
 
 def _client(service: str, config: Config, settings: Settings) -> Any:
+    if settings.local and settings.emulator:
+        config = config.merge(PATIENT)
     return session().create_client(service, config=config, **_local(settings))
 
 

@@ -1,12 +1,14 @@
 """What a function tells of its invocation: ids that every log line bears, and measurements.
 
-The core says them. Who writes JSON lines, metrics and traces is `lambda_`'s affair; elsewhere nobody
-listens. A process of Lambda's serves one invocation at a time, so there is one set of ids in it.
+The core says them. `lambda_` writes JSON lines, metrics and traces of them. A process of Lambda's serves
+one invocation at a time, so there is one set of ids in it. A server that takes several requests at once
+collects the ids of each.
 """
 
 import logging
 import time
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 MEASURES = logging.getLogger("a2a_lambda.measures")
@@ -26,11 +28,20 @@ class Invocation:
 
 _invocation: Invocation | None = None
 
+_collected: ContextVar[dict[str, str] | None] = ContextVar("collected", default=None)
+
 
 def begin(**ids: str | bool) -> None:
     """An invocation begins: ids of the one before are forgotten."""
     global _invocation  # noqa: PLW0603
     _invocation = Invocation(ids, time.monotonic(), dict(ids))
+
+
+def collect() -> Mapping[str, str]:
+    """Ids bound from here on in this context and those made from it, as they come."""
+    found: dict[str, str] = {}
+    _collected.set(found)
+    return found
 
 
 def about(**ids: str) -> None:
@@ -43,6 +54,8 @@ def bind(**ids: str) -> None:
     """Add ids to what the invocation is about."""
     if _invocation is not None:
         _invocation.ids.update(ids)
+    elif (collected := _collected.get()) is not None:
+        collected.update(ids)
 
 
 def ids() -> Mapping[str, str | bool]:

@@ -229,9 +229,11 @@ def _result(body: bytes, status: int = 200) -> Json:
 
 async def _whole(answer: httpx2.Response) -> bytes:
     """The body of an answer. Raises TooLarge."""
-    body = b""
+    chunks: list[bytes] = []
+    size = 0
     async for chunk in answer.aiter_bytes():
-        body += chunk
-        if len(body) > MAX_BYTES:
+        size += len(chunk)
+        if size > MAX_BYTES:
             raise events.TooLarge(f"more than {MAX_BYTES} bytes")
-    return body
+        chunks.append(chunk)
+    return b"".join(chunks)

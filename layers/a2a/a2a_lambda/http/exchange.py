@@ -128,12 +128,14 @@ def agent_named(kit: Kit, *names: str | None) -> str:
 
 async def read_body(request: Request, limit: int) -> bytes:
     """Raises RequestTooLarge."""
-    body = b""
+    chunks: list[bytes] = []
+    size = 0
     async for chunk in request.stream():
-        body += chunk
-        if len(body) > limit:
+        size += len(chunk)
+        if size > limit:
             raise RequestTooLarge(f"a request has at most {limit} bytes")
-    return body
+        chunks.append(chunk)
+    return b"".join(chunks)
 
 
 async def answer(exchange: Exchange) -> Response:

@@ -5,6 +5,10 @@ from typing import Any
 
 from fastapi import Request
 
+LIMIT = 900.0
+"""Seconds an invocation of Lambda may take.
+Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-timeout.html"""
+
 MARGIN = 2.0
 """Seconds before Lambda's own deadline at which an answer must be out."""
 
@@ -26,12 +30,11 @@ def base_url(request: Request) -> str:
     return f"https://{domain}{stage}".rstrip("/")
 
 
-def deadline(request: Request) -> float | None:
-    """When an answer must be out, on `time.monotonic`; None outside Lambda."""
+def deadline(request: Request) -> float:
+    """When an answer must be out, on `time.monotonic`. A server elsewhere has Lambda's own limit: what runs
+    there has to run on Lambda, too, and an agent that never ends has to end."""
     context = request.scope.get("aws.context")
-    if context is None:
-        return None
-    remaining: float = context.get_remaining_time_in_millis() / 1000
+    remaining: float = LIMIT if context is None else context.get_remaining_time_in_millis() / 1000
     return time.monotonic() + remaining - MARGIN
 
 

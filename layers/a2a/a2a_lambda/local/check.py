@@ -1,7 +1,7 @@
 """Loads every agent, as `make build` does before it packages them; says what is wrong with one."""
 
+import os
 import sys
-import traceback
 from pathlib import Path
 
 from a2a_lambda.agent import Agent, load_all
@@ -11,7 +11,7 @@ from a2a_lambda.settings import Settings
 
 def checked(folder: Path) -> dict[str, Agent]:
     """Agents of a folder, their schemas made: a hint without one is named here, not at a card's first
-    GET. Raises ConfigurationError, and what an agent's module raises."""
+    GET. Raises ConfigurationError."""
     agents = load_all(folder)
     for agent in agents.values():
         _ = agent.input_schemas
@@ -21,12 +21,9 @@ def checked(folder: Path) -> dict[str, Agent]:
 def main() -> int:
     """Returns the process's exit status."""
     try:
-        checked(Settings().agents)
+        checked(Settings.of(os.environ).agents)
     except ConfigurationError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
-    except (Exception, SystemExit):
-        traceback.print_exc()
         return 1
     return 0
 

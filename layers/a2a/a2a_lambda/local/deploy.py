@@ -12,8 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from botocore.exceptions import NoRegionError
+
+from a2a_lambda import aws
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.local import stack, table
+from a2a_lambda.local.check import checked
+from a2a_lambda.settings import Settings
 
 CONFIG = Path("samconfig.toml")
 
@@ -22,12 +27,12 @@ SAM = ".venvs/sam/bin/sam"
 
 def command(environ: Mapping[str, str]) -> list[str]:
     """The call of sam. Raises ConfigurationError."""
-    stage, stages = environ.get("STAGE", ""), _stages(tomllib.loads(CONFIG.read_text("utf-8")))
-    if not stages:
+    stage, known = environ.get("STAGE", ""), stages(CONFIG)
+    if not known:
         raise ConfigurationError(f"{CONFIG} has no stage with a stack_name")
-    if stage not in stages:
-        raise ConfigurationError(f"which stage? {' or '.join(f'STAGE={name}' for name in stages)}")
-    overrides = stages[stage].get("parameter_overrides", [])
+    if stage not in known:
+        raise ConfigurationError(f"which stage? {' or '.join(f'STAGE={name}' for name in known)}")
+    overrides = known[stage].get("parameter_overrides", [])
     written = [overrides] if isinstance(overrides, str) else overrides
     try:
         # In quotes or not, as a shell would read it.
@@ -41,10 +46,10 @@ def command(environ: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _stages(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of sam deploy, of each environment that names a stack."""
+def stages(config: Path) -> dict[str, Any]:
+    """Parameters of sam deploy, of each environment of a samconfig.toml that names a stack."""
     found = {}
-    for name, environment in config.items():
+    for name, environment in tomllib.loads(config.read_text("utf-8")).items():
         deploy = environment.get("deploy") if isinstance(environment, dict) else None
         parameters = deploy.get("parameters") if isinstance(deploy, dict) else None
         if isinstance(parameters, dict) and parameters.get("stack_name"):
@@ -52,14 +57,29 @@ def _stages(config: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _identify(parameters: Mapping[str, Any]) -> None:
+    """Raises ConfigurationError if AWS does not know who deploys, or where is not said."""
+    with stack.asking_aws("make deploy"):
+        region = parameters.get("region") or aws.session().get_config_variable("region")
+        if region is None:
+            raise NoRegionError
+        client: Any = aws.session().create_client("sts", region_name=region)
+        client.get_caller_identity()
+
+
 def main(argv: list[str] = sys.argv) -> int:
-    """With an argument, only checks that there is a stage. Returns the process's exit status."""
+    """With `check`, only looks whether a deployment can begin: the stage, the agents, the region, the
+    credentials. Returns the process's exit status."""
+    only_check = argv[1:] == ["check"]
     try:
         call = command(os.environ)
+        if only_check:
+            checked(Settings.of(os.environ).agents)
+            _identify(stages(CONFIG)[os.environ["STAGE"]])
     except (ConfigurationError, OSError, tomllib.TOMLDecodeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    if argv[1:] != ["check"]:
+    if not only_check:
         os.execv(SAM, call)  # noqa: S606
     return 0
 

@@ -2,7 +2,8 @@
 
     python -m a2a_lambda.local.emulator
 
-prints its port, and ends when its standard input does, so it never outlives whoever started it.
+prints its port once every service has answered a call: the first one to each takes seconds on a busy
+machine. It ends when its standard input does, so it never outlives the process that started it.
 One request at a time: under threads moto's conditional writes race.
 """
 
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 HOST = "127.0.0.1"
+
+FIRST_CALLS = {
+    "dynamodb": "list_tables",
+    "dynamodbstreams": "list_streams",
+    "ssm": "describe_parameters",
+    "sqs": "list_queues",
+}
+"""A call of every service that the development server uses."""
+
+FIRST_CALL_SECONDS = 300
 
 
 @contextmanager
@@ -63,14 +74,27 @@ class OneAtATime:
 
 
 def main() -> None:
+    from botocore.config import Config
+    from botocore.session import Session
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import make_server
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     app = OneAtATime(DomainDispatcherApplication(create_backend_app))
     server = make_server(HOST, 0, app, threaded=True)
-    print(server.server_port, flush=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
+    session = Session()
+    for service, operation in FIRST_CALLS.items():
+        client = session.create_client(
+            service,
+            region_name="us-east-1",
+            endpoint_url=f"http://{HOST}:{server.server_port}",
+            aws_access_key_id="local",
+            aws_secret_access_key="local",  # noqa: S106  # the emulator checks none
+            config=Config(read_timeout=FIRST_CALL_SECONDS),
+        )
+        getattr(client, operation)()
+    print(server.server_port, flush=True)
     sys.stdin.read()
 
 

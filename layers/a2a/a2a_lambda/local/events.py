@@ -3,6 +3,9 @@ and the handlers called with the events Lambda would give them.
 
     queue ────── Worker          table's stream ── Notifier ── notices ── Notifier
     a minute ─── Worker (sweep)
+
+A source is looked at when this process has written to a queue or the table, and otherwise ever more
+rarely: a server that nobody calls costs nearly nothing.
 """
 
 import base64
@@ -11,15 +14,16 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda import aws
 from a2a_lambda.kit import Kit
+from a2a_lambda.lambda_.batch import Notifier, Worker
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -39,7 +43,12 @@ WORKERS = 8
 SWEEP = 20.0
 """Seconds between sweeps, which are a minute apart in a deployment."""
 
-PAUSE = 0.2
+PAUSES = (0.1, 3.0)
+"""Seconds between looks at a source that had nothing: at first, and at most. What comes without a write of
+this process, such as a message that is visible again, waits that long."""
+
+BUSY_PAUSE = 0.05
+"""Seconds between looks at a source while the table is being written to."""
 
 REMEMBERED = 240.0
 """Seconds of the stream that are read again after a restart, in place of Lambda's checkpoint; the
@@ -49,8 +58,14 @@ Json = Any
 
 Handler = Callable[[Json, Json], Json]
 
-Source = Iterator[tuple[Json, Callable[[Json], None]]]
-"""Events, and for each what takes the handler's answer."""
+Found = tuple[Json, Callable[[Json], None]]
+"""An event, and what takes the handler's answer."""
+
+
+class Source(Protocol):
+    def next(self) -> Found | None:
+        """The next event; None if there is none at the moment."""
+
 
 logger = logging.getLogger(__name__)
 
@@ -109,32 +124,91 @@ def _redrive(dead_arn: str, receives: int) -> str:
     return json.dumps({"deadLetterTargetArn": dead_arn, "maxReceiveCount": receives})
 
 
-def start(kit: Kit, worker: Handler, notifier: Handler) -> None:
-    """Poll in threads that end with the process."""
+class Bell:
+    """Rings when this process has written to a queue or the table."""
+
+    def __init__(self) -> None:
+        self._rung = 0
+        self._ring = threading.Condition()
+
+    def ring(self, **_: Any) -> None:
+        with self._ring:
+            self._rung += 1
+            self._ring.notify_all()
+
+    def count(self) -> int:
+        return self._rung
+
+    def wait(self, count: int, seconds: float) -> bool:
+        """Wait until it has rung more often than `count`; False if it has not by then."""
+        with self._ring:
+            return self._ring.wait_for(lambda: self._rung > count, seconds)
+
+
+def start(kit: Kit) -> None:
+    """Poll in threads that end with the process. Raises ConfigurationError for a kit without queues."""
+    bell = Bell()
+    # Before the kit makes its clients: each has the hooks that their session had then.
+    for written in ("sqs.SendMessage", "sqs.SendMessageBatch", "dynamodb.PutItem"):
+        aws.session().register(f"after-call.{written}", bell.ring)
+    worker, notifier = Worker(kit.background, kit.settings.dead_letters), Notifier(kit.notices)
     sqs = aws.sqs(kit.settings)
     settings = kit.settings
-    dead = settings.dead_letters.rpartition(":")[2]
-    sources: list[tuple[Source, Handler]] = [
-        *((Messages(sqs, settings.queue, "turns"), worker) for _ in range(WORKERS)),
-        (Messages(sqs, sqs.get_queue_url(QueueName=dead)["QueueUrl"], settings.dead_letters), worker),
-        *((Messages(sqs, settings.notices, "notices"), notifier) for _ in range(NOTIFIERS)),
-        (Records(kit), notifier),
-        (Minutes(), worker),
+    dead = sqs.get_queue_url(QueueName=settings.dead_letters.rpartition(":")[2])["QueueUrl"]
+    sources: list[tuple[Source, Handler, int]] = [
+        (Messages(sqs, settings.queue, "turns"), worker, WORKERS),
+        (Messages(sqs, dead, settings.dead_letters), worker, 1),
+        (Messages(sqs, settings.notices, "notices"), notifier, NOTIFIERS),
+        (Records(kit), notifier, 1),
     ]
     for source in sources:
-        threading.Thread(target=_consume, args=source, daemon=True).start()
+        threading.Thread(target=_consume, args=(*source, bell), daemon=True).start()
+    threading.Thread(target=_sweep, args=(worker,), daemon=True).start()
 
 
-def _consume(source: Source, handler: Handler) -> None:
+def _consume(source: Source, handler: Handler, workers: int, bell: Bell) -> None:
+    """Hand what a source has to threads, as many at once as there are workers."""
+    free = threading.Semaphore(workers)
+    pause, most = PAUSES
     while True:
+        free.acquire()
+        count = bell.count()
         try:
-            event, done = next(source)
-            done(handler(event, Invocation()))
+            found = source.next()
         except (ClientError, BotoCoreError):
-            time.sleep(1)  # the emulator is not there at the moment, or no longer
+            found = None  # the emulator is not there at the moment, or no longer
+        if found is not None:
+            pause = PAUSES[0]
+            threading.Thread(target=_handle, args=(*found, handler, free), daemon=True).start()
+            continue
+        free.release()
+        if bell.wait(count, pause):
+            pause = PAUSES[0]
+            time.sleep(BUSY_PAUSE)
+        else:
+            pause = min(1.5 * pause, most)
+
+
+def _handle(event: Json, done: Callable[[Json], None], handler: Handler, free: threading.Semaphore) -> None:
+    try:
+        done(handler(event, Invocation()))
+    except (ClientError, BotoCoreError):
+        time.sleep(1)
+    except Exception:
+        logger.exception("a handler failed")
+        time.sleep(1)
+    finally:
+        free.release()
+
+
+def _sweep(worker: Handler) -> None:
+    """The schedule."""
+    while True:
+        time.sleep(SWEEP)
+        try:
+            worker({"source": "aws.scheduler", "detail": {}}, Invocation())
         except Exception:
-            logger.exception("a handler failed")
-            time.sleep(1)
+            logger.exception("a sweep failed")
 
 
 class Messages:
@@ -143,17 +217,12 @@ class Messages:
     def __init__(self, client: "SQSClient", url: str, arn: str) -> None:
         self._client, self._url, self._arn = client, url, arn
 
-    def __iter__(self) -> "Messages":
-        return self
-
-    def __next__(self) -> tuple[Json, Callable[[Json], None]]:
-        while True:
-            found = self._client.receive_message(
-                QueueUrl=self._url, MaxNumberOfMessages=1, AttributeNames=["All"]
-            ).get("Messages", [])
-            if found:
-                break
-            time.sleep(PAUSE)
+    def next(self) -> Found | None:
+        found = self._client.receive_message(
+            QueueUrl=self._url, MaxNumberOfMessages=1, AttributeNames=["All"]
+        ).get("Messages", [])
+        if not found:
+            return None
         [message] = found
 
         def done(answer: Json) -> None:
@@ -161,17 +230,6 @@ class Messages:
                 self._client.delete_message(QueueUrl=self._url, ReceiptHandle=message["ReceiptHandle"])
 
         return {"Records": [sqs_record(message, self._arn)]}, done
-
-
-class Minutes:
-    """The schedule."""
-
-    def __iter__(self) -> "Minutes":
-        return self
-
-    def __next__(self) -> tuple[Json, Callable[[Json], None]]:
-        time.sleep(SWEEP)
-        return {"source": "aws.scheduler", "detail": {}}, lambda _: None
 
 
 class Records:
@@ -184,16 +242,10 @@ class Records:
         self._iterator = ""
         self._left: list[Json] = []
 
-    def __iter__(self) -> "Records":
-        return self
-
-    def __next__(self) -> tuple[Json, Callable[[Json], None]]:
-        while True:
-            if not self._left:
-                self._left = [record for record in self._next() if self.wants(record)]
-            if self._left:
-                return {"Records": self._left}, self._done
-            time.sleep(PAUSE)
+    def next(self) -> Found | None:
+        if not self._left:
+            self._left = [record for record in self._next() if self.wants(record)]
+        return ({"Records": self._left}, self._done) if self._left else None
 
     def _next(self) -> list[Json]:
         iterator, self._iterator = self._iterator or self.first(), ""

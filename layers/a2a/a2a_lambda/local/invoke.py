@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.errors import ConfigurationError, KeysUnavailable, StoreError
 from a2a_lambda.local import KEYS_PATH, STATE, TABLE, emulator
 from a2a_lambda.local.built import Built, find_rie
 from a2a_lambda.local.server import prepare
@@ -22,14 +22,15 @@ SAM = Path(".venvs/sam")
 
 
 def main(argv: list[str] = sys.argv) -> int:
-    """Returns the process's exit status."""
+    """With --check, only looks whether there is such an event. Returns the process's exit status."""
+    names = [argument for argument in argv[1:] if argument != "--check"]
     try:
-        [_, name] = argv
-        event = json.loads(Path(name).read_text("utf-8"))
-        function = function_of(event)
-    except (ValueError, OSError, AttributeError):
-        print("error: name one event, a JSON file: make invoke EVENT=events/send.json", file=sys.stderr)
+        event, function = _event(names)
+    except ConfigurationError as error:
+        print(f"error: {error}", file=sys.stderr)
         return 1
+    if "--check" in argv:
+        return 0
     try:
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -42,10 +43,25 @@ def main(argv: list[str] = sys.argv) -> int:
             finally:
                 log.seek(0)
                 print("\nlog:\n" + log.read().decode("utf-8", "replace"), file=sys.stderr)
-    except (ConfigurationError, OSError) as error:
+    except (ConfigurationError, KeysUnavailable, StoreError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _event(names: list[str]) -> tuple[dict[str, Any], str]:
+    """The event of a file, and the function that it is for. Raises ConfigurationError."""
+    example = "make invoke EVENT=events/send.json"
+    if len(names) != 1:
+        raise ConfigurationError(f"name one event: {example}")
+    try:
+        event = json.loads(Path(names[0]).read_text("utf-8"))
+        return event, function_of(event)
+    except FileNotFoundError:
+        known = ", ".join(sorted(map(str, Path("events").glob("*.json")))) or "none"
+        raise ConfigurationError(f"there is no file {names[0]}; there are {known}") from None
+    except (ValueError, OSError, AttributeError, KeyError, TypeError) as error:
+        raise ConfigurationError(f"{names[0]} is not an event of API Gateway's: {error!r}") from None
 
 
 def function_of(event: dict[str, Any]) -> str:

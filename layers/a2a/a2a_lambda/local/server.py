@@ -5,12 +5,13 @@ make run ── this process ── emulator (unless AWS_ENDPOINT_URL_DYNAMODB s
 """
 
 import json
+import logging
 import os
 import socket
 import sys
-import traceback
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvicorn
 from fastapi import FastAPI, Response
@@ -22,15 +23,22 @@ from a2a_lambda.http import create_app
 from a2a_lambda.http.errors import answer
 from a2a_lambda.keys import Keys
 from a2a_lambda.kit import Kit
-from a2a_lambda.lambda_.batch import Notifier, Worker
-from a2a_lambda.local import KEYS_PATH, STATE, TABLE, emulator, events, table
+from a2a_lambda.local import KEYS_PATH, STATE, TABLE, console, emulator, events, table
 from a2a_lambda.local.check import checked
 from a2a_lambda.settings import Settings
 
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
 HOST = "127.0.0.1"
+BACKLOG = 2048
+"""Connections that may wait to be accepted: uvicorn's own number."""
+
 ENDPOINTS = ("AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SSM")
 
 RELOADED = ("functions", "layers/a2a")
+
+logger = logging.getLogger(__name__)
 
 FRESH_ID = """'$(od -An -tx8 -N8 /dev/urandom | tr -d ' ')'"""
 
@@ -40,6 +48,7 @@ def main() -> int:
     try:
         port = _checked_port(os.environ.get("PORT") or "8080")
         with ExitStack() as stack:
+            listener = stack.enter_context(_listening(port))
             url = ""
             if not _own_endpoints():
                 url = stack.enter_context(emulator.running())
@@ -63,8 +72,9 @@ def main() -> int:
                 reload_includes=["*.py", "*.yaml"],
                 timeout_graceful_shutdown=2,
                 log_level="warning",
+                log_config=None,
             )
-            Reload(config, target=uvicorn.Server(config).run, sockets=[config.bind_socket()]).run()
+            Reload(config, target=uvicorn.Server(config).run, sockets=[listener]).run()
     except (ConfigurationError, KeysUnavailable) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -82,19 +92,20 @@ class Reload(WatchFilesReload):
         return super().should_restart()
 
 
-def application() -> FastAPI:
+def application() -> "ASGIApp":
     """The application, as uvicorn starts it after every edit."""
+    console.install()
     try:
         kit = Kit.of_environment()
         if kit.settings.queue:
-            events.start(kit, Worker(kit.background, kit.settings.dead_letters), Notifier(kit.notices))
-        return create_app(kit)
-    except ConfigurationError as error:
+            events.start(kit)
+        return console.RequestLog(create_app(kit))
+    except ConfigurationError as error:  # the next edit may mend it
         print(f"error: {error}", file=sys.stderr)
-        return broken(str(error))
-    except (Exception, SystemExit) as error:  # whatever an agent's module raises; the next edit may mend it
-        traceback.print_exc()
-        return broken(f"an agent cannot be loaded: {error!r}")
+        return console.RequestLog(broken(str(error)))
+    except Exception as error:
+        logger.exception("the application cannot be made")
+        return console.RequestLog(broken(f"the application cannot be made: {error!r}"))
 
 
 def broken(reason: str) -> FastAPI:
@@ -142,15 +153,22 @@ def _own_endpoints() -> bool:
 def _checked_port(value: str) -> int:
     if not value.isdigit() or not 0 < int(value) < 65536:
         raise ConfigurationError(f"PORT is a number from 1 to 65535, not {value!r}")
-    port = int(value)
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise ConfigurationError(f"port {port}: {reason}; choose another: make run PORT=8081") from None
-    return port
+    return int(value)
+
+
+def _listening(port: int) -> socket.socket:
+    """A socket that listens: of two servers that start at the same moment, one gets it. Raises
+    ConfigurationError."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((HOST, port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        reason = error.strerror or str(error)
+        raise ConfigurationError(f"port {port}: {reason}; choose another: make run PORT={port + 1}") from None
+    return listener
 
 
 def _configure(port: int, emulator_url: str) -> None:
