@@ -113,6 +113,8 @@ class _Channel:
 
     async def post_waiting(self, item: Batch) -> None:
         """The same on the agent loop."""
+        if self._closed:  # a generator that never waits by itself would not meet its cancellation
+            await asyncio.sleep(0)
         self.post(item)
         if self._is_full():
             with self._room:

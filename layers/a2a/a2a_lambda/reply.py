@@ -143,7 +143,7 @@ class Reply:
         """What JSON or the store cannot carry fails in the skill's turn. Raises SkillError, TypeError,
         ValueError."""
         strictjson.verified([events, dict(self.asked.known) if self.asked else None])
-        if len(strictjson.verified(self.closing)) > CLOSING_BYTES:
+        if self.closing is not None and len(strictjson.verified(self.closing)) > CLOSING_BYTES:
             raise SkillError(
                 f"A message that ends a turn, with its commands, has at most {CLOSING_BYTES:,} bytes of JSON."
                 " Yield longer content as text, a File or an Artifact."

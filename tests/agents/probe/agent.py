@@ -120,6 +120,14 @@ def wrong(turn: Turn, how: str) -> Iterator[Any]:
             yield {"deep": nested(100)}
         case "long":
             yield Ask("?" * 100_000)
+        case "message":
+            yield "said first"
+            yield Message("m" * 500_000)
+        case "commands":
+            yield Command("beep", words="x" * 500_000)
+            yield Ask("?")
+        case "fills":
+            yield Ask("Which?", fills="hwo")
         case "known":
             yield Ask("?", known={"a": object()})  # type: ignore[dict-item]
         case "command":
@@ -199,3 +207,35 @@ def client(turn: Turn) -> dict[str, Any]:
         "extensions": turn.extensions,
         "metadata": turn.request_metadata,
     }
+
+
+@skill
+def flood(turn: Turn, bytes: int = 1_000) -> Iterator[str]:
+    while True:
+        yield "x" * bytes
+
+
+@skill
+async def pour(turn: Turn, bytes: int = 1_000) -> AsyncIterator[str]:
+    while True:
+        yield "x" * bytes
+
+
+@skill
+async def end_loop(turn: Turn, how: str) -> str:
+    """Ends the event loop that asynchronous skills share."""
+
+    async def exit() -> None:
+        raise SystemExit if how == "exit" else KeyboardInterrupt
+
+    if how == "stop":
+        asyncio.get_running_loop().stop()
+    else:
+        turn.child = asyncio.create_task(exit())  # type: ignore[attr-defined]
+    await asyncio.sleep(60)
+    return "done"
+
+
+@skill
+def wait(turn: Turn, seconds: float = 60.0) -> Any:
+    return asyncio.sleep(seconds, "done")
