@@ -6,13 +6,16 @@ import uuid
 from contextlib import AsyncExitStack
 from typing import Any
 
+import httpx2
 import pytest
 from starlette.testclient import TestClient
 
 from a2a_lambda import aws
 from a2a_lambda.agent import Agent
+from a2a_lambda.call import Call
 from a2a_lambda.caps import Caps
 from a2a_lambda.errors import TooManyStreams
+from a2a_lambda.head import Request, Scope
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
@@ -95,30 +98,32 @@ def test_one_whose_client_leaves_is_free_at_once(
         while store.slots(owner):
             await asyncio.sleep(0.01)
 
-    asyncio.run(asyncio.wait_for(go(), 5))
+    asyncio.run(asyncio.wait_for(go(), 60))
 
 
 def test_many_at_once(settings: Settings, owner: str) -> None:
     caps = Caps(Store(aws.dynamodb(settings), settings.table, ttl=86_400), 5)
     most = now = refused = 0
 
-    async def one() -> None:
+    async def one(full: asyncio.Event) -> None:
         nonlocal most, now, refused
         try:
             async with caps.slot(owner):
                 now += 1
                 most = max(most, now)
-                await asyncio.sleep(0.05)
+                await full.wait()
                 now -= 1
         except TooManyStreams:
             refused += 1
+            if refused == 15:  # nobody lets go before all were asked
+                full.set()
 
     async def go() -> None:
-        await asyncio.gather(*(one() for _ in range(20)))
+        full = asyncio.Event()
+        await asyncio.gather(*(one(full) for _ in range(20)))
 
-    asyncio.run(go())
-    assert most <= 5
-    assert 0 < refused < 20
+    asyncio.run(asyncio.wait_for(go(), 60))
+    assert (most, refused) == (5, 15)
 
 
 def test_a_stream_over_the_limit_changes_nothing(settings: Settings) -> None:
@@ -142,3 +147,85 @@ def test_a_stream_over_the_limit_changes_nothing(settings: Settings) -> None:
         assert rpc.post(asked).status_code == 429
         assert rest.call("GET", "tasks")["totalSize"] == before
         assert rest.send()["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("a2a_lambda.service.SHORT_SECONDS", 0.3)
+
+
+def sends(settings: Settings, limit: int) -> tuple[Kit, str]:
+    kit = Kit(settings.model_copy(update={"streams_per_owner": limit}))
+    kit.agents["probe"] = Agent.load(ROOT / "tests" / "agents" / "probe")
+    return kit, new_key(kit.keys)
+
+
+def test_sends_that_last_take_slots(settings: Settings, short: None) -> None:
+    """The fifth is refused, its turn ends at once, and it can be sent again."""
+    kit, key = sends(settings, 4)
+    kit_app = create_app(kit)
+
+    async def go() -> None:
+        transport = httpx2.ASGITransport(app=kit_app)
+        async with httpx2.AsyncClient(transport=transport, base_url=BASE_URL, timeout=60) as client:
+            headers = {"X-API-Key": key, "A2A-Version": "1.0"}
+
+            async def send(seconds: str, identity: str) -> httpx2.Response:
+                body = {"message": message(messageId=identity, metadata=intent("pause", seconds=seconds))}
+                return await client.post("/a2a/probe/message:send", json=body, headers=headers)
+
+            lasting = [asyncio.create_task(send("60", f"m{number}")) for number in range(4)]
+            owner = next(known.owner for known in kit.keys.all() if kit.keys.find(key) == known)
+            while len(kit.store.slots(owner)) < 4:
+                await asyncio.sleep(0.05)
+            refused = await send("60", "m5")
+            assert refused.status_code == 429
+            assert refused.headers["retry-after"] == "5"
+            assert (await send("0", "short")).status_code == 200, "a short one needs none"
+            tasks = (await client.get("/a2a/probe/tasks", headers=headers)).json()["tasks"]
+            states = [task["status"]["state"] for task in tasks]
+            assert (
+                sorted(states) == ["TASK_STATE_COMPLETED", "TASK_STATE_FAILED"] + ["TASK_STATE_WORKING"] * 4
+            )
+            for task in tasks:
+                if task["status"]["state"] == "TASK_STATE_WORKING":
+                    await client.post(f"/a2a/probe/tasks/{task['id']}:cancel", headers=headers)
+            for answer in await asyncio.gather(*lasting):
+                assert answer.json()["task"]["status"]["state"] == "TASK_STATE_CANCELED"
+            while kit.store.slots(owner):
+                await asyncio.sleep(0.05)
+            again = asyncio.create_task(send("1", "m5"))
+            assert (await again).json()["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+    asyncio.run(asyncio.wait_for(go(), 60))
+
+
+def test_repeats_that_last_take_slots(settings: Settings, short: None) -> None:
+    """Who asks again for what runs holds a slot as well; refused, it leaves the turn alone."""
+    kit, key = sends(settings, 2)
+    service = kit.service
+    owner = next(known.owner for known in kit.keys.all() if kit.keys.find(key) == known)
+    scope = Scope(owner, "probe")
+
+    async def go() -> None:
+        call = Call(scope, Request.of(scope, "send", b"same"))
+        sent: Any = {"message": message(metadata=intent("pause", seconds="3"))}
+        answers = [asyncio.create_task(service.send(call, sent)) for _ in range(2)]
+        while len(kit.store.slots(owner)) < 2:
+            await asyncio.sleep(0.05)
+        with pytest.raises(TooManyStreams):
+            await service.send(call, sent)
+        for answer in await asyncio.gather(*answers):
+            assert answer["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+    asyncio.run(asyncio.wait_for(go(), 60))
+
+
+def test_a_short_send_costs_no_slot(settings: Settings) -> None:
+    kit, key = sends(settings, 1)
+    calls: list[str] = []
+    take = kit.store.take_slot
+    kit.store.take_slot = lambda *arguments: calls.append("taken") or take(*arguments)  # type: ignore[method-assign,func-returns-value]
+    with TestClient(create_app(kit), base_url=BASE_URL) as client:
+        assert Rest(client, key).send()["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert calls == []

@@ -187,3 +187,25 @@ def test_message(client: TestClient, key: str) -> None:
     """A message of document 000 needs no more than its required fields."""
     sent = message("Hi")
     assert Rpc(client, key, "/alibaba").call("message/send", {"message": sent})["kind"] == "task"
+
+
+def test_the_suite_gets_text_alone(client: TestClient, key: str) -> None:
+    """Whatever the agent puts out, and whatever its card says of modes."""
+    card = client.get("/alibaba/probe/.well-known/agent.json").json()
+    assert card["defaultInputModes"] == card["defaultOutputModes"] == ["text/plain"]
+    assert not [skill for skill in card["skills"] if "inputModes" in skill or "outputModes" in skill]
+    plain = client.get("/a2a/probe/.well-known/agent-card.json").json()
+    assert plain["defaultInputModes"] == ["*/*"], "the agent's own card keeps its own"
+    rpc = Rpc(client, key, "/alibaba/probe")
+    metadata = intent("everything")
+    answers = [rpc.send("hi", metadata=metadata), *rpc.stream("hi", metadata=metadata)]
+    found = [artifact for answer in answers for artifact in artifacts_of(answer)]
+    assert found
+    assert {part["kind"] for artifact in found for part in artifact["parts"]} == {"text"}
+    assert all(artifact["parts"] for artifact in found)
+    [reply, _] = answers[0]["artifacts"]
+    assert [part["text"] for part in reply["parts"]] == ["text", '{"number":9007199254740993}']
+
+
+def artifacts_of(answer: Json) -> list[Json]:
+    return answer.get("artifacts", []) + ([answer["artifact"]] if "artifact" in answer else [])

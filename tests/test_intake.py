@@ -2,24 +2,33 @@
 
 import asyncio
 import json
+import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as settings_of
+from hypothesis import strategies as st
 
 from a2a_lambda import aws
 from a2a_lambda.call import Call
-from a2a_lambda.errors import UnsupportedOperation
-from a2a_lambda.head import Request, Scope
+from a2a_lambda.claim import Claim
+from a2a_lambda.errors import InvalidParams, UnsupportedOperation
+from a2a_lambda.head import Head, Request, Scope
 from a2a_lambda.intake import Intake
 from a2a_lambda.kit import Kit
 from a2a_lambda.model import Message, Part, Role, Task, TaskState
 from a2a_lambda.operation import SendMessageRequest
+from a2a_lambda.run import Run
 from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import Store
+from a2a_lambda.watch import current
 from tests.clock import Clock
+from tests.rpc import intent
 
 WINDOW = 60.0
 
@@ -120,3 +129,122 @@ def test_what_makes_two_requests_the_same(scope: Scope) -> None:
         key(name="x"),
     ]
     assert len(set(different)) == len(different)
+
+
+class Once:
+    """Sends under an Idempotency-Key, and lets a process die between its two writes."""
+
+    def __init__(self, service: Service, scope: Scope) -> None:
+        self.service, self.scope = service, Scope(scope.owner, "probe")
+
+    def asked(self, skill: str, body: str = "pay", key: str = "PAY-1", **fields: Any) -> tuple[Call, Any]:
+        made = Message(messageId="m", role=Role.USER, parts=[Part(text=body)], metadata=intent(skill))
+        made.update(fields)  # type: ignore[typeddict-item]
+        request = Request.of(self.scope, "message/send", body.encode(), key)
+        return Call(self.scope, request, idempotent=True), SendMessageRequest(message=made)
+
+    def send(self, skill: str, **options: Any) -> Task:
+        return asyncio.run(self.service.send(*self.asked(skill, **options)))["task"]
+
+    def die(self, skill: str, monkeypatch: pytest.MonkeyPatch, **options: Any) -> str:
+        """The turn's id; its context is stored, its head is not."""
+
+        async def dies(_: Any) -> None:
+            raise _Died
+
+        async def go() -> str:
+            while isinstance(claim := await self.service._intake.begin(*self.asked(skill, **options)), Head):
+                await current(self.service._store, self.scope, claim.task_id)
+            assert isinstance(claim, Claim)
+            run = Run(self.service._store, self.service._agents["probe"], claim)
+            run.start()
+            _ = [event async for event in run.events()]
+            return claim.turn.id
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Run, "_end", dies)
+            return asyncio.run(go())
+
+
+class _Died(BaseException):
+    pass
+
+
+@pytest.fixture
+def once(service: Service, scope: Scope) -> Once:
+    return Once(service, scope)
+
+
+def test_a_key_with_another_body_is_refused_while_the_first_runs(once: Once) -> None:
+    async def go() -> None:
+        call, request = once.asked("pause", body="first")
+        first = asyncio.create_task(once.service.send(call, request))
+        while once.service._store.head(once.scope, call.request.task_id()) is None:
+            await asyncio.sleep(0.02)
+        with pytest.raises(InvalidParams, match="another request"):
+            await once.service.send(*once.asked("pause", body="second"))
+        await once.service.cancel(once.scope, call.request.task_id())
+        await first
+
+    asyncio.run(asyncio.wait_for(go(), 30))
+
+
+def test_memory_counts_once_when_a_process_dies_between_two_writes(
+    once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = str(uuid.uuid4())
+    turn = once.die("look", monkeypatch, contextId=context)
+    clock.now += 31
+    task = once.send("look", contextId=context)
+    seen = task["artifacts"][0]["parts"][0]["data"]
+    assert seen["turns"] == 2, "as this turn sees it, before it is known to be the same"
+    assert seen["said"] == [], "it does not see what it said before"
+    stored = once.service._store.context(once.scope, context)
+    assert stored.memory["turns"] == 1
+    assert stored.turns == (turn,)
+    assert len(stored.conversation) == 2
+    assert once.send("look", contextId=context) == task
+    assert once.send("look", contextId=context, key="PAY-2", body="next")["id"] != task["id"]
+    assert once.service._store.context(once.scope, context).memory["turns"] == 2
+
+
+def test_a_question_asked_again_after_a_death_is_answered_by_its_context(
+    once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = str(uuid.uuid4())
+    once.die("question", monkeypatch, contextId=context)
+    clock.now += 31
+    asked = once.send("question", contextId=context)
+    answered = once.send("question", contextId=context, key="PAY-2", body="yes")
+    assert answered["id"] == asked["id"]
+    assert answered["status"]["state"] == TaskState.COMPLETED
+
+
+@given(st.lists(st.sampled_from(["send", "die", "later"]), max_size=8))
+@settings_of(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_request_counts_once(
+    service: Service, scope: Scope, clock: Clock, monkeypatch: pytest.MonkeyPatch, steps: list[str]
+) -> None:
+    """The same bytes, sent, lost and sent again: memory counts the answers, and what was lost for good."""
+    once = Once(service, Scope(f"{scope.owner}-{uuid.uuid4()}", "probe"))
+    context = str(uuid.uuid4())
+    counted, lost = 0, False
+    plain = once.asked
+
+    def asked(skill: str, **_: Any) -> tuple[Call, Any]:
+        call, request = plain(skill, contextId=context)
+        return replace(call, request=Request.of(once.scope, "send", b"same"), idempotent=False), request
+
+    once.asked = asked  # type: ignore[assignment,method-assign]
+
+    for step in steps:
+        clock.now += WINDOW + 31
+        if step == "send":
+            once.send("look")
+            counted, lost = counted + (not lost), False
+        elif step == "die":
+            once.die("look", monkeypatch)
+            counted, lost = counted + (not lost), True
+        clock.now += 31
+    stored = service._store.context(once.scope, context)
+    assert stored.memory.get("turns", 0) == counted

@@ -147,3 +147,21 @@ def test_a_token_is_of_one_list(rest: Rest) -> None:
     token = rest.call("GET", "tasks?contextId=here&pageSize=1")["nextPageToken"]
     assert rest.call("GET", f"tasks?contextId=here&pageSize=1&pageToken={token}")["tasks"]
     assert rest.ask("GET", f"tasks?pageSize=1&pageToken={token}").status_code == 400
+
+
+def test_a_page_ends_by_bytes_and_the_next_goes_on(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of whole messages and artifacts; one that is too large alone still comes."""
+    monkeypatch.setattr("a2a_lambda.listing.PAGE_BYTES", 30_000)
+    sizes = [10, 12_000, 12_000, 50_000, 10, 10]
+    ids = [rest.send(text="x" * size)["id"] for size in sizes]
+    for options in ("", "includeArtifacts=true&", "historyLength=0&", "pageSize=2&"):
+        seen: list[str] = []
+        token = ""
+        while not seen or token:
+            page = rest.call("GET", f"tasks?{options}pageToken={token}")
+            assert page["tasks"], "no page is empty"
+            assert len(page["tasks"]) == 1 or len(str(page)) < 35_000
+            seen += [task["id"] for task in page["tasks"]]
+            assert page["totalSize"] == len(sizes)
+            token = page["nextPageToken"]
+        assert seen == ids[::-1]

@@ -18,9 +18,9 @@ from a2a_lambda.errors import KitError
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """ "; did you mean x?" if a known word is close, else ""."""
+    """How a sentence about an unknown word ends: with a question if a known one is close, else a period."""
     close = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+    return f"; did you mean {close[0]}?" if close else "."
 
 
 def shown(path: Path | str) -> str:

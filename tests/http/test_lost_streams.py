@@ -1,0 +1,140 @@
+"""What a stream has shown is what is stored: also of a stream whose turn lost its task."""
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from a2a_lambda import journal
+from a2a_lambda.log import apply
+from a2a_lambda.model import Event, Json, Task
+from a2a_lambda.wire import Wire, alibaba, qianfan, v0_1, v0_3, v0_3_http, v1_0
+from tests.rest import Rest, message
+from tests.rpc import intent, request
+from tests.rpc import message as old_message
+
+PATIENCE = 60.0
+
+SLOTS = {"count": "100000", "every": "0.01"}
+
+
+class Stream(threading.Thread):
+    """A stream that is read in a thread: pairs of `id:` and JSON."""
+
+    def __init__(self, client: TestClient, path: str, body: Json, headers: dict[str, str]) -> None:
+        super().__init__(daemon=True)
+        self._call = (client, path, body, headers)
+        self._grown = threading.Condition()
+        self.seen: list[tuple[str, Json]] = []
+        self.start()
+
+    def run(self) -> None:
+        client, path, body, headers = self._call
+        identity = ""
+        with client.stream("POST", path, json=body, headers=headers) as answer:
+            for line in answer.iter_lines():
+                if line.startswith("id: "):
+                    identity = line[4:]
+                elif line.startswith("data: "):
+                    with self._grown:
+                        self.seen.append((identity, json.loads(line[6:])))
+                        self._grown.notify_all()
+                    identity = ""
+
+    def until(self, count: int) -> None:
+        with self._grown:
+            assert self._grown.wait_for(lambda: len(self.seen) >= count, PATIENCE)
+
+
+@pytest.fixture(params=["nothing stored", "some stored"])
+def stored(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
+    """Whether chunks are stored before the cancel comes; the last ones never are."""
+    if request.param == "nothing stored":
+        monkeypatch.setattr(journal, "FLUSH_SECONDS", 1e9)
+        monkeypatch.setattr(journal, "FLUSH_BYTES", 1e9)
+        monkeypatch.setattr(journal, "SILENCE", 1e9)
+    return request.param == "some stored"
+
+
+CALLS: dict[str, tuple[Wire, str, str]] = {
+    "1.0 HTTP": (v1_0, "/a2a/probe/message:stream", ""),
+    "1.0": (v1_0, "/a2a/probe", "SendStreamingMessage"),
+    "0.3": (v0_3, "/a2a/probe", "message/stream"),
+    "0.3 HTTP": (v0_3_http, "/a2a/probe/v1/message:stream", ""),
+    "0.1": (v0_1, "/a2a/probe", "tasks/sendSubscribe"),
+    "Alibaba": (alibaba, "/alibaba/probe", "message/stream"),
+    "Qianfan": (qianfan, "/v2/a2a/probe", "message/stream"),
+}
+
+
+@pytest.mark.parametrize("how", CALLS)
+def test_a_cancelled_stream_ends_with_what_is_stored(
+    client: TestClient, key: str, stored: bool, how: str
+) -> None:
+    wire, path, method = CALLS[how]
+    named = intent("pieces", **SLOTS)
+    said: Json = message(metadata=named) if wire is v1_0 else old_message(metadata=named)
+    params: Json = {"message": said}
+    if wire is v0_3_http:
+        params = {
+            "message": {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "x"}], "metadata": named}
+        }
+    if wire is v0_1:
+        parts = [{"type": "text", "text": "x"}]
+        params = {
+            "id": f"t-{key[-8:]}{stored}",
+            "message": {"role": "user", "parts": parts, "metadata": named},
+        }
+    headers = {"X-API-Key": key} | ({"A2A-Version": "1.0"} if wire is v1_0 else {})
+    stream = Stream(client, path, request(method, params) if method else params, headers)
+    stream.until(60 if stored else 10)
+    rest = Rest(client, key)
+    [listed] = rest.call("GET", "tasks")["tasks"]
+    rest.call("POST", f"tasks/{listed['id']}:cancel")
+    stream.join(PATIENCE)
+    assert not stream.is_alive()
+    task = rest.call("GET", f"tasks/{listed['id']}")
+    text = "".join(part["text"] for artifact in task.get("artifacts", []) for part in artifact["parts"])
+    identity, _ = stream.seen[-1]
+    if not wire.REPLACES:
+        assert identity == "", "no id says that what was shown is stored"
+        return
+    assert identity, "the end has an id again"
+    seen = [value["result"] if method else value for _, value in stream.seen]
+    tasks = [value for value in seen if "task" in value or value.get("kind") == "task"]
+    assert len(tasks) <= 1, "clients take one task a stream"
+    if wire is not v0_1:
+        assert shown(wire, seen) == text
+
+
+def shown(wire: Wire, seen: list[Any]) -> str:
+    """Text a client has at the end, that does with events what the specification says."""
+    events: list[Event] = [wire.decode_event(value) for value in seen]
+    task: Task = events[0]["task"]
+    apply(task, events[1:])
+    return "".join(part["text"] for artifact in task.get("artifacts", []) for part in artifact["parts"])
+
+
+def test_an_id_covers_only_what_is_stored(client: TestClient, key: str) -> None:
+    """A follower that resumes behind any id gets exactly what comes after it."""
+    body = {"message": message(metadata=intent("pieces", count="60", every="0.02"))}
+    headers = {"X-API-Key": key, "A2A-Version": "1.0"}
+    stream = Stream(client, "/a2a/probe/message:stream", body, headers)
+    stream.join(PATIENCE)
+    events = [(identity, v1_0.decode_event(value)) for identity, value in stream.seen]
+    task_id = events[0][1]["task"]["id"]
+    whole = Rest(client, key).call("GET", f"tasks/{task_id}")
+    for index, (identity, _) in enumerate(events):
+        if not identity or index == len(events) - 1:
+            continue
+        resumed = client.get(
+            f"/a2a/probe/tasks/{task_id}:subscribe", headers={**headers, "Last-Event-ID": identity}
+        )
+        rest = [json.loads(line[6:]) for line in resumed.text.splitlines() if line.startswith("data: ")]
+        task: Task = json.loads(json.dumps(events[0][1]["task"]))
+        apply(task, [event for _, event in events[1 : index + 1]])
+        apply(task, [v1_0.decode_event(value) for value in rest])
+        assert task["artifacts"] == whole["artifacts"]

@@ -1,0 +1,129 @@
+"""Mistakes in an agent's files: file, line, what is wrong, and what to write instead."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from a2a_lambda import Agent
+from a2a_lambda.errors import ConfigurationError
+from tests.test_agent import CARD, write
+
+GOOD = "@skill\ndef hello(turn): return 'x'"
+
+
+def mistake(folder: Path, code: str = GOOD, card: str = CARD) -> str:
+    """What is said of an agent, with the folder's path taken off."""
+    with pytest.raises(ConfigurationError) as raised:
+        Agent.load(write(folder, code, card))
+    said = str(raised.value)
+    assert "Traceback" not in said
+    assert "a2a_lambda/" not in said.replace("layers/a2a/a2a_lambda/__init__.py", ""), "no frame of the kit's"
+    return said.replace(f"{folder.resolve()}/", "")
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (
+            "import httpxx",
+            "hello/agent.py:2: there is no module 'httpxx'. If it is a package: add 'httpxx' to",
+        ),
+        (
+            "import helper",
+            "hello/agent.py:2: there is no module 'helper'. It is a file of this agent: write `fr",
+        ),
+        ("x = (", "hello/agent.py:2: '(' was never closed\n    x = ("),
+        ("if True:\nx = 1", "hello/agent.py:3: expected an indented block"),
+        (
+            "x = 1\ny = x.foo",
+            "hello/agent.py:3: AttributeError: 'int' object has no attribute 'foo'\n    y = x",
+        ),
+        ("raise SystemExit(3)", "hello/agent.py:2: SystemExit: 3"),
+        ("from . import helper\nhelper.broken()", "hello/helper.py:2: ZeroDivisionError: division by zero"),
+        ("@skill\nclass Hello: ...", "@skill is for functions, and Hello is a class"),
+        (
+            "@skill\ndef hello(t): ...",
+            "hello/agent.py:2: skill hello: parameter t has no type: write `t: str`, or",
+        ),
+        ("@skill\ndef hello(turn, n=3): ...", "parameter n has no type: write `n: str`"),
+        ("@skill\ndef hello(turn, *more): ...", "parameter more must be an ordinary named one"),
+        (
+            "@skill\ndef hello(turn, x: 'Nowhere'): ...",
+            "hello/agent.py:2: skill hello: name 'Nowhere' is not def",
+        ),
+        (
+            "@skill\ndef helo(turn): ...",
+            "hello/agent.py: card.yaml has the skill 'hello' but no function has",
+        ),
+    ],
+)
+def test_code(tmp_path: Path, code: str, said: str) -> None:
+    folder = tmp_path / "hello"
+    folder.mkdir()
+    (folder / "helper.py").write_text("def broken():\n    1 / 0\n")
+    (folder / "card.yaml").write_text(CARD.format(name="hello"))
+    (folder / "agent.py").write_text("from a2a_lambda import *\n" + code)
+    with pytest.raises(ConfigurationError) as raised:
+        Agent.load(folder)
+    told = str(raised.value).replace(f"{tmp_path.resolve()}/", "")
+    assert said in told
+    assert "Traceback" not in told
+    assert "exec_module" not in told
+
+
+def test_every_mistake_of_a_card_at_once(tmp_path: Path) -> None:
+    card = (
+        "name: yes\ndescripton: For a test.\nversion: 1.0\nskills:\n"
+        "  - id: hello\n    nam: Hello\n    description: Says hello.\n    colour: red\n"
+    )
+    said = mistake(tmp_path, card=card)
+    assert said.splitlines() == [
+        "hello/card.yaml: 5 mistakes:",
+        '  line 1: name must be text, and YAML reads yes as a bool: write "yes"',
+        "  line 2: descripton is not a field of a card; did you mean description?",
+        '  line 3: version must be text, and YAML reads 1.0 as a float: write "1.0"',
+        "  line 6: skills.0.nam is not a field of a card; did you mean name?",
+        "  line 8: skills.0.colour is not a field of a card.",
+    ]
+
+
+def test_one_mistake_is_one_line(tmp_path: Path) -> None:
+    card = CARD.replace("version: 0.1.0", "version: 1")
+    said = mistake(tmp_path, card=card)
+    assert said == 'hello/card.yaml:4: version must be text, and YAML reads 1 as a int: write "1"'
+
+
+@pytest.mark.parametrize("card", ["", "- a\n- b", "just text"])
+def test_a_card_that_is_none(tmp_path: Path, card: str) -> None:
+    assert "a card is a list of fields" in mistake(tmp_path, card=card)
+
+
+def test_a_skill_or_a_slot_that_there_is_not(tmp_path: Path) -> None:
+    agent = Agent.load(write(tmp_path, "@skill\ndef hello(city: str): return city"))
+    with pytest.raises(ValueError, match="no skill 'helo'; did you mean hello\\? There are: hello"):
+        asyncio.run(agent.run(skill="helo"))
+    with pytest.raises(ValueError, match="no parameter 'citty'; did you mean city\\? It has: city"):
+        asyncio.run(agent.run(skill="hello", slots={"citty": "Paris"}))
+
+
+@pytest.mark.parametrize("asked", ["Ask('Which?', fills='citty')", "Ask('Which?', known={'citty': 'x'})"])
+def test_a_question_for_a_parameter_that_there_is_not(tmp_path: Path, asked: str) -> None:
+    agent = Agent.load(write(tmp_path, f"@skill\ndef hello(city: str = ''): return {asked}"))
+    with pytest.raises(ValueError, match="'citty', which skill hello does not have; did you mean city\\?"):
+        asyncio.run(agent.run())
+
+
+def test_a_wrong_output_names_every_right_one(tmp_path: Path) -> None:
+    from a2a_lambda import outputs
+
+    agent = Agent.load(write(tmp_path, "@skill\ndef hello(turn): return object()"))
+    with pytest.raises(TypeError) as raised:
+        asyncio.run(agent.run())
+    said = str(raised.value)
+    classes = [
+        name for name, value in vars(outputs).items() if getattr(value, "__module__", "") == outputs.__name__
+    ]
+    for name in set(classes) - {"Batch"}:
+        assert re.search(rf"\b{name}\b", said), name
