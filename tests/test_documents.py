@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tests.rpc import Rpc, events, message, request
+from tests.rpc import Rpc, events, intent, message, request
 
 Json = Any
 
@@ -208,4 +208,4 @@ def test_the_suite_gets_text_alone(client: TestClient, key: str) -> None:
 
 
 def artifacts_of(answer: Json) -> list[Json]:
-    return answer.get("artifacts", []) + ([answer["artifact"]] if "artifact" in answer else [])
+    return [*answer.get("artifacts", []), *([answer["artifact"]] if "artifact" in answer else [])]

@@ -2,7 +2,6 @@
 
 import json
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -50,13 +49,13 @@ class Stream(threading.Thread):
 
 
 @pytest.fixture(params=["nothing stored", "some stored"])
-def stored(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
+def stored(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether chunks are stored before the cancel comes; the last ones never are."""
     if request.param == "nothing stored":
         monkeypatch.setattr(journal, "FLUSH_SECONDS", 1e9)
         monkeypatch.setattr(journal, "FLUSH_BYTES", 1e9)
         monkeypatch.setattr(journal, "SILENCE", 1e9)
-    return request.param == "some stored"
+    return bool(request.param == "some stored")
 
 
 CALLS: dict[str, tuple[Wire, str, str]] = {

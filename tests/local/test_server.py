@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,19 @@ from tests.processes.servers import answers
 from tests.rpc import Rpc, events, message, texts
 from tests.test_notices import Webhook
 
-PATIENCE = 30.0
+PATIENCE = 120.0
+
+NOISY = """
+import logging
+
+from a2a_lambda import Turn, skill
+
+
+@skill
+def hello(turn: Turn) -> str:
+    logging.getLogger("mine").info("I saw %s", turn.text)
+    raise RuntimeError("broken on purpose")
+"""
 
 
 class Server:
@@ -33,7 +46,9 @@ class Server:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.environment = {
-            **os.environ,
+            **{
+                name: value for name, value in os.environ.items() if not name.startswith(("A2A_", "NO_COLOR"))
+            },
             "PYTHONPATH": os.pathsep.join([str(folder / "layers/a2a"), str(folder / "functions")]),
             "PORT": str(self.port),
             **environment,
@@ -78,6 +93,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("functions", "layers"):
         shutil.copytree(ROOT / name, made / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "template.yaml", made)
+    card = made / "functions/agents/assistant/card.yaml"
+    card.write_text(card.read_text() + "default: true\n")
+    noisy = made / "functions/agents/noisy"
+    noisy.mkdir()
+    skill = "{ id: hello, name: Hello, description: Logs. }"
+    (noisy / "card.yaml").write_text(f"name: N\ndescription: N.\nversion: 0.1.0\nskills: [{skill}]\n")
+    (noisy / "agent.py").write_text(NOISY)
     return made
 
 
@@ -146,12 +168,28 @@ def test_a_broken_edit_is_answered_with_why(server: Server, folder: Path) -> Non
     source = folder / "functions/agents/assistant/agent.py"
     whole = source.read_text()
     card = f"{server.url}/.well-known/agent.json"
-    for edit, why in (("def (\n", "SyntaxError"), ("@skill\ndef extra(turn): ...\n", "not in card.yaml")):
+    for edit, why in (
+        ("def (\n", "agent.py:153: invalid syntax"),
+        ("import nowhere\n", "agent.py:153: there is no module 'nowhere'"),
+        ("@skill\ndef extra(turn): ...\n", "not in card.yaml"),
+    ):
+        before = len(server.output.read_text())
         source.write_text(whole + edit)
-        server.until(lambda: httpx2.get(card, timeout=5).status_code == 503)
-        assert why in httpx2.get(card, timeout=5).json()["error"]["message"]
+        server.until(lambda: answer(card) is not None and answer(card).status_code == 503)
+        assert why in answer(card).json()["error"]["message"]
+        said = server.output.read_text()[before:]
+        assert f"error: functions/agents/assistant/{why}" in said or why in said
+        assert "Traceback" not in said, "one frame of the author's code, and none of the kit's"
         source.write_text(whole)
-        server.until(lambda: httpx2.get(card, timeout=5).status_code == 200)
+        server.until(lambda: answer(card) is not None and answer(card).status_code == 200)
+
+
+def answer(url: str) -> Any:
+    """The response, or None while the server starts anew."""
+    try:
+        return httpx2.get(url, timeout=PATIENCE)
+    except httpx2.TransportError:
+        return None
 
 
 def test_keys_are_made_listed_and_revoked(server: Server) -> None:
@@ -186,6 +224,66 @@ def test_a_taken_port_is_one_line(server: Server, folder: Path) -> None:
     assert f"port {server.port}" in second.stderr
 
 
+def test_two_that_race_for_a_port(folder: Path) -> None:
+    """One serves, the other says so and ends, at whatever moment they meet."""
+    first = Server(folder)
+    second = Server(folder, PORT=str(first.port))
+    second.url = first.url
+    first.until(lambda: None not in (first.process.poll(), second.process.poll()) or answers_card(first.url))
+    first.until(lambda: first.process.poll() is not None or second.process.poll() is not None)
+    [ended, serving] = sorted((first, second), key=lambda server: server.process.poll() is None)
+    assert ended.process.returncode == 1
+    assert serving.process.poll() is None
+    assert f"port {first.port}: Address already in use" in ended.output.read_text()
+    serving.interrupt()
+
+
+def answers_card(url: str) -> bool:
+    return answers(f"{url}/.well-known/agent.json")
+
+
+def test_each_request_is_a_line_and_agents_log_what_they_like(server: Server) -> None:
+    rpc = server.rpc()
+    rpc.path = "/a2a/noisy"
+    task = rpc.send("break")
+    server.until(lambda: task["id"] in server.output.read_text())
+    lines = server.output.read_text().splitlines()
+    assert any(re.search(rf"POST /a2a/noisy  noisy  {task['id']}  200  \d+ ms$", line) for line in lines)
+    assert any(line.endswith("INFO     mine: I saw break") for line in lines)
+    trace = "\n".join(
+        lines[next(n for n, line in enumerate(lines) if "skill" in line and "failed" in line) :]
+    )
+    assert "RuntimeError: broken on purpose" in trace
+    assert "agents/noisy/agent.py" in trace
+    assert "a2a_lambda/player.py" not in trace
+    assert "\x1b[" not in trace, "colours are for terminals"
+
+
+def test_idle_is_idle(server: Server) -> None:
+    """In the processor's time of the server, its reloader and its emulator, over a quiet while."""
+    tree = descendants(server.process.pid)
+    assert len(tree) >= 3
+    time.sleep(10)  # what came before is over
+    before, began = cpu_seconds(tree), time.monotonic()
+    time.sleep(20)
+    assert (cpu_seconds(tree) - before) / (time.monotonic() - began) < 0.03
+
+
+def descendants(pid: int) -> list[int]:
+    found = [pid]
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+            if parent in found and int(path.parent.name) not in found:
+                found.append(int(path.parent.name))
+    return found
+
+
+def cpu_seconds(pids: list[int]) -> float:
+    fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
+    return sum(int(each[11]) + int(each[12]) for each in fields) / os.sysconf("SC_CLK_TCK")
+
+
 def test_ctrl_c_ends_everything(folder: Path) -> None:
     made = Server(folder, LOCAL_KEY="another")
     made.until(lambda: answers(f"{made.url}/.well-known/agent.json"))
@@ -205,6 +303,6 @@ def test_a_broken_agent_is_named(folder: Path) -> None:
     try:
         made = Server(folder)
         assert made.process.wait(PATIENCE) == 1
-        assert "card.yaml: colour" in made.output.read_text()
+        assert "card.yaml:38: colour is not a field of a card." in made.output.read_text()
     finally:
         card.write_text(whole)
