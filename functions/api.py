@@ -1,12 +1,11 @@
 """Lambda function, buffered: the cards; and the whole application for whoever fronts it with an HTTP
 API, an ALB or `sam local invoke`."""
 
-from mangum import Mangum
-
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
+from a2a_lambda.lambda_.buffered import adapt
 from a2a_lambda.lambda_.observed import Observed, prepared
 
 kit = Kit(prepared())
 app = create_app(kit)
-handler = Observed(Mangum(app, lifespan="off"), kit.settings)
+handler = Observed(adapt(app), kit.settings)

@@ -1,6 +1,7 @@
 """One key does not hold every Lambda."""
 
 import asyncio
+import threading
 import time
 import uuid
 from contextlib import AsyncExitStack
@@ -97,6 +98,42 @@ def test_one_whose_client_leaves_is_free_at_once(
             await asyncio.sleep(0.01)
         while store.slots(owner):
             await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(go(), 60))
+
+
+def test_one_whose_client_leaves_while_it_is_taken_is_given_back(
+    settings: Settings, owner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(aws.dynamodb(settings), settings.table, ttl=86_400)
+    caps = Caps(store, 1)
+    take = store.take_slot
+    begun, left = threading.Event(), threading.Event()
+
+    def slowly(*arguments: Any) -> bool:
+        begun.set()
+        left.wait()
+        return take(*arguments)
+
+    monkeypatch.setattr(store, "take_slot", slowly)
+
+    async def hold() -> None:
+        async with caps.slot(owner):
+            pytest.fail("it was cancelled before")
+
+    async def go() -> None:
+        holding = asyncio.create_task(hold())
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        holding.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await holding
+        left.set()
+        from a2a_lambda import caps as module
+
+        while module._freeing:
+            await asyncio.sleep(0.01)
+        assert store.slots(owner) == set()
 
     asyncio.run(asyncio.wait_for(go(), 60))
 

@@ -7,6 +7,9 @@ import httpx
 
 KEY = {"X-API-Key": os.environ.get("A2A_KEY", "conformance-key")}
 
+if accept := os.environ.get("A2A_ACCEPT"):
+    KEY["Accept"] = accept
+
 
 def keyed(function):
     def call(*args, headers=None, **options):

@@ -39,7 +39,9 @@ def main(kit: str, line: str) -> int:
     python = environment(Path(kit).resolve(), line)
     variables = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "PYTEST_PLUGINS": "keyed"}
     failed = 0
-    media = ["--any-media"] if wants_any_media(Path(kit)) else []
+    media = []
+    if is_of_may_2026(Path(kit)):
+        media, variables["A2A_ACCEPT"] = ["--any-media"], "application/json"
     for options in ([], ["--plain"]):
         print(f"== {line}, {'neither declared' if options else 'streaming and push declared'}", flush=True)
         with serving([*options, *media]):
@@ -50,9 +52,9 @@ def main(kit: str, line: str) -> int:
     return min(failed, 1)
 
 
-def wants_any_media(kit: Path) -> bool:
-    """Whether this state of the kit takes a refused media type for a failure, as that of May 2026 does
-    against its own description: its CORE-SEND-003 names no error to expect."""
+def is_of_may_2026(kit: Path) -> bool:
+    """Whether this is the state of the kit that wants 1.0.0's media type, and takes a refused one for a
+    failure, against its own description: its CORE-SEND-003 names no error to expect."""
     source = kit / "tck" / "requirements" / "core_operations.py"
     if not source.exists():
         return False

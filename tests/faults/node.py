@@ -71,6 +71,7 @@ def main(role: str, port: str, when: str = "", number: str = "0") -> None:
         return
     events.SWEEP = 0.5
     events.VISIBILITY = 2
+    events.PAUSES = (0.05, 0.2)  # other processes write, too, and ring no bell here
     events.start(kit)
     asyncio.run(asyncio.sleep(600))
 

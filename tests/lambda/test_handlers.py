@@ -131,3 +131,16 @@ def test_an_empty_body_is_a_client_mistake(handlers: dict[str, Handler]) -> None
     event = load("send.json") | {"body": None}
     response = handlers["rpc"](event, Context())
     assert json.loads(body(response))["error"]["code"] == -32700
+
+
+@pytest.mark.parametrize("name", ["api", "rpc"])
+@pytest.mark.parametrize("accept", ["*/*", "application/json"])
+def test_a_buffered_answer_is_text(handlers: dict[str, Handler], name: str, accept: str) -> None:
+    """In base64, a REST API without binary media types would send it as it is."""
+    event = json.loads((ROOT / "events" / "rest-list.json").read_text())
+    event["headers"] = {**(event.get("headers") or {}), "Accept": accept}
+    event["multiValueHeaders"] = {**(event.get("multiValueHeaders") or {}), "Accept": [accept]}
+    for path in (event["path"], "/nothing/here"):
+        response = handlers[name]({**event, "path": path}, Context())
+        assert response["isBase64Encoded"] is False
+        assert json.loads(response["body"])

@@ -44,10 +44,7 @@ class Slot:
         """Give it back, even where the caller is being cancelled meanwhile."""
         if self._index < 0:
             return
-        freeing = asyncio.ensure_future(self._free())
-        _freeing.add(freeing)
-        freeing.add_done_callback(_freeing.discard)
-        await asyncio.shield(freeing)
+        await asyncio.shield(_keep(asyncio.ensure_future(self._free())))
 
     async def _free(self) -> None:
         with suppress(StoreError):  # it is free when its time is up
@@ -65,12 +62,24 @@ class Caps:
     async def slot(self, owner: str) -> AsyncGenerator[Slot, None]:
         """Hold a slot. Raises TooManyStreams, StoreError."""
         holder = str(uuid.uuid4())
-        index = await self._taken(owner, holder, _until(self._store.clock())) if self._limit else -1
+        index = -1
+        if self._limit:
+            taking = asyncio.ensure_future(self._taken(owner, holder, _until(self._store.clock())))
+            try:
+                index = await asyncio.shield(taking)
+            except asyncio.CancelledError:
+                # The write may be on its way: what it takes would be held by nobody until its time is up.
+                _keep(asyncio.ensure_future(self._give_back(taking, owner, holder)))
+                raise
         slot = Slot(self._store, owner, index, holder)
         try:
             yield slot
         finally:
             await slot.free()
+
+    async def _give_back(self, taking: "asyncio.Future[int]", owner: str, holder: str) -> None:
+        with suppress(TooManyStreams, StoreError):
+            await Slot(self._store, owner, await taking, holder).free()
 
     async def _taken(self, owner: str, holder: str, until: int) -> int:
         for _ in range(GUESSES):
@@ -86,6 +95,13 @@ class Caps:
 
 def _until(now: float) -> int:
     return int(now + HELD) + 1
+
+
+def _keep(future: "asyncio.Future[None]") -> "asyncio.Future[None]":
+    """The future, which the event loop alone would let go of."""
+    _freeing.add(future)
+    future.add_done_callback(_freeing.discard)
+    return future
 
 
 _freeing: set["asyncio.Future[None]"] = set()

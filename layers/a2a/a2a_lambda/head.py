@@ -59,13 +59,17 @@ class Request:
         return _uuid(self.key + previous)
 
     def turn_id(self, answered: str = "") -> str:
-        """Id of the turn this request begins: the same for every try of it, so that its changes to memory,
-        and what an agent does elsewhere under this id, count once.
+        """Id of the turn this request begins. answered: names the last answer to the same bytes, if there was
+        one: what comes now is another request then, and another turn."""
+        return self._turn_prefix + _uuid(f"{self.key}#turn#{answered}")[len(self._turn_prefix) :]
 
-        answered: names the last answer to the same bytes, if there was one: what comes now is another
-        request then, and another turn.
-        """
-        return _uuid(f"{self.key}#turn#{answered}")
+    def began(self, turn: str) -> bool:
+        """Whether a turn is one that these bytes have begun."""
+        return turn.startswith(self._turn_prefix)
+
+    @property
+    def _turn_prefix(self) -> str:
+        return _uuid(f"{self.key}#turn")[:13]
 
     def config_id(self, task_id: str) -> str:
         """Id of the push notification config the request brings, if the client gave it none."""

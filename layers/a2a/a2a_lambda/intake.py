@@ -132,13 +132,13 @@ class Intake:
         named: str | None = None,
     ) -> Begun:
         first: Head | None = None
-        answered = ""
+        found: Head | None = None
         task_id = named or call.request.task_id()
         while True:
             submitted = status(TaskState.SUBMITTED, self._store.clock())
             blank = self._store.new_head(call.scope, task_id, context_id, submitted, call.dialect)
             blank = _named(call, blank, asked)
-            turn, seen_by_turn = await self._turn(call, context, answered)
+            turn, seen_by_turn = await self._turn(call, context, found)
             entered = call.entered(blank, asked, turn)
             head, left = self._claimed(call, blank, turn, [entered])
             try:
@@ -153,7 +153,6 @@ class Intake:
             # First, since it refuses an Idempotency-Key that came with other bytes.
             if self._repeats(call, found.seen(call.request)) or not found.resting:
                 return found
-            answered = answered if found.lost else found.task_id
             first = first or found
             task_id = found.successor or call.request.task_id(task_id)
         if first is not None and first.successor != task_id:
@@ -189,25 +188,22 @@ class Intake:
         apply(task, [entered])
         return await self._begun(call, asked, claimed, task, left, context=seen_by_turn, pending=head.pending)
 
-    async def _turn(self, call: Call, context: Context, answered: str = "") -> tuple[str, Context]:
+    async def _turn(self, call: Call, context: Context, last: Head | None = None) -> tuple[str, Context]:
         """Id of the turn a request begins, and the context as that turn sees it.
 
-        A run that died between its write to the context and the one to its head left the turn's changes in
-        the context: the same request gets the same turn again, which does not see what it said before.
+        If the last run of the request was lost, its turn goes on under the same id: what that run left in the
+        context counts once, and is not seen. last: the last task of its own that the request made.
         """
-        lost: list[str] = []
-        for seen in reversed(context.requests):
-            if seen["key"] != call.request.key:
-                continue
-            head = await io.call(self._store.head, call.scope, seen["task"])
-            if head is None or not head.lost:
-                answered = answered or f"{seen['task']}@{seen['at']}"
-                break
-            lost.append(seen["task"])
-        turn = call.request.turn_id(answered)
-        for task_id in lost:
-            context = context.before(turn, task_id)
-        return turn, context
+        at = last.created if last is not None else 0.0
+        name = last.task_id if last is not None else ""
+        seen = next((seen for seen in reversed(context.requests) if seen["key"] == call.request.key), None)
+        if seen is not None and seen["at"] > at:
+            if seen["task"] != name:
+                last = await io.call(self._store.head, call.scope, seen["task"])
+            at, name = seen["at"], seen["task"]
+        if last is not None and last.lost and call.request.began(last.turn):
+            return last.turn, context.before(last.turn, last.task_id)
+        return call.request.turn_id(f"{name}@{at}" if name else ""), context
 
     def _claimed(self, call: Call, head: Head, turn: str, events: list[Event]) -> tuple[Head, list[Event]]:
         """The head with this turn's claim, and the events that it cannot carry.

@@ -106,8 +106,10 @@ class Run:
         task.add_done_callback(_running.discard)
 
     def stop(self, reason: str) -> None:
-        """End the turn as failed, with a reason the client may read. The same request can be made again."""
-        self._stopped_with = reason
+        """End the turn as failed, with a reason the client may read, unless its agent is done. The same
+        request can be made again."""
+        if self._work_task is None or not self._work_task.done():
+            self._stopped_with = reason
         if self._work_task is not None:
             self._work_task.cancel()
 

@@ -133,7 +133,8 @@ class Service:
         except TooManyStreams:
             for run in runs:  # it would hold its Lambda for as long as it takes
                 run.stop(TOO_MANY)
-            await asyncio.wait({work}, timeout=STOP_SECONDS)
+            with suppress(Exception):
+                await asyncio.wait_for(work, STOP_SECONDS)
             raise
         finally:
             work.cancel()
@@ -280,7 +281,7 @@ class Service:
         if run.lost:
             head = await current(self._store, call.scope, claim.head.task_id)
             task, sequence = await io.call(self._store.task, head)
-            yield sequence, Event(task=_without(task, run.artifact_ids))
+            yield sequence, Event(task=_with_emptied(task, run.artifact_ids))
             async with aclosing(followed(self._store, head, sequence, call.deadline)) as events:
                 async for published in events:
                     yield published
@@ -304,9 +305,9 @@ def _history_length(request: SendMessageRequest) -> int | None:
     return request.get("configuration", {}).get("historyLength")
 
 
-def _without(task: Task, shown: Sequence[str]) -> Task:
-    """The task as it is stored. An artifact that the client was shown and that was never stored is empty in
-    it, so that the client forgets what it has of it."""
+def _with_emptied(task: Task, shown: Sequence[str]) -> Task:
+    """The task as it is stored, and each artifact that a client was shown and that was never stored, empty:
+    so the client forgets what it has of it."""
     artifacts = task.get("artifacts", [])
     known = {artifact["artifactId"] for artifact in artifacts}
     empty = [Artifact(artifactId=name, parts=[Part(text="")]) for name in shown if name not in known]

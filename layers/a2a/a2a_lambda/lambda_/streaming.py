@@ -14,9 +14,10 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from mangum import Mangum
 from mangum.types import ASGI
 from starlette.types import Message, Scope
+
+from a2a_lambda.lambda_ import buffered
 
 CONTENT_TYPE = "application/vnd.awslambda.http-integration-response"
 
@@ -47,7 +48,7 @@ class Streaming:
         self._app = app
         self._settle = settle
         self._release = release
-        self._mangum = Mangum(app, lifespan="off")
+        self._mangum = buffered.adapt(app)
 
     def __call__(self, event: dict[str, Any], context: Any) -> "Response | dict[str, Any]":
         if not self.enabled:

@@ -1,0 +1,191 @@
+"""Requests with mistakes in them, of every version: none is a 500, none leaves a traceback, and one that is
+refused changes nothing.
+
+FUZZ=30000 make test ARGS="tests/faults/test_fuzz.py -s -n 0" sends more, and prints what it counted.
+"""
+
+import copy
+import json
+import logging
+import os
+import random
+import uuid
+from collections import Counter
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from a2a_lambda.head import Scope
+from a2a_lambda.kit import Kit
+from a2a_lambda.store import Page
+from tests.conftest import new_key
+
+Json = Any
+
+COUNT = int(os.environ.get("FUZZ", "3000"))
+
+LOOK = 8
+"""So many requests in a row that were refused are looked at together: each look costs two queries."""
+
+ODD: list[Json] = [
+    *(None, True, False, 0, -1, 1.5, 10**30, "", " ", "x" * 600, "\u0000", "é", "../..", "#task#"),
+    *([], {}, [[]], {"a": {"b": []}}, "TASK_STATE_WORKING", "working", "user", "ROLE_USER", "text", "file"),
+    *("2026-01-01T00:00:00Z", "http://169.254.169.254/", "https://example.com/", "a" * 65, "%s{}", "\u2028"),
+]
+
+HEADERS: dict[str, list[str]] = {
+    "A2A-Version": ["", "1.0", "1.0.1", "0.3", "0.2", "9.9", "x"],
+    "Accept": ["*/*", "application/json", "text/event-stream", "application/a2a+json", ""],
+    "Content-Type": [
+        "application/json",
+        "application/a2a+json",
+        "text/plain",
+        "",
+        "application/json; charset=x",
+    ],
+    "Last-Event-ID": ["0", "1", "99999", "-1", "x", "1e9"],
+    "Idempotency-Key": ["", "k", "k" * 256],
+    "A2A-Extensions": [
+        "x",
+        ",,",
+        "https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-intent",
+    ],
+}
+
+
+def seeds(task_id: str, context_id: str) -> list[tuple[str, str, Json]]:
+    """Verb, path and body of requests that are right."""
+    new = {"kind": "message", "messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "hi"}]}
+    one = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}], "contextId": context_id}
+    hook = {"url": "https://example.com/hook", "id": "c", "token": "t"}
+    old_id, ids = {"id": task_id}, {"taskId": task_id}
+    rpc = {
+        "message/send": {
+            "message": new,
+            "configuration": {"historyLength": 1, "pushNotificationConfig": hook},
+        },
+        "message/stream": {"message": {**new, "taskId": task_id, "contextId": context_id}},
+        "tasks/get": {**old_id, "historyLength": 2},
+        "tasks/cancel": old_id,
+        "tasks/resubscribe": old_id,
+        "tasks/send": {"id": "own", "message": {"role": "user", "parts": [{"type": "text", "text": "hi"}]}},
+        "tasks/sendSubscribe": {
+            "id": "own",
+            "message": {"role": "user", "parts": [{"type": "text", "text": "x"}]},
+        },
+        "tasks/pushNotificationConfig/set": {**ids, "pushNotificationConfig": hook},
+        "tasks/pushNotificationConfig/list": old_id,
+        "SendMessage": {"message": one, "configuration": {"acceptedOutputModes": ["text/plain"]}},
+        "SendStreamingMessage": {
+            "message": {**one, "parts": [{"data": {"a": 1}}, {"raw": "aGk=", "filename": "f"}]}
+        },
+        "GetTask": {**old_id, "historyLength": 1},
+        "ListTasks": {
+            "pageSize": 2,
+            "contextId": context_id,
+            "status": "TASK_STATE_COMPLETED",
+            "pageToken": "x",
+        },
+        "CancelTask": old_id,
+        "SubscribeToTask": old_id,
+        "CreateTaskPushNotificationConfig": {**ids, **hook},
+        "ListTaskPushNotificationConfigs": ids,
+        "DeleteTaskPushNotificationConfig": {**ids, "id": "c"},
+        "GetExtendedAgentCard": {},
+    }
+    paths = ("/a2a/probe", "/a2a/probe/stream", "/alibaba/probe", "/v2/a2a/probe", "/")
+    found: list[tuple[str, str, Json]] = [
+        ("POST", path, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+        for method, params in rpc.items()
+        for path in paths
+    ]
+    for prefix in ("/a2a/probe", "/a2a/probe/v1", "/probe"):
+        found += [
+            ("POST", f"{prefix}/message:send", {"message": one}),
+            ("POST", f"{prefix}/message:stream", {"message": one}),
+            ("GET", f"{prefix}/tasks/{task_id}?historyLength=1", None),
+            ("GET", f"{prefix}/tasks?pageSize=2&includeArtifacts=true", None),
+            ("POST", f"{prefix}/tasks/{task_id}:cancel", {}),
+            ("GET", f"{prefix}/tasks/{task_id}:subscribe", None),
+            ("POST", f"{prefix}/tasks/{task_id}/pushNotificationConfigs", hook),
+            ("DELETE", f"{prefix}/tasks/{task_id}/pushNotificationConfigs/c", None),
+        ]
+    return found
+
+
+def places(value: Json, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Where in a value something stands."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, item in inner for place in places(item, (*path, key)))]
+
+
+def mutated(chance: random.Random, value: Json) -> Json:
+    """A copy with one to three mistakes."""
+    result = copy.deepcopy(value)
+    for _ in range(chance.randint(1, 3)):
+        place = chance.choice(places(result))
+        if not place:
+            continue
+        holder = result
+        for key in place[:-1]:
+            holder = holder[key]
+        match chance.randrange(4):
+            case 0 | 1:
+                holder[place[-1]] = chance.choice(ODD)
+            case 2:
+                del holder[place[-1]]
+            case _ if isinstance(holder, dict):
+                holder[chance.choice(["", "x", "kind", "id", "taskId", "metadata"])] = chance.choice(ODD)
+    return result
+
+
+def test_no_mistake_of_a_client_is_a_fault(
+    client: TestClient, kit: Kit, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("a2a_lambda.service.WAITING", 0.2)
+    owner = f"fuzz-{uuid.uuid4()}"
+    key = new_key(kit.keys, owner=owner)
+    scope = Scope(owner, "probe")
+    first = client.post(
+        "/a2a/probe/message:send",
+        json={"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}},
+        headers={"X-API-Key": key},
+    ).json()["task"]
+    right = seeds(first["id"], first["contextId"])
+    seed = int(os.environ.get("SEED", random.randrange(10**9)))
+    chance = random.Random(seed)
+    counted: Counter[int] = Counter()
+    refused = 0
+
+    def state() -> Json:
+        listed = kit.store.listed(scope, Page(size=1))
+        return kit.store.count(scope, Page(size=1)), listed.tasks
+
+    caplog.set_level(logging.ERROR)
+    before: Json = None
+    for number in range(COUNT):
+        verb, path, body = chance.choice(right)
+        headers = {"X-API-Key": key if chance.random() < 0.98 else "wrong"}
+        for name in chance.sample(sorted(HEADERS), chance.randint(0, 2)):
+            headers[name] = chance.choice(HEADERS[name])
+        sent = b"" if body is None else json.dumps(mutated(chance, body)).encode()
+        if sent and chance.random() < 0.1:
+            at = chance.randrange(len(sent))
+            sent = sent[:at] + chance.randbytes(chance.randint(0, 3)) + sent[at + chance.randint(0, 3) :]
+        headers = {"Content-Type": "application/json"} | headers
+        answer = client.request(verb, path, content=sent, headers=headers)
+        what = f"SEED={seed} request {number}: {verb} {path} {sent!r} {headers} -> {answer.text[:300]}"
+        counted[answer.status_code] += 1
+        assert answer.status_code < 500, what
+        assert "-32603" not in answer.text, what
+        assert not caplog.records, f"{what}\n{caplog.text}"
+        if answer.status_code >= 400 or '"error":{' in answer.text[:80]:
+            refused += 1
+        else:
+            before = None  # it may have changed something
+        if number % LOOK == 0:
+            before = before or state()
+        elif number % LOOK == LOOK - 1 and before is not None:
+            assert state() == before, f"{what}, or one of the {LOOK} before"
+    print(f"\n{COUNT} requests, SEED={seed}: {dict(sorted(counted.items()))}; {refused} of them refused")
