@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from starlette.testclient import TestClient
 
@@ -26,6 +27,12 @@ BASE_URL = "https://agents.example.com"
 DAY = 86_400
 
 os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
+
+# How long an example takes says how busy the machine is, and nothing else.
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session")

@@ -77,7 +77,7 @@ class Streaming:
     def until(self, count: int) -> str:
         """Wait for so many events; the task's id."""
         with self._grown:
-            assert self._grown.wait_for(lambda: len(self.seen) >= count, 10)
+            assert self._grown.wait_for(lambda: len(self.seen) >= count, 120)
         task_id: str = self.seen[0]["id"]
         return task_id
 

@@ -99,7 +99,7 @@ def test_one_whose_client_leaves_is_free_at_once(
         while store.slots(owner):
             await asyncio.sleep(0.01)
 
-    asyncio.run(asyncio.wait_for(go(), 60))
+    asyncio.run(asyncio.wait_for(go(), 120))
 
 
 def test_one_whose_client_leaves_while_it_is_taken_is_given_back(
@@ -135,7 +135,7 @@ def test_one_whose_client_leaves_while_it_is_taken_is_given_back(
             await asyncio.sleep(0.01)
         assert store.slots(owner) == set()
 
-    asyncio.run(asyncio.wait_for(go(), 60))
+    asyncio.run(asyncio.wait_for(go(), 120))
 
 
 def test_many_at_once(settings: Settings, owner: str) -> None:
@@ -159,7 +159,7 @@ def test_many_at_once(settings: Settings, owner: str) -> None:
         full = asyncio.Event()
         await asyncio.gather(*(one(full) for _ in range(20)))
 
-    asyncio.run(asyncio.wait_for(go(), 60))
+    asyncio.run(asyncio.wait_for(go(), 120))
     assert (most, refused) == (5, 15)
 
 
@@ -204,7 +204,7 @@ def test_sends_that_last_take_slots(settings: Settings, short: None) -> None:
 
     async def go() -> None:
         transport = httpx2.ASGITransport(app=kit_app)
-        async with httpx2.AsyncClient(transport=transport, base_url=BASE_URL, timeout=60) as client:
+        async with httpx2.AsyncClient(transport=transport, base_url=BASE_URL, timeout=120) as client:
             headers = {"X-API-Key": key, "A2A-Version": "1.0"}
 
             async def send(seconds: str, identity: str) -> httpx2.Response:
@@ -234,7 +234,7 @@ def test_sends_that_last_take_slots(settings: Settings, short: None) -> None:
             again = asyncio.create_task(send("1", "m5"))
             assert (await again).json()["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
-    asyncio.run(asyncio.wait_for(go(), 60))
+    asyncio.run(asyncio.wait_for(go(), 120))
 
 
 def test_repeats_that_last_take_slots(settings: Settings, short: None) -> None:
@@ -255,7 +255,7 @@ def test_repeats_that_last_take_slots(settings: Settings, short: None) -> None:
         for answer in await asyncio.gather(*answers):
             assert answer["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
-    asyncio.run(asyncio.wait_for(go(), 60))
+    asyncio.run(asyncio.wait_for(go(), 120))
 
 
 def test_a_short_send_costs_no_slot(settings: Settings) -> None:

@@ -186,7 +186,7 @@ def test_a_key_with_another_body_is_refused_while_the_first_runs(once: Once) -> 
         await once.service.cancel(once.scope, call.request.task_id())
         await first
 
-    asyncio.run(asyncio.wait_for(go(), 30))
+    asyncio.run(asyncio.wait_for(go(), 120))
 
 
 def test_memory_counts_once_when_a_process_dies_between_two_writes(

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 import time
 import uuid
 from collections.abc import Awaitable, Callable
@@ -26,7 +27,7 @@ from tests.clock import Clock
 from tests.rpc import intent
 from tests.store.calls import Calls
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 
 
 class Bench:
@@ -323,20 +324,23 @@ def test_nothing_is_lost_when_time_ends_in_mid_write(bench: Bench, monkeypatch: 
 
 
 def test_a_table_that_hangs_does_not_hold_an_answer_past_its_time(bench: Bench) -> None:
+    over = threading.Event()
+
     def hang(operation: str, arguments: dict[str, Any]) -> None:
         if operation == "put_item" and arguments["Item"]["sk"]["S"] == "context":
-            time.sleep(4)
+            over.wait(PATIENCE)
 
     bench.calls.before = hang
 
-    async def go() -> float:
-        loop = asyncio.get_running_loop()
-        begun = loop.time()
-        with pytest.raises(StoreError):
-            await bench.send("pause", deadline=begun + 0.3, slots={"seconds": "60"})
-        return loop.time() - begun
+    async def go() -> None:
+        begun = asyncio.get_running_loop().time()
+        try:
+            with pytest.raises(StoreError, match="in time"):
+                await bench.send("pause", deadline=begun + 0.3, slots={"seconds": "60"})
+        finally:
+            over.set()
 
-    assert within(go()) < 0.3 + 2.0
+    within(go())
 
 
 def test_a_long_answer_to_a_long_question_is_read_as_working(bench: Bench) -> None:
@@ -436,7 +440,7 @@ def test_a_turn_ends_at_its_deadline(bench: Bench, skill: str) -> None:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         task = await bench.send(skill, deadline=begun + 0.5, slots={"seconds": "60"})
-        assert loop.time() - begun < 5
+        assert loop.time() - begun < 50, "before the skill's own end"
         return task
 
     task = within(go())

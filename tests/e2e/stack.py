@@ -38,7 +38,7 @@ NAME = "a2a-dev"
 
 REGION = "us-east-1"
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 """Seconds for what the emulator does by itself: a queue, a stream."""
 
 
@@ -72,7 +72,7 @@ class Stack:
             capture_output=True,
             text=True,
             check=False,
-            timeout=180,
+            timeout=600,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

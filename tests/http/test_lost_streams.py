@@ -15,7 +15,7 @@ from tests.rest import Rest, message
 from tests.rpc import intent, request
 from tests.rpc import message as old_message
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 SLOTS = {"count": "100000", "every": "0.01"}
 

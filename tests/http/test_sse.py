@@ -25,17 +25,26 @@ def test_text_has_no_end_of_line_that_is_none_here() -> None:
     assert json.loads(data.removeprefix("data: ")) == {"text": text}
 
 
-async def slowly(*pauses: float) -> AsyncGenerator[float, None]:
-    for pause in pauses:
-        await asyncio.sleep(pause)
-        yield pause
-
-
 def test_silence_is_filled_and_nothing_is_lost() -> None:
-    async def go() -> list[float | None]:
-        return [item async for item in sse.paced(slowly(0, 0.25, 0), 0.1)]
+    async def go() -> list[int | None]:
+        heard = asyncio.Event()
 
-    assert asyncio.run(go()) == [0, None, None, 0.25, 0]
+        async def items() -> AsyncGenerator[int, None]:
+            yield 0
+            await heard.wait()
+            yield 1
+            yield 2
+
+        seen: list[int | None] = []
+        async for item in sse.paced(items(), 0.01):
+            seen.append(item)
+            if seen.count(None) == 2:
+                heard.set()
+        return seen
+
+    seen = asyncio.run(go())
+    assert seen[:3] == [0, None, None]
+    assert [item for item in seen if item is not None] == [0, 1, 2]
 
 
 def test_leaving_closes_what_is_read() -> None:
@@ -59,15 +68,17 @@ def test_leaving_closes_what_is_read() -> None:
 
 
 def test_json_waits_behind_white_space() -> None:
-    async def late() -> bytes:
-        await asyncio.sleep(0.25)
-        return b"{}"
-
     async def go() -> list[bytes]:
-        return [piece async for piece in sse.spaced(asyncio.ensure_future(late()), 0.1)]
+        late: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        pieces: list[bytes] = []
+        async for piece in sse.spaced(late, 0.01):
+            pieces.append(piece)
+            if len(pieces) == 2:
+                late.set_result(b"{}")
+        return pieces
 
     pieces = asyncio.run(go())
-    assert pieces == [b" ", b" ", b"{}"]
+    assert pieces[:2] == [b" ", b" "]
     assert json.loads(b"".join(pieces)) == {}
 
 

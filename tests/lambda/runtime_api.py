@@ -89,7 +89,7 @@ class RuntimeApi:
         self._server.shutdown()
         self._server.server_close()
 
-    def invoke(self, event: Json, *, patience: float = 30.0, **options: Any) -> Invocation:
+    def invoke(self, event: Json, *, patience: float = 120.0, **options: Any) -> Invocation:
         """Give an event to the function; returns once it has answered."""
         invocation = self.start(event, **options)
         assert invocation.done.wait(patience), "the function did not answer"

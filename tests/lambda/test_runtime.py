@@ -14,6 +14,7 @@ from a2a_lambda import aws
 from a2a_lambda.keys import Keys
 from a2a_lambda.local import emulator, table
 from a2a_lambda.local.built import Built
+from a2a_lambda.model import unix_time
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT
 from tests.rpc import events, intent, message, request, texts
@@ -182,12 +183,12 @@ def test_an_event_that_is_none_is_an_error(function: Function) -> None:
 @pytest.mark.parametrize("skill", ["pause", "block"])
 def test_a_turn_ends_in_order_at_its_deadline(function: Function, skill: str) -> None:
     sent = function.send("message/stream", skill, seconds="60")
-    begun = time.monotonic()
-    invocation = function.api.invoke(sent, deadline=time.time() + 4)
+    deadline = time.time() + 6
+    invocation = function.api.invoke(sent, deadline=deadline)
     end = streamed(invocation)[-1]
     assert end["status"]["state"] == "failed"
     assert "time" in end["status"]["message"]["parts"][0]["text"]
-    assert time.monotonic() - begun < 4
+    assert unix_time(end["status"]["timestamp"]) < deadline, "long before the 60 s it would take"
     assert invocation.trailers == {}
 
 
@@ -198,9 +199,9 @@ def test_code_that_does_not_end_ends_the_process(built: Built) -> None:
     variables = {"AWS_LAMBDA_RUNTIME_API": api.address, "A2A_AGENTS": agents}
     with built.running("rpc", variables=variables) as process:
         sent = event(request("message/send", {"message": message(metadata=intent("stall", seconds="60"))}))
-        invocation = api.invoke(sent, deadline=time.time() + 4)
+        invocation = api.invoke(sent, deadline=time.time() + 6)
         assert json.loads(invocation.body)["result"]["status"]["state"] == "failed"
-        assert process.wait(10) == 1
+        assert process.wait(60) == 1
     api.close()
 
 
@@ -210,7 +211,7 @@ def test_a_follower_ends_resumable_at_its_deadline(function: Function, built: Bu
     agents = str(ROOT / "tests" / "agents")
     with built.running("rpc", variables={"AWS_LAMBDA_RUNTIME_API": other.address, "A2A_AGENTS": agents}):
         running = other.start(function.send("message/stream", "pieces", count="40", every="0.2"))
-        give_up = time.monotonic() + 30
+        give_up = time.monotonic() + 120
         while len(running.chunks) < 6:
             assert time.monotonic() < give_up
             time.sleep(0.05)
@@ -290,7 +291,7 @@ def test_a_store_that_goes_down_in_mid_stream(built: Built) -> None:
         sent = event(request("message/stream", {"message": message(metadata=named)}, "r"))
         assert api.polled.wait(30)
         invocation = api.start(sent, deadline=time.time() + 8)
-        give_up = time.monotonic() + 30
+        give_up = time.monotonic() + 120
         while len(invocation.chunks) < 4:
             assert time.monotonic() < give_up, invocation
             time.sleep(0.02)

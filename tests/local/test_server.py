@@ -73,7 +73,7 @@ class Server:
         return self.run("a2a_lambda.local.key", stdout=subprocess.PIPE).communicate()[0]
 
     def rpc(self, key: str = "local-key") -> Rpc:
-        return Rpc(httpx2.Client(base_url=self.url, timeout=30), key)  # type: ignore[arg-type]
+        return Rpc(httpx2.Client(base_url=self.url, timeout=PATIENCE), key)  # type: ignore[arg-type]
 
     def until(self, what: Callable[[], bool]) -> None:
         give_up = time.monotonic() + PATIENCE

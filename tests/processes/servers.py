@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent.parent
 MINISTACK = ROOT / ".venvs" / "ministack" / "bin" / "ministack"
 KEYS_PATH = "/processes/keys"
 KEY = "local-key"
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds a process has to answer."""
 
 

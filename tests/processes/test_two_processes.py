@@ -19,7 +19,7 @@ class Remote(Rpc):
     """Rpc over the network."""
 
     def __init__(self, url: str) -> None:
-        super().__init__(httpx2.Client(base_url=url, timeout=30), KEY)  # type: ignore[arg-type]
+        super().__init__(httpx2.Client(base_url=url, timeout=120), KEY)  # type: ignore[arg-type]
 
 
 @pytest.fixture

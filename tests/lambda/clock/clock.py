@@ -1,7 +1,9 @@
-"""A function whose stream tells when each of its chunks was sent."""
+"""A function whose stream tells when each of its chunks was sent; and one that sends a chunk only once the
+one before it has arrived."""
 
 import asyncio
 import time
+from pathlib import Path
 from typing import Any
 
 from a2a_lambda.lambda_.streaming import Streaming
@@ -11,10 +13,13 @@ CHUNKS = 50
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
-    for _ in range(CHUNKS):
+    arrived = Path(scope["headers"][0][1].decode()) if scope.get("headers") else None
+    for number in range(CHUNKS):
         await asyncio.sleep(0.01)
         body = b"%d" % time.monotonic_ns()
         await send({"type": "http.response.body", "body": body, "more_body": True})
+        while arrived is not None and int(arrived.read_text() or 0) <= number:
+            await asyncio.sleep(0.002)
     await send({"type": "http.response.body", "body": b""})
 
 

@@ -29,7 +29,7 @@ LAYERS = ("A2ALayer", "DependenciesLayer")
 
 INVOKE = "/2015-03-31/functions/function/invocations"
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 
 def interpreter() -> tuple[str, str]:
