@@ -248,3 +248,15 @@ def test_every_request_counts_once(
         clock.now += 31
     stored = service._store.context(once.scope, context)
     assert stored.memory.get("turns", 0) == counted
+
+
+def test_the_same_answer_to_two_questions_of_a_conversation(send: Send, clock: Clock, scope: Scope) -> None:
+    """The same bytes a second time, after the window and to another question: one answer, and no new task."""
+    asked = send("coach", contextId="c")
+    first = send("basketball", contextId="c")
+    assert first["id"] == asked["id"]
+    clock.now += WINDOW + 1
+    again = send("coach", contextId="c")
+    second = send("basketball", contextId="c")
+    assert second["id"] == again["id"] != first["id"]
+    assert send("basketball", contextId="c") == second, "within the window it is a repetition"

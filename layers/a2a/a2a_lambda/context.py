@@ -55,7 +55,8 @@ class Context:
         return replace(self, conversation=left)
 
     def seen(self, request: Request) -> Seen | None:
-        return next((seen for seen in self.requests if seen["key"] == request.key), None)
+        """The newest answer to a request."""
+        return next((seen for seen in reversed(self.requests) if seen["key"] == request.key), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,7 +179,8 @@ class Head:
         return not self.resting and (self.epoch, self.holder) == (run.epoch, run.holder)
 
     def seen(self, request: Request) -> Seen | None:
-        return next((seen for seen in self.requests if seen["key"] == request.key), None)
+        """The newest answer to a request."""
+        return next((seen for seen in reversed(self.requests) if seen["key"] == request.key), None)
 
     def document(self) -> dict[str, Json]:
         """What is stored as JSON."""

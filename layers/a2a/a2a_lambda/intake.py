@@ -196,7 +196,7 @@ class Intake:
         """
         at = last.created if last is not None else 0.0
         name = last.task_id if last is not None else ""
-        seen = next((seen for seen in reversed(context.requests) if seen["key"] == call.request.key), None)
+        seen = context.seen(call.request)
         if seen is not None and seen["at"] > at:
             if seen["task"] != name:
                 last = await io.call(self._store.head, call.scope, seen["task"])
