@@ -1,0 +1,57 @@
+"""What a developer reads while the server runs."""
+
+import io
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from a2a_lambda.local import console
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def kept() -> Iterator[None]:
+    """Logging as it was."""
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    levels = {name: logging.getLogger(name).level for name in console.QUIET}
+    yield
+    root.handlers = handlers
+    root.setLevel(level)
+    for name, before in levels.items():
+        logging.getLogger(name).setLevel(before)
+
+
+def lines(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO) -> str:
+    monkeypatch.setattr(sys, "stderr", stream)
+    console.install()
+    console.requests.info("GET /tasks  weather  -  404  3 ms", extra={"status": 404})
+    logging.getLogger("mine").info("hello")
+    logging.getLogger("botocore").info("chatter")
+    try:
+        raise ValueError("no") from KeyError("first")
+    except ValueError:
+        logging.getLogger("mine").exception("it failed")
+    return stream.getvalue()
+
+
+def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[33mGET /tasks" in lines(monkeypatch, Terminal())
+    assert "\x1b" not in lines(monkeypatch, io.StringIO())
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in lines(monkeypatch, Terminal())
+
+
+def test_agents_log_what_they_like_and_errors_come_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = lines(monkeypatch, io.StringIO())
+    assert "INFO     mine: hello\n" in said
+    assert "chatter" not in said
+    assert "KeyError: 'first'" in said
+    assert "ValueError: no" in said
