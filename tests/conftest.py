@@ -26,7 +26,8 @@ ROOT = Path(__file__).parent.parent
 BASE_URL = "https://agents.example.com"
 DAY = 86_400
 
-os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
+os.environ["AWS_DEFAULT_REGION"] = "us-east-1"
+os.environ.pop("AWS_REGION", None)
 
 # How long an example takes says how busy the machine is, and nothing else.
 hypothesis.settings.register_profile(

@@ -197,72 +197,87 @@ def sends(settings: Settings, limit: int) -> tuple[Kit, str]:
     return kit, new_key(kit.keys)
 
 
+def owner_of(kit: Kit, key: str) -> str:
+    return next(known.owner for known in kit.keys.all() if kit.keys.find(key) == known)
+
+
+async def slots_taken(kit: Kit, owner: str, count: int) -> None:
+    while len(kit.store.slots(owner)) != count:
+        await asyncio.sleep(0.05)
+
+
 def test_sends_that_last_take_slots(settings: Settings, short: None) -> None:
-    """The fifth is refused, its turn ends at once, and it can be sent again."""
-    kit, key = sends(settings, 4)
-    kit_app = create_app(kit)
+    """One more is refused before its answer begins, its turn ends at once, and it can be sent again: a new
+    task, and the answer to a question."""
+    kit, key = sends(settings, 2)
+    owner = owner_of(kit, key)
+    transport = httpx2.ASGITransport(app=create_app(kit))
+    headers = {"X-API-Key": key, "A2A-Version": "1.0"}
 
     async def go() -> None:
-        transport = httpx2.ASGITransport(app=kit_app)
-        async with httpx2.AsyncClient(transport=transport, base_url=BASE_URL, timeout=120) as client:
-            headers = {"X-API-Key": key, "A2A-Version": "1.0"}
+        async with httpx2.AsyncClient(transport=transport, base_url=BASE_URL, timeout=240) as client:
 
-            async def send(seconds: str, identity: str) -> httpx2.Response:
-                body = {"message": message(messageId=identity, metadata=intent("pause", seconds=seconds))}
-                return await client.post("/a2a/probe/message:send", json=body, headers=headers)
+            async def send(skill: str, identity: str, seconds: str = "600", **fields: Any) -> httpx2.Response:
+                said = message(messageId=identity, metadata=intent(skill, seconds=seconds), **fields)
+                return await client.post("/a2a/probe/message:send", json={"message": said}, headers=headers)
 
-            lasting = [asyncio.create_task(send("60", f"m{number}")) for number in range(4)]
-            owner = next(known.owner for known in kit.keys.all() if kit.keys.find(key) == known)
-            while len(kit.store.slots(owner)) < 4:
+            async def task_of(task_id: str) -> Any:
+                return (await client.get(f"/a2a/probe/tasks/{task_id}", headers=headers)).json()
+
+            asked = (await send("patient", "q")).json()["task"]
+            assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+            lasting = [asyncio.create_task(send("pause", f"m{number}")) for number in range(2)]
+            await slots_taken(kit, owner, 2)
+            for fields in ({"contextId": "c"}, {"taskId": asked["id"]}):
+                refused = await send("patient", f"m-{next(iter(fields))}", **fields)
+                assert refused.status_code == 429
+                assert refused.headers["retry-after"] == "5"
+            while (await task_of(asked["id"]))["status"]["state"] != "TASK_STATE_INPUT_REQUIRED":
                 await asyncio.sleep(0.05)
-            refused = await send("60", "m5")
-            assert refused.status_code == 429
-            assert refused.headers["retry-after"] == "5"
-            assert (await send("0", "short")).status_code == 200, "a short one needs none"
-            tasks = (await client.get("/a2a/probe/tasks", headers=headers)).json()["tasks"]
-            states = [task["status"]["state"] for task in tasks]
-            assert (
-                sorted(states) == ["TASK_STATE_COMPLETED", "TASK_STATE_FAILED"] + ["TASK_STATE_WORKING"] * 4
-            )
-            for task in tasks:
-                if task["status"]["state"] == "TASK_STATE_WORKING":
-                    await client.post(f"/a2a/probe/tasks/{task['id']}:cancel", headers=headers)
+            listed = (await client.get("/a2a/probe/tasks", headers=headers)).json()["tasks"]
+            working = [task for task in listed if task["status"]["state"] == "TASK_STATE_WORKING"]
+            for task in working:
+                await client.post(f"/a2a/probe/tasks/{task['id']}:cancel", headers=headers)
             for answer in await asyncio.gather(*lasting):
                 assert answer.json()["task"]["status"]["state"] == "TASK_STATE_CANCELED"
-            while kit.store.slots(owner):
-                await asyncio.sleep(0.05)
-            again = asyncio.create_task(send("1", "m5"))
-            assert (await again).json()["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+            await slots_taken(kit, owner, 0)
+            first = (await send("patient", "m-contextId", contextId="c")).json()["task"]
+            again = await send("patient", "m-taskId", taskId=asked["id"])
+            assert again.json()["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+            assert first["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+            stored = kit.store.context(Scope(owner, "probe"), "c")
+            assert stored.memory == {"turns": 1}
+            assert [entry.role for entry in stored.conversation] == ["user", "agent"]
 
-    asyncio.run(asyncio.wait_for(go(), 120))
+    asyncio.run(asyncio.wait_for(go(), 240))
 
 
-def test_repeats_that_last_take_slots(settings: Settings, short: None) -> None:
-    """Who asks again for what runs holds a slot as well; refused, it leaves the turn alone."""
+def test_a_refused_repeat_leaves_the_turn_alone(settings: Settings, short: None) -> None:
+    """Who asks again for what runs holds a slot as well, and is refused at once."""
     kit, key = sends(settings, 2)
-    service = kit.service
-    owner = next(known.owner for known in kit.keys.all() if kit.keys.find(key) == known)
+    owner = owner_of(kit, key)
     scope = Scope(owner, "probe")
 
     async def go() -> None:
         call = Call(scope, Request.of(scope, "send", b"same"))
-        sent: Any = {"message": message(metadata=intent("pause", seconds="3"))}
-        answers = [asyncio.create_task(service.send(call, sent)) for _ in range(2)]
-        while len(kit.store.slots(owner)) < 2:
-            await asyncio.sleep(0.05)
+        sent: Any = {"message": message(metadata=intent("pause", seconds="600"))}
+        answers = [asyncio.create_task(kit.service.send(call, sent)) for _ in range(2)]
+        await slots_taken(kit, owner, 2)
         with pytest.raises(TooManyStreams):
-            await service.send(call, sent)
+            await asyncio.wait_for(kit.service.send(call, sent), 60)
+        assert (
+            (await kit.service.get(scope, call.request.task_id())).task["status"]["state"].endswith("WORKING")
+        )
+        await kit.service.cancel(scope, call.request.task_id())
         for answer in await asyncio.gather(*answers):
-            assert answer["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+            assert answer["task"]["status"]["state"] == "TASK_STATE_CANCELED"
 
-    asyncio.run(asyncio.wait_for(go(), 120))
+    asyncio.run(asyncio.wait_for(go(), 240))
 
 
-def test_a_short_send_costs_no_slot(settings: Settings) -> None:
+def test_a_short_send_costs_no_slot(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("a2a_lambda.service.SHORT_SECONDS", 600.0)  # on any machine it is short
     kit, key = sends(settings, 1)
-    calls: list[str] = []
-    take = kit.store.take_slot
-    kit.store.take_slot = lambda *arguments: calls.append("taken") or take(*arguments)  # type: ignore[method-assign,func-returns-value]
+    monkeypatch.setattr(kit.store, "take_slot", lambda *_: pytest.fail("a slot was taken"))
     with TestClient(create_app(kit), base_url=BASE_URL) as client:
         assert Rest(client, key).send()["status"]["state"] == "TASK_STATE_COMPLETED"
-    assert calls == []

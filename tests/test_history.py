@@ -142,7 +142,10 @@ def test_a_conversation_is_kept_in_whole_turns(tmp_path: Any) -> None:
         assert 0 < len(conversation) <= CONVERSATION_LENGTH
         assert [entry.role for entry in conversation] == ["user", "agent"] * (len(conversation) // 2)
         assert len(json.dumps([entry.parts for entry in conversation])) < CONVERSATION_BYTES + 2_000
-    assert talk(agent, "10", str(CONVERSATION_BYTES)).context.conversation == ()
+    small = talk(agent, "10", str(CONVERSATION_BYTES), "20").context.conversation
+    assert [entry.text for entry in small if entry.role == "user"] == ["10", "20"], (
+        "the large one is left out"
+    )
 
 
 def test_a_full_memory_says_so_at_set(tmp_path: Any) -> None:

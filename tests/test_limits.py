@@ -181,10 +181,10 @@ def test_an_agent_waits_for_what_is_slower(
     within(go())
 
 
-def test_a_client_that_reads_nothing_has_left(
+def test_a_client_that_is_too_slow_reads_the_rest_from_the_log(
     kit: Kit, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its turn continues without it, and what it reads later ends where it can be resumed."""
+    """The turn does not wait for it, and it misses nothing."""
     monkeypatch.setattr(run, "UNREAD_SECONDS", 0.2)
     bench = Bench(kit, settings)
 
@@ -193,13 +193,97 @@ def test_a_client_that_reads_nothing_has_left(
         events = await bench.service.stream(call, sent)
         await anext(events)
         await until(lambda: bench.head(call.request.task_id()).resting)
-        seen = [event async for event in events]
-        assert "statusUpdate" not in seen[-1][1]
-        last = max(sequence for sequence, _ in seen if sequence is not None)
-        rest = await bench.follow(call.request.task_id(), after=last)
-        assert rest[-1][1]["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
+        seen = [event async for _, event in events]
+        stored = await bench.get(call.request.task_id())
+        [at] = [index for index, event in enumerate(seen) if "task" in event]
+        task = seen[at]["task"]
+        apply(task, seen[at + 1 :])
+        assert task["artifacts"] == stored["artifacts"]
+        assert seen[-1]["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
 
     within(go())
+
+
+def test_what_is_shown_of_a_turn_whose_end_is_refused_is_taken_back(bench: Bench) -> None:
+    def refuse(operation: str, arguments: dict[str, Any]) -> None:
+        if operation == "put_item" and arguments["Item"]["sk"]["S"].startswith("e#"):
+            raise ClientError({"Error": {"Code": "ValidationException", "Message": ""}}, operation)
+
+    bench.calls.before = refuse
+
+    async def go() -> None:
+        call, sent = bench.sent("pieces", slots={"count": "3", "every": "0.3"})
+        seen = [event async for event in await bench.service.stream(call, sent)]
+        assert [
+            event["artifactUpdate"]["artifact"]["parts"] for _, event in seen if "artifactUpdate" in event
+        ]
+        (_, restated), (identity, closing) = seen[-2:]
+        assert [artifact["parts"] for artifact in restated["task"]["artifacts"]] == [[{"text": ""}]]
+        assert closing["statusUpdate"]["status"]["state"] == TaskState.FAILED
+        assert identity is not None
+
+    within(go())
+
+
+@pytest.mark.parametrize("skill", ["return-much", "flood"])
+def test_no_output_is_stored_beyond_the_limit(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, skill: str
+) -> None:
+    monkeypatch.setattr(run, "OUTPUT_BYTES", 100_000)
+    task = within(bench.send(skill, slots={"bytes": "30000" if skill == "flood" else "200000"}))
+    assert "100,000 bytes" in reason(task)
+    texts = [part["text"] for artifact in task.get("artifacts", []) for part in artifact["parts"]]
+    assert len("".join(texts)) <= 100_000
+
+
+def test_large_outputs_count_by_their_bytes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of a megabyte: a few of them are in memory, not 64."""
+    monkeypatch.setattr(player, "AHEAD_BYTES", 1_000_000)
+    channel: list[player._Channel] = []
+    init = player._Channel.__init__
+
+    def noted(self: player._Channel, reader: asyncio.AbstractEventLoop) -> None:
+        channel.append(self)
+        init(self, reader)
+
+    monkeypatch.setattr(player._Channel, "__init__", noted)
+    from a2a_lambda import Agent
+
+    agent = Agent.load(ROOT / "tests" / "agents" / "probe")
+
+    async def go() -> None:
+        await agent.run(skill="flood", slots={"bytes": "300000"})
+
+    async def watch() -> None:
+        running = asyncio.create_task(go())
+        await until(lambda: bool(channel) and channel[0]._posted[0] > 20)
+        running.cancel()
+        count, size = channel[0]._posted
+        taken, read = channel[0]._taken
+        assert size - read < 1_500_000
+        assert count - taken < 6
+
+    within(watch())
+
+
+def test_the_cleanup_of_a_generator_that_waited_is_part_of_its_turn(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(player, "_busy", set())
+    monkeypatch.setattr(run, "OUTPUT_BYTES", 200_000)
+    from a2a_lambda import Agent
+
+    probe = bench.service._agents["probe"]
+    assert isinstance(probe, Agent)
+    cleaned = vars(probe.skills["tidy"].function)["cleaned"] = []
+    task = within(bench.send("tidy"))
+    assert "200,000 bytes" in reason(task)
+
+    async def over() -> None:
+        await until(lambda: not player._busy)
+
+    within(over())
+    assert cleaned == ["cleaned"]
 
 
 # Linear work: in the processor's time, which other processes do not count in.

@@ -30,6 +30,9 @@ RETRIED = TIMEOUTS.merge(Config(retries={"mode": "standard", "total_max_attempts
 ONCE = TIMEOUTS.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
 
 
+EMULATOR_REGION = "us-east-1"
+
+
 @cache
 def session() -> Session:
     made = Session()
@@ -73,7 +76,8 @@ def _local(settings: Settings) -> dict[str, Any]:
         return {}
     known: dict[str, Any] = {"region_name": session().get_config_variable("region") or "us-east-1"}
     if settings.emulator:
-        known["endpoint_url"] = settings.emulator
+        # One region for everyone who calls it, the built functions too: it keeps regions apart.
+        known = {"region_name": EMULATOR_REGION, "endpoint_url": settings.emulator}
     if settings.emulator or session().get_credentials() is None:
         known |= {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
     return known

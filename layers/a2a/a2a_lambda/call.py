@@ -55,6 +55,10 @@ class Call:
         """
         if seen is None or (not self.idempotent and seen["at"] <= since):
             return False
+        self.check_body(seen)
+        return True
+
+    def check_body(self, seen: Seen) -> None:
+        """Raises InvalidParams for an Idempotency-Key that came with other bytes."""
         if seen["body"] != self.request.body:
             raise InvalidParams("this Idempotency-Key was used with another request")
-        return True

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from a2a_lambda.context import Context
 from a2a_lambda.head import Head, Pending, Seen
-from a2a_lambda.model import Asked, Message, Task
+from a2a_lambda.model import Asked, Message, Task, TaskStatus
 from a2a_lambda.turn import Turn
 
 LEASE = 30.0
@@ -20,13 +20,14 @@ def minute_after(time: float) -> int:
 @dataclass(frozen=True, slots=True)
 class Claim:
     """A turn begun: the head as claimed, the task with the message in it, the last sequence
-    stored, and what the turn sees."""
+    stored, and what the turn sees. resumes: the question that the turn is to answer, if one."""
 
     head: Head
     task: Task
     sequence: int
     turn: Turn
     seen: Seen
+    resumes: TaskStatus | None = None
 
     @classmethod
     def of(
@@ -40,6 +41,7 @@ class Claim:
         context: Context,
         pending: Pending | None,
         deadline: float | None,
+        resumes: TaskStatus | None = None,
     ) -> "Claim":
         """The claim of a message's turn. deadline: on `time.monotonic`."""
         turn = Turn(
@@ -57,4 +59,4 @@ class Claim:
             extensions=tuple(asked["extensions"]),
             request_metadata=asked["metadata"],
         )
-        return cls(head, task, sequence, turn, head.requests[-1])
+        return cls(head, task, sequence, turn, head.requests[-1], resumes)

@@ -27,7 +27,8 @@ class Context:
 
     memory: the agent's own map.
     conversation: the last utterances, oldest first.
-    turns: ids of the last turns whose changes are in.
+    turns: ids of the last turns whose changes are in. failed: of those that failed; only what was said in
+        them is in.
     waiting: id of the task that asked last, or "".
     """
 
@@ -35,12 +36,13 @@ class Context:
     memory: dict[str, Json] = field(default_factory=dict)
     conversation: tuple[Utterance, ...] = ()
     turns: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
     waiting: str = ""
     requests: tuple[Seen, ...] = ()
 
     def before(self, turn: str, task: str) -> "Context":
         """The context without what a turn of a task said in it, if that was stored already."""
-        if turn not in self.turns:
+        if turn not in self.turns and turn not in self.failed:
             return self
         said = [
             index

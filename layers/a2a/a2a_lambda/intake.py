@@ -22,7 +22,7 @@ from a2a_lambda.call import Call
 from a2a_lambda.claim import LEASE, Claim, minute_after
 from a2a_lambda.context import Context
 from a2a_lambda.errors import InvalidParams, StoreError, TaskNotFound, UnsupportedOperation
-from a2a_lambda.head import REMEMBERED, Head, Pending, Seen
+from a2a_lambda.head import REMEMBERED, Head, Seen
 from a2a_lambda.log import apply
 from a2a_lambda.model import INTERRUPTED, TERMINAL, Event, Task, TaskState, status
 from a2a_lambda.operation import SendMessageRequest
@@ -160,7 +160,7 @@ class Intake:
                 await io.call(self._store.replace, replace(first, successor=task_id))
         task = blank.blank()
         apply(task, [entered])
-        return await self._begun(call, asked, head, task, left, context=seen_by_turn, pending=None)
+        return await self._begun(call, asked, head, task, left, context=seen_by_turn)
 
     async def _continue(self, call: Call, asked: SendMessageRequest, head: Head, context: Context) -> Begun:
         while True:
@@ -186,22 +186,25 @@ class Intake:
             if self._repeats(call, head.seen(call.request)):
                 return head
         apply(task, [entered])
-        return await self._begun(call, asked, claimed, task, left, context=seen_by_turn, pending=head.pending)
+        return await self._begun(call, asked, claimed, task, left, context=seen_by_turn, resumed=head)
 
     async def _turn(self, call: Call, context: Context, last: Head | None = None) -> tuple[str, Context]:
         """Id of the turn a request begins, and the context as that turn sees it.
 
-        If the last run of the request was lost, its turn goes on under the same id: what that run left in the
-        context counts once, and is not seen. last: the last task of its own that the request made.
+        If the last run of the request was lost, its turn continues under the same id: what that run left in
+        the context counts once, and is not seen. last: the last task of its own that the request made.
         """
         at = last.created if last is not None else 0.0
         name = last.task_id if last is not None else ""
         seen = context.seen(call.request)
+        if seen is not None and call.idempotent:
+            call.check_body(seen)
         if seen is not None and seen["at"] > at:
             if seen["task"] != name:
-                last = await io.call(self._store.head, call.scope, seen["task"])
+                with contextlib.suppress(TaskNotFound):
+                    last = await current(self._store, call.scope, seen["task"])
             at, name = seen["at"], seen["task"]
-        if last is not None and last.lost and call.request.began(last.turn):
+        if last is not None and last.task_id == name and last.lost and call.request.began(last.turn):
             return last.turn, context.before(last.turn, last.task_id)
         return call.request.turn_id(f"{name}@{at}" if name else ""), context
 
@@ -236,8 +239,9 @@ class Intake:
         left: list[Event],
         *,
         context: Context,
-        pending: Pending | None,
+        resumed: Head | None = None,
     ) -> Begun:
+        """resumed: the head of the task before this turn, if it is not its first."""
         sequence = head.sequence
         if left:
             try:
@@ -261,8 +265,9 @@ class Intake:
             task["history"][-1],
             call.asked(asked, head.turn),
             context=context,
-            pending=pending,
+            pending=resumed.pending if resumed is not None else None,
             deadline=call.deadline,
+            resumes=resumed.status if resumed is not None and resumed.state in INTERRUPTED else None,
         )
 
     def _repeats(self, call: Call, seen: Seen | None) -> bool:

@@ -26,6 +26,11 @@ RETRY_SECONDS = 0.5
 logger = logging.getLogger(__name__)
 
 
+def size_of(event: Event) -> int:
+    """JSON bytes of an event."""
+    return len(strictjson.dumps(event))
+
+
 class Journal:
     """head: the run's head now; its lease says how long the run may write.
     sequence: last sequence number stored. size_bytes: JSON bytes of all events taken in."""
@@ -43,7 +48,7 @@ class Journal:
 
     def add(self, events: Sequence[Event]) -> bool:
         """Take events in; whether it is time to store them."""
-        size = sum(len(strictjson.dumps(event)) for event in events)
+        size = sum(map(size_of, events))
         self.size_bytes += size
         self._pending += events
         self._pending_bytes += size

@@ -16,12 +16,12 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import Any
 
-from a2a_lambda.outputs import Batch
+from a2a_lambda.outputs import Artifact, Batch, File, Message
 from a2a_lambda.turn import Turn
 
 LOOK_AHEAD = 0.005
@@ -32,6 +32,9 @@ GRACE = 1.0
 
 AHEAD = 64
 """Outputs a skill may be ahead of what is stored and sent."""
+
+AHEAD_BYTES = 4_000_000
+"""The same in bytes of their texts and files."""
 
 logger = logging.getLogger(__name__)
 
@@ -87,11 +90,13 @@ class _Channel:
 
     def __init__(self, reader: asyncio.AbstractEventLoop) -> None:
         self._reader = reader
-        self._items: asyncio.Queue[Batch | BaseException] = asyncio.Queue()
-        self._posted = 0  # changed by the code's thread alone
-        self._taken = 0  # changed by the reader alone
+        self._items: asyncio.Queue[tuple[Batch | BaseException, int]] = asyncio.Queue()
+        # Pairs of outputs and bytes. The code's thread alone changes the one, the reader alone the other.
+        self._posted = (0, 0)
+        self._taken = (0, 0)
         self._closed = False
         self._room = threading.Condition()
+        self._blocked = False
         self._waiting: asyncio.Future[None] | None = None
 
     def post(self, item: Batch | BaseException) -> None:
@@ -100,52 +105,72 @@ class _Channel:
             error = RuntimeError(f"the skill ended with {type(item).__name__}")
             error.__cause__ = item
             item = error
-        self._posted += 1
-        with suppress(RuntimeError):  # the reader's loop is closed: nobody reads any more
-            self._reader.call_soon_threadsafe(self._items.put_nowait, item)
+        size = _size(item.outputs) if isinstance(item, Batch) else 0
+        self._posted = (self._posted[0] + 1, self._posted[1] + size)
+        with suppress(RuntimeError):  # the reader's loop is closed: no one reads any more
+            self._reader.call_soon_threadsafe(self._items.put_nowait, (item, size))
 
     def post_blocking(self, item: Batch, turn: Turn) -> None:
         """Hand an item over and wait for room, or for the turn's end."""
         self.post(item)
-        if self._is_full():
+        if self._is_over(1):
             with self._room:
-                self._room.wait_for(lambda: turn.cancelled or not self._is_full())
+                self._blocked = True
+                self._room.wait_for(lambda: turn.cancelled or not self._is_over(1))
 
     async def post_waiting(self, item: Batch) -> None:
         """The same on the agent loop."""
         if self._closed:  # a generator that never waits by itself would not meet its cancellation
             await asyncio.sleep(0)
         self.post(item)
-        if self._is_full():
+        if self._is_over(1):
             with self._room:
-                if not self._is_full():
+                self._blocked = True
+                if not self._is_over(1):
                     return
                 self._waiting = asyncio.get_running_loop().create_future()
             await self._waiting
 
     async def get(self) -> Batch | BaseException:
-        item = await self._items.get()
-        self._taken += 1
+        item, size = await self._items.get()
+        self._taken = (self._taken[0] + 1, self._taken[1] + size)
         # Half empty, so that a fast skill and a slow table do not take turns at every single output.
-        if self._posted - self._taken == AHEAD // 2:
+        if self._blocked and not self._is_over(2):
             self._wake()
         return item
 
     def close(self) -> None:
-        """Nothing is read any more; whoever waits for room goes on, into its cancellation."""
+        """Nothing is read any more; code that waits for room continues, and meets its cancellation."""
         self._closed = True
         self._wake()
 
-    def _is_full(self) -> bool:
-        return not self._closed and self._posted - self._taken >= AHEAD
+    def _is_over(self, divisor: int) -> bool:
+        """Whether as much as is allowed, or a part of that, waits to be read."""
+        count, size = (posted - taken for posted, taken in zip(self._posted, self._taken, strict=True))
+        return not self._closed and (count >= AHEAD // divisor or size >= AHEAD_BYTES // divisor)
 
     def _wake(self) -> None:
         with self._room:
+            self._blocked = False
             self._room.notify_all()
             waiting, self._waiting = self._waiting, None
         if waiting is not None:
             with suppress(RuntimeError):  # the agent loop is closed
                 waiting.get_loop().call_soon_threadsafe(_resolve, waiting)
+
+
+def _size(outputs: Sequence[Any]) -> int:
+    """Bytes of the texts and files among outputs, about."""
+    total = 0
+    for output in outputs:
+        match output:
+            case str() | bytes():
+                total += len(output)
+            case File(content=bytes() as content):
+                total += len(content)
+            case Artifact() | Message():
+                total += _size(output.contents)
+    return total
 
 
 def _resolve(waiting: "asyncio.Future[None]") -> None:
@@ -158,10 +183,13 @@ def end_stragglers() -> None:
 
     Nothing stops a thread, or code that blocks the agent loop; frozen with the process it would continue in
     somebody else's turn. What ran on a loop that ended is in no known state."""
+    if any(loop.ended for loop in _loops):
+        logger.error("a skill has ended the agents' event loop; the process ends with it")
+        os._exit(1)
     give_up = time.monotonic() + GRACE
     while _busy and time.monotonic() < give_up:
         time.sleep(0.01)
-    if _busy or any(loop.ended for loop in _loops):
+    if _busy:
         logger.error("a skill did not stop when its turn ended; the process ends with it")
         os._exit(1)
 
@@ -203,8 +231,9 @@ async def _await(call: Callable[[], Any], channel: _Channel, cancelled: "Future[
     try:
         result = call()
         if inspect.isasyncgen(result):
-            async for value in result:
-                await channel.post_waiting(Batch(_outputs(value), last=False))
+            async with aclosing(result):  # its cleanup is part of the turn
+                async for value in result:
+                    await channel.post_waiting(Batch(_outputs(value), last=False))
             channel.post(Batch((), last=True))
             return
         if inspect.isawaitable(result):
@@ -243,7 +272,7 @@ class _AgentLoop:
         return self._ended
 
     def submit(self, work: Coroutine[Any, Any, None], channel: _Channel) -> "Future[None]":
-        """Run a turn's code; where the loop has ended, its channel gets the error at once."""
+        """Run a turn's code; if the loop has ended, its channel gets the error at once."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         with self._lock:
             self._turns[future] = channel

@@ -25,6 +25,7 @@ from a2a_lambda.model import (
     agent_message,
     artifact_id,
     status,
+    timestamp,
 )
 from a2a_lambda.outputs import Artifact as NamedArtifact
 from a2a_lambda.outputs import Ask, Authorize, Batch, Command, File, Progress, Reject
@@ -148,6 +149,13 @@ class Reply:
                 f"A message that ends a turn, with its commands, has at most {CLOSING_BYTES:,} bytes of JSON."
                 " Yield longer content as text, a File or an Artifact."
             )
+
+    def restore(self, status: TaskStatus) -> list[Event]:
+        """End the turn with the question it was to answer."""
+        self.closing = {**status, "timestamp": timestamp(self._clock())}
+        events: list[Event] = []
+        self._close(events)
+        return events
 
     def fail(self, text: str) -> list[Event]:
         """End the turn as failed; what was said stays. A text no status can carry is FAILED instead."""

@@ -7,14 +7,15 @@ An event is published with a sequence number only once everything up to it is st
 without one. What is still pending when the turn ends goes onto the head with its closing write.
 
 An agent never gets far ahead: it waits for a table that takes nothing, and for a client that reads too
-slowly. A client that reads nothing for a minute has left; the turn continues without it.
+slowly. For the client it waits a minute, all in all. Then the client is `left_behind`: the turn continues
+without it, and the client reads the rest from the log.
 """
 
 import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -25,7 +26,7 @@ from a2a_lambda.claim import Claim
 from a2a_lambda.context import Context
 from a2a_lambda.errors import SkillError, StoreError
 from a2a_lambda.head import Head, Pending
-from a2a_lambda.journal import Journal
+from a2a_lambda.journal import Journal, size_of
 from a2a_lambda.lease import Lease
 from a2a_lambda.model import INTERRUPTED, Event, Published, TaskStatus
 from a2a_lambda.reply import FAILED, Reply
@@ -41,14 +42,14 @@ RETRY = 0.5
 
 TIME_LIMIT = "The agent ran out of time."
 
-OUTPUT_BYTES = 100_000_000
-"""JSON bytes a turn may put out. A task is read and answered as a whole: Lambda streams at most 200 MB."""
+OUTPUT_BYTES = 50_000_000
+"""JSON bytes a turn may put out. A task is read whole, in several forms at once, and a function has 1 GB."""
 
 UNREAD = 256
 """Events that wait for a client before the agent does."""
 
 UNREAD_SECONDS = 60.0
-"""After this long without reading an event, a client has left."""
+"""How long, all in all, an agent waits for its client."""
 
 Result = TypeVar("Result")
 
@@ -58,7 +59,8 @@ logger = logging.getLogger(__name__)
 class Run:
     """A turn of a task this process has claimed.
 
-    lost: another ended the task meanwhile.
+    lost: what was published is not what is stored; mostly, another ended the task meanwhile.
+    left_behind: the client was too slow, and the end of what was published is dropped.
     """
 
     def __init__(self, store: Store, agent: Agent, claim: Claim) -> None:
@@ -74,12 +76,15 @@ class Run:
         self._read = asyncio.Event()
         self._unread_limit: int | None = None
         self._listening = True
+        self._patience = UNREAD_SECONDS
         self._work_task: asyncio.Task[None] | None = None
         self._stopped_with = ""
         self._queued = head.queued
         self._begun = telemetry.begun()
         self._first: float | None = None
+        self._resumes = claim.resumes
         self.lost = False
+        self.left_behind = False
 
     @property
     def head(self) -> Head:
@@ -114,10 +119,8 @@ class Run:
             self._work_task.cancel()
 
     async def events(self) -> AsyncGenerator[Published, None]:
-        """Events of the turn, the closing status last.
-
-        `lost` says afterwards that another ended the task; there is no closing status then. Raises
-        StoreError where the turn could not be stored.
+        """Events of the turn, the closing status last; without it where the run is `lost` or the client
+        `left_behind` afterwards. Raises StoreError where the turn could not be stored.
         """
         try:
             while (item := await self._published.get()) is not None:
@@ -165,11 +168,12 @@ class Run:
     async def _work(self) -> None:
         async with aclosing(self._agent.perform(self._turn)) as batches:
             async for batch in batches:
-                await self._record(self._reply.compose(batch))
+                events = self._reply.compose(batch)
+                if self._journal.size_bytes + sum(map(size_of, events)) > OUTPUT_BYTES:
+                    raise SkillError(f"The agent put out more than {OUTPUT_BYTES:,} bytes in one turn.")
+                await self._record(events)
                 if self._reply.closing is not None:
                     return
-                if self._journal.size_bytes > OUTPUT_BYTES:
-                    raise SkillError(f"The agent put out more than {OUTPUT_BYTES:,} bytes in one turn.")
                 await self._journal.relieve()
                 await self._await_reader()
 
@@ -190,7 +194,10 @@ class Run:
                 logger.error("skill %s failed", self._turn.skill, exc_info=error)
         else:
             logger.error("skill %s ran out of time", self._turn.skill)
-        events = self._reply.fail(failure)
+        if self._stopped_with and self._resumes is not None:
+            events = self._reply.restore(self._resumes)  # the question is still to be answered
+        else:
+            events = self._reply.fail(failure)
         self._journal.add(events)
         for event in events:
             self._publish(event)
@@ -227,15 +234,20 @@ class Run:
             self._published.put_nowait((sequence, event))
 
     async def _await_reader(self) -> None:
-        """Wait for a client that is far behind, until it has left."""
+        """Wait for a client that is far behind, as long as there is patience."""
+        clock = asyncio.get_running_loop().time
         while self._listening and self._unread_limit and self._published.qsize() > self._unread_limit:
             self._read.clear()
-            try:
-                async with asyncio.timeout(UNREAD_SECONDS):
+            began = clock()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._patience):
                     await self._read.wait()
-            except TimeoutError:
-                logger.warning("nobody reads the events of task %s; it continues alone", self.head.task_id)
-                self._listening = False
+            self._patience -= clock() - began
+            if self._patience <= 0 and self._listening:
+                logger.info("the client of task %s is left behind", self.head.task_id)
+                self._listening, self.left_behind = False, True
+                self._published = asyncio.Queue()
+                self._published.put_nowait(None)
 
     async def _concluded(self, meant: bool) -> None:
         try:
@@ -243,12 +255,13 @@ class Run:
         except StoreError:
             raise
         except Exception:
-            # What is not stored may be what cannot be: without it, and the context's part, the turn can end.
+            # Something here cannot be stored. Without the pending events and the context, the turn can end.
+            # What was published of it is not what is stored then.
             logger.exception("the end of task %s cannot be stored as it is", self.head.task_id)
             self._journal.clear()
             self._reply.fail(FAILED)
             await self._insisted(self._end)
-            self._publish(self.head.closing(), self.head.sequence)
+            self.lost = True
 
     async def _close(self, meant: bool) -> None:
         await self._insisted(partial(self._remember, meant))
@@ -267,8 +280,8 @@ class Run:
 
         def end(head: Head) -> Head:
             whole = replace(head, inline=(*head.inline, *numbered))
-            if self._stopped_with:  # no request counts as answered by it
-                whole = replace(whole, requests=())
+            if self._stopped_with:  # its request does not count as answered
+                whole = replace(whole, requests=whole.requests[:-1])
             return whole.closed(closing, last, pending, bare=self._reply.bare)
 
         await self._lease.put(end)
@@ -293,20 +306,21 @@ class Run:
         return self._reply.closing
 
     async def _remember(self, meant: bool) -> None:
-        """Store what the context keeps of the turn; of a failed one, not its changes to memory. Raises
-        Superseded where the task is another's by now, as far as a look a second ago tells."""
-        if not meant:
-            self._turn.memory.changes.clear()
+        """Store what the context keeps of the turn: of a failed one, not its changes to memory; of one that
+        was stopped, nothing. Raises Superseded if the task is another's by now, as far as a look a second
+        ago tells."""
+        if self._stopped_with:
+            return
         scope, task_id, context_id = self.head.scope, self.head.task_id, self.head.context_id
         await self._lease.check()
         context = self._turn.context
         # An earlier try of this turn may have changed it; then what the turn saw is not all there is.
-        again = self._turn.attempt > 1 or self._turn.id in context.turns
+        again = self._turn.attempt > 1 or self._turn.id in (*context.turns, *context.failed)
         if again:
             context = await io.call(self._store.context, scope, context_id)
 
         def change(context: Context) -> Context:
-            newer = conclude(context, self._turn, self._reply.parts, self._seen)
+            newer = conclude(context, self._turn, self._reply.parts, self._seen, meant=meant)
             if newer is context and not again:
                 return context
             waiting = "" if newer.waiting == task_id else newer.waiting
@@ -321,8 +335,10 @@ class Run:
             self._reply.fail(str(error) if isinstance(error, SkillError) else FAILED)
 
     def _waits(self, closing: TaskStatus) -> Pending | None:
-        if closing["state"] not in INTERRUPTED or self._reply.asked is None:
+        if closing["state"] not in INTERRUPTED:
             return None
+        if self._reply.asked is None:  # the question was asked before
+            return self._turn.pending
         return self._agent.waiting(self._turn, self._reply.asked)
 
     def _last_moment(self) -> float | None:

@@ -60,9 +60,6 @@ WAITING = 60.0
 SHORT_SECONDS = 3.5
 """A send that takes longer holds a slot: before the first keep-alive, so that it still can be refused."""
 
-STOP_SECONDS = 5.0
-"""Time for a turn that was stopped to end."""
-
 TOO_MANY = "Too many calls of this owner run at once; send the message again later."
 
 ATTEMPTS = 20
@@ -131,10 +128,10 @@ class Service:
                 await self._hold_slot(call.scope.owner, work)
             return await work
         except TooManyStreams:
+            if work.done():
+                return work.result()
             for run in runs:  # it would hold its Lambda for as long as it takes
                 run.stop(TOO_MANY)
-            with suppress(Exception):
-                await asyncio.wait_for(work, STOP_SECONDS)
             raise
         finally:
             work.cancel()
@@ -278,7 +275,7 @@ class Service:
         async with aclosing(run.events()) as events:
             async for published in events:
                 yield published
-        if run.lost:
+        if run.lost or run.left_behind:
             head = await current(self._store, call.scope, claim.head.task_id)
             task, sequence = await io.call(self._store.task, head)
             yield sequence, Event(task=_with_emptied(task, run.artifact_ids))

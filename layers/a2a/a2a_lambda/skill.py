@@ -35,8 +35,8 @@ def skill(target: Any = None, /, *, default: bool = False) -> Any:
 
     def mark(function: Any, id: str | None = None) -> Any:
         if not inspect.isroutine(function):
-            kind = "a class" if inspect.isclass(function) else f"a {type(function).__name__}"
             name = getattr(function, "__name__", repr(function))
+            kind = "a class" if inspect.isclass(function) else "not a function"
             raise ConfigurationError(f"@skill is for functions, and {name} is {kind}: put it on a `def`")
         setattr(function, MARK, (id or function.__name__.replace("_", "-"), default))
         return function
@@ -98,12 +98,15 @@ class Skill:
         self._where = where = f"{mistakes.place_of(function)}: skill {self.id}"
         try:
             hints = get_type_hints(function, include_extras=True)
-        except NameError as error:
-            raise ConfigurationError(f"{where}: {error} in its type hints") from None
+        except Exception as error:  # a hint is code: it may raise anything
+            raise ConfigurationError(
+                f"{where}: its type hints raise {type(error).__name__}: {error}"
+            ) from None
         for name, parameter in inspect.signature(function).parameters.items():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
                 raise ConfigurationError(
-                    f"{where}: parameter {name} must be an ordinary named one: write `{name}: str`"
+                    f"{where}: parameter {name} must be an ordinary named one, with no `*` before it and no"
+                    " `/` after it"
                 )
             if hints.get(name) is Turn or name == "turn":
                 self.turn_name = name

@@ -239,27 +239,37 @@ class Turn:
         return f"Turn(agent={self.agent!r}, task_id={self.task_id!r}, skill={self.skill!r})"
 
 
-def conclude(context: Context, turn: Turn, reply: Sequence[Part], seen: Seen | None = None) -> Context:
+def conclude(
+    context: Context, turn: Turn, reply: Sequence[Part], seen: Seen | None = None, *, meant: bool = True
+) -> Context:
     """The context after a turn; the same object when the turn's changes are already in.
 
-    reply: parts the agent said, or asked. seen: the request that was answered.
+    reply: parts the agent said, or asked. seen: the request that was answered. meant: the turn ended as its
+    skill meant; of one that failed, memory keeps nothing, and another try of it counts.
     Raises TypeError when memory cannot be changed as the turn said, MemoryFull when other turns have
     filled it meanwhile.
     """
+    requests = context.requests
+    if seen is not None and seen not in requests:
+        others = [other for other in requests if other["key"] != seen["key"]]
+        requests = (*others, seen)[-REMEMBERED:]
     if turn.id in context.turns:
-        return context
-    memory = changed(context.memory, turn.memory.changes)
+        return context if requests is context.requests else replace(context, requests=requests)
+    context = context.before(turn.id, turn.task_id)
+    memory = changed(context.memory, turn.memory.changes) if meant else context.memory
     if len(strictjson.dumps(memory)) > MEMORY_BYTES:
         raise MemoryFull(f"The conversation's memory is full: at most {MEMORY_BYTES:,} bytes are kept.")
     said = [_utterance("user", turn.parts, turn.task_id)]
     if reply:
         said.append(_utterance("agent", reply, turn.task_id))
+    failed = tuple(other for other in context.failed if other != turn.id)
     return replace(
         context,
         memory=memory,
         conversation=_bounded(context.conversation, said),
-        turns=(*context.turns, turn.id)[-REMEMBERED:],
-        requests=(*context.requests, *([seen] if seen else []))[-REMEMBERED:],
+        turns=(*context.turns, turn.id)[-REMEMBERED:] if meant else context.turns,
+        failed=failed if meant else (*failed, turn.id)[-REMEMBERED:],
+        requests=requests,
     )
 
 
@@ -271,7 +281,8 @@ def _utterance(role: Literal["user", "agent"], parts: Sequence[Part], task: str)
 
 
 def _bounded(before: Sequence[Utterance], said: Sequence[Utterance]) -> tuple[Utterance, ...]:
-    """The newest turns within the bounds, each whole: what was said to an agent and what it replied."""
+    """The newest turns within the bounds, each whole: what was said to an agent and what it replied. A turn
+    that is too large by itself is left out, and those before it stay."""
     turns: list[list[Utterance]] = []
     for entry in before:
         if entry.role == "user" or not turns:
@@ -280,7 +291,10 @@ def _bounded(before: Sequence[Utterance], said: Sequence[Utterance]) -> tuple[Ut
     kept: list[Utterance] = []
     room = CONVERSATION_BYTES
     for entries in reversed([*turns, list(said)]):
-        room -= sum(len(strictjson.dumps(entry.parts)) for entry in entries)
+        size = sum(len(strictjson.dumps(entry.parts)) for entry in entries)
+        if size > CONVERSATION_BYTES:
+            continue
+        room -= size
         if room < 0 or len(kept) + len(entries) > CONVERSATION_LENGTH:
             break
         kept = entries + kept

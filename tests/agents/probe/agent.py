@@ -239,3 +239,31 @@ async def end_loop(turn: Turn, how: str) -> str:
 @skill
 def wait(turn: Turn, seconds: float = 60.0) -> Any:
     return asyncio.sleep(seconds, "done")
+
+
+@skill
+def return_much(turn: Turn, bytes: int) -> str:
+    return "x" * bytes
+
+
+@skill
+async def tidy(turn: Turn) -> AsyncIterator[str]:
+    """Cleans up, which takes a moment."""
+    try:
+        while True:
+            yield "x" * 1_000
+    finally:
+        await asyncio.sleep(0.2)
+        vars(tidy)["cleaned"].append("cleaned")
+
+
+@skill
+async def patient(turn: Turn) -> Ask | str:
+    """Asks at once; the answer takes its time, as long as others hold the slots."""
+    turn.memory.add("turns")
+    if turn.message["messageId"].startswith("m-") and not vars(patient).setdefault("seen", set()) >= {
+        turn.message["messageId"]
+    }:
+        vars(patient)["seen"].add(turn.message["messageId"])
+        await asyncio.sleep(600)
+    return "thanks" if turn.answering else Ask("Which?")

@@ -242,6 +242,7 @@ def from_context(scope: Scope, context_id: str, context: Context, expires: int) 
         "memory": context.memory,
         "conversation": [[said.role, said.parts, said.task] for said in context.conversation],
         "turns": context.turns,
+        "failed": context.failed,
         "waiting": context.waiting,
         "requests": context.requests,
     }
@@ -260,6 +261,7 @@ def to_context(item: Item) -> Context:
         memory=document["memory"],
         conversation=tuple(Utterance(*said) for said in document["conversation"]),
         turns=tuple(document["turns"]),
+        failed=tuple(document.get("failed", ())),
         waiting=document["waiting"],
         requests=tuple(document["requests"]),
     )
