@@ -79,7 +79,7 @@ requirements: .venv/synced | $(UV)
 	@mkdir -p .aws-sam
 	@$(EXPORT) .aws-sam/requirements.txt > /dev/null
 	@cmp -s .aws-sam/requirements.txt $(REQUIREMENTS) || { \
-	  echo "uv.lock has changed: $(REQUIREMENTS) is written again; commit it"; \
+	  echo "$(REQUIREMENTS) did not fit uv.lock: it is written again; commit it" >&2; \
 	  cp .aws-sam/requirements.txt $(REQUIREMENTS); }
 
 # One event through the built function under AWS's emulator of Lambda: what sam local invoke does in Docker.
@@ -130,7 +130,7 @@ lock: $(UV)
 # After an edit of pyproject.toml it is locked again; in CI a lock that does not fit is an error.
 .venv/synced: uv.lock pyproject.toml | $(UV)
 	@test -n "$$CI" || $(UV) lock --check --quiet 2> /dev/null || { \
-	  echo "pyproject.toml has changed: locking"; $(UV) lock --quiet; }
+	  echo "uv.lock does not fit pyproject.toml: locking"; $(UV) lock --quiet; }
 	@$(SYNC)
 	@touch $@
 

@@ -14,6 +14,7 @@ from hypothesis import settings as settings_of
 from hypothesis import strategies as st
 
 from a2a_lambda import aws
+from a2a_lambda.agent import Agent
 from a2a_lambda.call import Call
 from a2a_lambda.claim import Claim
 from a2a_lambda.errors import InvalidParams, UnsupportedOperation
@@ -260,3 +261,59 @@ def test_the_same_answer_to_two_questions_of_a_conversation(send: Send, clock: C
     second = send("basketball", contextId="c")
     assert second["id"] == again["id"] != first["id"]
     assert send("basketball", contextId="c") == second, "within the window it is a repetition"
+
+
+def test_a_retry_after_a_failed_run_counts(once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run failed, and died after it had said so to its conversation."""
+    context = str(uuid.uuid4())
+    with monkeypatch.context() as patch:
+        patch.setattr(Agent, "perform", _fails)
+        once.die("look", monkeypatch, contextId=context)
+    clock.now += 31
+    once.send("look", contextId=context)
+    stored = once.service._store.context(once.scope, context)
+    assert stored.memory["turns"] == 1
+    assert [entry.role for entry in stored.conversation] == ["user", "user", "agent"], "it failed, then not"
+
+
+async def _fails(self: Any, turn: Any) -> Any:
+    raise RuntimeError("on purpose")
+    yield
+
+
+def test_an_answer_whose_run_died_counts_once(
+    once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its conversation alone, and before anyone has looked at the task."""
+    context = str(uuid.uuid4())
+    once.send("patient", contextId=context, key="ASK")
+    once.die("patient", monkeypatch, contextId=context)
+    clock.now += 70
+    once.send("patient", contextId=context)
+    assert once.service._store.context(once.scope, context).memory["turns"] == 2
+
+
+def test_a_key_whose_run_was_lost_is_refused_with_another_body(
+    once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = str(uuid.uuid4())
+    asked = once.send("question", contextId=context, key="ASK")
+    once.send("question", contextId=context, key="ANSWER")
+    other = once.send("question", contextId=str(uuid.uuid4()), key="OTHER")
+    once.die("look", monkeypatch, contextId=context)
+    clock.now += 31
+    with pytest.raises(InvalidParams, match="another request"):
+        once.send("look", contextId=context, body="another")
+    assert asked["id"] != other["id"]
+
+
+def test_a_late_duplicate_answers_nobody_elses_question(
+    once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = str(uuid.uuid4())
+    once.die("look", monkeypatch, contextId=context)
+    clock.now += 31
+    task = once.send("look", contextId=context)
+    asked = once.send("question", contextId=context, key="ASK")
+    assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
+    assert once.send("look", contextId=context) == task

@@ -48,10 +48,10 @@ def mistake(folder: Path, code: str = GOOD, card: str = CARD) -> str:
             "hello/agent.py:2: skill hello: parameter t has no type: write `t: str`, or",
         ),
         ("@skill\ndef hello(turn, n=3): ...", "parameter n has no type: write `n: str`"),
-        ("@skill\ndef hello(turn, *more): ...", "parameter more must be an ordinary named one"),
+        ("@skill\ndef hello(turn, *more): ...", "parameter more must be an ordinary named one, with no `*`"),
         (
             "@skill\ndef hello(turn, x: 'Nowhere'): ...",
-            "hello/agent.py:2: skill hello: name 'Nowhere' is not def",
+            "hello/agent.py:2: skill hello: its type hints raise NameError: name 'Nowhere' is not def",
         ),
         (
             "@skill\ndef helo(turn): ...",
@@ -81,23 +81,44 @@ def test_every_mistake_of_a_card_at_once(tmp_path: Path) -> None:
     said = mistake(tmp_path, card=card)
     assert said.splitlines() == [
         "hello/card.yaml: 5 mistakes:",
-        '  line 1: name must be text, and YAML reads yes as a bool: write "yes"',
+        '  line 1: name must be text, and YAML reads yes as true or false: write "yes"',
         "  line 2: descripton is not a field of a card; did you mean description?",
-        '  line 3: version must be text, and YAML reads 1.0 as a float: write "1.0"',
-        "  line 6: skills.0.nam is not a field of a card; did you mean name?",
-        "  line 8: skills.0.colour is not a field of a card.",
+        '  line 3: version must be text, and YAML reads 1.0 as a number: write "1.0"',
+        "  line 6: skills.0.nam is not a field of skills; did you mean name?",
+        "  line 8: skills.0.colour is not a field of skills.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("tags: [a]", "tags is not a field of a card; it belongs into skills."),
+        ("iconURL: x", "iconURL is not a field of a card; did you mean iconUrl?"),
+        (
+            "documentationUrl: 2026-01-01",
+            "documentationUrl must be text, and YAML reads 2026-01-01 as a date",
+        ),
+        ("iconUrl:\nprovider: x", "provider:"),
+        ("1: x", "1 is not the name of a field."),
+    ],
+)
+def test_odd_lines_of_a_card(tmp_path: Path, line: str, said: str) -> None:
+    assert said in mistake(tmp_path, card=CARD + line + "\n")
+
+
+def test_an_empty_field(tmp_path: Path) -> None:
+    assert "hello/card.yaml:2: name is empty" in mistake(tmp_path, card=CARD.replace("name: {name}", "name:"))
 
 
 def test_one_mistake_is_one_line(tmp_path: Path) -> None:
     card = CARD.replace("version: 0.1.0", "version: 1")
     said = mistake(tmp_path, card=card)
-    assert said == 'hello/card.yaml:4: version must be text, and YAML reads 1 as a int: write "1"'
+    assert said == 'hello/card.yaml:4: version must be text, and YAML reads 1 as a number: write "1"'
 
 
 @pytest.mark.parametrize("card", ["", "- a\n- b", "just text"])
 def test_a_card_that_is_none(tmp_path: Path, card: str) -> None:
-    assert "a card is a list of fields" in mistake(tmp_path, card=card)
+    assert "write one `field: value` on each line" in mistake(tmp_path, card=card)
 
 
 def test_a_skill_or_a_slot_that_there_is_not(tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def test_a_broken_edit_is_answered_with_why(server: Server, folder: Path) -> Non
         server.until(lambda: answer(card) is not None and answer(card).status_code == 503)
         assert why in answer(card).json()["error"]["message"]
         said = server.output.read_text()[before:]
-        assert f"error: functions/agents/assistant/{why}" in said or why in said
+        assert "error: functions/agents/assistant/agent.py" in said
         assert "Traceback" not in said, "one frame of the author's code, and none of the kit's"
         source.write_text(whole)
         server.until(lambda: answer(card) is not None and answer(card).status_code == 200)
@@ -260,13 +260,16 @@ def test_each_request_is_a_line_and_agents_log_what_they_like(server: Server) ->
 
 
 def test_idle_is_idle(server: Server) -> None:
-    """In the processor's time of the server, its reloader and its emulator, over a quiet while."""
+    """In the processor's time of the server, its reloader and its emulator, over a quiet while: under 3 % of
+    a core here, and on a slow one far from the 40 % it takes to poll."""
     tree = descendants(server.process.pid)
     assert len(tree) >= 3
     time.sleep(10)  # what came before is over
     before, began = cpu_seconds(tree), time.monotonic()
     time.sleep(20)
-    assert (cpu_seconds(tree) - before) / (time.monotonic() - began) < 0.03
+    share = (cpu_seconds(tree) - before) / (time.monotonic() - began)
+    print(f"\nidle: {100 * share:.2f} % of a core")
+    assert share < 0.1
 
 
 def descendants(pid: int) -> list[int]:

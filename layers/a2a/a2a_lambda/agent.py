@@ -66,7 +66,7 @@ class Agent:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> "Agent":
-        """Agent of a folder. Raises ConfigurationError, for what agent.py raises too."""
+        """Agent of a folder. Raises ConfigurationError, also if agent.py raises anything."""
         path = Path(folder).resolve()
         card = cards.read(path / "card.yaml")
         module = _import(path)

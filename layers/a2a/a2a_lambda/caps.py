@@ -1,4 +1,4 @@
-"""How many streams and followers an owner may have open at once: one key must not hold every Lambda.
+"""How many streams, followers and lasting sends an owner may have: one key must not hold every Lambda.
 
 A slot is an item of its own, taken by a conditional write and freed by a delete, so that no two streams
 meet on one item. A stream renews its slot as it goes on; one whose process died is free when its time is up.
@@ -68,7 +68,7 @@ class Caps:
             try:
                 index = await asyncio.shield(taking)
             except asyncio.CancelledError:
-                # The write may be on its way: what it takes would be held by nobody until its time is up.
+                # The write may be on its way: its slot would stay taken until it expires.
                 _keep(asyncio.ensure_future(self._give_back(taking, owner, holder)))
                 raise
         slot = Slot(self._store, owner, index, holder)

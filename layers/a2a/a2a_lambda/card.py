@@ -113,10 +113,18 @@ class Card(_Model):
             raise ExtensionSupportRequired(f"activate {', '.join(missing)} with the A2A-Extensions header")
 
 
-MODELS = (Card, CardSkill, Capabilities, Extension, Extended, Provider)
+LEVELS: dict[str, type[_Model]] = {
+    "": Card,
+    "skills": CardSkill,
+    "capabilities": Capabilities,
+    "extensions": Extension,
+    "extended": Extended,
+    "extended.skills": CardSkill,
+    "provider": Provider,
+}
 
-FIELDS = frozenset(name for model in MODELS for name in model.model_fields)
-"""Names of every field a card.yaml may have, at any depth."""
+FIELDS = {level: frozenset(model.model_fields) for level, model in LEVELS.items()}
+"""Names of the fields a card.yaml may have, by where."""
 
 
 def read(path: Path) -> Card:
@@ -135,7 +143,7 @@ def read(path: Path) -> Card:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: not readable as YAML: {error}") from None
     if not isinstance(content, dict):
-        raise ConfigurationError(f"{path}: a card is a list of fields, beginning with `name: …`")
+        raise ConfigurationError(f"{path}: write one `field: value` on each line, such as `name: Weather`")
     try:
         card = Card.model_validate(content)
     except ValidationError as error:

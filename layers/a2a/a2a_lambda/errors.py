@@ -156,9 +156,9 @@ class Forbidden(InvalidRequest):
 
 
 class TooManyStreams(ProtocolError):
-    """The owner has as many streams open as it may have."""
+    """The owner has as many streams, followers and lasting sends as it may have."""
 
-    status, title = 429, "Too many streams"
+    status, title = 429, "Too many calls at once"
 
     @property
     def headers(self) -> Mapping[str, str]:

@@ -60,7 +60,7 @@ class Request:
 
     def turn_id(self, answered: str = "") -> str:
         """Id of the turn this request begins. answered: names the last answer to the same bytes, if there was
-        one: what comes now is another request then, and another turn."""
+        one: the same bytes now are a new request, and a new turn."""
         return self._turn_prefix + _uuid(f"{self.key}#turn#{answered}")[len(self._turn_prefix) :]
 
     def began(self, turn: str) -> bool:

@@ -89,9 +89,7 @@ async def _task(store: Store, scope: Scope, task_id: str, request: ListTasksRequ
     artifacts = request.get("includeArtifacts", False)
     if length == 0 and not artifacts:
         return _bare(head)
-    task, _ = await io.call(store.task, head)
-    if not artifacts:
-        task.pop("artifacts", None)
+    task, _ = await io.call(store.task, head, artifacts=artifacts)
     return shortened(task, length)
 
 

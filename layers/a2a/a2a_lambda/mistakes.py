@@ -7,7 +7,7 @@ import difflib
 import inspect
 import linecache
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def shown(path: Path | str) -> str:
-    """A path as its author knows it: relative to the working directory where it is below."""
+    """A path as its author knows it: relative to the working directory, if it is inside."""
     whole = Path(path)
     try:
         return str(whole.resolve().relative_to(Path.cwd()))
@@ -55,11 +55,14 @@ def of_import(error: BaseException, folder: Path) -> str:
         return f"{where}: {error}"
     if isinstance(error, ModuleNotFoundError) and error.name:
         return f"{where}: there is no module {error.name!r}. {_missing_module(error.name, folder)}"
-    return f"{where}: {type(error).__name__}: {error}{_quoted(line)}"
+    return f"{where}: {_shown_error(error)}{_quoted(line)}"
 
 
-def of_card(path: Path, text: str, error: ValidationError, known: Iterable[str]) -> str:
-    """Everything that is wrong with a card.yaml. known: names of all fields."""
+def of_card(path: Path, text: str, error: ValidationError, fields: Mapping[str, Collection[str]]) -> str:
+    """Everything that is wrong with a card.yaml.
+
+    fields: names of the fields there may be, by where they may be: "" is the card itself, "skills" a skill.
+    """
     root = yaml.compose(text, yaml.SafeLoader)
     errors = error.errors(include_url=False)
     absent = {each["loc"] for each in errors if each["type"] == "missing"}
@@ -73,13 +76,23 @@ def of_card(path: Path, text: str, error: ValidationError, known: Iterable[str])
                     continue
                 what = f"{name} is missing"
             case "extra_forbidden":
+                level = ".".join(step for step in loc[:-1] if isinstance(step, str))
                 siblings = [str(other[-1]) for other in absent if other[:-1] == loc[:-1]]
-                close = difflib.get_close_matches(str(loc[-1]), [*siblings, *known], n=1)
+                close = difflib.get_close_matches(str(loc[-1]), [*siblings, *fields.get(level, ())], n=1)
                 absent -= {(*loc[:-1], other) for other in close}
-                what = f"{name} is not a field of a card{did_you_mean(str(loc[-1]), close)}"
+                homes = [home for home, names in fields.items() if loc[-1] in names]
+                hint = did_you_mean(str(loc[-1]), close)
+                if homes and not close:
+                    hint = f"; it belongs {f'into {homes[0]}' if homes[0] else 'at the top of the card'}."
+                what = f"{name} is not a field{' of a card' if not level else f' of {level}'}{hint}"
             case "string_type" if isinstance(node, yaml.ScalarNode):
-                kind = node.tag.rpartition(":")[2]
-                what = f'{name} must be text, and YAML reads {node.value} as a {kind}: write "{node.value}"'
+                what = (
+                    f'{name} must be text, and YAML reads {node.value} as {_kind(node)}: write "{node.value}"'
+                )
+                if not node.value:
+                    what = f"{name} is empty"
+            case "invalid_key":
+                what = f"{loc[-1]} is not the name of a field."
             case _:
                 what = f"{name}: {each['msg']}"
         found.append((line, what))
@@ -89,7 +102,23 @@ def of_card(path: Path, text: str, error: ValidationError, known: Iterable[str])
     return f"{shown(path)}: {len(found)} mistakes:{lines}"
 
 
+def _kind(node: yaml.ScalarNode) -> str:
+    kinds = {"int": "a number", "float": "a number", "bool": "true or false", "timestamp": "a date"}
+    return kinds.get(node.tag.rpartition(":")[2], "something else")
+
+
+def _shown_error(error: BaseException) -> str:
+    """Type and text of an exception; of one whose text cannot be had, its type."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
+
+
 def _missing_module(name: str, folder: Path) -> str:
+    own = f"agents.{folder.name}."
+    if name.startswith(own):
+        return f"There is no file {name.removeprefix(own).replace('.', '/')}.py in {shown(folder)}."
     package = name.partition(".")[0]
     if (folder / f"{package}.py").exists() or (folder / package).is_dir():
         return f"It is a file of this agent: write `from . import {package}`."
@@ -106,7 +135,8 @@ def _place(root: Any, loc: Sequence[int | str]) -> tuple[int, Any]:
     for step in loc:
         inner = None
         if isinstance(node, yaml.MappingNode):
-            key, inner = next(((key, value) for key, value in node.value if key.value == step), (None, None))
+            pairs = ((key, value) for key, value in node.value if key.value == str(step))
+            key, inner = next(pairs, (None, None))
             line = key.start_mark.line + 1 if key is not None else line
         elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
             inner = node.value[step]

@@ -23,7 +23,7 @@ class Settings(BaseModel):
     base path); else the API's own url is used.
     agents: folder of the agents. cors_origins: origins browsers may call from, or "*".
     task_days: days a task is kept. repeat_seconds: how long the same bytes are the same request.
-    streams_per_owner: streams and followers an owner may have at once; 0 = any number.
+    streams_per_owner: streams, followers and lasting sends an owner may have at once; 0 = any number.
     signing_key: ARN of an asymmetric KMS key that signs the cards, or "".
     queue: url of the SQS queue of background turns, or "": then every turn runs in its request.
     dead_letters: ARN of the queue's dead letters. notices: url of the FIFO queue of notifications.

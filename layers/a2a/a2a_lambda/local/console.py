@@ -41,13 +41,14 @@ class Formatter(logging.Formatter):
         self._coloured = coloured
 
     def format(self, record: logging.LogRecord) -> str:
+        message = _printable(record.getMessage())
         at = self._paint(time.strftime("%H:%M:%S", time.localtime(record.created)), DIM)
         if record.name == requests.name:
             status = record.__dict__.get("status", 0)
             colour = GREEN if status < 400 else YELLOW if status < 500 else RED
-            return f"{at}  {self._paint(record.getMessage(), colour)}"
+            return f"{at}  {self._paint(message, colour)}"
         level = self._paint(f"{record.levelname:<8}", COLOURS.get(record.levelno, ""))
-        lines = [f"{at}  {level} {record.name}: {record.getMessage()}"]
+        lines = [f"{at}  {level} {record.name}: {message}"]
         if record.exc_info and record.exc_info[1] is not None:
             lines.append(_trace(record.exc_info[1]))
         return "\n".join(lines)
@@ -93,7 +94,7 @@ class RequestLog:
             await self._app(scope, receive, watch)
         finally:
             told = (
-                f"{scope['method']} {scope['path']}",
+                f"{scope['method']} {scope.get('raw_path', b'').decode('ascii', 'replace') or scope['path']}",
                 str(ids.get("agent", "-")),
                 str(ids.get("task_id", "-")),
                 str(status or "no answer"),
@@ -102,16 +103,21 @@ class RequestLog:
             requests.info("  ".join(told), extra={"status": status})
 
 
+def _printable(text: str) -> str:
+    """Text without what a terminal would take for a command: any page can call a local server."""
+    return "".join(char if char.isprintable() or char in "\n\t" else repr(char)[1:-1] for char in text)
+
+
 def _trace(error: BaseException) -> str:
-    """A traceback without the kit's own frames, unless there is no other."""
+    """A traceback; without the kit's own frames, if there are an agent's."""
     whole = traceback.TracebackException.from_exception(error)
     _strip(whole)
-    return "".join(whole.format()).rstrip()
+    return _printable("".join(whole.format()).rstrip())
 
 
 def _strip(part: Any) -> None:
     frames = [frame for frame in part.stack if not Path(frame.filename).is_relative_to(KIT)]
-    if frames:
+    if any("agents" in Path(frame.filename).parts for frame in frames):
         part.stack = traceback.StackSummary.from_list(frames)
     for inner in (part.__cause__, part.__context__, *(part.exceptions or ())):
         if inner is not None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import NoRegionError
+from botocore.session import Session
 
 from a2a_lambda import aws
 from a2a_lambda.errors import ConfigurationError
@@ -52,18 +53,20 @@ def stages(config: Path) -> dict[str, Any]:
     for name, environment in tomllib.loads(config.read_text("utf-8")).items():
         deploy = environment.get("deploy") if isinstance(environment, dict) else None
         parameters = deploy.get("parameters") if isinstance(deploy, dict) else None
+        shared = environment.get("global", {}).get("parameters", {}) if isinstance(deploy, dict) else {}
         if isinstance(parameters, dict) and parameters.get("stack_name"):
-            found[name] = parameters
+            found[name] = {**shared, **parameters}
     return found
 
 
 def _identify(parameters: Mapping[str, Any]) -> None:
     """Raises ConfigurationError if AWS does not know who deploys, or where is not said."""
     with stack.asking_aws("make deploy"):
-        region = parameters.get("region") or aws.session().get_config_variable("region")
+        session = Session(profile=parameters["profile"]) if parameters.get("profile") else aws.session()
+        region = parameters.get("region") or session.get_config_variable("region")
         if region is None:
             raise NoRegionError
-        client: Any = aws.session().create_client("sts", region_name=region)
+        client: Any = session.create_client("sts", region_name=region)
         client.get_caller_identity()
 
 

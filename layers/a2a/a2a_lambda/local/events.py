@@ -43,7 +43,7 @@ WORKERS = 8
 SWEEP = 20.0
 """Seconds between sweeps, which are a minute apart in a deployment."""
 
-PAUSES = (0.1, 3.0)
+PAUSES = (0.1, 5.0)
 """Seconds between looks at a source that had nothing: at first, and at most. What comes without a write of
 this process, such as a message that is visible again, waits that long."""
 
@@ -163,7 +163,7 @@ def start(kit: Kit) -> None:
     ]
     for source in sources:
         threading.Thread(target=_consume, args=(*source, bell), daemon=True).start()
-    threading.Thread(target=_sweep, args=(worker,), daemon=True).start()
+    threading.Thread(target=_sweep, args=(worker, bell), daemon=True).start()
 
 
 def _consume(source: Source, handler: Handler, workers: int, bell: Bell) -> None:
@@ -177,6 +177,9 @@ def _consume(source: Source, handler: Handler, workers: int, bell: Bell) -> None
             found = source.next()
         except (ClientError, BotoCoreError):
             found = None  # the emulator is not there at the moment, or no longer
+        except Exception:
+            logger.exception("a source of events cannot be read")
+            found = None
         if found is not None:
             pause = PAUSES[0]
             threading.Thread(target=_handle, args=(*found, handler, free), daemon=True).start()
@@ -201,12 +204,16 @@ def _handle(event: Json, done: Callable[[Json], None], handler: Handler, free: t
         free.release()
 
 
-def _sweep(worker: Handler) -> None:
-    """The schedule."""
+def _sweep(worker: Handler, bell: Bell) -> None:
+    """The schedule; it rests while nothing is due and nothing is written."""
+    swept, written = 1, -1
     while True:
         time.sleep(SWEEP)
+        if not swept and bell.count() == written:
+            continue
+        written = bell.count()
         try:
-            worker({"source": "aws.scheduler", "detail": {}}, Invocation())
+            swept = worker({"source": "aws.scheduler", "detail": {}}, Invocation())["swept"]
         except Exception:
             logger.exception("a sweep failed")
 

@@ -167,7 +167,8 @@ def _listening(port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         reason = error.strerror or str(error)
-        raise ConfigurationError(f"port {port}: {reason}; choose another: make run PORT={port + 1}") from None
+        other = port + 1 if 1024 <= port < 65535 else 8081
+        raise ConfigurationError(f"port {port}: {reason}; choose another: make run PORT={other}") from None
     return listener
 
 

@@ -108,18 +108,20 @@ class Store:
             self._append(head, entry, over=head.epoch)
         return after + len(entries)
 
-    def events(self, head: Head, *, after: int = 0) -> list[Numbered]:
-        """Events of a task behind sequence `after` that count under its head, in order.
+    def events(self, head: Head, *, after: int = 0, artifacts: bool = True) -> list[Numbered]:
+        """Events of a task behind sequence `after` that count under its head, in order; those of artifacts
+        only if they are asked for.
 
         The closing status of a resting task is the head's and not among them. `after` must be the
         sequence of an event, not one inside it.
         """
         entries = () if head.whole else self._entries(head, after)
-        return list(join(head.inline, filter(head.fence.admits, entries), after=after))
+        found = join(head.inline, filter(head.fence.admits, entries), after=after)
+        return [numbered for numbered in found if artifacts or "artifactUpdate" not in numbered[1]]
 
-    def task(self, head: Head) -> tuple[Task, int]:
-        """The task as stored, and the last sequence number in it."""
-        task, events = head.blank(), self.events(head)
+    def task(self, head: Head, *, artifacts: bool = True) -> tuple[Task, int]:
+        """The task as stored, with its artifacts or without, and the last sequence number in it."""
+        task, events = head.blank(), self.events(head, artifacts=artifacts)
         apply(task, (event for _, event in events))
         if head.resting:
             apply(task, [head.closing()])

@@ -186,7 +186,7 @@ def _modes(source: Description) -> Object:
 def _skills(source: Description) -> list[Object]:
     skills = [skill.model_dump(exclude_none=True) for skill in source.card.skills]
     for skill in skills:
-        modes = skill.get("inputModes", source.card.defaultInputModes)
+        modes = skill.get("inputModes") or source.card.defaultInputModes
         if skill["id"] in source.input_schemas and JSON_MODE not in modes:
             skill["inputModes"] = [*modes, JSON_MODE]
     return [{key: value for key, value in skill.items() if value or key == "tags"} for skill in skills]
