@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from a2a_lambda import io, strictjson
@@ -26,9 +26,9 @@ RETRY_SECONDS = 0.5
 logger = logging.getLogger(__name__)
 
 
-def size_of(event: Event) -> int:
-    """JSON bytes of an event."""
-    return len(strictjson.dumps(event))
+def size_of(events: Iterable[Event]) -> int:
+    """JSON bytes of events."""
+    return sum(len(strictjson.dumps(event)) for event in events)
 
 
 class Journal:
@@ -46,9 +46,8 @@ class Journal:
         self.sequence = sequence
         self.size_bytes = 0
 
-    def add(self, events: Sequence[Event]) -> bool:
-        """Take events in; whether it is time to store them."""
-        size = sum(map(size_of, events))
+    def add(self, events: Sequence[Event], size: int) -> bool:
+        """Take events in; whether it is time to store them. size: as `size_of` has it."""
         self.size_bytes += size
         self._pending += events
         self._pending_bytes += size

@@ -169,9 +169,10 @@ class Run:
         async with aclosing(self._agent.perform(self._turn)) as batches:
             async for batch in batches:
                 events = self._reply.compose(batch)
-                if self._journal.size_bytes + sum(map(size_of, events)) > OUTPUT_BYTES:
+                size = size_of(events)
+                if self._journal.size_bytes + size > OUTPUT_BYTES:
                     raise SkillError(f"The agent put out more than {OUTPUT_BYTES:,} bytes in one turn.")
-                await self._record(events)
+                await self._record(events, size)
                 if self._reply.closing is not None:
                     return
                 await self._journal.relieve()
@@ -198,16 +199,16 @@ class Run:
             events = self._reply.restore(self._resumes)  # the question is still to be answered
         else:
             events = self._reply.fail(failure)
-        self._journal.add(events)
+        self._journal.add(events, size_of(events))
         for event in events:
             self._publish(event)
         return False
 
-    async def _record(self, events: Sequence[Event]) -> None:
-        """Take events in, whole; store them where it is time to; publish them, the last with its number."""
+    async def _record(self, events: Sequence[Event], size: int) -> None:
+        """Take events in, whole; store them if it is time to; publish them, the last with its number."""
         if not events:
             return
-        due = self._journal.add(events)
+        due = self._journal.add(events, size)
         stored = False
         try:
             if due and self._reply.closing is None:
