@@ -45,13 +45,13 @@ def mistake(folder: Path, code: str = GOOD, card: str = CARD) -> str:
         ("@skill\nclass Hello: ...", "@skill is for functions, and Hello is a class"),
         (
             "@skill\ndef hello(t): ...",
-            "hello/agent.py:2: skill hello: parameter t has no type: write `t: str`, or",
+            "hello/agent.py:3: skill hello: parameter t has no type: write `t: str`, or",
         ),
         ("@skill\ndef hello(turn, n=3): ...", "parameter n has no type: write `n: str`"),
         ("@skill\ndef hello(turn, *more): ...", "parameter more must be an ordinary named one, with no `*`"),
         (
             "@skill\ndef hello(turn, x: 'Nowhere'): ...",
-            "hello/agent.py:2: skill hello: its type hints raise NameError: name 'Nowhere' is not def",
+            "hello/agent.py:3: skill hello: its type hints raise NameError: name 'Nowhere' is not def",
         ),
         (
             "@skill\ndef helo(turn): ...",
@@ -104,6 +104,12 @@ def test_every_mistake_of_a_card_at_once(tmp_path: Path) -> None:
 )
 def test_odd_lines_of_a_card(tmp_path: Path, line: str, said: str) -> None:
     assert said in mistake(tmp_path, card=CARD + line + "\n")
+
+
+def test_a_card_that_is_no_yaml(tmp_path: Path) -> None:
+    said = mistake(tmp_path, card=CARD + "extended:\n\tdescription: x\n")
+    assert said.startswith("hello/card.yaml:8: not readable as YAML: found character '\\t'")
+    assert said.endswith("YAML indents with spaces")
 
 
 def test_an_empty_field(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,14 @@ import pytest
 from a2a_lambda.local.built import free_port
 from tests.conftest import ROOT
 from tests.processes.servers import answers
-from tests.rpc import Rpc, events, message, texts
+from tests.rpc import Rpc, events, message, request, texts
 from tests.test_notices import Webhook
 
 PATIENCE = 120.0
 
 NOISY = """
 import logging
+import time
 
 from a2a_lambda import Turn, skill
 
@@ -34,6 +36,8 @@ from a2a_lambda import Turn, skill
 @skill
 def hello(turn: Turn) -> str:
     logging.getLogger("mine").info("I saw %s", turn.text)
+    if turn.text == "slow":
+        time.sleep(600)
     raise RuntimeError("broken on purpose")
 """
 
@@ -257,6 +261,23 @@ def test_each_request_is_a_line_and_agents_log_what_they_like(server: Server) ->
     assert "agents/noisy/agent.py" in trace
     assert "a2a_lambda/player.py" not in trace
     assert "\x1b[" not in trace, "colours are for terminals"
+
+
+def test_an_edit_tells_those_who_wait(server: Server, folder: Path) -> None:
+    """Their turn is lost: a 503 that says so, and no traceback of the server's."""
+    rpc = server.rpc()
+    rpc.path = "/a2a/noisy"
+    before = len(server.output.read_text())
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(rpc.post, request("message/send", {"message": message("slow")}))
+        server.until(lambda: "I saw slow" in server.output.read_text()[before:])
+        source = folder / "functions/agents/noisy/agent.py"
+        source.write_text(source.read_text() + "\n")
+        answered = waiting.result(PATIENCE)
+    assert answered.status_code == 503
+    assert "send the message again" in answered.json()["error"]["message"]
+    server.until(lambda: answers(f"{server.url}/.well-known/agent.json"))
+    assert "Traceback" not in server.output.read_text()[before:]
 
 
 def test_idle_is_idle(server: Server) -> None:

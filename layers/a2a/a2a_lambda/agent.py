@@ -215,9 +215,11 @@ class Agent:
         where = mistakes.shown(module.__file__ or module.__name__)
         declared = {skill.id for skill in self.card.all_skills}
         if missing := sorted(declared - self.skills.keys()):
+            known = sorted(self.skills.keys() - declared)
             raise ConfigurationError(
                 f"{where}: card.yaml has the skill {missing[0]!r} but no function has that id:"
                 f" put @skill on `def {missing[0].replace('-', '_')}(turn)`"
+                f"{mistakes.did_you_mean(missing[0], known)}"
             )
         if extra := sorted(self.skills.keys() - declared):
             raise ConfigurationError(

@@ -141,7 +141,7 @@ def read(path: Path) -> Card:
     except FileNotFoundError:
         raise ConfigurationError(f"{path}: not found; every agent folder has a card.yaml") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: not readable as YAML: {error}") from None
+        raise ConfigurationError(mistakes.of_yaml(path, error)) from None
     if not isinstance(content, dict):
         raise ConfigurationError(f"{path}: write one `field: value` on each line, such as `name: Weather`")
     try:

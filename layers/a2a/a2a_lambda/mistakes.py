@@ -35,7 +35,21 @@ def shown(path: Path | str) -> str:
 def place_of(function: Callable[..., Any]) -> str:
     """File and line of a function's `def`."""
     code = getattr(inspect.unwrap(function), "__code__", None)
-    return f"{shown(code.co_filename)}:{code.co_firstlineno}" if code else repr(function)
+    if code is None:
+        return repr(function)
+    line = code.co_firstlineno  # of its first decorator, if it has one
+    while (text := linecache.getline(code.co_filename, line)) and "def " not in text:
+        line += 1
+    return f"{shown(code.co_filename)}:{line if text else code.co_firstlineno}"
+
+
+def of_yaml(path: Path, error: Exception) -> str:
+    """Why a card.yaml cannot be read."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    if mark is None:
+        return f"{shown(path)}: not readable as YAML: {error}"
+    hint = "; YAML indents with spaces" if "\\t" in str(problem) else ""
+    return f"{shown(path)}:{mark.line + 1}: not readable as YAML: {problem}{hint}"
 
 
 def of_import(error: BaseException, folder: Path) -> str:
@@ -122,6 +136,9 @@ def _missing_module(name: str, folder: Path) -> str:
     package = name.partition(".")[0]
     if (folder / f"{package}.py").exists() or (folder / package).is_dir():
         return f"It is a file of this agent: write `from . import {package}`."
+    own_files = [path.stem for path in folder.glob("*.py")]
+    if close := difflib.get_close_matches(package, own_files, n=1):
+        return f"If you mean {close[0]}.py of this agent: write `from . import {close[0]}`."
     return f"If it is a package: add {package!r} to dependencies in pyproject.toml, then run make lock."
 
 

@@ -5,6 +5,7 @@ in full.
 14:03:23  INFO     agents.weather.agent: the forecast took 280 ms
 """
 
+import asyncio
 import logging
 import os
 import sys
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import a2a_lambda
 from a2a_lambda import telemetry
+from a2a_lambda.errors import Unavailable
+from a2a_lambda.http.errors import answer
 from a2a_lambda.lambda_.logs import CHATTY
 
 if TYPE_CHECKING:
@@ -29,6 +32,8 @@ DIM, RED, GREEN, YELLOW = "2", "31", "32", "33"
 """Codes of ECMA-48's Select Graphic Rendition."""
 
 COLOURS = {logging.WARNING: YELLOW, logging.ERROR: RED, logging.CRITICAL: RED}
+
+ENDING = "the development server was stopped or starts anew, and this turn is lost: send the message again"
 
 requests = logging.getLogger("a2a_lambda.requests")
 
@@ -92,6 +97,11 @@ class RequestLog:
 
         try:
             await self._app(scope, receive, watch)
+        except (
+            asyncio.CancelledError
+        ):  # the server ends, after an edit or Ctrl-C; a traceback tells no one more
+            if not status:
+                await answer(Unavailable(ENDING))(scope, receive, watch)
         finally:
             told = (
                 f"{scope['method']} {scope.get('raw_path', b'').decode('ascii', 'replace') or scope['path']}",
