@@ -74,7 +74,7 @@ build: .venv/synced .venvs/sam/synced requirements
 	  --parameter-overrides Architecture=$(ARCH) && \
 	rm -rf $(BUILD_DIR) && cp -R $$way/build $(BUILD_DIR) && echo "built: $(BUILD_DIR)"
 
-# What the dependency layer is built from is what uv.lock says, whoever wrote that.
+# The dependency layer is built from what uv.lock says, whichever command wrote that.
 requirements: .venv/synced | $(UV)
 	@mkdir -p .aws-sam
 	@$(EXPORT) .aws-sam/requirements.txt > /dev/null

@@ -236,16 +236,16 @@ async def _events(
                     yield sse.COMMENT
                     continue
                 sequence, event = published
-                told = [event]
+                updates = [event]
                 if begun and "task" in event:
                     # The turn lost its task: the client has seen chunks that were never stored. Clients take
                     # one task a stream (a2a-sdk 0.3 fails on a second), so its artifacts are sent anew.
                     stale = not wire.REPLACES
-                    told = [] if stale else restate(event["task"])
+                    updates = [] if stale else restate(event["task"])
                 begun = begun or "task" in event
                 if stale:
                     sequence = None
-                encoded = [value for each in told for value in wire.encode_event(each, listener)]
+                encoded = [value for each in updates for value in wire.encode_event(each, listener)]
                 for index, value in enumerate(encoded, 1):
                     # Only the last of several lines tells that the event was received.
                     identity = sequence if index == len(encoded) else None

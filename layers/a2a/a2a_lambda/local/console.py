@@ -99,18 +99,18 @@ class RequestLog:
             await self._app(scope, receive, watch)
         except (
             asyncio.CancelledError
-        ):  # the server ends, after an edit or Ctrl-C; a traceback tells no one more
+        ):  # the server ends, after an edit or Ctrl-C; a traceback would say nothing new
             if not status:
                 await answer(Unavailable(ENDING))(scope, receive, watch)
         finally:
-            told = (
+            fields = (
                 f"{scope['method']} {scope.get('raw_path', b'').decode('ascii', 'replace') or scope['path']}",
                 str(ids.get("agent", "-")),
                 str(ids.get("task_id", "-")),
                 str(status or "no answer"),
                 f"{(time.monotonic() - began) * 1000:.0f} ms",
             )
-            requests.info("  ".join(told), extra={"status": status})
+            requests.info("  ".join(fields), extra={"status": status})
 
 
 def _printable(text: str) -> str:

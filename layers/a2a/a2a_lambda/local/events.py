@@ -5,7 +5,7 @@ and the handlers called with the events Lambda would give them.
     a minute ─── Worker (sweep)
 
 A source is looked at when this process has written to a queue or the table, and otherwise ever more
-rarely: a server that nobody calls costs nearly nothing.
+rarely: a server that no one calls costs nearly nothing.
 """
 
 import base64
