@@ -128,11 +128,13 @@ def mutated(chance: random.Random, value: Json) -> Json:
             holder = holder[key]
         match chance.randrange(4):
             case 0 | 1:
-                holder[place[-1]] = chance.choice(ODD)
+                holder[place[-1]] = copy.deepcopy(chance.choice(ODD))
             case 2:
                 del holder[place[-1]]
             case _ if isinstance(holder, dict):
-                holder[chance.choice(["", "x", "kind", "id", "taskId", "metadata"])] = chance.choice(ODD)
+                holder[chance.choice(["", "x", "kind", "id", "taskId", "metadata"])] = copy.deepcopy(
+                    chance.choice(ODD)
+                )
     return result
 
 
@@ -162,7 +164,7 @@ def test_no_mistake_of_a_client_is_a_fault(
                 written.append(sort)
 
     calls = Calls(kit.store._table._client)
-    calls.before = note
+    calls.after = note  # a write whose condition does not hold changes nothing
     monkeypatch.setattr(kit.store._table, "_client", calls)
     caplog.set_level(logging.ERROR)
     for number in range(COUNT):
