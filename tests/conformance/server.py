@@ -58,9 +58,9 @@ def main(arguments: list[str]) -> None:
             }
         )
         kit = Kit(settings)
-        events.BUSY_PAUSE = (
-            0.3  # about what SQS takes to reach a worker; the kit reads a task twice meanwhile
-        )
+        # The kit reads a task twice, one after the other, and wants the same state.
+        aws.sqs(settings).set_queue_attributes(QueueUrl=queues.turns, Attributes={"DelaySeconds": "1"})
+        events.PAUSES = (0.1, 0.5)
         events.start(kit)
         print(f"serving http://localhost:{port} with the key {KEY}", flush=True)
         uvicorn.run(create_app(kit), host="localhost", port=port, log_level="warning")
