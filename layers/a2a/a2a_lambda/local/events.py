@@ -163,7 +163,7 @@ def start(kit: Kit) -> None:
     ]
     for source in sources:
         threading.Thread(target=_consume, args=(*source, bell), daemon=True).start()
-    threading.Thread(target=_sweep, args=(worker, bell), daemon=True).start()
+    threading.Thread(target=_sweep, args=(worker,), daemon=True).start()
 
 
 def _consume(source: Source, handler: Handler, workers: int, bell: Bell) -> None:
@@ -204,16 +204,12 @@ def _handle(event: Json, done: Callable[[Json], None], handler: Handler, free: t
         free.release()
 
 
-def _sweep(worker: Handler, bell: Bell) -> None:
-    """The schedule; it rests while nothing is due and nothing is written."""
-    swept, written = 1, -1
+def _sweep(worker: Handler) -> None:
+    """The schedule."""
     while True:
         time.sleep(SWEEP)
-        if not swept and bell.count() == written:
-            continue
-        written = bell.count()
         try:
-            swept = worker({"source": "aws.scheduler", "detail": {}}, Invocation())["swept"]
+            worker({"source": "aws.scheduler", "detail": {}}, Invocation())
         except Exception:
             logger.exception("a sweep failed")
 
