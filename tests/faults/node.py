@@ -1,7 +1,8 @@
 """A process of a deployment that dies at a write: python -m tests.faults.node ROLE PORT [before|after N].
 
-ROLE: serve (the application) or work (the worker and the notifier, polling). It is killed, as a container
-is, before or after its Nth write to DynamoDB or SQS. Leases are short, so that nobody waits long.
+ROLE: serve (the application), work (the worker and the notifier, polling) or stay (the application, which nobody
+kills). It is killed, as a container is, before or after its Nth write to DynamoDB or SQS. Leases are short, so
+that nobody waits long; those of one that stays outlast any pause of a busy machine.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from a2a_lambda.local import events
 from tests.conftest import ROOT
 
 LEASE = 1.0
+LONG_LEASE = 600.0
 
 WRITES = ("PutItem", "DeleteItem", "SendMessage")
 
@@ -33,6 +35,11 @@ def short_leases() -> None:
     for module in (intake, lease, background):
         module.LEASE = LEASE  # type: ignore[attr-defined]
     lease.RENEWAL, lease.WATCH, watch.POLL = 0.3, 0.1, 0.05
+
+
+def long_leases() -> None:
+    for module in (intake, lease, background):
+        module.LEASE = LONG_LEASE  # type: ignore[attr-defined]
 
 
 def die_at(when: str, number: int) -> None:
@@ -61,12 +68,12 @@ def kit_of_environment() -> Kit:
 
 
 def main(role: str, port: str, when: str = "", number: str = "0") -> None:
-    short_leases()
+    long_leases() if role == "stay" else short_leases()
     if when:
         die_at(when, int(number))
     kit = kit_of_environment()
     kit.warm()
-    if role == "serve":
+    if role in ("serve", "stay"):
         uvicorn.run(create_app(kit), host="127.0.0.1", port=int(port), log_level="error")
         return
     events.SWEEP = 0.5

@@ -42,7 +42,7 @@ def crowded(ministack: Settings) -> Iterator[tuple[list[str], list[str]]]:
     urls = [f"http://127.0.0.1:{port}" for port in ports]
 
     def node(port: int, url: str) -> Any:
-        command = [sys.executable, "-m", "tests.faults.node", "serve", str(port)]
+        command = [sys.executable, "-m", "tests.faults.node", "stay", str(port)]
         return process(command, f"{url}/.well-known/agent.json", **environment)
 
     with node(ports[0], urls[0]), node(ports[1], urls[1]):
@@ -84,7 +84,8 @@ def test_a_crowd(crowded: tuple[list[str], list[str]], capsys: pytest.CaptureFix
             if task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED":
                 answer = message("basketball", taskId=task["id"], metadata=skill)
                 told = (await ask("POST", "message:stream", {"message": answer})).text
-                assert bare_events(told)[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+                last = bare_events(told)[-1]["statusUpdate"]["status"]
+                assert last["state"] == "TASK_STATE_COMPLETED", last
             hooks = f"{path}/pushNotificationConfigs"
             hook = {"id": "a", "url": "https://example.com/"}
             await ask("POST", hooks, hook, headers=others, ok=404)
