@@ -13,11 +13,11 @@ from starlette.testclient import TestClient
 from a2a_lambda import aws
 from a2a_lambda.head import Scope
 from a2a_lambda.http import create_app
-from a2a_lambda.keys import Keys
+from a2a_lambda.keys import NOTHING, Alone, Keys
 from a2a_lambda.kit import Kit
 from a2a_lambda.local import emulator, table
 from a2a_lambda.settings import Settings
-from a2a_lambda.store import Store
+from a2a_lambda.store import Copies, Store, items
 from tests.clock import Clock
 
 pytest_plugins = ["tests.processes.servers"]
@@ -98,8 +98,19 @@ def key(kit: Kit) -> str:
 def new_key(keys: Keys, **options: Any) -> str:
     label = f"k{uuid.uuid4().hex}"
     secret = keys.create(label, **options)
-    keys._loaded = keys._tried = float("-inf")  # read again at once: tests do not wait for the cache
+    forget(keys)
     return secret
+
+
+def forget(keys: Keys) -> None:
+    """Make a container, and the copy it shares, forget all keys: tests do not wait for a new one."""
+    keys._use(NOTHING)
+    keys._tried = float("-inf")
+    if isinstance(keys._copies, Copies):
+        for what in ("copy", "load"):
+            keys._copies._table.delete(items.keys_key(keys._path, what))
+    else:
+        keys._copies = Alone(keys._clock)
 
 
 @pytest.fixture(scope="session")

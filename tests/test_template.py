@@ -6,13 +6,13 @@ import re
 import shutil
 import subprocess
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
-from samtranslator.public.translator import ManagedPolicyLoader
-from samtranslator.translator.transform import transform
 from samtranslator.yaml_helper import yaml_parse
 
+from a2a_lambda.local import lint
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT
 
@@ -21,27 +21,19 @@ UV = os.environ.get("UV") or shutil.which("uv") or str(ROOT / ".uv" / "bin" / "u
 Json = Any
 
 
-class NoPolicies(ManagedPolicyLoader):  # type: ignore[misc]
-    """The template names no managed policy, so IAM is not asked."""
-
-    def __init__(self) -> None:
-        self._policy_map: dict[str, str] = {}
-
-    def load(self) -> Json:
-        return {}
+@pytest.fixture(scope="module")
+def source() -> str:
+    return (ROOT / "template.yaml").read_text()
 
 
 @pytest.fixture(scope="module")
-def translated() -> Json:
-    template = yaml_parse((ROOT / "template.yaml").read_text())
-    for resource in template["Resources"].values():
-        properties = resource.get("Properties", {})
-        for field in ("CodeUri", "ContentUri"):
-            if field in properties:
-                properties[field] = "s3://bucket/key"
-    template["Globals"]["Function"]["CodeUri"] = "s3://bucket/key"
-    found: Json = transform(template, {}, NoPolicies())
-    return found["Resources"]
+def translated(source: str) -> Json:
+    return lint.translated(source)["Resources"]
+
+
+@pytest.fixture(scope="module")
+def monitoring() -> Json:
+    return yaml_parse((ROOT / "templates" / "monitoring.yaml").read_text())["Resources"]
 
 
 def of_type(resources: Json, kind: str) -> dict[str, Json]:
@@ -158,10 +150,12 @@ def test_functions(translated: Json) -> None:
             "A2A_TABLE",
             "A2A_KEYS_PATH",
             "A2A_BASE_URL",
+            "A2A_ORIGIN_DIGESTS",
             "A2A_CORS_ORIGINS",
             "A2A_TASK_DAYS",
             "A2A_SIGNING_KEY",
             "A2A_QUEUE",
+            "A2A_REQUESTS_PER_OWNER",
             "A2A_STREAMS_PER_OWNER",
             "A2A_SERVICE",
             "A2A_LOG_LEVEL",
@@ -179,21 +173,39 @@ def test_variables_are_settings(translated: Json) -> None:
         assert given <= known
 
 
-TABLE_ACTIONS = {
-    "RpcFunction": ["GetItem", "PutItem", "DeleteItem", "Query"],
-    "WorkerFunction": ["GetItem", "PutItem", "Query"],
-    "NotifierFunction": ["GetItem", "Query"],
+ACTIONS = {
+    ("Api", "CopyOfKeys"): "dynamodb:GetItem PutItem",
+    ("Api", "Requests"): "dynamodb:UpdateItem",
+    ("Rpc", "Table"): "dynamodb:GetItem PutItem UpdateItem DeleteItem Query",
+    ("Worker", "Table"): "dynamodb:GetItem PutItem Query",
+    (
+        "Worker",
+        "Turns",
+    ): "sqs:SendMessage ReceiveMessage DeleteMessage ChangeMessageVisibility GetQueueAttributes",
+    ("Worker", "DeadTurns"): "sqs:ReceiveMessage DeleteMessage ChangeMessageVisibility GetQueueAttributes",
+    ("Notifier", "Table"): "dynamodb:GetItem Query",
+    ("Notifier", "Stream"): "dynamodb:DescribeStream GetRecords GetShardIterator",
+    ("Notifier", "Streams"): "dynamodb:ListStreams",
+    ("Notifier", "DeadRecords"): "sqs:SendMessage",
+    (
+        "Notifier",
+        "Notices",
+    ): "sqs:SendMessage ReceiveMessage DeleteMessage ChangeMessageVisibility GetQueueAttributes",
+    ("Rpc", "Lists"): "dynamodb:Query",
+    ("Worker", "Sweep"): "dynamodb:Query",
+    ("Rpc", "Turns"): "sqs:SendMessage",
+    **{(name, "Lines"): "logs:CreateLogStream PutLogEvents" for name in ("Api", "Rpc", "Worker", "Notifier")},
+    **{(name, "Keys"): "ssm:GetParametersByPath" for name in ("Api", "Rpc")},
+    **{(name, "Signing"): "kms:Sign GetPublicKey" for name in ("Api", "Rpc", "Notifier")},
 }
+"""Everything a function may do, by its role and the statement's name."""
 
-STATEMENTS = {
-    "ApiFunction": {"Keys", "Signing"},
-    "RpcFunction": {"Table", "TableKey", "Lists", "Turns", "Keys", "Signing"},
-    "WorkerFunction": {"Table", "TableKey", "Sweep", "Turns", "DeadTurns"},
-    "NotifierFunction": {"Table", "TableKey", "Stream", "Streams", "DeadRecords", "Notices", "Signing"},
-}
+KEYS = "arn:${AWS::Partition}:ssm:${AWS::Region}:${AWS::AccountId}:parameter/a2a/${AWS::StackName}/keys"
 
 RESOURCES = {
     "Table": {"Fn::GetAtt": ["Table", "Arn"]},
+    "CopyOfKeys": {"Fn::GetAtt": ["Table", "Arn"]},
+    "Requests": {"Fn::GetAtt": ["Table", "Arn"]},
     "Lists": {"Fn::Sub": "${Table.Arn}/index/by-status-time"},
     "Sweep": {"Fn::Sub": "${Table.Arn}/index/by-due"},
     "Turns": {"Fn::GetAtt": ["Turns", "Arn"]},
@@ -203,43 +215,65 @@ RESOURCES = {
     "Stream": {"Fn::GetAtt": ["Table", "StreamArn"]},
     "Streams": {"Fn::Sub": "${Table.Arn}/stream/*"},  # ListStreams is allowed on all streams of a table
     "Signing": {"Ref": "SigningKey"},
-    "TableKey": {"Ref": "TableKeyArn"},
-    "Traces": "*",  # X-Ray knows no resources
+    "Keys": {"Fn::Sub": KEYS},
 }
 
 
 def test_iam_names_exact_actions_and_resources(translated: Json) -> None:
-    """No action is "*", and no resource but where AWS knows no other."""
-    roles = of_type(translated, "AWS::IAM::Role")
-    own = {name.removesuffix("Role"): role for name, role in roles.items() if name != "ApiAccountRole"}
-    assert {f"{name}Function" for name in own} == set(FUNCTIONS)
-    for short, role in own.items():
-        function = translated[f"{short}Function"]
-        assert function["Properties"]["Role"] == {"Fn::GetAtt": [f"{short}Role", "Arn"]}
-        assert "ManagedPolicyArns" not in role["Properties"]
+    found: dict[tuple[str, str], str] = {}
+    for name, role in of_type(translated, "AWS::IAM::Role").items():
         [trust] = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+        boundary = {"Fn::If": ["HasBoundary", {"Ref": "PermissionsBoundaryArn"}, {"Ref": "AWS::NoValue"}]}
+        assert role["Properties"]["PermissionsBoundary"] == boundary
+        if name == "RolloutRole":
+            assert trust["Principal"] == {"Service": "codedeploy.amazonaws.com"}
+            assert role["Condition"] == "HasRollout"
+            continue
         assert trust["Principal"] == {"Service": "lambda.amazonaws.com"}
+        short = name.removesuffix("Role")
+        function = translated[f"{short}Function"]
+        assert function["Properties"]["Role"] == {"Fn::GetAtt": [name, "Arn"]}
+        assert [policy["Fn::If"][:2] for policy in role["Properties"]["ManagedPolicyArns"]] == [
+            ["HasTracing", {"Ref": "TracesPolicy"}],
+            ["HasTableKey", {"Ref": "TableKeyPolicy"}],
+        ]
         [policy] = role["Properties"]["Policies"]
-        found = policy["PolicyDocument"]["Statement"]
-        plain = [item["Fn::If"][1] if "Fn::If" in item else item for item in found]
-        statements = {item["Sid"]: item for item in plain}
-        assert set(statements) == {"Lines", "Traces", *STATEMENTS[f"{short}Function"]}
-        if "Table" in statements:
-            allowed = statements["Table"]["Action"]
-            assert allowed == [f"dynamodb:{action}" for action in TABLE_ACTIONS[f"{short}Function"]]
-            [[service, name]] = statements["TableKey"]["Condition"]["StringEquals"].items()
-            assert (service, name["Fn::Sub"]) == (
-                "kms:ViaService",
-                "dynamodb.${AWS::Region}.${AWS::URLSuffix}",
-            )
-        resources = RESOURCES | {"Lines": {"Fn::GetAtt": [f"{short}Lines", "Arn"]}}
-        for sid, statement in statements.items():
-            if sid != "Keys":
-                assert statement["Resource"] == resources[sid], (short, sid)
-            assert not any("*" in action for action in statement["Action"])
-        if "Keys" in statements:
-            assert statements["Keys"]["Action"] == ["ssm:GetParametersByPath"]
-            assert statements["Keys"]["Resource"]["Fn::Sub"].endswith(":parameter/${AWS::StackName}/keys")
+        for item in policy["PolicyDocument"]["Statement"]:
+            statement = item["Fn::If"][1] if "Fn::If" in item else item
+            sid, actions = statement["Sid"], statement["Action"]
+            [service] = {action.partition(":")[0] for action in actions}
+            found[short, sid] = f"{service}:{' '.join(action.partition(':')[2] for action in actions)}"
+            resources = RESOURCES | {"Lines": {"Fn::GetAtt": [f"{short}Lines", "Arn"]}}
+            assert statement["Resource"] == resources[sid], (short, sid)
+            assert ("Condition" in statement) is (sid in ("CopyOfKeys", "Requests"))
+    assert found == ACTIONS
+
+
+def test_the_cards_function_sees_no_task(translated: Json) -> None:
+    from a2a_lambda.store import items
+
+    [policy] = translated["ApiRole"]["Properties"]["Policies"]
+    statements = {item.get("Sid"): item for item in policy["PolicyDocument"]["Statement"]}
+    [keys] = statements["CopyOfKeys"]["Condition"]["ForAllValues:StringEquals"]["dynamodb:LeadingKeys"]
+    path = keys["Fn::Sub"].replace("${AWS::StackName}", "stack").removeprefix("#keys#")
+    assert items.keys_key(path, "copy")["pk"]["S"] == f"#keys#{path}"
+    variable = translated["ApiFunction"]["Properties"]["Environment"]["Variables"]["A2A_KEYS_PATH"]
+    assert variable["Fn::Sub"].replace("${AWS::StackName}", "stack") == path
+    [requests] = statements["Requests"]["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
+    assert items.count_key("alice", 1)["pk"]["S"] == requests.replace("*", "alice")
+
+
+def test_the_tables_key_is_used_through_dynamodb_alone(translated: Json) -> None:
+    statements = translated["TableKeyPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    for statement in statements:
+        assert statement["Resource"] == {"Ref": "TableKeyArn"}
+        assert not any("*" in action for action in statement["Action"])
+        assert statement["Condition"]["StringEquals"]["kms:ViaService"] == {
+            "Fn::Sub": "dynamodb.${AWS::Region}.${AWS::URLSuffix}"
+        }
+    [grants] = [statement for statement in statements if "kms:CreateGrant" in statement["Action"]]
+    assert grants["Action"] == ["kms:CreateGrant"]
+    assert grants["Condition"]["Bool"] == {"kms:GrantIsForAWSResource": True}
 
 
 def test_queues_and_what_reads_them(translated: Json, parameters: Json) -> None:
@@ -261,6 +295,7 @@ def test_queues_and_what_reads_them(translated: Json, parameters: Json) -> None:
         dead = queues[name]["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0]
         assert bool(queues[dead].get("FifoQueue")) is bool(queues[name].get("FifoQueue"))
     assert sources["WorkerTurns"]["ScalingConfig"] == {"MaximumConcurrency": {"Ref": "WorkerConcurrency"}}
+    assert sources["NotifierStream"]["StartingPosition"] == "TRIM_HORIZON"
     failed = sources["NotifierStream"]["DestinationConfig"]["OnFailure"]["Destination"]
     assert failed == {"Fn::GetAtt": ["DeadRecords", "Arn"]}
     [pattern] = sources["NotifierStream"]["FilterCriteria"]["Filters"]
@@ -283,6 +318,7 @@ def test_the_code_calls_no_action_iam_does_not_allow() -> None:
         "put_item",
         "delete_item",
         "query",
+        "update_item",
         "get_parameters_by_path",
         "get_public_key",
         "sign",
@@ -302,44 +338,208 @@ def test_the_table(translated: Json) -> None:
     }
     assert properties["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
     assert properties["DeletionProtectionEnabled"] == {"Ref": "DeletionProtection"}
-    assert table["UpdateReplacePolicy"] == table["DeletionPolicy"] == "Retain"
+    assert table["UpdateReplacePolicy"] == "Retain"
+    assert table["DeletionPolicy"] == "RetainExceptOnCreate", "a first deployment that fails leaves no table"
 
 
-def test_every_alarm_is_told_and_documented(translated: Json) -> None:
+def test_every_alarm_is_sent_and_documented(monitoring: Json) -> None:
     operations = (ROOT / "docs" / "operations.md").read_text()
-    alarms = of_type(translated, "AWS::CloudWatch::Alarm")
-    told = {"Fn::If": ["HasAlarmTopic", [{"Ref": "AlarmTopicArn"}], {"Ref": "AWS::NoValue"}]}
+    alarms = of_type(monitoring, "AWS::CloudWatch::Alarm")
+    sent = {"Fn::If": ["SendsEach", [{"Ref": "AlarmTopicArn"}], {"Ref": "AWS::NoValue"}]}
     for name, alarm in alarms.items():
-        assert alarm["Properties"]["AlarmActions"] == alarm["Properties"]["OKActions"] == told
-        assert f"**{name}**" in operations
+        assert alarm["Properties"]["AlarmActions"] == alarm["Properties"]["OKActions"] == sent
+        assert f"**{name}**" in operations, name
+        percentile = "ExtendedStatistic" in alarm["Properties"]
+        assert ("EvaluateLowSampleCountPercentile" in alarm["Properties"]) is percentile
+    rule = json.dumps(monitoring["Summary"]["Properties"]["AlarmRule"])
+    for name in alarms:
+        assert f"${{{name}}}" in rule, "the summary stands for all"
     watched = {
         (alarm["Properties"]["MetricName"], json.dumps(dimension["Value"]))
         for alarm in alarms.values()
-        for dimension in alarm["Properties"]["Dimensions"]
+        for dimension in alarm["Properties"].get("Dimensions", [])
     }
     for name in FUNCTIONS:
         assert {("Errors", json.dumps({"Ref": name})), ("Throttles", json.dumps({"Ref": name}))} <= watched
     for queue in ("DeadTurns", "DeadNotices", "DeadRecords"):
-        value = json.dumps({"Fn::GetAtt": [queue, "QueueName"]})
-        assert ("ApproximateNumberOfMessagesVisible", value) in watched
-    percentiles = {alarm["Properties"].get("ExtendedStatistic") for alarm in alarms.values()}
-    assert "p99" in percentiles
-    assert "IteratorAge" in {metric for metric, _ in watched}
+        assert ("ApproximateNumberOfMessagesVisible", json.dumps({"Ref": queue})) in watched
+    assert {metric for metric, _ in watched} >= {
+        *("IteratorAge", "4XXError", "5XXError", "AsyncEventsDropped", "ApproximateAgeOfOldestMessage"),
+        *("KeyFailures", "WriteThrottleEvents"),
+    }
+    assert ("WriteThrottleEvents", json.dumps("by-status-time")) in watched
 
 
-def test_metrics_are_called_what_the_functions_call_them(translated: Json) -> None:
+def test_what_is_watched_is_given(source: str, monitoring: Json) -> None:
+    """The nested stack's parameters are those it is given."""
+    given = yaml_parse(source)["Resources"]["Monitoring"]["Properties"]["Parameters"]
+    nested = yaml_parse((ROOT / "templates" / "monitoring.yaml").read_text())
+    assert set(given) == set(nested["Parameters"])
+
+
+def test_metrics_are_called_what_the_functions_call_them(monitoring: Json) -> None:
     from a2a_lambda.lambda_ import metrics
 
-    [dashboard] = of_type(translated, "AWS::CloudWatch::Dashboard").values()
+    [dashboard] = of_type(monitoring, "AWS::CloudWatch::Dashboard").values()
     body = dashboard["Properties"]["DashboardBody"]["Fn::Sub"]
     json.loads(body)
     searched = re.findall(r"SEARCH\('\{(\w+),([\w,]+)\} MetricName=\\\"(\w+)", body)
     assert {namespace for namespace, _, _ in searched} == {metrics.NAMESPACE}
     assert metrics.__doc__ is not None
-    for _, dimensions, metric in searched:
+    own = [
+        (
+            ",".join(item["Name"] for item in alarm["Properties"]["Dimensions"]),
+            alarm["Properties"]["MetricName"],
+        )
+        for alarm in of_type(monitoring, "AWS::CloudWatch::Alarm").values()
+        if alarm["Properties"]["Namespace"] == metrics.NAMESPACE
+    ]
+    for dimensions, metric in [*(found[1:] for found in searched), *own]:
         [line] = [line for line in metrics.__doc__.splitlines() if line.strip().startswith(f"{metric} ")]
         for dimension in dimensions.split(","):
             assert dimension in line
+
+
+@pytest.mark.parametrize("state", lint.STATES, ids=["plain", "rollout"])
+def test_the_translated_template_has_no_fault(source: str, state: dict[str, str]) -> None:
+    assert list(lint.faults(json.dumps(lint.translated(source, state)))) == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "templates").glob("*.yaml")), ids=lambda path: path.name)
+def test_the_other_templates_have_no_fault(path: Path) -> None:
+    assert list(lint.faults(path.read_text())) == []
+
+
+def test_a_dependency_on_what_a_condition_removes_is_a_fault(source: str) -> None:
+    """Such a template validates, and fails in an account: "Unresolved resource dependencies"."""
+    wrong = source.replace(
+        "    Type: AWS::Serverless::Api\n", "    Type: AWS::Serverless::Api\n    DependsOn: WebAcl\n"
+    )
+    found = list(lint.faults(json.dumps(lint.translated(wrong))))
+    assert any("WebAcl" in fault and "HasWebAcl" in fault for fault in found), found
+
+
+def test_one_stage_alone(translated: Json) -> None:
+    """SAM's deployment would make a second one, which nothing guards."""
+    [stage] = of_type(translated, "AWS::ApiGateway::Stage").values()
+    [deployment] = of_type(translated, "AWS::ApiGateway::Deployment").values()
+    assert stage["Properties"]["StageName"] == "live"
+    assert "StageName" not in deployment["Properties"]
+    [settings] = stage["Properties"]["MethodSettings"]
+    assert settings["ThrottlingRateLimit"] == {"Ref": "ThrottlingRate"}
+
+
+def test_with_a_domain_the_apis_own_url_is_off(translated: Json) -> None:
+    [server] = translated["Api"]["Properties"]["Body"]["servers"]
+    assert server["x-amazon-apigateway-endpoint-configuration"] == {
+        "disableExecuteApiEndpoint": {"Fn::If": ["HasDomain", True, False]}
+    }
+
+
+def test_everything_calls_the_alias(translated: Json) -> None:
+    """Else a part of the stack would run what is being deployed, with a layer of before."""
+    versions = of_type(translated, "AWS::Lambda::Version")
+    assert all(version["DeletionPolicy"] == "Retain" for version in versions.values())
+    for name in FUNCTIONS:
+        assert translated[f"{name}Aliaslive"]["Properties"]["Name"] == "live"
+    for source in of_type(translated, "AWS::Lambda::EventSourceMapping").values():
+        assert source["Properties"]["FunctionName"]["Ref"].endswith("FunctionAliaslive")
+    for permission in of_type(translated, "AWS::Lambda::Permission").values():
+        assert permission["Properties"]["FunctionName"]["Ref"].endswith("FunctionAliaslive")
+    [url] = of_type(translated, "AWS::Lambda::Url").values()
+    assert url["Properties"]["Qualifier"] == "live"
+    assert url["DependsOn"] == "RpcFunctionAliaslive"
+    for methods in translated["Api"]["Properties"]["Body"]["paths"].values():
+        [method] = methods.values()
+        assert "FunctionAliaslive}" in json.dumps(method["x-amazon-apigateway-integration"]["uri"])
+    [rule] = of_type(translated, "AWS::Events::Rule").values()
+    assert [target["Arn"] for target in rule["Properties"]["Targets"]] == [{"Ref": "WorkerFunctionAliaslive"}]
+
+
+def test_new_code_layers_and_parameters_are_new_versions(source: str) -> None:
+    """SAM sees no change of a parameter's value: the release says it."""
+
+    def versions(**options: Any) -> set[str]:
+        resources = lint.translated(source, options.pop("parameters", {}), **options)["Resources"]
+        return set(of_type(resources, "AWS::Lambda::Version"))
+
+    before = versions()
+    assert len(before) == len(FUNCTIONS)
+    assert versions() == before
+    assert not versions(artifact="other") & before
+    released = versions(parameters={"Release": "a" * 64})
+    assert not released & before
+    assert not versions(parameters={"Release": "b" * 64}) & released
+
+
+def test_alarms_roll_a_deployment_back(source: str) -> None:
+    plain = lint.translated(source)["Resources"]
+    assert not [name for name, item in plain.items() if item["Type"].startswith("AWS::CodeDeploy")]
+    resources = lint.translated(source, {"Rollout": "Canary10Percent5Minutes"})["Resources"]
+    groups = of_type(resources, "AWS::CodeDeploy::DeploymentGroup")
+    assert set(groups) == {f"{name}DeploymentGroup" for name in FUNCTIONS}
+    for name, group in groups.items():
+        own = f"Outputs.{name.removesuffix('FunctionDeploymentGroup')}Errors"
+        alarms = [
+            alarm["Name"]["Fn::GetAtt"] for alarm in group["Properties"]["AlarmConfiguration"]["Alarms"]
+        ]
+        assert ["Monitoring", own] in alarms
+        assert group["Properties"]["AutoRollbackConfiguration"]["Enabled"] is True
+        assert group["Properties"]["ServiceRoleArn"] == {"Fn::GetAtt": ["RolloutRole", "Arn"]}
+    parameter = yaml_parse(source)["Parameters"]["Rollout"]
+    assert set(parameter["AllowedValues"]) == set(yaml_parse(source)["Mappings"]["Rollouts"])
+
+
+def test_snapstart_is_a_choice(translated: Json) -> None:
+    chosen = {"Fn::If": ["HasSnapStart", {"ApplyOn": "PublishedVersions"}, {"Ref": "AWS::NoValue"}]}
+    found = {name: translated[name]["Properties"].get("SnapStart") for name in FUNCTIONS}
+    assert found == {
+        "ApiFunction": chosen,
+        "RpcFunction": chosen,
+        "WorkerFunction": None,
+        "NotifierFunction": None,
+    }
+
+
+def test_layers_are_named_after_their_stack(translated: Json) -> None:
+    names = [
+        item["Properties"]["LayerName"] for item in of_type(translated, "AWS::Lambda::LayerVersion").values()
+    ]
+    assert names == [{"Fn::Sub": "${AWS::StackName}-kit"}, {"Fn::Sub": "${AWS::StackName}-dependencies"}]
+
+
+def test_an_access_log_line_is_json_whatever_a_client_sends(source: str) -> None:
+    """Variables that hold what a client wrote would break the line with a quotation mark."""
+    log = yaml_parse(source)["Resources"]["Api"]["Properties"]["AccessLogSetting"]["Fn::If"][1]["Format"]
+    assert isinstance(json.loads(log), dict)
+    written_by_clients = (
+        "path}",
+        "userAgent",
+        "requestOverride",
+        "domainName",
+        "protocol",
+        "header",
+        "query",
+    )
+    assert not [name for name in written_by_clients if name in log]
+    assert '"$context.path"' not in log
+
+
+def test_the_template_is_read_top_to_bottom(source: str) -> None:
+    assert len(source.splitlines()) <= 850
+
+
+def test_a_new_account_has_room(parameters: Json) -> None:
+    """Of the 10 functions that may run there at once, background work takes no more than six."""
+    assert sum(parameters[f"{name}Concurrency"]["Default"] for name in ("Worker", "Notifier")) <= 6
+    assert parameters["AccessLogs"]["Default"] == "false", "API Gateway may have no role to write logs with"
+    assert parameters["ApiConcurrency"]["Default"] == parameters["RpcConcurrency"]["Default"] == 0
+
+
+def test_regions_are_named() -> None:
+    operations = (ROOT / "docs" / "operations.md").read_text()
+    for region in lint.REGIONS:
+        assert f"`{region}`" in operations, region
 
 
 def test_settings_are_documented() -> None:
@@ -383,12 +583,20 @@ def test_parameters_have_bounds_and_words(parameters: Json) -> None:
             assert "AllowedValues" in parameter or {"MinValue", "MaxValue"} <= set(parameter), name
 
 
-def test_gateway_answers_are_json(translated: Json) -> None:
+def test_gateway_answers_fit_both_bindings_and_browsers(translated: Json) -> None:
     [api] = of_type(translated, "AWS::ApiGateway::RestApi").values()
     responses = api["Properties"]["Body"]["x-amazon-apigateway-gateway-responses"]
-    for name in ("DEFAULT_4XX", "DEFAULT_5XX"):
-        template = responses[name]["responseTemplates"]["application/json"]
-        json.loads(template.replace("$context.error.messageString", '"message"'))
+    assert {"DEFAULT_4XX", "DEFAULT_5XX", "THROTTLED", "REQUEST_TOO_LARGE", "WAF_FILTERED"} == set(responses)
+    for name, response in responses.items():
+        template = response["responseTemplates"]["application/json"]
+        body = json.loads(template.replace("$context.error.messageString", '"message"'))
+        assert (body["jsonrpc"], body["id"]) == ("2.0", None)
+        error = body["error"]
+        assert isinstance(error["code"], int)
+        assert error["message"]
+        assert error["status"].isupper(), "google.rpc.Code, which HTTP+JSON has"
+        allowed = response["responseParameters"]["gatewayresponse.header.Access-Control-Allow-Origin"]
+        assert allowed == {"Fn::If": ["HasCorsOrigins", "'*'", {"Ref": "AWS::NoValue"}]}, name
 
 
 def test_the_layer_has_what_the_lock_says() -> None:

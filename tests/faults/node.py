@@ -1,8 +1,8 @@
 """A process of a deployment that dies at a write: python -m tests.faults.node ROLE PORT [before|after N].
 
-ROLE: serve (the application), work (the worker and the notifier, polling) or stay (the application, which nobody
-kills). It is killed, as a container is, before or after its Nth write to DynamoDB or SQS. Leases are short, so
-that nobody waits long; those of one that stays outlast any pause of a busy machine.
+ROLE: serve (the application), work (the worker and the notifier, polling) or stay (the application, which is
+not killed). It is killed, as a container is, before or after its Nth write to DynamoDB or SQS. Leases are
+short, so that nobody waits long. Those of one that stays outlast any pause of a busy machine.
 """
 
 import asyncio

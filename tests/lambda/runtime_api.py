@@ -67,6 +67,10 @@ class RuntimeApi:
         self.init_error: Json = None
         self.polls = 0
         self.polled = threading.Event()
+        self.snapshot = threading.Event()
+        """The function is initialized, and waits to be restored."""
+        self.restore = threading.Event()
+        """Set by the test: the function is restored."""
         api = self
 
         class Handler(socketserver.StreamRequestHandler):
@@ -108,6 +112,10 @@ class RuntimeApi:
             return False
         method, path, _ = line.split()
         headers = _headers(source)
+        if method == "GET" and path.endswith("/restore/next"):
+            self.snapshot.set()
+            self.restore.wait()
+            return _answer(target, 200)
         if method == "GET" and path.endswith("/invocation/next"):
             self.polls += 1
             self.polled.set()

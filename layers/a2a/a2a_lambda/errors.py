@@ -5,6 +5,7 @@ specification (https://a2a-protocol.org/v0.3.0/specification, section 8) and, wh
 fault, its path. Anything else is for the operator and reaches a client only as `InternalError`.
 """
 
+import math
 from collections.abc import Mapping
 
 
@@ -163,6 +164,26 @@ class TooManyStreams(ProtocolError):
     @property
     def headers(self) -> Mapping[str, str]:
         return {"Retry-After": "5"}
+
+
+class TooManyRequests(ProtocolError):
+    """The owner has made as many requests as it may. after: seconds until it may make more."""
+
+    status, title = 429, "Too many requests"
+
+    def __init__(self, detail: str, *, after: float) -> None:
+        super().__init__(detail)
+        self._after = after
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {"Retry-After": str(max(1, math.ceil(self._after)))}
+
+
+class NotFromOrigin(InvalidRequest):
+    """The request did not come through the deployment's CDN."""
+
+    status, title = 403, "Not through the public address"
 
 
 class Unavailable(ProtocolError):

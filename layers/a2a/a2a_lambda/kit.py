@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from a2a_lambda.keys import Keys
     from a2a_lambda.notices import Notices
     from a2a_lambda.queue import Queue
+    from a2a_lambda.rates import Rates
     from a2a_lambda.service import Service
     from a2a_lambda.signing import Signer
     from a2a_lambda.store import Store
@@ -45,6 +46,12 @@ class Kit:
         from a2a_lambda.caps import Caps
 
         return Caps(self.store, self.settings.streams_per_owner)
+
+    @cached_property
+    def rates(self) -> "Rates":
+        from a2a_lambda.rates import Rates
+
+        return Rates(self.store, self.settings.requests_per_owner)
 
     @cached_property
     def queue(self) -> "Queue | None":
@@ -84,7 +91,9 @@ class Kit:
         from a2a_lambda import aws
         from a2a_lambda.keys import Keys
 
-        return Keys(aws.ssm(self.settings), self.settings.keys_path, local=self.settings.local)
+        path = self.settings.keys_path
+        copies = self.store.copies(path) if self.settings.table else None
+        return Keys(aws.ssm(self.settings), path, copies, local=self.settings.local)
 
     @cached_property
     def signer(self) -> "Signer | None":

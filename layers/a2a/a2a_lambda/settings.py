@@ -15,6 +15,9 @@ def _words(value: object) -> object:
     return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
 
 
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
 class Settings(BaseModel):
     """Variables are the fields' names in capitals, behind `A2A_`.
 
@@ -23,6 +26,9 @@ class Settings(BaseModel):
     base path); else the API's own url is used.
     agents: folder of the agents. cors_origins: origins browsers may call from, or "*".
     task_days: days a task is kept. repeat_seconds: how long the same bytes are the same request.
+    origin_digests: SHA-256, hex, of secrets, one of which every request bears as X-Origin-Secret; none =
+    anyone may call.
+    requests_per_owner: requests a second an owner may make; 0 = any number.
     streams_per_owner: streams, followers and lasting sends an owner may have at once; 0 = any number.
     signing_key: ARN of an asymmetric KMS key that signs the cards, or "".
     queue: url of the SQS queue of background turns, or "": then every turn runs in its request.
@@ -39,10 +45,12 @@ class Settings(BaseModel):
     keys_path: str = Field(default="/a2a/keys", pattern=r"^(/[A-Za-z0-9_.-]+)+$")
     base_url: str = Field(default="", pattern=r"^(https?://[^/?#\s]+[^?#\s]*)?$")
     agents: Path = Path(os.environ.get("LAMBDA_TASK_ROOT", "functions")) / "agents"
+    origin_digests: Annotated[tuple[Digest, ...], BeforeValidator(_words)] = ()
     cors_origins: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
     task_days: float = Field(default=30, gt=0, le=3650)
     repeat_seconds: float = Field(default=60, ge=0)
-    max_body_bytes: int = Field(default=6 * 1024 * 1024, gt=0)
+    max_body_bytes: int = Field(default=4_500_000, gt=0)
+    requests_per_owner: int = Field(default=0, ge=0, le=10_000)
     streams_per_owner: int = Field(default=100, ge=0, le=10_000)
     queue: str = ""
     dead_letters: str = ""

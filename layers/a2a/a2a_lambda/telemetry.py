@@ -70,7 +70,8 @@ def begun() -> float:
 def measure(values: Mapping[str, float], **dimensions: str) -> None:
     """Tell a measurement. Metrics without dimensions add up over an invocation.
 
-    values: Turns, Pushes, FailedRecords, DynamoDBCalls are counts; FirstEventTime, RunTime are seconds.
+    values: Turns, Pushes, FailedRecords, KeyFailures and DynamoDBCalls are counts; FirstEventTime and RunTime
+    are seconds.
     """
     if MEASURES.isEnabledFor(logging.INFO):
         MEASURES.info("", extra={"values": values, "dimensions": dimensions})

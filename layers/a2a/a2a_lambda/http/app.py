@@ -5,19 +5,28 @@ card routes ── cards
 everything else                     ── rest ─┘
 """
 
+import hashlib
+import hmac
+import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Request, Response
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
-from a2a_lambda.errors import InternalError, InvalidRequest, ProtocolError, RouteNotFound
+from a2a_lambda.errors import InternalError, InvalidRequest, NotFromOrigin, ProtocolError, RouteNotFound
 from a2a_lambda.http import cards, rest, rpc
 from a2a_lambda.http.errors import answer
 from a2a_lambda.kit import Kit
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
+
+ORIGIN_HEADER = "x-origin-secret"
+
+logger = logging.getLogger(__name__)
 
 ALLOWED_HEADERS = (
     "Content-Type",
@@ -52,7 +61,34 @@ def create_app(kit: Kit) -> FastAPI:
             expose_headers=["ETag", "Last-Modified", "WWW-Authenticate", "A2A-Extensions"],
             max_age=600,
         )
+    if kit.settings.origin_digests:
+        app.add_middleware(OriginOnly, digests=kit.settings.origin_digests)
     return app
+
+
+class OriginOnly:
+    """Refuses what does not bear the secret that the deployment's CDN adds.
+
+    digests: SHA-256 of it, hex; two of them while it is changed.
+    """
+
+    def __init__(self, app: "ASGIApp", digests: Sequence[str]) -> None:
+        self._app = app
+        self._digests = digests
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        if scope["type"] != "http" or self._admits(scope):
+            await self._app(scope, receive, send)
+            return
+        refused = NotFromOrigin("call the url of the card")
+        logger.info("refused: %d %s", refused.code, type(refused).__name__)
+        await answer(refused)(scope, receive, send)
+
+    def _admits(self, scope: "Scope") -> bool:
+        given = Headers(scope=scope).get(ORIGIN_HEADER, "")
+        digest = hashlib.sha256(given.encode("latin-1")).hexdigest()
+        # Every one is compared, each in constant time.
+        return bool(sum(hmac.compare_digest(digest, known) for known in self._digests))
 
 
 class BasePath:

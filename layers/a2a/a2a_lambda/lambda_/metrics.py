@@ -5,6 +5,7 @@
     RunTime          service; service and agent. Milliseconds of the agent's turn
     Pushes           service, agent, outcome (delivered, gone, refused, failed)
     FailedRecords    service, function. Of queues and the stream, but for notifications
+    KeyFailures      service, function. Reads of Parameter Store that failed
     DynamoDBCalls    service, function. Of an invocation
 
 Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html

@@ -1,6 +1,7 @@
 """What an operator sees of a function: log lines, metrics and traces around each invocation."""
 
 import os
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,12 @@ def prepared() -> Settings:
     """Settings of the environment, and logs as they say: before anything else, since Lambda's own runtime
     would let every library write down what it likes. Raises ConfigurationError."""
     settings = Settings.of(os.environ)
+    if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") == "snap-start":
+        from snapshot_restore_py import register_after_restore
+
+        # Every container begins as the same snapshot. Ids come from the operating system, connections and
+        # keys are got by the first request; only this generator would repeat itself.
+        register_after_restore(random.seed)
     logs.install(settings.service, settings.log_level, debug=settings.debug_logs)
     return settings
 

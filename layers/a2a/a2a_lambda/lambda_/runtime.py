@@ -14,8 +14,11 @@ import asyncio
 import base64
 import json
 import logging
+import os
+import site
 import sys
 import traceback
+from pathlib import Path
 from typing import Any
 
 from awslambdaric import bootstrap
@@ -27,6 +30,11 @@ from a2a_lambda.lambda_.streaming import CONTENT_TYPE, Response, Streaming
 
 GONE = 410
 """The invocation is over already: it ran out of time, or its caller left."""
+
+ONE_AT_A_TIME = (
+    "AWS_LAMBDA_MAX_CONCURRENCY is set, so this function would get several invocations at once, on Lambda "
+    "Managed Instances. It serves one at a time. Take its capacity provider away."
+)
 
 FRAMES = 20
 """Frames of a stack trace that fit a trailer."""
@@ -154,10 +162,28 @@ def _trailers(error: Exception) -> str:
 
 
 def main() -> None:
-    """Serve invocations until the process ends; the handler is the first argument."""
-    config = LambdaConfigProvider(sys.argv)
+    """Serve invocations until the process ends. `_HANDLER` names the handler, as a wrapper between may have
+    changed it."""
+    add_site_folders()
+    config = LambdaConfigProvider([sys.argv[0], os.environ["_HANDLER"]])
+    client = Client(config.api_address, config.use_thread_polling)
+    if config.is_multi_concurrent:
+        client.post_init_error(
+            {"errorMessage": ONE_AT_A_TIME, "errorType": "Runtime.Unsupported", "stackTrace": []}
+        )
+        sys.exit(ONE_AT_A_TIME)
     Streaming.enabled = True
-    bootstrap.run(config.handler, Client(config.api_address, config.use_thread_polling))
+    bootstrap.run(config.handler, client)
+
+
+def add_site_folders() -> None:
+    """Read the .pth files Lambda's own bootstrap reads: the function's, and both folders' of the layers."""
+    layers = Path(__file__).parents[2]  # /opt/python
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    task = Path(os.environ["LAMBDA_TASK_ROOT"])
+    for folder in (task, layers / "lib" / version / "site-packages", layers):
+        if folder.is_dir():
+            site.addsitedir(str(folder))
 
 
 if __name__ == "__main__":

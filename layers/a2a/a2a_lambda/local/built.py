@@ -78,7 +78,7 @@ class Built:
         wrapped = function == "rpc" if wrapped is None else wrapped
         process = subprocess.Popen(
             [*prefix, *self._command(handler or f"{function}.handler", wrapped)],
-            env=self._environment(function) | dict(variables),
+            env=self._environment(function, handler or f"{function}.handler") | dict(variables),
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -106,16 +106,16 @@ class Built:
 
     def _command(self, handler: str, wrapped: bool) -> list[str]:
         if wrapped:
-            return [str(self.opt / "a2a-runtime"), self.python, handler]
+            return [str(self.opt / "a2a-runtime"), self.python, "/var/runtime/bootstrap.py"]
         return [self.python, "-m", "awslambdaric", handler]
 
-    def _environment(self, function: str) -> dict[str, str]:
+    def _environment(self, function: str, handler: str) -> dict[str, str]:
         task_root = (self.folder / f"{function.capitalize()}Function").resolve()
         return {
             "PATH": os.environ["PATH"],
             "LAMBDA_TASK_ROOT": str(task_root),
             "PYTHONPATH": f"{task_root}:{self.opt / 'python'}",
-            "_HANDLER": f"{function}.handler",
+            "_HANDLER": handler,
             "AWS_EXECUTION_ENV": f"AWS_Lambda_python{LAMBDA_PYTHON}",
             "AWS_LAMBDA_FUNCTION_TIMEOUT": "900",
             "AWS_LAMBDA_LOG_FORMAT": "JSON",

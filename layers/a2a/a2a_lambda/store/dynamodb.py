@@ -9,7 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda import telemetry
 from a2a_lambda.errors import StoreError, WriteRefused
-from a2a_lambda.store.items import Item
+from a2a_lambda.store.items import Item, number
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -62,6 +62,34 @@ class Table:
         except Conflict as conflict:
             if conflict.item != item:
                 raise
+
+    def swap(
+        self, item: dict[str, Any], condition: str, values: Mapping[str, Any], names: Mapping[str, str]
+    ) -> Item | None:
+        """Put an item; returns the one that was there. Raises Conflict."""
+        with _errors():
+            answer = self._client.put_item(
+                TableName=self.name,
+                Item=item,
+                ConditionExpression=condition,
+                ExpressionAttributeValues=values,
+                ExpressionAttributeNames=names,
+                ReturnValues="ALL_OLD",
+            )
+        return answer.get("Attributes")
+
+    def add(self, key: dict[str, Any], attribute: str, amount: int, *, expires: int) -> int:
+        """Add to a number of an item, which is made if it is not there; returns the sum."""
+        with _errors():
+            answer = self._client.update_item(
+                TableName=self.name,
+                Key=key,
+                UpdateExpression="ADD #number :amount SET expires = :expires",
+                ExpressionAttributeNames={"#number": attribute},
+                ExpressionAttributeValues={":amount": number(amount), ":expires": number(expires)},
+                ReturnValues="UPDATED_NEW",
+            )
+        return int(answer["Attributes"][attribute]["N"])
 
     def delete(
         self, key: dict[str, Any], condition: str = "", values: Mapping[str, Any] | None = None

@@ -6,6 +6,8 @@
     owner#agent#task#<task id>      push#<config id>           push notification config
     owner#agent#context#<context>   context                    context
     owner#slots                     slot#<number>              a stream the owner has open
+    owner#requests                  window#<number>            how many requests the owner made in it
+    #keys#<path>                    copy, load                 copy of the API keys; who loads them now
 
 Indexes: (listing, changed) lists the tasks of an owner and agent by status time, but for those that are
 no task to the client; (shard, due), sparse,
@@ -62,6 +64,15 @@ def slot_key(owner: str, index: int) -> dict[str, Any]:
 
 def from_slot(owner: str, index: int, holder: str, until: int) -> dict[str, Any]:
     return {**slot_key(owner, index), "holder": {"S": holder}, "expires": number(until)}
+
+
+def count_key(owner: str, window: int) -> dict[str, Any]:
+    return _key(f"{owner}#requests", f"window#{window}")
+
+
+def keys_key(path: str, what: str) -> dict[str, Any]:
+    """No owner's name is empty, so this is no owner's. template.yaml lets the cards' function at it alone."""
+    return _key(f"#keys#{path}", what)
 
 
 def slot_number(item: Item) -> int:

@@ -10,6 +10,7 @@ conflicts changes nothing.
     remember  context  revision unchanged              otherwise merged onto the newer one, again
     take_slot slot     not there, or expired           a stream begins
     keep_slot slot     holder unchanged                it goes on
+    count_requests     none                            an owner makes requests
     put_push  config   none, or not there: the head says whether it counts
 
 What a write that timed out did is unknown until it is tried again: one that conflicts with the very
@@ -29,6 +30,7 @@ from a2a_lambda.head import Head, Scope
 from a2a_lambda.log import Entry, Numbered, apply, join, split
 from a2a_lambda.model import Event, Task, TaskPushNotificationConfig, TaskState, TaskStatus
 from a2a_lambda.store import items, lists
+from a2a_lambda.store.copies import Copies
 from a2a_lambda.store.dynamodb import Conflict, Table
 from a2a_lambda.store.items import number
 from a2a_lambda.store.lists import Listed, Page
@@ -64,6 +66,17 @@ class Store:
         self._table = Table(client, table, clock=clock)
         self._ttl = ttl
         self.clock = clock
+
+    def copies(self, path: str) -> Copies:
+        """Copies of the keys under a path of Parameter Store."""
+        return Copies(self._table, path)
+
+    def count_requests(self, owner: str, window: int, requests: int, *, until: float) -> int:
+        """Add requests to an owner's count in a window of time; returns the count.
+
+        until: Unix time from which nobody needs the count any more.
+        """
+        return self._table.add(items.count_key(owner, window), "requests", requests, expires=int(until) + 1)
 
     def new_head(
         self, scope: Scope, task_id: str, context_id: str, status: TaskStatus, dialect: str = ""

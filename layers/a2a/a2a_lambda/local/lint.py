@@ -1,0 +1,107 @@
+"""make validate: cfn-lint on what AWS gets. That is not template.yaml but what SAM makes of it, where faults
+stand that the source does not show: a stage, a version, a dependency on a resource that a condition removes.
+
+cfn-lint follows every condition in both states. Sources:
+https://github.com/aws/serverless-application-model, https://github.com/aws-cloudformation/cfn-lint
+"""
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from cfnlint.api import ManualArgs, lint
+from samtranslator.model.exceptions import InvalidDocumentException
+from samtranslator.public.translator import ManagedPolicyLoader
+from samtranslator.translator.transform import transform
+from samtranslator.yaml_helper import yaml_parse
+
+from a2a_lambda.errors import ConfigurationError
+
+TEMPLATE = Path("template.yaml")
+
+PLAIN = tuple(sorted(Path("templates").glob("*.yaml")))
+"""Templates that need no transform."""
+
+STATES: tuple[Mapping[str, str], ...] = ({}, {"Rollout": "Canary10Percent5Minutes", "Release": "0" * 64})
+"""Parameters that SAM itself reads: each state is a template of its own."""
+
+REGIONS = (
+    *("us-east-1", "us-east-2", "us-west-1", "us-west-2", "ca-central-1", "sa-east-1"),
+    *("eu-central-1", "eu-north-1", "eu-south-1", "eu-south-2", "eu-west-1", "eu-west-2", "eu-west-3"),
+    *("ap-east-1", "ap-northeast-1", "ap-northeast-2", "ap-northeast-3", "ap-south-1"),
+    *("ap-southeast-1", "ap-southeast-2", "ap-southeast-3", "af-south-1", "me-south-1"),
+)
+"""Regions that have every kind of resource the templates name."""
+
+USED_BY_SAM = ("W2001 Parameter Release", "W7001 Mapping 'Rollouts'")
+
+ONLY_WITH_IT = "GetAtt to resource 'RolloutRole'"
+"""SAM makes what refers to the role under the role's own condition."""
+
+
+class _NoPolicies(ManagedPolicyLoader):  # type: ignore[misc]
+    """The templates name managed policies by ARN, so IAM is not asked for them."""
+
+    def __init__(self) -> None:
+        self._policy_map: dict[str, str] = {}
+
+    def load(self) -> Any:
+        return {}
+
+
+def translated(source: str, parameters: Mapping[str, str] = STATES[0], *, artifact: str = "key") -> Any:
+    """The template SAM makes. Raises ConfigurationError.
+
+    artifact: S3 key of code and layers, which sam deploy puts in.
+    """
+    template = yaml_parse(source)
+    code = f"s3://bucket/{artifact}"
+    template["Globals"]["Function"]["CodeUri"] = code
+    for resource in template["Resources"].values():
+        properties = resource.setdefault("Properties", {})
+        if "ContentUri" in properties:
+            properties["ContentUri"] = code
+        if "TemplateURL" in properties:
+            properties["TemplateURL"] = "https://s3.amazonaws.com/bucket/template"
+    level = logging.getLogger("samtranslator").level
+    logging.getLogger("samtranslator").setLevel(logging.CRITICAL)
+    try:
+        return transform(template, dict(parameters), _NoPolicies())
+    except InvalidDocumentException as error:
+        raise ConfigurationError(f"SAM does not take the template: {error.message}") from None
+    finally:
+        logging.getLogger("samtranslator").setLevel(level)
+
+
+def faults(template: str) -> Iterator[str]:
+    """What cfn-lint has against a template, in any region of REGIONS."""
+    for match in lint(template, config=ManualArgs(regions=list(REGIONS))):
+        said = f"{match.rule.id} {match.message}"
+        if not said.startswith(USED_BY_SAM) and ONLY_WITH_IT not in said:
+            place = ".".join(map(str, match.path)) if match.path else f"line {match.linenumber}"
+            yield f"{place}: {said}"
+
+
+def main() -> int:
+    """Returns the process's exit status."""
+    os.environ.setdefault("AWS_DEFAULT_REGION", REGIONS[0])
+    found = []
+    try:
+        for state in STATES:
+            made = json.dumps(translated(TEMPLATE.read_text("utf-8"), state), indent=1)
+            found += [f"{TEMPLATE}, translated: {fault}" for fault in faults(made)]
+    except ConfigurationError as error:
+        found.append(f"{TEMPLATE}: {error}")
+    for path in PLAIN:
+        found += [f"{path}: {fault}" for fault in faults(path.read_text("utf-8"))]
+    for fault in dict.fromkeys(found):
+        print(fault, file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

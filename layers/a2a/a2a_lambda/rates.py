@@ -1,0 +1,47 @@
+"""How many requests an owner may make: one key must not take the API from all others.
+
+Containers count by themselves, and share what they counted every STEP requests. So a caller who makes less
+than one request a second and container costs nothing, and the limit is exact to STEP requests a container.
+"""
+
+from contextlib import suppress
+
+from a2a_lambda import io
+from a2a_lambda.errors import StoreError, TooManyRequests
+from a2a_lambda.store import Store
+
+WINDOW_SECONDS = 10
+
+STEP = 10
+"""Requests a container counts before it shares them: a write to DynamoDB."""
+
+
+class Rates:
+    """limit: requests a second, over WINDOW_SECONDS; 0 = no limit."""
+
+    def __init__(self, store: Store, limit: int) -> None:
+        self._store = store
+        self._most = limit * WINDOW_SECONDS
+        self._window = 0
+        self._counts: dict[str, int] = {}
+        self._over: set[str] = set()
+
+    async def admit(self, owner: str) -> None:
+        """Count a request. Raises TooManyRequests."""
+        if not self._most:
+            return
+        now = self._store.clock()
+        window = int(now // WINDOW_SECONDS)
+        end = (window + 1) * WINDOW_SECONDS
+        if window != self._window:
+            self._window, self._counts, self._over = window, {}, set()
+        self._counts[owner] = count = self._counts.get(owner, 0) + 1
+        if owner not in self._over and count % STEP == 0:
+            with suppress(StoreError):  # whoever cannot count lets in
+                counted = self._store.count_requests
+                if await io.call(counted, owner, window, STEP, until=end) > self._most:
+                    self._over.add(owner)
+        if owner in self._over:
+            raise TooManyRequests(
+                f"{self._most} within {WINDOW_SECONDS} seconds are the most", after=end - now
+            )

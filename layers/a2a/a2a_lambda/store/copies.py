@@ -1,0 +1,135 @@
+"""A copy of the API keys, which the containers of a deployment share.
+
+Parameter Store allows about 40 reads a second to a whole account. A copy in the table lets one container
+read it for all others. The copy is never the truth: it carries the time at which Parameter Store was read,
+and `keys` decides how old it may be.
+"""
+
+import json
+import uuid
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from a2a_lambda.store import items
+from a2a_lambda.store.dynamodb import Conflict, Table
+from a2a_lambda.store.items import number
+
+Rows = list[list[Any]]
+"""JSON values, a row for each key."""
+
+KEPT = 3_600.0
+"""Seconds after which DynamoDB may delete a copy or a load that nobody renews."""
+
+FREE = "attribute_not_exists(pk) OR #until <= :now"
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Every key, as Parameter Store had them. loaded: Unix time at which the first of them was read."""
+
+    loaded: float
+    pages: int
+    rows: Rows
+
+
+@dataclass(slots=True)
+class Load:
+    """A load of the keys, which one container at a time may do.
+
+    begun: Unix time of its first page. token: where it continues, "" at its beginning.
+    """
+
+    begun: float
+    pages: int = 0
+    token: str = ""
+    rows: Rows = field(default_factory=list)
+    holder: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+
+class Copies:
+    """Calls block. They raise StoreError if DynamoDB does not answer, WriteRefused if the keys are more than
+    an item of 400 KB takes: some 5,000.
+
+    path: of the keys in Parameter Store.
+    """
+
+    def __init__(self, table: Table, path: str) -> None:
+        self._table = table
+        self._path = path
+
+    def copy(self) -> Copy | None:
+        """The newest copy, or None."""
+        item = self._table.get(items.keys_key(self._path, "copy"))
+        if item is None:
+            return None
+        return Copy(float(item["loaded"]["N"]), int(item["pages"]["N"]), _unpacked(item["rows"]["B"]))
+
+    def begin_load(self, *, seconds: float, resume: float) -> Load | None:
+        """The load this container may do, for at most so many seconds; None while another does one.
+
+        resume: seconds after its beginning within which a load that stopped is continued.
+        """
+        now = self._table.clock()
+        load = Load(begun=now)
+        item = {
+            **items.keys_key(self._path, "load"),
+            "holder": {"S": load.holder},
+            "until": {"N": str(now + seconds)},
+            "expires": number(int(now + KEPT)),
+        }
+        try:
+            old = self._table.swap(item, FREE, {":now": {"N": str(now)}}, {"#until": "until"})
+        except Conflict:
+            return None
+        if old and "token" in old and now - float(old["begun"]["N"]) <= resume:
+            load.begun, load.pages = float(old["begun"]["N"]), int(old["pages"]["N"])
+            load.token, load.rows = str(old["token"]["S"]), _unpacked(old["rows"]["B"])
+        return load
+
+    def finish_load(self, load: Load) -> None:
+        """Share what was loaded, unless a newer copy is there, and let others load again."""
+        now = self._table.clock()
+        item = {
+            **items.keys_key(self._path, "copy"),
+            "loaded": {"N": str(load.begun)},
+            "pages": number(load.pages),
+            "rows": {"B": _packed(load.rows)},
+            "expires": number(int(now + KEPT)),
+        }
+        older = "attribute_not_exists(pk) OR loaded < :loaded"
+        with suppress(Conflict):  # a load that began later was quicker
+            self._table.put(item, older, {":loaded": item["loaded"]})
+        self._end(load, {"until": {"N": "0"}})
+
+    def stop_load(self, load: Load, *, rest: float) -> None:
+        """Leave a load to whoever continues it, in `rest` seconds at the earliest."""
+        kept: dict[str, Any] = {"until": {"N": str(self._table.clock() + rest)}}
+        if load.token:
+            kept |= {
+                "begun": {"N": str(load.begun)},
+                "pages": number(load.pages),
+                "token": {"S": load.token},
+                "rows": {"B": _packed(load.rows)},
+            }
+        self._end(load, kept)
+
+    def _end(self, load: Load, kept: dict[str, Any]) -> None:
+        item = {
+            **items.keys_key(self._path, "load"),
+            "holder": {"S": load.holder},
+            "expires": number(int(self._table.clock() + KEPT)),
+            **kept,
+        }
+        with suppress(Conflict):  # it took too long, and another container does it now
+            self._table.put(item, "holder = :holder", {":holder": {"S": load.holder}})
+
+
+def _packed(rows: Rows) -> bytes:
+    return zlib.compress(json.dumps(rows, separators=(",", ":")).encode())
+
+
+def _unpacked(value: bytes) -> Rows:
+    rows: Rows = json.loads(zlib.decompress(bytes(value)))
+    return rows
