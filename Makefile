@@ -4,15 +4,20 @@
 #   make test     the whole test suite                      ARGS="-k store"
 #   make check    tests, linter, type checker: what CI runs
 #   make build    sam build, without Docker                 ARCH=arm64|x86_64
-#   make deploy   build, and sam deploy as samconfig.toml says     STAGE=dev|prod  PARAMETERS="Name=value …"
+#   make deploy   build, and sam deploy as samconfig.toml says     STAGE=dev|prod  PARAMETERS="Name=value …"  ROLE=<CloudFormation's>
 #   make invoke   one event through the built function     EVENT=events/send.json
 #   make e2e      the template deployed to an emulator of AWS, and called there
 #   make bench    cold start and first byte of the built functions
 #   make costs    what a million messages cost
 #   make key      list, make and revoke keys                NAME=… OWNER=… AGENTS=… DAYS=… REVOKE=1 STACK=…
 #   make restore  put back what another table has     FROM=<table> STACK=…
-#   make doctor   look at a live agent as its clients do    URL=… KEY=… TEXT=…
+#   make account  let API Gateway write access logs: once for an account and region
+#   make rollback go back to the versions before    STACK=…
+#   make prune    delete old versions    STACK=… KEEP=3
+#   make redrive  send dead letters again    QUEUE=notices|turns|records STACK=…
+#   make doctor   look at a live agent as its clients do, and at a stack     URL=… KEY=… TEXT=… STACK=…
 #   make conformance  the public kit against our agent      TCK=<checkout> LINE=1.0|0.3
+#   make validate lint what SAM makes of the templates
 #   make lock     lock the dependencies again after editing pyproject.toml
 
 SHELL := /bin/sh
@@ -23,6 +28,7 @@ LAMBDA_PYTHON ?= 3.13
 ARGS ?=
 STAGE ?=
 PARAMETERS ?=
+ROLE ?=
 HOST_ARCH := $(patsubst aarch64,arm64,$(shell uname -m))
 
 export UV_PYTHON_DOWNLOADS ?= never
@@ -42,7 +48,7 @@ SAM = SAM_CLI_TELEMETRY=0 .venvs/sam/bin/sam
 REQUIREMENTS = layers/dependencies/requirements.txt
 EXPORT = $(UV) export --locked --quiet --no-dev --no-emit-project --no-annotate --no-header --output-file
 
-.PHONY: requirements run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
+.PHONY: account rollback prune redrive requirements run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
 .DEFAULT_GOAL := test
 
 run: .venv/synced
@@ -73,6 +79,7 @@ build: .venv/synced .venvs/sam/synced requirements
 	way=.aws-sam/ways/$(ARCH)-$(LAMBDA_PYTHON)$${PYTHON_LAMBDA:+-pyc}; mkdir -p $$way; \
 	$(SAM) build --parallel --cached --cache-dir $$way/cache --build-dir $$way/build \
 	  --parameter-overrides Architecture=$(ARCH) && \
+	.venv/bin/python -m a2a_lambda.local.size $$way/build && \
 	rm -rf $(BUILD_DIR) && cp -R $$way/build $(BUILD_DIR) && echo "built: $(BUILD_DIR)"
 
 # The dependency layer is built from what uv.lock says, whichever command wrote that.
@@ -94,6 +101,7 @@ invoke: .venv/synced
 deploy: export STAGE := $(STAGE)
 deploy: export PARAMETERS := $(PARAMETERS)
 deploy: export BUILD_DIR := $(BUILD_DIR)
+deploy: export ROLE := $(ROLE)
 deploy: .venv/synced .venvs/sam/synced
 	@.venv/bin/python -m a2a_lambda.local.deploy check
 	@$(MAKE) --no-print-directory build
@@ -118,8 +126,22 @@ key: .venv/synced
 restore: .venv/synced
 	@FROM="$(FROM)" STACK="$(STACK)" .venv/bin/python -m a2a_lambda.local.restore
 
+# Once for an account and region, after the first stack: API Gateway may write access logs.
+account: export PARAMETERS := $(PARAMETERS)
+account: .venv/synced .venvs/sam/synced
+	@SAM_CLI_TELEMETRY=0 .venv/bin/python -m a2a_lambda.local.account
+
+rollback: .venv/synced
+	@STACK="$(STACK)" .venv/bin/python -m a2a_lambda.local.versions rollback
+
+prune: .venv/synced
+	@STACK="$(STACK)" KEEP="$(KEEP)" .venv/bin/python -m a2a_lambda.local.versions prune
+
+redrive: .venv/synced
+	@QUEUE="$(QUEUE)" STACK="$(STACK)" .venv/bin/python -m a2a_lambda.local.redrive
+
 doctor: .venv/synced
-	@URL="$(URL)" KEY="$(KEY)" TEXT="$(TEXT)" .venv/bin/python -m a2a_lambda.local.doctor
+	@URL="$(URL)" KEY="$(KEY)" TEXT="$(TEXT)" STACK="$(STACK)" .venv/bin/python -m a2a_lambda.local.doctor
 
 conformance: .venv/synced
 	@.venv/bin/python -m tests.conformance.run "$(TCK)" "$(LINE)"

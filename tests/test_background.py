@@ -39,6 +39,9 @@ class Line:
             raise StoreError("SQS is not there")
         self.waiting.append(ticket)
 
+    def postpone(self, arn: str, handle: str, attempt: int) -> None:
+        """Nothing comes twice here."""
+
 
 class Bench:
     def __init__(self, settings: Settings) -> None:

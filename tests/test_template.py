@@ -13,6 +13,7 @@ import pytest
 from samtranslator.yaml_helper import yaml_parse
 
 from a2a_lambda.local import lint
+from a2a_lambda.local.account import REGIONS
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT
 
@@ -541,7 +542,7 @@ def test_a_new_account_has_room(parameters: Json) -> None:
 
 def test_regions_are_named() -> None:
     operations = (ROOT / "docs" / "operations.md").read_text()
-    for region in lint.REGIONS:
+    for region in REGIONS:
         assert f"`{region}`" in operations, region
 
 

@@ -13,6 +13,11 @@ What this emulator cannot do, and what is done about it here:
 - It takes a number parameter for a text where a mapping's concurrency is compared: it is set again.
 - It runs functions with its own interpreter, on this machine's architecture: the build is for those.
 - Authorization by IAM, throttling, WAF, alarms and domains are stored and do nothing.
+- It gives tables no TTL and no point-in-time recovery.
+- Its S3 is no host of AWS's, which `sam delete` asks of a nested stack's template: the stack is deleted by
+  CloudFormation's own call.
+- It gives SAM's transform no parameters, so a new Release publishes no version: that is done here.
+- It has no CodeDeploy and no composite alarm: `Rollout` and `AlarmSummary` stay as they are by default.
 """
 
 import json
@@ -27,6 +32,7 @@ import boto3
 import httpx2
 
 from a2a_lambda.local.built import HOST
+from a2a_lambda.local.checkup import FUNCTIONS
 from tests.builds import building
 from tests.conftest import ROOT
 from tests.processes.servers import MINISTACK
@@ -87,6 +93,11 @@ class Stack:
                 *(f"ARCH={HOST}", f"LAMBDA_PYTHON={interpreter()}", f"BUILD_DIR={folder}"),
             )
 
+    def delete(self) -> None:
+        client = self.client("cloudformation")
+        client.delete_stack(StackName=NAME)
+        client.get_waiter("stack_delete_complete").wait(StackName=NAME, WaiterConfig={"Delay": 1})
+
     @cached_property
     def outputs(self) -> dict[str, str]:
         [found] = self.client("cloudformation").describe_stacks(StackName=NAME)["Stacks"]
@@ -105,9 +116,7 @@ class Stack:
     def mend(self) -> None:
         """Make up for what the emulator leaves out; and let webhooks be on this machine."""
         api, functions = self.client("apigateway"), self.client("lambda")
-        arn = functions.get_function(FunctionName=self.resources["ApiFunction"])["Configuration"][
-            "FunctionArn"
-        ]
+        arn = functions.get_alias(FunctionName=self.resources["ApiFunction"], Name="live")["AliasArn"]
         [cards] = [
             item
             for item in api.get_resources(restApiId=self.resources["Api"])["items"]
@@ -127,12 +136,14 @@ class Stack:
                 functions.update_event_source_mapping(
                     UUID=mapping["UUID"], ScalingConfig={"MaximumConcurrency": int(most)}
                 )
-        for name in ("RpcFunction", "NotifierFunction"):
+        for name in FUNCTIONS:
             found = functions.get_function_configuration(FunctionName=self.resources[name])
             variables = {**found["Environment"]["Variables"], "A2A_LOOPBACK_WEBHOOKS": "1"}
             functions.update_function_configuration(
                 FunctionName=self.resources[name], Environment={"Variables": variables}
             )
+            version = functions.publish_version(FunctionName=self.resources[name])["Version"]
+            functions.update_alias(FunctionName=self.resources[name], Name="live", FunctionVersion=version)
 
     def card(self, path: str) -> httpx2.Response:
         """A card's answer, through the API."""
@@ -149,6 +160,7 @@ class Stack:
         """What the schedule does every minute."""
         answer = self.client("lambda").invoke(
             FunctionName=self.resources["WorkerFunction"],
+            Qualifier="live",
             Payload=json.dumps({"source": "aws.events", "detail": {}}),
         )
         assert "FunctionError" not in answer, answer["Payload"].read()

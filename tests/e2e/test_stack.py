@@ -1,8 +1,10 @@
 """The deployed stack, as its clients and its operator meet it; `stack` says what the emulator leaves out."""
 
 import asyncio
+import json
 import os
 import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +17,7 @@ from a2a_lambda.head import Head, Request, Scope
 from a2a_lambda.intake import Intake, Queued
 from a2a_lambda.local import doctor
 from a2a_lambda.local.built import HOST
+from a2a_lambda.local.checkup import FUNCTIONS
 from a2a_lambda.model import Message, Part, Role
 from a2a_lambda.operation import SendMessageRequest
 from a2a_lambda.store import Store
@@ -37,10 +40,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         made.mend()
         yield made
         table = made.outputs["TableName"]
-        made.run(
-            *(".venvs/sam/bin/sam", "delete", "--stack-name", NAME, "--no-prompts", "--region", "us-east-1"),
-            SAM_CLI_TELEMETRY="0",
-        )
+        made.delete()
         with pytest.raises(ClientError, match="does not exist"):
             made.client("cloudformation").describe_stacks(StackName=NAME)
         assert made.client("lambda").list_functions()["Functions"] == []
@@ -115,6 +115,60 @@ def test_the_operators_commands(stack: Stack, key: str) -> None:
     assert "nosuch" in nobodys.stderr
 
 
+def test_the_operators_look(stack: Stack, key: str) -> None:
+    """All that make doctor STACK=… asks of AWS, on a stack that is well."""
+    code = f"from a2a_lambda.local import doctor; print(doctor.inspect({NAME!r}))"
+    said = stack.run(sys.executable, "-c", code)
+    failed = [line for line in said.splitlines() if line.strip().startswith("FAIL")]
+    left_out = ("the table can be restored", "old tasks expire")  # by the emulator
+    assert not [line for line in failed if not any(what in line for what in left_out)], said
+    assert "one stage" in said
+    assert "NotifierFunction serves a version" in said
+
+
+def test_redriving(stack: Stack, rest: "Rest") -> None:
+    """What a webhook did not accept, and a change that was not relayed, are sent again."""
+    webhook = Webhook()
+    task = rest.send("What is 1 plus 2?", taskPushNotificationConfig={"url": webhook.url, "id": "a"})
+    eventually(lambda: webhook.seen)
+    sqs, streams = stack.client("sqs"), stack.client("dynamodbstreams")
+    seen = len(webhook.seen)
+    body = json.dumps(["somebody", "assistant", task["id"], "a"])
+    sqs.send_message(
+        QueueUrl=stack.resources["DeadNotices"],
+        MessageBody=body,
+        MessageGroupId="g",
+        MessageDeduplicationId=str(uuid.uuid4()),
+    )
+    redrive = ("make", "--silent", "redrive", f"STACK={NAME}")
+    assert "1 sent again" in stack.run(*redrive, "QUEUE=notices")
+    eventually(lambda: len(webhook.seen) > seen)
+
+    arn = streams.list_streams(TableName=stack.outputs["TableName"])["Streams"][0]["StreamArn"]
+    [shard, *_] = streams.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"]
+    iterator = streams.get_shard_iterator(
+        StreamArn=arn, ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON"
+    )
+    records = streams.get_records(ShardIterator=iterator["ShardIterator"])["Records"]
+    place = {
+        "streamArn": arn,
+        "shardId": shard["ShardId"],
+        "startSequenceNumber": records[0]["dynamodb"]["SequenceNumber"],
+        "endSequenceNumber": records[-1]["dynamodb"]["SequenceNumber"],
+        "batchSize": len(records),
+    }
+    letter = json.dumps({"DDBStreamBatchInfo": place})
+    sqs.send_message(QueueUrl=stack.resources["DeadRecords"], MessageBody=letter)
+    assert "1 sent again" in stack.run(*redrive, "QUEUE=records")
+    assert "0 sent again" in stack.run(*redrive, "QUEUE=records")
+    webhook.close()
+
+
+def test_access_logs(stack: Stack) -> None:
+    """API Gateway's role is made once; a second time there is nothing to do."""
+    assert "make deploy turns access logs on" in stack.run("make", "--silent", "account")
+
+
 def test_the_doctor_is_content(stack: Stack, key: str, capsys: pytest.CaptureFixture[str]) -> None:
     failed = asyncio.run(
         doctor.examine(stack.outputs["FunctionUrl"], key, "What is 1 plus 2?", Unwrapped(stack))
@@ -171,7 +225,12 @@ def test_an_update_with_all_that_is_optional(stack: Stack) -> None:
     kms = stack.client("kms")
     signing = kms.create_key(KeySpec="RSA_2048", KeyUsage="SIGN_VERIFY")["KeyMetadata"]["Arn"]
     zone = stack.client("route53").create_hosted_zone(Name="example.com", CallerReference="e2e")
+    boundary = f"arn:aws:iam::000000000000:policy/{uuid.uuid4()}"
     stack.deploy(
+        PermissionsBoundaryArn=boundary,
+        SnapStart="true",
+        AccessLogs="true",
+        CorsOrigins="https://a.example",
         DomainName="agents.example.com",
         CertificateArn=arn.format("acm", f"certificate/{uuid.uuid4()}"),
         HostedZoneId=zone["HostedZone"]["Id"].rpartition("/")[2],
@@ -185,7 +244,9 @@ def test_an_update_with_all_that_is_optional(stack: Stack) -> None:
     assert stack.outputs["BaseUrl"] == "https://agents.example.com/"
     assert stack.outputs["Card"] == "https://agents.example.com/.well-known/agent-card.json"
     assert "CardIsNotAtTheRoot" not in stack.outputs
-    for alarm in stack.client("cloudwatch").describe_alarms()["MetricAlarms"]:
+    alarms = stack.client("cloudwatch").describe_alarms()["MetricAlarms"]
+    assert len(alarms) >= 26
+    for alarm in alarms:
         assert alarm["AlarmActions"] == [topic]
     rpc = stack.client("lambda").get_function_configuration(FunctionName=stack.resources["RpcFunction"])
     assert rpc["Environment"]["Variables"]["A2A_BASE_URL"] == "https://agents.example.com"
@@ -194,3 +255,22 @@ def test_an_update_with_all_that_is_optional(stack: Stack) -> None:
     card = stack.card(".well-known/agent-card.json")
     assert card.json()["signatures"]
     assert card.json()["supportedInterfaces"][0]["url"].startswith("https://agents.example.com/")
+
+
+def test_versions_go_back_and_are_deleted(stack: Stack) -> None:
+    """After the update: the alias is at the version before, and old ones go."""
+    functions = stack.client("lambda")
+
+    def live() -> list[int]:
+        return [
+            int(functions.get_alias(FunctionName=stack.resources[name], Name="live")["FunctionVersion"])
+            for name in FUNCTIONS
+        ]
+
+    before = live()
+    said = stack.run("make", "--silent", "rollback", f"STACK={NAME}")
+    assert all(f"{name}: version" in said for name in FUNCTIONS)
+    assert live() == [version - 1 for version in before]
+    stack.run("make", "--silent", "prune", f"STACK={NAME}", "KEEP=1")
+    kept = functions.list_versions_by_function(FunctionName=stack.resources["RpcFunction"])["Versions"]
+    assert len(kept) == 3, "$LATEST, the newest, and the one the alias is at"

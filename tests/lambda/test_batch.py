@@ -3,15 +3,18 @@
 import json
 import threading
 import time
+import uuid
 from typing import Any
 
 import pytest
 
+from a2a_lambda import aws
 from a2a_lambda.errors import StoreError
 from a2a_lambda.head import Scope
 from a2a_lambda.lambda_.batch import Worker
 from a2a_lambda.local.events import Invocation
-from a2a_lambda.queue import Ticket, body
+from a2a_lambda.queue import Sqs, Ticket, body
+from a2a_lambda.settings import Settings
 
 
 class Background:
@@ -19,6 +22,7 @@ class Background:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
+        self.postponed: list[tuple[str, str, int]] = []
         self.fails = False
 
     async def run(self, ticket: Ticket, deadline: float | None) -> None:
@@ -31,6 +35,9 @@ class Background:
     async def bury(self, ticket: Ticket) -> None:
         self.asked.append(("bury", ticket.task_id))
 
+    def postpone(self, arn: str, handle: str, attempt: int) -> None:
+        self.postponed.append((arn, handle, attempt))
+
     async def sweep(self) -> int:
         self.asked.append(("sweep", ""))
         return 3
@@ -42,7 +49,8 @@ def record(task_id: str, queue: str = "turns") -> dict[str, Any]:
         "body": body(Ticket(Scope("owner", "agent"), task_id, "turn")),
         "eventSource": "aws:sqs",
         "eventSourceARN": queue,
-        "attributes": {"ApproximateReceiveCount": "1"},
+        "receiptHandle": f"handle-{task_id}",
+        "attributes": {"ApproximateReceiveCount": "2"},
     }
 
 
@@ -71,6 +79,23 @@ def test_a_turn_that_could_not_be_stored_comes_again(
     answer = worker({"Records": [record("a")]}, Invocation())
     assert answer == {"batchItemFailures": [{"itemIdentifier": "message-a"}]}
     assert "a record failed: the table" in caplog.text
+    assert background.postponed == [("turns", "handle-a", 2)], "soon, not after its visibility timeout"
+
+
+def test_a_failed_message_comes_again_soon(settings: Settings) -> None:
+    client = aws.sqs(settings)
+    name = f"turns-{uuid.uuid4().hex[:8]}"
+    urls = {each: client.create_queue(QueueName=each)["QueueUrl"] for each in (name, f"{name}-dead")}
+    queue = Sqs(client, urls[name])
+    asked: list[Any] = []
+    client.meta.events.register("provide-client-params.sqs", lambda params, **_: asked.append(params))
+    for each, url in urls.items():
+        client.send_message(QueueUrl=url, MessageBody="x")
+        [message] = client.receive_message(QueueUrl=url, VisibilityTimeout=5_400)["Messages"]
+        for attempt, pause in ((1, 15), (9, 900)):
+            queue.postpone(f"arn:aws:sqs:us-east-1:123456789012:{each}", message["ReceiptHandle"], attempt)
+            assert (asked[-1]["QueueUrl"], asked[-1]["VisibilityTimeout"]) == (url, pause)
+    queue.postpone("arn:aws:sqs:us-east-1:123456789012:nosuch", "handle", 1)
 
 
 def test_a_message_that_is_none_of_ours_comes_again_and_dies(background: Background, worker: Worker) -> None:

@@ -1,12 +1,14 @@
 """make deploy: what sam is called with."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.local import deploy, table
+from a2a_lambda.local import deploy, stack, table
+from a2a_lambda.local.account import Account
 from tests.conftest import ROOT
 
 ASKED = {"STAGE": "prod", "ARCH": "x86_64", "BUILD_DIR": "built"}
@@ -17,8 +19,12 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-def parameters(**more: str) -> dict[str, str]:
-    call = deploy.command(ASKED | more)
+USUAL = Account("123456789012", "us-east-1", 1000, "arn:aws:iam::123456789012:role/logs")
+
+
+def parameters(account: Account = USUAL, **more: str) -> dict[str, str]:
+    asked = ASKED | more
+    call = deploy.command(asked, deploy.suited(account, deploy.named(asked)))
     given = call[call.index("--parameter-overrides") + 1 :]
     pairs = [re.fullmatch(r'(\w+)="([^"]*)"', one) for one in given]
     return {pair[1]: pair[2] for pair in pairs if pair}
@@ -79,4 +85,80 @@ def test_mistakes_are_told_before_anything_is_built(wrong: dict[str, str]) -> No
     with pytest.raises(
         ConfigurationError, match=r"STAGE=dev or STAGE=prod|LogDay=7|No closing|no value like"
     ):
-        deploy.command(ASKED | wrong)
+        deploy.named(ASKED | wrong)
+
+
+NEW = Account("123456789012", "us-east-1", 10, "")
+
+
+def test_a_new_account_gets_what_it_has_room_for() -> None:
+    found = parameters(NEW, STAGE="dev")
+    assert int(found["WorkerConcurrency"]) + int(found["NotifierConcurrency"]) <= 4
+    assert 1 <= int(found["StreamsPerOwner"]) <= 4
+    assert found["AccountConcurrency"] == "8"
+    assert found["AccessLogs"] == "false"
+    assert parameters(NEW, PARAMETERS="StreamsPerOwner=9")["StreamsPerOwner"] == "9", "as it was told to"
+    said = "\n".join(deploy.notes(NEW, found))
+    assert "L-B99A9384" in said
+    assert "make account" in said
+
+
+def test_a_grown_account_keeps_the_templates_values() -> None:
+    found = parameters(STAGE="dev")
+    known = table.defaults(Path("template.yaml"))
+    for name in ("WorkerConcurrency", "NotifierConcurrency", "StreamsPerOwner"):
+        assert found[name] == known[name]
+    assert found["AccessLogs"] == "true"
+    assert list(deploy.notes(USUAL, found)) == []
+    assert "calls may find none free" in "".join(deploy.notes(USUAL, found | {"WorkerConcurrency": "700"}))
+    elsewhere = Account("123456789012", "xx-north-9", 1000, "arn")
+    assert "xx-north-9" in "".join(deploy.notes(elsewhere, found))
+
+
+def test_access_logs_without_the_accounts_role_are_a_mistake() -> None:
+    """CloudFormation would fail, late."""
+    found = parameters(NEW, PARAMETERS="AccessLogs=true")
+    with pytest.raises(ConfigurationError, match="make account"):
+        list(deploy.notes(NEW, found))
+
+
+def test_a_release_is_what_is_deployed(tmp_path: Path) -> None:
+    (tmp_path / "RpcFunction").mkdir()
+    code = tmp_path / "RpcFunction" / "rpc.py"
+    code.write_text("one")
+    first = deploy.release(tmp_path, {"LogDays": "7"})
+    assert re.fullmatch("[0-9a-f]{64}", first)
+    (tmp_path / "RpcFunction" / "rpc.pyc").write_text("compiled anew")
+    assert deploy.release(tmp_path, {"LogDays": "7"}) == first
+    assert deploy.release(tmp_path, {"LogDays": "8"}) != first
+    code.write_text("two")
+    assert deploy.release(tmp_path, {"LogDays": "7"}) != first
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_first_deployment_that_fails_leaves_no_protected_table(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, first: bool
+) -> None:
+    calls: list[list[str]] = []
+
+    def ran(call: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        calls.append(call)
+        return subprocess.CompletedProcess(call, 0)
+
+    monkeypatch.setattr(deploy, "account_of", lambda *_: USUAL)
+    monkeypatch.setattr(deploy, "_is_first", lambda _: first)
+    monkeypatch.setattr(subprocess, "run", ran)
+    assert deploy.main(["deploy"], ASKED | {"BUILD_DIR": str(tmp_path)}) == 0
+    protected = ['DeletionProtection="true"' in call for call in calls]
+    assert protected == ([False, True] if first else [True])
+
+
+def test_a_mistake_in_a_name_is_found() -> None:
+    with pytest.raises(ConfigurationError, match="LogDay"):
+        stack.named({"LogDays": "7"}, "LogDay=7")
+
+
+def test_cloudformation_may_have_a_role_of_its_own() -> None:
+    assert "--role-arn" not in deploy.command(ASKED, {})
+    call = deploy.command(ASKED | {"ROLE": "arn:aws:iam::123456789012:role/x"}, {})
+    assert call[call.index("--role-arn") + 1] == "arn:aws:iam::123456789012:role/x"

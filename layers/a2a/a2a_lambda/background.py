@@ -63,6 +63,10 @@ class Background:
             async for _ in events:
                 pass
 
+    def postpone(self, arn: str, handle: str, attempt: int) -> None:
+        """Let the message of a turn that could not be worked off come again soon; see `Queue`. Blocks."""
+        self._queue.postpone(arn, handle, attempt)
+
     async def bury(self, ticket: Ticket) -> None:
         """End a turn whose message nobody could work off."""
         head = await self._waiting(ticket)

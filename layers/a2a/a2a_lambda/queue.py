@@ -4,6 +4,7 @@ Source: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/AP
 """
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,6 +15,11 @@ from a2a_lambda.head import Head, Scope
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
+
+
+FIRST_PAUSE_SECONDS = 15
+
+MAX_PAUSE_SECONDS = 900
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,7 @@ class Queue(Protocol):
     """Raises StoreError when the ticket is not taken."""
 
     def send(self, ticket: Ticket, /) -> None: ...
+    def postpone(self, arn: str, handle: str, attempt: int, /) -> None: ...
 
 
 class Sqs:
@@ -47,6 +54,18 @@ class Sqs:
             self._client.send_message(QueueUrl=self._url, MessageBody=body(ticket))
         except (ClientError, BotoCoreError) as error:
             raise StoreError(f"SQS did not take a task: {type(error).__name__}") from error
+
+    def postpone(self, arn: str, handle: str, attempt: int) -> None:
+        """Let a message of this queue, or of its dead letters, come again soon; later each time.
+
+        arn: of the message's queue. attempt: how often the message came, this time included.
+        """
+        url = f"{self._url.rpartition('/')[0]}/{arn.rpartition(':')[2]}"
+        pause = min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
+        with suppress(ClientError, BotoCoreError):  # then it comes when its visibility timeout ends
+            self._client.change_message_visibility(
+                QueueUrl=url, ReceiptHandle=handle, VisibilityTimeout=pause
+            )
 
 
 def body(ticket: Ticket) -> str:

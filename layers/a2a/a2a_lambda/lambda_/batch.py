@@ -41,11 +41,17 @@ class Worker:
         deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1000 - MARGIN
 
         def work(record: Event) -> None:
-            ticket = read(record["body"])
-            if record["eventSourceARN"] == self._dead_letters:
-                asyncio.run(self._background.bury(ticket))
-            else:
-                asyncio.run(self._background.run(ticket, deadline))
+            try:
+                ticket = read(record["body"])
+                if record["eventSourceARN"] == self._dead_letters:
+                    asyncio.run(self._background.bury(ticket))
+                else:
+                    asyncio.run(self._background.run(ticket, deadline))
+            except Exception:
+                # By itself it would come again when its visibility timeout ends, in an hour and a half.
+                attempt = int(record["attributes"]["ApproximateReceiveCount"])
+                self._background.postpone(record["eventSourceARN"], record["receiptHandle"], attempt)
+                raise
 
         return _processed(event, work, EventType.SQS, context)
 

@@ -1,4 +1,5 @@
-"""make doctor URL=… [KEY=…] [TEXT=…]: looks at a live agent as its clients do, and says what passes.
+"""make doctor URL=…|STACK=… [KEY=…] [TEXT=…]: looks at a live agent as its clients do, and says what passes;
+at a deployed stack as its operator does, too.
 
 Each client's part reads the card where that client does, and then calls through the kit's own client: a
 key goes to the card's origin alone.
@@ -16,8 +17,10 @@ import httpx2
 
 from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, Client, discovery
-from a2a_lambda.errors import KitError
+from a2a_lambda.errors import ConfigurationError, KitError
 from a2a_lambda.guard import Guarded
+from a2a_lambda.local.checkup import Checkup
+from a2a_lambda.local.stack import outputs_of, resources_of
 from a2a_lambda.model import RESTING, Event, Json, word
 from a2a_lambda.wire import Wire, v0_3, v1_0
 
@@ -228,14 +231,34 @@ def _missing(names: Sequence[Json]) -> str:
     return f"missing: {', '.join(map(str, names))}" if names else ""
 
 
+def inspect(stack: str) -> tuple[str, int]:
+    """Prints a table of a deployed stack; returns its url, and the number of failures. Raises
+    ConfigurationError for one that is not there."""
+    outputs = outputs_of(stack)
+    report = Report()
+    for row in Checkup(stack, resources_of(stack), outputs).rows():
+        report.say(*row)
+    print(f"Stack {stack}\n{report.table()}\n")
+    return outputs["BaseUrl"], report.failed
+
+
 def main() -> int:
-    url = os.environ.get("URL", "")
-    if not url:
-        print("usage: make doctor URL=https://… [KEY=…] [TEXT=…]", file=sys.stderr)
+    """Returns the process's exit status."""
+    url, key, stack = (os.environ.get(name, "") for name in ("URL", "KEY", "STACK"))
+    if not url and not stack:
+        print("usage: make doctor URL=https://… or STACK=… [KEY=…] [TEXT=…]", file=sys.stderr)
         return 2
-    if not os.environ.get("KEY"):
+    failed = 0
+    if stack:
+        try:
+            own_url, failed = inspect(stack)
+        except ConfigurationError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 1
+        url = url or own_url
+    if not key:
         print("no KEY=… given: every call will be refused\n")
-    failed = asyncio.run(examine(url, os.environ.get("KEY", ""), os.environ.get("TEXT") or TEXT))
+    failed += asyncio.run(examine(url, key, os.environ.get("TEXT") or TEXT))
     print("all well" if not failed else f"{failed} to mend")
     return min(failed, 1)
 

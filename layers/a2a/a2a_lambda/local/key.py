@@ -67,7 +67,7 @@ def _line(key: Key) -> str:
 def _keys(environ: Mapping[str, str]) -> Keys:
     if stack := environ.get("STACK"):
         table_of(stack)  # there is such a stack: a key of another would let nobody in, and say so to nobody
-        return Keys(aws.ssm(Settings()), f"/{stack}/keys")
+        return Keys(aws.ssm(Settings()), f"/a2a/{stack}/keys")
     if not STATE.exists() and "AWS_ENDPOINT_URL_SSM" not in environ:
         raise ConfigurationError("no server is running here: start make run, or name a stack: STACK=…")
     url = json.loads(STATE.read_text())["emulator"] if STATE.exists() else ""

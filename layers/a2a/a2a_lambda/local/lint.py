@@ -20,6 +20,7 @@ from samtranslator.translator.transform import transform
 from samtranslator.yaml_helper import yaml_parse
 
 from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.local.account import REGIONS
 
 TEMPLATE = Path("template.yaml")
 
@@ -28,14 +29,6 @@ PLAIN = tuple(sorted(Path("templates").glob("*.yaml")))
 
 STATES: tuple[Mapping[str, str], ...] = ({}, {"Rollout": "Canary10Percent5Minutes", "Release": "0" * 64})
 """Parameters that SAM itself reads: each state is a template of its own."""
-
-REGIONS = (
-    *("us-east-1", "us-east-2", "us-west-1", "us-west-2", "ca-central-1", "sa-east-1"),
-    *("eu-central-1", "eu-north-1", "eu-south-1", "eu-south-2", "eu-west-1", "eu-west-2", "eu-west-3"),
-    *("ap-east-1", "ap-northeast-1", "ap-northeast-2", "ap-northeast-3", "ap-south-1"),
-    *("ap-southeast-1", "ap-southeast-2", "ap-southeast-3", "af-south-1", "me-south-1"),
-)
-"""Regions that have every kind of resource the templates name."""
 
 USED_BY_SAM = ("W2001 Parameter Release", "W7001 Mapping 'Rollouts'")
 

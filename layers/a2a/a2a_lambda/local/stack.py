@@ -10,21 +10,40 @@ from a2a_lambda import aws
 from a2a_lambda.errors import ConfigurationError
 
 
-def table_of(stack: str) -> str:
-    """Name of a stack's table. Raises ConfigurationError for one that is not there, or none of ours."""
+def outputs_of(stack: str) -> dict[str, str]:
+    """Outputs of a stack. Raises ConfigurationError for one that is not there, or none of ours."""
     with asking_aws(f"stack {stack}"):
-        client: Any = aws.session().create_client("cloudformation")
-        [found] = client.describe_stacks(StackName=stack)["Stacks"]
-    for output in found.get("Outputs", []):
-        if output["OutputKey"] == "TableName":
-            return str(output["OutputValue"])
-    raise ConfigurationError(f"stack {stack}: no output TableName, so it is none of this kit's")
+        [found] = _cloudformation().describe_stacks(StackName=stack)["Stacks"]
+    outputs = {output["OutputKey"]: str(output["OutputValue"]) for output in found.get("Outputs", [])}
+    if "TableName" not in outputs:
+        raise ConfigurationError(f"stack {stack}: no output TableName, so it is none of this kit's")
+    return outputs
 
 
-def parameters(defaults: Mapping[str, str], *given: str) -> Iterator[str]:
-    """Every parameter of a template with its value; `given` are NAME=value, the last one counts. Raises
-    ConfigurationError for one there is not."""
-    values = dict(defaults)
+def table_of(stack: str) -> str:
+    """Name of a stack's table. Raises ConfigurationError as `outputs_of`."""
+    return outputs_of(stack)["TableName"]
+
+
+def resources_of(stack: str) -> dict[str, str]:
+    """Physical ids of a stack's resources, by logical ones. Raises ConfigurationError."""
+    with asking_aws(f"stack {stack}"):
+        pages = _cloudformation().get_paginator("list_stack_resources").paginate(StackName=stack)
+        return {
+            item["LogicalResourceId"]: item.get("PhysicalResourceId", "")
+            for page in pages
+            for item in page["StackResourceSummaries"]
+        }
+
+
+def _cloudformation() -> Any:
+    return aws.session().create_client("cloudformation")
+
+
+def named(defaults: Mapping[str, str], *given: str) -> dict[str, str]:
+    """Parameters given as NAME=value; of several the last counts. Raises ConfigurationError for one that the
+    template has not."""
+    values = {}
     for one in given:
         name, separator, value = one.partition("=")
         if not separator or name not in defaults:
@@ -32,6 +51,11 @@ def parameters(defaults: Mapping[str, str], *given: str) -> Iterator[str]:
         if '"' in value or value.endswith("\\"):
             raise ConfigurationError(f"parameter {name}: sam takes no value like {value!r}")
         values[name] = value
+    return values
+
+
+def overrides(values: Mapping[str, str]) -> Iterator[str]:
+    """Parameters as sam takes them."""
     return (f'{name}="{value}"' for name, value in values.items())
 
 

@@ -1,0 +1,158 @@
+"""make doctor STACK=…: looks at a deployed stack as its operator does, and says what is not as it should be.
+
+Only AWS can tell these things: they are docs/operations.md's checklist of a first deployment. Nothing is
+changed. What AWS does not let the caller look at is a row of its own.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from a2a_lambda import aws
+from a2a_lambda.keys import Keys
+from a2a_lambda.local.stack import asking_aws
+from a2a_lambda.settings import Settings
+
+FUNCTIONS = ("ApiFunction", "RpcFunction", "WorkerFunction", "NotifierFunction")
+
+SOURCES = {
+    "WorkerTurns": "background turns",
+    "WorkerDeadTurns": "turns that failed",
+    "NotifierStream": "changes of tasks",
+    "NotifierNotices": "notifications",
+}
+
+DEAD = {"DeadTurns": "turns", "DeadNotices": "notices", "DeadRecords": "records"}
+"""Queues of dead letters, as make redrive calls them."""
+
+Row = tuple[str, bool, str]
+
+
+@dataclass(slots=True)
+class Checkup:
+    """resources, outputs: of the stack."""
+
+    stack: str
+    resources: Mapping[str, str]
+    outputs: Mapping[str, str]
+    _clients: dict[str, Any] = field(default_factory=dict)
+
+    def rows(self) -> Iterator[Row]:
+        """What was looked at, whether it is well, and what was seen."""
+        looks: Mapping[str, Callable[[], Iterator[Row]]] = {
+            "the stack": self._stack,
+            "the API": self._api,
+            "the functions": self._functions,
+            "what calls them": self._sources,
+            "the table": self._table,
+            "the account": self._account,
+            "the keys": self._keys,
+            "dead letters": self._dead,
+            "alarms": self._alarms,
+        }
+        for what, look in looks.items():
+            try:
+                yield from look()
+            except (ClientError, BotoCoreError) as error:
+                yield what, False, str(error)
+
+    def _client(self, service: str) -> Any:
+        if service not in self._clients:
+            self._clients[service] = aws.session().create_client(service)
+        return self._clients[service]
+
+    def _stack(self) -> Iterator[Row]:
+        [found] = self._client("cloudformation").describe_stacks(StackName=self.stack)["Stacks"]
+        status = found["StackStatus"]
+        yield "the stack is whole", status in ("CREATE_COMPLETE", "UPDATE_COMPLETE"), status
+
+    def _api(self) -> Iterator[Row]:
+        api = self._client("apigateway")
+        stages = api.get_stages(restApiId=self.resources["Api"])["item"]
+        names = ", ".join(stage["stageName"] for stage in stages)
+        yield "one stage", [stage["stageName"] for stage in stages] == ["live"], names
+        settings = stages[0].get("methodSettings", {}).get("*/*", {})
+        rate = settings.get("throttlingRateLimit", 0)
+        yield "it is throttled", rate > 0, f"{rate:g} requests a second and method"
+        if "Domain" in self.resources:
+            off = api.get_rest_api(restApiId=self.resources["Api"]).get("disableExecuteApiEndpoint", False)
+            yield (
+                "its own url is off",
+                off,
+                "the domain is the only way in" if off else "it bypasses the domain",
+            )
+
+    def _functions(self) -> Iterator[Row]:
+        functions = self._client("lambda")
+        for name in FUNCTIONS:
+            function = self.resources[name]
+            alias = functions.get_alias(FunctionName=function, Name="live")
+            live = functions.get_function_configuration(FunctionName=function, Qualifier="live")
+            shares = alias.get("RoutingConfig", {}).get("AdditionalVersionWeights", {})
+            state = live.get("State", "Active")
+            said = f"version {alias['FunctionVersion']}, {state}" + (f"; also {shares}" if shares else "")
+            yield f"{name} serves a version", state == "Active" and alias["FunctionVersion"].isdigit(), said
+
+    def _sources(self) -> Iterator[Row]:
+        functions = self._client("lambda")
+        for name, what in SOURCES.items():
+            source = functions.get_event_source_mapping(UUID=self.resources[name])
+            arn, state = source["FunctionArn"], source["State"]
+            well = state == "Enabled" and arn.endswith(":live")
+            yield f"{what} arrive", well, f"{state}, at {arn.rpartition(':')[2]}"
+
+    def _table(self) -> Iterator[Row]:
+        dynamodb, name = self._client("dynamodb"), self.outputs["TableName"]
+        table = dynamodb.describe_table(TableName=name)["Table"]
+        backups = dynamodb.describe_continuous_backups(TableName=name)["ContinuousBackupsDescription"]
+        status = backups.get("PointInTimeRecoveryDescription", {}).get(
+            "PointInTimeRecoveryStatus", "DISABLED"
+        )
+        yield "the table can be restored", status == "ENABLED", f"point-in-time recovery {status}"
+        lives = dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]["TimeToLiveStatus"]
+        yield "old tasks expire", lives in ("ENABLED", "ENABLING"), f"TTL {lives}"
+        yield "its changes are streamed", "LatestStreamArn" in table, ""
+        protected = table.get("DeletionProtectionEnabled", False)
+        yield (
+            "it can be deleted",
+            True,
+            "no, it is protected" if protected else "yes: DeletionProtection=false",
+        )
+
+    def _account(self) -> Iterator[Row]:
+        limits = self._client("lambda").get_account_settings()["AccountLimit"]
+        most = limits["ConcurrentExecutions"]
+        said = f"{most} functions at once" + ("" if most >= 100 else "; ask for more: quota L-B99A9384")
+        yield "room for calls", most >= 100, said
+        role = self._client("apigateway").get_account().get("cloudwatchRoleArn")
+        logs = "AccessLines" in self.resources
+        said = f"as {role}" if role else "API Gateway has no role to write them: make account"
+        yield "access logs", bool(role) or not logs, said if logs else "off"
+
+    def _keys(self) -> Iterator[Row]:
+        keys = Keys(aws.ssm(Settings()), f"/a2a/{self.stack}/keys").all()
+        yield "somebody has a key", bool(keys), f"{len(keys)} keys" if keys else "make key NAME=… STACK=…"
+
+    def _dead(self) -> Iterator[Row]:
+        for name, queue in DEAD.items():
+            found = self._client("sqs").get_queue_attributes(
+                QueueUrl=self.resources[name], AttributeNames=["ApproximateNumberOfMessages"]
+            )
+            waiting = int(found["Attributes"]["ApproximateNumberOfMessages"])
+            said = f"{waiting}: make redrive QUEUE={queue} STACK={self.stack}" if waiting else "none"
+            yield f"dead {queue}", not waiting, said
+
+    def _alarms(self) -> Iterator[Row]:
+        with asking_aws("alarms"):
+            pages = self._client("cloudwatch").get_paginator("describe_alarms")
+            found = [
+                alarm
+                for page in pages.paginate(AlarmNamePrefix=f"{self.stack}-")
+                for alarm in page["MetricAlarms"]
+            ]
+        on = [alarm["AlarmName"] for alarm in found if alarm["StateValue"] == "ALARM"]
+        yield "no alarm is on", bool(found) and not on, ", ".join(on) or f"{len(found)} alarms"
+        told = any(alarm.get("AlarmActions") for alarm in found)
+        yield "alarms are sent", True, "to a topic" if told else "no: AlarmTopicArn is empty"

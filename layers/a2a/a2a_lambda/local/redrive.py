@@ -1,0 +1,171 @@
+"""make redrive: sends a stack's dead letters to where they failed, once the cause is mended.
+
+make redrive QUEUE=notices STACK=my-stack     notifications a webhook did not accept
+make redrive QUEUE=turns STACK=my-stack       background turns, before they are marked failed
+make redrive QUEUE=records STACK=my-stack     changes of tasks, of the last 24 hours
+
+It may be stopped and run again. A letter is deleted once it was taken, so it may arrive twice, and never not.
+Source: https://docs.aws.amazon.com/lambda/latest/dg/services-dynamodb-errors.html
+"""
+
+import base64
+import json
+import os
+import sys
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from a2a_lambda import aws
+from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.local.stack import asking_aws, resources_of
+
+HIDDEN_SECONDS = 60
+
+Letter = Mapping[str, Any]
+
+
+class Redrive:
+    """resources: physical ids of a stack's resources."""
+
+    def __init__(self, resources: Mapping[str, str]) -> None:
+        self._resources = resources
+        self._sqs: Any = aws.session().create_client("sqs")
+
+    def notices(self) -> tuple[int, int]:
+        """Letters sent on, and letters dropped."""
+        return self._each("DeadNotices", self._sent_to("Notices"))
+
+    def turns(self) -> tuple[int, int]:
+        return self._each("DeadTurns", self._sent_to("Turns"))
+
+    def records(self) -> tuple[int, int]:
+        """Gives the notifier what the stream has where the letters say. Drops those it has nothing for."""
+        streams: Any = aws.session().create_client("dynamodbstreams")
+        functions: Any = aws.session().create_client("lambda")
+        gone = (
+            streams.exceptions.TrimmedDataAccessException,
+            streams.exceptions.ResourceNotFoundException,
+        )
+
+        def relay(letter: Letter) -> bool:
+            place = json.loads(letter["Body"])["DDBStreamBatchInfo"]
+            try:
+                found = [record for record in _records(streams, place) if _is_for_webhooks(record)]
+            except gone:
+                return False
+            if not found:
+                return True
+            event = {"Records": [_as_event(record, place["streamArn"]) for record in found]}
+            answer = functions.invoke(
+                FunctionName=self._resources["NotifierFunction"], Qualifier="live", Payload=json.dumps(event)
+            )
+            said = json.loads(answer["Payload"].read())
+            if "FunctionError" in answer or said.get("batchItemFailures"):
+                raise ConfigurationError("the notifier failed again: its log has the cause")
+            return True
+
+        return self._each("DeadRecords", relay)
+
+    def _sent_to(self, queue: str) -> Callable[[Letter], bool]:
+        def send(letter: Letter) -> bool:
+            more: dict[str, str] = {}
+            if group := letter.get("Attributes", {}).get("MessageGroupId"):
+                # Its own id would count as a repetition, for five minutes.
+                more = {"MessageGroupId": group, "MessageDeduplicationId": str(uuid.uuid4())}
+            self._sqs.send_message(QueueUrl=self._resources[queue], MessageBody=letter["Body"], **more)
+            return True
+
+        return send
+
+    def _each(self, queue: str, act: Callable[[Letter], bool]) -> tuple[int, int]:
+        """Act on each letter and delete it; counts those acted on with success, and the others."""
+        sent = dropped = 0
+        for letter in self._letters(self._resources[queue]):
+            if act(letter):
+                sent += 1
+            else:
+                dropped += 1
+            self._sqs.delete_message(QueueUrl=self._resources[queue], ReceiptHandle=letter["ReceiptHandle"])
+        return sent, dropped
+
+    def _letters(self, url: str) -> Iterator[Letter]:
+        while letters := self._sqs.receive_message(
+            QueueUrl=url,
+            MaxNumberOfMessages=10,
+            VisibilityTimeout=HIDDEN_SECONDS,
+            WaitTimeSeconds=1,
+            MessageSystemAttributeNames=["MessageGroupId"],
+        ).get("Messages"):
+            yield from letters
+
+
+QUEUES: Mapping[str, Callable[[Redrive], tuple[int, int]]] = {
+    "notices": Redrive.notices,
+    "turns": Redrive.turns,
+    "records": Redrive.records,
+}
+
+
+def _records(streams: Any, place: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Records of the stream, from the first one a letter names to the last."""
+    answer = streams.get_shard_iterator(
+        StreamArn=place["streamArn"],
+        ShardId=place["shardId"],
+        ShardIteratorType="AT_SEQUENCE_NUMBER",
+        SequenceNumber=place["startSequenceNumber"],
+    )
+    iterator, last = answer["ShardIterator"], int(place["endSequenceNumber"])
+    while iterator:
+        answer = streams.get_records(ShardIterator=iterator)
+        for record in answer["Records"]:
+            if int(record["dynamodb"]["SequenceNumber"]) > last:
+                return
+            yield record
+            if int(record["dynamodb"]["SequenceNumber"]) == last:
+                return
+        if not answer["Records"]:
+            return
+        iterator = answer.get("NextShardIterator")
+
+
+def _is_for_webhooks(record: Mapping[str, Any]) -> bool:
+    """As the filter of template.yaml's NotifierStream has it: heads of tasks with push configs."""
+    image = record["dynamodb"].get("NewImage", {})
+    return image.get("sk") == {"S": "head"} and "pushes" in image
+
+
+def _as_event(record: Mapping[str, Any], arn: str) -> dict[str, Any]:
+    """A stream's record, as Lambda gives it to a function."""
+
+    def plain(value: Any) -> Any:
+        match value:
+            case bytes():
+                return base64.b64encode(value).decode()
+            case dict():
+                return {name: plain(inner) for name, inner in value.items()}
+            case list():
+                return [plain(inner) for inner in value]
+        return value.timestamp() if hasattr(value, "timestamp") else value
+
+    return {**plain(dict(record)), "eventSourceARN": arn}
+
+
+def main(environ: Mapping[str, str] = os.environ) -> int:
+    """Returns the process's exit status."""
+    queue, stack = environ.get("QUEUE", ""), environ.get("STACK", "")
+    if queue not in QUEUES or not stack:
+        print(f"usage: make redrive QUEUE={'|'.join(QUEUES)} STACK=<stack>", file=sys.stderr)
+        return 2
+    try:
+        with asking_aws(f"redriving {queue}"):
+            sent, dropped = QUEUES[queue](Redrive(resources_of(stack)))
+    except ConfigurationError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(f"{sent} sent again" + (f"; {dropped} dropped, which the stream has no more" if dropped else ""))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

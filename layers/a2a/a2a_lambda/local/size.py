@@ -1,0 +1,55 @@
+"""What Lambda gets, in bytes: a function with its layers may have 250 MB unzipped.
+
+Source: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+"""
+
+import sys
+from pathlib import Path
+
+from a2a_lambda.local.built import LAYERS
+
+MB = 1024 * 1024
+
+MOST_MB = 250
+
+WARNED_MB = 200
+
+LARGEST = 5
+"""Packages that are named when there is too much."""
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of a folder's files."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def report(build: Path) -> tuple[str, int]:
+    """What there is to say of a build, and the process's exit status."""
+    functions = {path.name: size_of(path) for path in build.glob("*Function")}
+    layers = {name: size_of(build / name) for name in LAYERS}
+    largest = max(functions, key=functions.__getitem__)
+    total = functions[largest] + sum(layers.values())
+    said = f"{total / MB:.1f} of {MOST_MB} MB unzipped ({largest} and its layers)"
+    if total < WARNED_MB * MB:
+        return said, 0
+    packages = {
+        path.name: size_of(path)
+        for name in LAYERS
+        for path in (build / name / "python").iterdir()
+        if path.is_dir()
+    }
+    heaviest = sorted(packages, key=packages.__getitem__, reverse=True)[:LARGEST]
+    named = ", ".join(f"{name} {packages[name] / MB:.0f} MB" for name in heaviest)
+    if total <= MOST_MB * MB:
+        return f"warning: {said}. The heaviest: {named}", 0
+    return f"error: {said}, which Lambda refuses. Remove a package. The heaviest: {named}", 1
+
+
+def main(argv: list[str] = sys.argv) -> int:
+    said, status = report(Path(argv[1]))
+    print(said, file=sys.stderr if status else sys.stdout)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""A deployment that answers its CDN alone."""
+
+import hashlib
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from a2a_lambda.http import create_app
+from a2a_lambda.kit import Kit
+from a2a_lambda.settings import Settings
+from tests.conftest import BASE_URL, new_key
+from tests.rpc import request
+
+
+def digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+@pytest.fixture
+def guarded(settings: Settings) -> Kit:
+    digests = f"{digest('old secret')},{digest('new secret')}"
+    made = {**settings.model_dump(), "origin_digests": digests}
+    return Kit(Settings.model_validate(made))
+
+
+@pytest.mark.parametrize("secret", [None, "", "wrong", digest("new secret"), "ü"])
+def test_requests_past_the_cdn_are_refused(guarded: Kit, secret: str | None) -> None:
+    """Cards, too; whatever key they show."""
+    headers: dict[str, Any] = {"X-API-Key": new_key(guarded.keys)}
+    if secret is not None:
+        headers["X-Origin-Secret"] = secret.encode("latin-1")
+    with TestClient(create_app(guarded), base_url=BASE_URL) as client:
+        for answer in (
+            client.get("/.well-known/agent-card.json", headers=headers),
+            client.post("/", json=request("tasks/get", {"id": "x"}), headers=headers),
+        ):
+            assert answer.status_code == 403
+            assert "public address" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("secret", ["old secret", "new secret"])
+def test_the_cdns_requests_are_served(guarded: Kit, secret: str) -> None:
+    headers = {"X-Origin-Secret": secret, "X-API-Key": new_key(guarded.keys)}
+    with TestClient(create_app(guarded), base_url=BASE_URL) as client:
+        assert client.get("/.well-known/agent-card.json", headers=headers).status_code == 200
+        asked = client.post("/", json=request("tasks/get", {"id": "x"}), headers=headers)
+        assert asked.json()["error"]["code"] == -32001

@@ -1,0 +1,38 @@
+"""make build says what Lambda would refuse."""
+
+from pathlib import Path
+
+import pytest
+
+from a2a_lambda.local import size
+
+
+def built(folder: Path, *, package: int) -> Path:
+    for name, files in {
+        "RpcFunction": {"rpc.py": 1},
+        "ApiFunction": {"api.py": 2},
+        "A2ALayer": {"python/a2a_lambda/kit.py": 1},
+        "DependenciesLayer": {"python/heavy/data.bin": package, "python/light/data.bin": 1},
+    }.items():
+        for path, megabytes in files.items():
+            target = folder / name / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("wb") as file:
+                file.truncate(megabytes * size.MB)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("package", "status", "said"),
+    [
+        (100, 0, ["104.0 of 250 MB"]),
+        (200, 0, ["warning", "204.0 of 250 MB", "heavy 200 MB"]),
+        (246, 0, ["warning", "250.0 of 250 MB"]),
+        (247, 1, ["error", "Lambda refuses", "heavy 247 MB"]),
+    ],
+)
+def test_sizes(tmp_path: Path, package: int, status: int, said: list[str]) -> None:
+    report, found = size.report(built(tmp_path, package=package))
+    assert found == status
+    assert all(words in report for words in said), report
+    assert report.startswith("warning") is (package in (200, 246))
