@@ -3,6 +3,7 @@
 import asyncio
 import json
 import uuid
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -112,3 +113,19 @@ def test_a_stream_is_stored_in_pieces_not_in_tokens(counted: Counted, kit: Kit) 
     chunks: list[Event] = [event for _, event in events if "artifactUpdate" in event]
     assert len(chunks) >= 100
     assert calls[WRITES] <= 3 + 12
+
+
+def test_the_index_of_lists_writes_three_units_a_task(counted: Counted, kit: Kit, settings: Settings) -> None:
+    """A new entry is one unit, a moved one two. So one partition, which takes 1,000 a second, lists some 330
+    new tasks of an owner and agent a second: docs/operations.md."""
+    puts: list[Any] = []
+    client = aws.dynamodb(settings)
+    client.meta.events.register(
+        "provide-client-params.dynamodb.PutItem", lambda params, **_: puts.append(params)
+    )
+    store = Store(client, settings.table, ttl=1000)
+    counted.service = Service(store, kit.agents, window=60)
+    asyncio.run(counted.send("What is 1 plus 2?"))
+    listed = [put["Item"]["changed"]["S"] for put in puts if "listing" in put["Item"]]
+    moved = sum(later != earlier for earlier, later in pairwise(listed))
+    assert 1 + 2 * moved == 3
