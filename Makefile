@@ -12,7 +12,7 @@
 #   make key      list, make and revoke keys                NAME=… OWNER=… AGENTS=… DAYS=… REVOKE=1 STACK=…
 #   make restore  put back what another table has     FROM=<table> STACK=…
 #   make account  let API Gateway write access logs: once for an account and region
-#   make rollback go back to the versions before    STACK=…
+#   make rollback go back to the release before    STACK=… RELEASE=…
 #   make prune    delete old versions    STACK=… KEEP=3
 #   make redrive  send dead letters again    QUEUE=notices|turns|records STACK=…
 #   make doctor   look at a live agent as its clients do, and at a stack     URL=… KEY=… TEXT=… STACK=…
@@ -48,8 +48,15 @@ SAM = SAM_CLI_TELEMETRY=0 .venvs/sam/bin/sam
 REQUIREMENTS = layers/dependencies/requirements.txt
 EXPORT = $(UV) export --locked --quiet --no-dev --no-emit-project --no-annotate --no-header --output-file
 
-.PHONY: account rollback prune redrive requirements run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
-.DEFAULT_GOAL := test
+.PHONY: help account rollback prune redrive requirements run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
+.DEFAULT_GOAL := help
+
+ifeq ($(filter arm64 x86_64,$(ARCH)),)
+$(error ARCH=$(ARCH): it is arm64 or x86_64)
+endif
+
+help:
+	@sed -n 's/^#   //p' Makefile
 
 run: .venv/synced
 	@exec .venv/bin/python -m a2a_lambda.local.server
@@ -132,7 +139,7 @@ account: .venv/synced .venvs/sam/synced
 	@SAM_CLI_TELEMETRY=0 .venv/bin/python -m a2a_lambda.local.account
 
 rollback: .venv/synced
-	@STACK="$(STACK)" .venv/bin/python -m a2a_lambda.local.versions rollback
+	@STACK="$(STACK)" RELEASE="$(RELEASE)" .venv/bin/python -m a2a_lambda.local.versions rollback
 
 prune: .venv/synced
 	@STACK="$(STACK)" KEEP="$(KEEP)" .venv/bin/python -m a2a_lambda.local.versions prune

@@ -19,7 +19,12 @@ def resources() -> Json:
 
 def statements(role: Json) -> dict[str, Json]:
     [policy] = role["Properties"]["Policies"]
-    return {item["Sid"]: item for item in policy["PolicyDocument"]["Statement"]}
+    return {item["Sid"]: item for item in plain(policy["PolicyDocument"]["Statement"])}
+
+
+def plain(items: list[Json]) -> list[Json]:
+    """Statements, those of a condition too."""
+    return [item["Fn::If"][1] if "Fn::If" in item else item for item in items]
 
 
 def test_only_jobs_of_the_environment_take_the_role(resources: Json) -> None:
@@ -65,18 +70,48 @@ def test_no_role_is_made_without_the_boundary(resources: Json) -> None:
     assert {"Ref": "Boundary"} in denied["Resource"]
 
 
-def test_everything_it_makes_bears_the_stacks_name(resources: Json) -> None:
-    for item in statements(resources["ExecutionRole"]).values():
-        if any(action.endswith(":*") for action in item["Action"]) and item["Effect"] == "Allow":
-            for resource in item["Resource"]:
-                assert "${StackName}" in resource["Fn::Sub"], resource
+WITHOUT_NAME = {"Mappings", "WithoutResources", "MappingTags", "Apis", "Transform", "NotItself"}
+"""Statements whose resources cannot bear the stack's name; what they may do is spelled out."""
+
+
+def test_all_else_it_makes_bears_the_stacks_name(resources: Json) -> None:
+    for sid, item in statements(resources["ExecutionRole"]).items():
+        if sid in WITHOUT_NAME:
+            assert not [action for action in item["Action"] if action.endswith("*")] or sid == "NotItself"
+            continue
+        given = item["Resource"] if isinstance(item["Resource"], list) else [item["Resource"]]
+        for resource in given:
+            named = "${StackName}" in str(resource) or "${HostedZoneId}" in str(resource)
+            assert named or "Ref" in resource or sid == "WebAcl", (sid, resource)
+    found = statements(resources["ExecutionRole"])
+    assert "${StackName}-*" in str(found["Mappings"]["Condition"]["ArnLike"]["lambda:FunctionArn"])
+
+
+def test_a_stage_cannot_change_what_another_deploys(resources: Json) -> None:
+    """Both keep artifacts in sam's bucket, each below its own name."""
+    import tomllib
+
+    [bucket] = [statements(resources["DeployRole"])["Artifacts"]["Resource"]["Fn::Sub"]]
+    assert bucket.endswith("/${StackName}/*")
+    config = tomllib.loads((ROOT / "samconfig.toml").read_text())
+    for stage in ("dev", "prod"):
+        given = config[stage]["deploy"]["parameters"]
+        assert given["s3_prefix"] == given["stack_name"]
+
+
+def test_no_key_but_the_stacks_own(resources: Json) -> None:
+    boundary = resources["Boundary"]["Properties"]["PolicyDocument"]["Statement"]
+    for item in [*plain(boundary), *statements(resources["ExecutionRole"]).values()]:
+        if any(action.startswith("kms:") for action in item["Action"]):
+            assert item["Resource"] in ({"Ref": "SigningKey"}, {"Ref": "TableKeyArn"})
+            assert ("Condition" in item) is (item["Resource"] == {"Ref": "TableKeyArn"})
 
 
 def test_the_boundary_admits_what_the_templates_roles_do(resources: Json) -> None:
     """Each action of a role of template.yaml is one that the boundary has."""
     allowed = [
         action
-        for item in resources["Boundary"]["Properties"]["PolicyDocument"]["Statement"]
+        for item in plain(resources["Boundary"]["Properties"]["PolicyDocument"]["Statement"])
         if isinstance(item["Action"], list)
         for action in item["Action"]
     ]

@@ -95,7 +95,8 @@ class Courier:
         self.handler = Notifier(kit.notices)
         self.records = events.Records(kit)
         self.iterator = self.records.first()
-        self.pending()
+        while self._read():  # what other tests did, a page at a time
+            pass
         self.sqs = aws.sqs(kit.settings)
 
     def relay(self) -> None:
@@ -105,10 +106,15 @@ class Courier:
 
     def pending(self) -> list[Json]:
         """Records nobody has looked at yet."""
+        found = [events.as_lambda_has_it(record) for record in self._read()]
+        return [record for record in found if self.records.wants(record)]
+
+    def _read(self) -> list[Any]:
+        """A page of the stream."""
         answer = self.records._client.get_records(ShardIterator=self.iterator)
         self.iterator = answer["NextShardIterator"]
-        found = [events.as_lambda_has_it(record) for record in answer["Records"]]
-        return [record for record in found if self.records.wants(record)]
+        records: list[Any] = answer["Records"]
+        return records
 
     def deliver(self) -> list[bool]:
         """All messages there are; whether each was taken."""

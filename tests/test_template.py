@@ -422,6 +422,12 @@ def test_a_dependency_on_what_a_condition_removes_is_a_fault(source: str) -> Non
     assert any("WebAcl" in fault and "HasWebAcl" in fault for fault in found), found
 
 
+def test_the_filter_hides_no_fault_of_its_kind(source: str) -> None:
+    wrong = source.replace("Outputs:\n", "Outputs:\n  Role: { Value: !GetAtt RolloutRole.Arn }\n")
+    assert any("RolloutRole" in fault for fault in lint.faults(json.dumps(lint.translated(wrong))))
+    assert len(lint.PLAIN) == 3
+
+
 def test_one_stage_alone(translated: Json) -> None:
     """SAM's deployment would make a second one, which nothing guards."""
     [stage] = of_type(translated, "AWS::ApiGateway::Stage").values()
@@ -474,6 +480,10 @@ def test_new_code_layers_and_parameters_are_new_versions(source: str) -> None:
     released = versions(parameters={"Release": "a" * 64})
     assert not released & before
     assert not versions(parameters={"Release": "b" * 64}) & released
+    same = versions(parameters={"Release": "a" * 64}, artifact="other")
+    assert same == released, (
+        "a release stands for what is deployed: docs/operations.md says to name a new one"
+    )
 
 
 def test_alarms_roll_a_deployment_back(source: str) -> None:

@@ -142,8 +142,16 @@ class Stack:
             functions.update_function_configuration(
                 FunctionName=self.resources[name], Environment={"Variables": variables}
             )
-            version = functions.publish_version(FunctionName=self.resources[name])["Version"]
+            said = f"{found['Description']} {self.release()}"  # as SAM has it
+            published = functions.publish_version(FunctionName=self.resources[name], Description=said)
+            version = published["Version"]
             functions.update_alias(FunctionName=self.resources[name], Name="live", FunctionVersion=version)
+
+    def release(self) -> str:
+        """Of the last deployment."""
+        [found] = self.client("cloudformation").describe_stacks(StackName=NAME)["Stacks"]
+        [release] = [each for each in found["Parameters"] if each["ParameterKey"] == "Release"]
+        return str(release["ParameterValue"])
 
     def card(self, path: str) -> httpx2.Response:
         """A card's answer, through the API."""

@@ -24,7 +24,8 @@ USUAL = Account("123456789012", "us-east-1", 1000, "arn:aws:iam::123456789012:ro
 
 def parameters(account: Account = USUAL, **more: str) -> dict[str, str]:
     asked = ASKED | more
-    call = deploy.command(asked, deploy.suited(account, deploy.named(asked)))
+    wanted = deploy.suited(account, *deploy.named(asked)) | {"Architecture": asked["ARCH"]}
+    call = deploy.command(asked, wanted)
     given = call[call.index("--parameter-overrides") + 1 :]
     pairs = [re.fullmatch(r'(\w+)="([^"]*)"', one) for one in given]
     return {pair[1]: pair[2] for pair in pairs if pair}
@@ -82,9 +83,7 @@ def test_what_guided_wrote_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_mistakes_are_told_before_anything_is_built(wrong: dict[str, str]) -> None:
-    with pytest.raises(
-        ConfigurationError, match=r"STAGE=dev or STAGE=prod|LogDay=7|No closing|no value like"
-    ):
+    with pytest.raises(ConfigurationError, match=r"STAGE=dev or STAGE=prod|LogDay=7|No closing|it is one of"):
         deploy.named(ASKED | wrong)
 
 
@@ -98,6 +97,11 @@ def test_a_new_account_gets_what_it_has_room_for() -> None:
     assert found["AccountConcurrency"] == "8"
     assert found["AccessLogs"] == "false"
     assert parameters(NEW, PARAMETERS="StreamsPerOwner=9")["StreamsPerOwner"] == "9", "as it was told to"
+    prod = parameters(NEW, STAGE="prod")
+    assert prod["WorkerConcurrency"] == prod["NotifierConcurrency"] == "2", "whatever samconfig.toml says"
+    assert prod["LogDays"] == "90"
+    wide = "WorkerConcurrency=9"
+    assert "calls may find none free" in "".join(deploy.notes(NEW, parameters(NEW, PARAMETERS=wide)))
     said = "\n".join(deploy.notes(NEW, found))
     assert "L-B99A9384" in said
     assert "make account" in said
@@ -147,18 +151,81 @@ def test_a_first_deployment_that_fails_leaves_no_protected_table(
 
     monkeypatch.setattr(deploy, "account_of", lambda *_: USUAL)
     monkeypatch.setattr(deploy, "_is_first", lambda _: first)
+    monkeypatch.setattr(deploy, "anew", lambda release, _: release)
     monkeypatch.setattr(subprocess, "run", ran)
     assert deploy.main(["deploy"], ASKED | {"BUILD_DIR": str(tmp_path)}) == 0
     protected = ['DeletionProtection="true"' in call for call in calls]
     assert protected == ([False, True] if first else [True])
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("WorkerConcurrency=abc", "a number from 2 to 1000"),
+        ("WorkerConcurrency=1", "a number from 2 to 1000"),
+        ("Rollout=Foo", "it is one of AllAtOnce"),
+        ("OriginDigests=abc", "SHA-256"),
+        ("DomainName=UPPER", "Host name"),
+        ("LogDays", "NAME=value"),
+        ('LogLevel=INFO"', "no value like"),
+    ],
+)
+def test_values_that_cloudformation_would_refuse_are_refused_before_the_build(given: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        stack.named(table.parameters(Path("template.yaml")), given)
+
+
+def test_a_release_that_was_rolled_back_is_deployed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CloudFormation sees no difference in the same one."""
+    first, second = "1" * 64, "2" * 64
+
+    class Known:
+        live_version = 2
+
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def all(self) -> dict[int, str]:
+            return {1: first, 2: second}
+
+        def live(self) -> int:
+            return self.live_version
+
+    monkeypatch.setattr(deploy, "Versions", Known)
+    monkeypatch.setattr(stack, "resources_of", lambda _: {"RpcFunction": "rpc"})
+    assert deploy.anew(second, "s") == second, "nothing new"
+    assert deploy.anew("3" * 64, "s") == "3" * 64
+    Known.live_version = 1
+    assert deploy.anew(second, "s") not in (first, second)
+    assert re.fullmatch("[0-9a-f]{64}", deploy.anew(second, "s"))
+
+
+def test_values_that_change_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stack, "parameters_of", lambda _: {"DomainName": "a.example", "Release": "1"})
+    said = list(deploy.changes("s", {"DomainName": "", "Release": "2"}))
+    assert said == ["DomainName changes from a.example to nothing"]
+
+
 def test_a_mistake_in_a_name_is_found() -> None:
-    with pytest.raises(ConfigurationError, match="LogDay"):
-        stack.named({"LogDays": "7"}, "LogDay=7")
+    with pytest.raises(ConfigurationError, match=r"no parameter LogDay; did you mean LogDays\?"):
+        stack.named(table.parameters(Path("template.yaml")), "LogDay=7")
 
 
 def test_cloudformation_may_have_a_role_of_its_own() -> None:
     assert "--role-arn" not in deploy.command(ASKED, {})
     call = deploy.command(ASKED | {"ROLE": "arn:aws:iam::123456789012:role/x"}, {})
     assert call[call.index("--role-arn") + 1] == "arn:aws:iam::123456789012:role/x"
+
+
+def test_a_stack_whose_first_deployment_failed_is_deleted_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    class CloudFormation:
+        def describe_stacks(self, **_: str) -> object:
+            return {"Stacks": [{"StackStatus": "ROLLBACK_COMPLETE"}]}
+
+    class Session:
+        def create_client(self, *_: str, **__: str) -> CloudFormation:
+            return CloudFormation()
+
+    monkeypatch.setattr(deploy, "session_of", lambda _: (Session(), "us-east-1"))
+    with pytest.raises(ConfigurationError, match="sam delete --stack-name a2a-dev"):
+        deploy._is_first({"stack_name": "a2a-dev"})

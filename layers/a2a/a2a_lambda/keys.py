@@ -54,25 +54,28 @@ REREAD = 5.0
 """Least seconds between two reads of Parameter Store for keys that no one knows."""
 
 PAGES_PER_SECOND = 4
-"""Most pages a second that the deployment reads of Parameter Store: a tenth of the account's quota."""
+"""Most pages a second that the deployment reads on average: a tenth of the account's quota."""
+
+PAGE_SECONDS = 0.05
+"""Least seconds between two pages: not even for a second more than half of the quota is taken."""
 
 STALE = 300.0
 """Seconds a known key continues to work while Parameter Store does not answer."""
 
 PATIENCE = 3.0
-"""Seconds a request with an unknown key waits for Parameter Store."""
-
-BRIEFLY = 1.0
-"""Seconds a request with a known key may spend on renewing the copy."""
+"""Seconds a request waits for Parameter Store: one with an unknown key, or the one that renews the copy."""
 
 LOADING = 10.0
 """Seconds after which another container may take over a load that was neither finished nor stopped."""
 
-RESUMED = 60.0
+RESUMED = STALE
 """Seconds after its first page within which a load that was stopped is continued, not begun again."""
 
 REFUSED = 10.0
 """Seconds a key that Parameter Store did not have is refused without another look."""
+
+CLOCKS_DIFFER = 1.0
+"""Seconds by which containers' clocks may differ."""
 
 MOST_REFUSED = 10_000
 """Unknown keys a container remembers."""
@@ -149,7 +152,8 @@ class Keys:
         digest, asked = _digest(secret), self._clock()
         if self._refused.get(digest, 0.0) > asked:
             return None
-        if not self._is_new(digest, asked):
+        looked = not self._is_new(digest, asked)
+        if looked:
             self._renew(digest, asked)
         found = self._match(digest)
         age = asked - self._copy.loaded
@@ -157,7 +161,7 @@ class Keys:
             raise KeysUnavailable("Parameter Store has not answered for a while")
         if found is None and age >= self._reread:
             raise KeysUnavailable("Parameter Store does not answer: the key may be a new one")
-        if found is None and age <= 0:
+        if found is None and looked and age <= CLOCKS_DIFFER:  # an older copy may lack a key made since
             if len(self._refused) >= MOST_REFUSED:
                 self._refused.clear()
             self._refused[digest] = asked + REFUSED
@@ -248,16 +252,21 @@ class Keys:
         age = asked - self._copy.loaded
         return age < (self._reread if self._match(digest) is None else self._fresh)
 
+    def _waits(self, digest: str, asked: float) -> bool:
+        """Whether a request waits for Parameter Store: not one with a key that works."""
+        return self._match(digest) is None or asked - self._copy.loaded >= STALE
+
     def _renew(self, digest: str, asked: float) -> None:
-        """Use newer keys, if they can be had: another container's copy, or what Parameter Store says. A
-        request with a known key waits for no container that reads them already."""
-        waits = self._match(digest) is None or asked - self._copy.loaded >= STALE
+        """Use newer keys, if they can be had: another container's copy, or what Parameter Store says.
+
+        A request with a known key waits for no container that reads them already."""
+        waits = self._waits(digest, asked)
         if not self._lock.acquire(blocking=waits):
             return
         try:
             if asked < self._tried + REREAD:
                 return
-            give_up = self._clock() + (PATIENCE if waits else BRIEFLY)
+            give_up = self._clock() + PATIENCE
             while not self._renewed(digest, asked, give_up):
                 if not waits or self._clock() >= give_up:
                     self._tried = asked
@@ -270,7 +279,8 @@ class Keys:
 
     def _renewed(self, digest: str, asked: float, give_up: float) -> bool:
         copy = self._copies.copy()
-        if copy is not None and copy.loaded > self._copy.loaded:
+        # One from the future is of a container whose clock is wrong: it would count as fresh for too long.
+        if copy is not None and self._copy.loaded < copy.loaded <= self._clock() + CLOCKS_DIFFER:
             self._use(copy)
         if self._is_new(digest, asked):
             return True
@@ -278,7 +288,8 @@ class Keys:
         if load is None:
             return False
         try:
-            if not self._read(load, give_up):
+            # Throttled, a request with a key that works does not try again: a later one continues.
+            if not self._read(load, give_up, insists=self._waits(digest, asked)):
                 self._copies.stop_load(load, rest=0)
                 return False
         except KeysUnavailable as error:
@@ -293,18 +304,20 @@ class Keys:
             logger.error("there is no API key under %s: every call is refused; see make key", self._path)
         return True
 
-    def _read(self, load: Load, give_up: float) -> bool:
+    def _read(self, load: Load, give_up: float, *, insists: bool = True) -> bool:
         """Read the pages a load has not got yet; returns whether it has all in time.
 
-        Raises KeysUnavailable."""
+        insists: tries again where throttled. Raises KeysUnavailable.
+        """
         pause = 0.1
         while True:
+            begun = self._clock()
             try:
                 token = self._page(load)
             except _Refused as error:
                 if error.code == "InvalidNextToken":
                     load.begun, load.pages, load.token, load.rows = self._clock(), 0, "", []
-                elif error.code not in THROTTLED or self._clock() + pause >= give_up:
+                elif error.code not in THROTTLED or not insists or self._clock() + pause >= give_up:
                     raise KeysUnavailable(f"Parameter Store refused: {error.code}") from error
                 self._sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # no secret
                 pause = min(2 * pause, 1.0)
@@ -313,6 +326,7 @@ class Keys:
                 return True
             if self._clock() >= give_up:
                 return False
+            self._sleep(max(0.0, begun + PAGE_SECONDS - self._clock()))
 
     def _page(self, load: Load) -> str:
         """Read a page into a load; returns the token of the next. Raises _Refused, KeysUnavailable."""

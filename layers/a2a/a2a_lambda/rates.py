@@ -1,7 +1,8 @@
 """How many requests an owner may make: one key must not take the API from all others.
 
-Containers count by themselves, and share what they counted every STEP requests. So a caller who makes less
-than one request a second and container costs nothing, and the limit is exact to STEP requests a container.
+Containers count by themselves. Each shares its count at an owner's second and fourth request in a window, so
+that many containers with few requests each are seen, and then every STEP requests. A lone request costs
+nothing, and the limit is exact to STEP requests a container.
 """
 
 from contextlib import suppress
@@ -12,7 +13,9 @@ from a2a_lambda.store import Store
 
 WINDOW_SECONDS = 10
 
-STEP = 10
+FIRST = (2, 4)
+
+STEP = 8
 """Requests a container counts before it shares them: a write to DynamoDB."""
 
 
@@ -24,6 +27,7 @@ class Rates:
         self._most = limit * WINDOW_SECONDS
         self._window = 0
         self._counts: dict[str, int] = {}
+        self._shared: dict[str, int] = {}
         self._over: set[str] = set()
 
     async def admit(self, owner: str) -> None:
@@ -34,12 +38,13 @@ class Rates:
         window = int(now // WINDOW_SECONDS)
         end = (window + 1) * WINDOW_SECONDS
         if window != self._window:
-            self._window, self._counts, self._over = window, {}, set()
+            self._window, self._counts, self._shared, self._over = window, {}, {}, set()
         self._counts[owner] = count = self._counts.get(owner, 0) + 1
-        if owner not in self._over and count % STEP == 0:
+        if owner not in self._over and (count in FIRST or count % STEP == 0):
+            new, self._shared[owner] = count - self._shared.get(owner, 0), count
             with suppress(StoreError):  # whoever cannot count lets in
                 counted = self._store.count_requests
-                if await io.call(counted, owner, window, STEP, until=end) > self._most:
+                if await io.call(counted, owner, window, new, until=end) > self._most:
                     self._over.add(owner)
         if owner in self._over:
             raise TooManyRequests(

@@ -22,6 +22,8 @@ SAM = ".venvs/sam/bin/sam"
 
 STACK = "a2a-account"
 
+QUOTA = "aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384"
+
 
 REGIONS = (
     *("us-east-1", "us-east-2", "us-west-1", "us-west-2", "ca-central-1", "sa-east-1"),

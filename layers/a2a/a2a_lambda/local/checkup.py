@@ -11,8 +11,9 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda import aws
+from a2a_lambda.errors import KitError
 from a2a_lambda.keys import Keys
-from a2a_lambda.local.stack import asking_aws
+from a2a_lambda.local.account import QUOTA
 from a2a_lambda.settings import Settings
 
 FUNCTIONS = ("ApiFunction", "RpcFunction", "WorkerFunction", "NotifierFunction")
@@ -27,7 +28,10 @@ SOURCES = {
 DEAD = {"DeadTurns": "turns", "DeadNotices": "notices", "DeadRecords": "records"}
 """Queues of dead letters, as make redrive calls them."""
 
-Row = tuple[str, bool, str]
+COUNT = "ApproximateNumberOfMessages"
+
+Row = tuple[str, bool | None, str]
+"""What was looked at, whether it is well (None: that is for the operator to say), and what was seen."""
 
 
 @dataclass(slots=True)
@@ -40,7 +44,6 @@ class Checkup:
     _clients: dict[str, Any] = field(default_factory=dict)
 
     def rows(self) -> Iterator[Row]:
-        """What was looked at, whether it is well, and what was seen."""
         looks: Mapping[str, Callable[[], Iterator[Row]]] = {
             "the stack": self._stack,
             "the API": self._api,
@@ -55,8 +58,10 @@ class Checkup:
         for what, look in looks.items():
             try:
                 yield from look()
-            except (ClientError, BotoCoreError) as error:
+            except (ClientError, BotoCoreError, KitError) as error:
                 yield what, False, str(error)
+            except (KeyError, IndexError, ValueError) as error:
+                yield what, False, f"not as this kit makes it: {type(error).__name__} {error}"
 
     def _client(self, service: str) -> Any:
         if service not in self._clients:
@@ -124,7 +129,9 @@ class Checkup:
     def _account(self) -> Iterator[Row]:
         limits = self._client("lambda").get_account_settings()["AccountLimit"]
         most = limits["ConcurrentExecutions"]
-        said = f"{most} functions at once" + ("" if most >= 100 else "; ask for more: quota L-B99A9384")
+        said = f"{most} functions at once" + (
+            "" if most >= 100 else f"; ask for more: {QUOTA} --desired-value 1000"
+        )
         yield "room for calls", most >= 100, said
         role = self._client("apigateway").get_account().get("cloudwatchRoleArn")
         logs = "AccessLines" in self.resources
@@ -133,26 +140,32 @@ class Checkup:
 
     def _keys(self) -> Iterator[Row]:
         keys = Keys(aws.ssm(Settings()), f"/a2a/{self.stack}/keys").all()
-        yield "somebody has a key", bool(keys), f"{len(keys)} keys" if keys else "make key NAME=… STACK=…"
+        yield (
+            "somebody has a key",
+            bool(keys),
+            f"{len(keys)} keys" if keys else f"make key NAME=… STACK={self.stack}",
+        )
 
     def _dead(self) -> Iterator[Row]:
         for name, queue in DEAD.items():
             found = self._client("sqs").get_queue_attributes(
-                QueueUrl=self.resources[name], AttributeNames=["ApproximateNumberOfMessages"]
+                QueueUrl=self.resources[name],
+                AttributeNames=[COUNT, f"{COUNT}NotVisible"],
             )
-            waiting = int(found["Attributes"]["ApproximateNumberOfMessages"])
-            said = f"{waiting}: make redrive QUEUE={queue} STACK={self.stack}" if waiting else "none"
-            yield f"dead {queue}", not waiting, said
+            waiting, hidden = (int(found["Attributes"][each]) for each in (COUNT, f"{COUNT}NotVisible"))
+            said = f"{waiting} waiting, {hidden} being processed"
+            if waiting or hidden:
+                said += f"; make redrive QUEUE={queue} STACK={self.stack}"
+            yield f"dead {queue}", not (waiting or hidden), said
 
     def _alarms(self) -> Iterator[Row]:
-        with asking_aws("alarms"):
-            pages = self._client("cloudwatch").get_paginator("describe_alarms")
-            found = [
-                alarm
-                for page in pages.paginate(AlarmNamePrefix=f"{self.stack}-")
-                for alarm in page["MetricAlarms"]
-            ]
+        pages = self._client("cloudwatch").get_paginator("describe_alarms")
+        found: list[Any] = []
+        for prefix in (f"{self.stack}-Monitoring-", f"{self.stack}-summary"):
+            kinds = ["MetricAlarm", "CompositeAlarm"]
+            for page in pages.paginate(AlarmNamePrefix=prefix, AlarmTypes=kinds):
+                found += [*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ())]
         on = [alarm["AlarmName"] for alarm in found if alarm["StateValue"] == "ALARM"]
         yield "no alarm is on", bool(found) and not on, ", ".join(on) or f"{len(found)} alarms"
-        told = any(alarm.get("AlarmActions") for alarm in found)
-        yield "alarms are sent", True, "to a topic" if told else "no: AlarmTopicArn is empty"
+        sent = any(alarm.get("AlarmActions") for alarm in found)
+        yield "alarms are sent", None, "to a topic" if sent else "no: AlarmTopicArn is empty"

@@ -17,10 +17,12 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from a2a_lambda import aws
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.local import stack, table
-from a2a_lambda.local.account import REGIONS, SAM, Account, account_of, session_of
+from a2a_lambda.local.account import QUOTA, REGIONS, SAM, Account, account_of, session_of
 from a2a_lambda.local.check import checked
+from a2a_lambda.local.versions import Versions
 from a2a_lambda.settings import Settings
 
 CONFIG = Path("samconfig.toml")
@@ -30,10 +32,8 @@ TEMPLATE = Path("template.yaml")
 SMALL = 100
 """Functions at once below which an account is small: a new one has 10."""
 
-QUOTA = "aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384"
-
-ABSENT = ("REVIEW_IN_PROGRESS", "ROLLBACK_COMPLETE", "DELETE_COMPLETE")
-"""States of a stack that has nothing yet, or nothing any more."""
+EMPTY = "ROLLBACK_COMPLETE"
+"""State of a stack whose first deployment failed. It has nothing, and can only be deleted."""
 
 
 def stage_of(environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
@@ -46,32 +46,38 @@ def stage_of(environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
     return name, known[name]
 
 
-def named(environ: Mapping[str, str]) -> dict[str, str]:
-    """Parameters that samconfig.toml and PARAMETERS name, and the architecture. Raises ConfigurationError."""
+def named(environ: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Parameters that samconfig.toml names, and those that the call does. Raises ConfigurationError."""
     overrides = stage_of(environ)[1].get("parameter_overrides", [])
     written = [overrides] if isinstance(overrides, str) else overrides
+    declared = table.parameters(TEMPLATE)
     try:
         # In quotes or not, as a shell would read it.
-        words = [word for text in (*written, environ.get("PARAMETERS", "")) for word in shlex.split(text)]
+        of_stage = [word for text in written for word in shlex.split(text)]
+        of_call = shlex.split(environ.get("PARAMETERS", ""))
     except ValueError as error:
         raise ConfigurationError(f"parameters: {error}") from None
-    return stack.named(table.defaults(TEMPLATE), *words, f"Architecture={environ['ARCH']}")
+    return stack.named(declared, *of_stage), stack.named(declared, *of_call)
 
 
-def suited(account: Account, given: Mapping[str, str]) -> dict[str, str]:
-    """Parameters that depend on the account, unless they are given."""
+def suited(account: Account, of_stage: Mapping[str, str], of_call: Mapping[str, str]) -> dict[str, str]:
+    """Every parameter but the release: the template's default, what suits the account, what is named.
+
+    In a small account background work and streams have no more than suits it, unless the call says so.
+    """
     most = account.concurrency
     suits = {
         "AccountConcurrency": str(most * 8 // 10),
         "AccessLogs": "true" if account.logs_role else "false",
     }
+    room = {}
     if most < SMALL:
-        suits |= {
+        room = {
             "WorkerConcurrency": "2",
             "NotifierConcurrency": "2",
             "StreamsPerOwner": str(max(1, (most - 4) // 2)),
         }
-    return suits | dict(given)
+    return {**table.defaults(TEMPLATE), **suits, **of_stage, **room, **of_call}
 
 
 def notes(account: Account, parameters: Mapping[str, str]) -> Iterator[str]:
@@ -79,14 +85,16 @@ def notes(account: Account, parameters: Mapping[str, str]) -> Iterator[str]:
     region, most = account.region, account.concurrency
     if region not in REGIONS:
         yield f"{region} is none of the regions the templates are checked for; see docs/operations.md"
+    if parameters["OriginDigests"] and not parameters["BaseUrl"]:
+        yield "OriginDigests without BaseUrl: the urls of the cards do not lead through the CDN, so they fail"
     background = sum(int(parameters[f"{name}Concurrency"]) for name in ("Worker", "Notifier"))
     if most < SMALL:
         yield (
-            f"the account runs at most {most} functions at once in {region}. Until it has more, an owner has "
-            f"{parameters['StreamsPerOwner']} streams and {background} functions work in the background. "
+            f"the account runs at most {most} functions at once in {region}. Until it has more, owners have "
+            f"{parameters['StreamsPerOwner']} streams, and background work {background} functions. "
             f"Ask for 1,000: {QUOTA} --desired-value 1000 --region {region}"
         )
-    elif background > most // 2:
+    if background > most // 2:
         yield (
             f"WorkerConcurrency and NotifierConcurrency may use {background} of the {most} functions the "
             f"account runs at once in {region}: calls may find none free"
@@ -96,12 +104,12 @@ def notes(account: Account, parameters: Mapping[str, str]) -> Iterator[str]:
             f"AccessLogs=true: API Gateway has no role to write logs with in {region}. Run make account first"
         )
     if not account.logs_role:
-        yield "without access logs: API Gateway has no role to write them. make account makes one"
+        yield "no access logs: API Gateway has no role to write them. make account makes one"
 
 
 def command(environ: Mapping[str, str], parameters: Mapping[str, str]) -> list[str]:
     """The call of sam. Raises ConfigurationError."""
-    given = stack.overrides({**table.defaults(TEMPLATE), **parameters})
+    given = stack.overrides(parameters)
     template = f"{environ['BUILD_DIR']}/template.yaml"
     role = environ.get("ROLE", "")
     return [
@@ -120,6 +128,28 @@ def release(build: Path, parameters: Mapping[str, str]) -> str:
     return digest.hexdigest()
 
 
+def anew(release: str, name: str) -> str:
+    """The release, or another one if the stack went back from it: the same one would change nothing.
+
+    name: of the stack. Raises ConfigurationError, also while a rollout is under way.
+    """
+    with stack.asking_aws(f"stack {name}"):
+        client: Any = aws.session().create_client("lambda")
+        versions = Versions(client, stack.resources_of(name)["RpcFunction"])
+        known, live = versions.all(), versions.live()
+    if known.get(live) == release or release not in known.values():
+        return release
+    return hashlib.sha256(f"{release} after {max(known)}".encode()).hexdigest()
+
+
+def changes(name: str, parameters: Mapping[str, str]) -> Iterator[str]:
+    """Which parameters of a deployed stack get another value. Raises ConfigurationError."""
+    for parameter, value in stack.parameters_of(name).items():
+        new = parameters.get(parameter, value)
+        if new != value and parameter != "Release":
+            yield f"{parameter} changes from {value or 'nothing'} to {new or 'nothing'}"
+
+
 def stages(config: Path) -> dict[str, Any]:
     """Parameters of sam deploy, of each environment of a samconfig.toml that names a stack."""
     found = {}
@@ -133,7 +163,7 @@ def stages(config: Path) -> dict[str, Any]:
 
 
 def _is_first(stage: Mapping[str, Any]) -> bool:
-    """Whether the stack is made anew."""
+    """Whether the stack is made anew. Raises ConfigurationError if it has to be deleted first."""
     with stack.asking_aws(f"stack {stage['stack_name']}"):
         session, region = session_of(stage)
         client: Any = session.create_client("cloudformation", region_name=region)
@@ -143,7 +173,13 @@ def _is_first(stage: Mapping[str, Any]) -> bool:
             if "does not exist" in str(error):
                 return True
             raise
-    return found["StackStatus"] in ABSENT
+    name, status = stage["stack_name"], found["StackStatus"]
+    if status == EMPTY:
+        raise ConfigurationError(
+            f"the first deployment of {name} failed and left an empty stack. Delete it, and deploy again: "
+            f"{SAM} delete --stack-name {name} --region {region} --no-prompts"
+        )
+    return bool(status == "REVIEW_IN_PROGRESS")
 
 
 def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) -> int:
@@ -152,16 +188,20 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     only_check = argv[1:] == ["check"]
     try:
         _, stage = stage_of(environ)
-        given = named(environ)
         account = account_of(stage, "make deploy")
-        parameters = {**table.defaults(TEMPLATE), **suited(account, given)}
+        parameters = suited(account, *named(environ))
+        parameters["Architecture"] = environ["ARCH"]
+        first = _is_first(stage)
         if only_check:
             checked(Settings.of(environ).agents)
-            for note in notes(account, parameters):
+            said = f"{account.region}, {account.concurrency} functions at once"
+            print(f"account {account.number}: {said}")
+            changed = () if first else changes(stage["stack_name"], parameters)
+            for note in (*notes(account, parameters), *changed):
                 print(f"note: {note}")
             return 0
-        parameters["Release"] = release(Path(environ["BUILD_DIR"]), parameters)
-        first = _is_first(stage)
+        digest = release(Path(environ["BUILD_DIR"]), parameters)
+        parameters["Release"] = digest if first else anew(digest, stage["stack_name"])
     except (ConfigurationError, OSError, tomllib.TOMLDecodeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

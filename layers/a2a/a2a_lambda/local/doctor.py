@@ -30,6 +30,8 @@ SUITE_STATES = {"submitted", "working", "completed", "failed", "input-required",
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 
+VERDICTS = {True: "pass", False: "FAIL", None: "note"}
+
 COMMON = ("name", "description", "version", "capabilities", "skills")
 """What every card has to have."""
 
@@ -38,22 +40,22 @@ COMMON = ("name", "description", "version", "capabilities", "skills")
 class Report:
     """What was looked at, row by row: (what, whether it passed, why not or what was seen)."""
 
-    rows: list[tuple[str, bool, str]] = field(default_factory=list)
+    rows: list[tuple[str, bool | None, str]] = field(default_factory=list)
 
-    def say(self, what: str, passed: bool, why: str = "") -> bool:
+    def say(self, what: str, passed: bool | None, why: str = "") -> bool:
+        """passed: None if it is neither well nor not."""
         self.rows.append((what, passed, why))
-        return passed
+        return bool(passed)
 
     def table(self) -> str:
         width = max((len(what) for what, _, _ in self.rows), default=0)
         return "\n".join(
-            f"  {'pass' if passed else 'FAIL'}  {what:<{width}}  {why}".rstrip()
-            for what, passed, why in self.rows
+            f"  {VERDICTS[passed]}  {what:<{width}}  {why}".rstrip() for what, passed, why in self.rows
         )
 
     @property
     def failed(self) -> int:
-        return sum(not passed for _, passed, _ in self.rows)
+        return sum(passed is False for _, passed, _ in self.rows)
 
 
 class Visit:

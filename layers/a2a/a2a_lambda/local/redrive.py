@@ -4,7 +4,7 @@ make redrive QUEUE=notices STACK=my-stack     notifications a webhook did not ac
 make redrive QUEUE=turns STACK=my-stack       background turns, before they are marked failed
 make redrive QUEUE=records STACK=my-stack     changes of tasks, of the last 24 hours
 
-It may be stopped and run again. A letter is deleted once it was taken, so it may arrive twice, and never not.
+It may be stopped and run again. A letter is deleted once it was sent: it may arrive twice, and is never lost.
 Source: https://docs.aws.amazon.com/lambda/latest/dg/services-dynamodb-errors.html
 """
 
@@ -12,6 +12,7 @@ import base64
 import json
 import os
 import sys
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -20,7 +21,13 @@ from a2a_lambda import aws
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.local.stack import asking_aws, resources_of
 
-HIDDEN_SECONDS = 60
+HIDDEN_SECONDS = 300
+
+READ_SECONDS = 120.0
+"""Time that the records of one letter may take."""
+
+RECORDS_AT_ONCE = 5
+"""An invocation takes 6 MB: an item has 400 KB at most, in its old and its new state."""
 
 Letter = Mapping[str, Any]
 
@@ -49,20 +56,25 @@ class Redrive:
         )
 
         def relay(letter: Letter) -> bool:
-            place = json.loads(letter["Body"])["DDBStreamBatchInfo"]
+            try:
+                place = json.loads(letter["Body"])["DDBStreamBatchInfo"]
+            except (ValueError, TypeError, KeyError):
+                return False
             try:
                 found = [record for record in _records(streams, place) if _is_for_webhooks(record)]
             except gone:
                 return False
-            if not found:
-                return True
-            event = {"Records": [_as_event(record, place["streamArn"]) for record in found]}
-            answer = functions.invoke(
-                FunctionName=self._resources["NotifierFunction"], Qualifier="live", Payload=json.dumps(event)
-            )
-            said = json.loads(answer["Payload"].read())
-            if "FunctionError" in answer or said.get("batchItemFailures"):
-                raise ConfigurationError("the notifier failed again: its log has the cause")
+            for begin in range(0, len(found), RECORDS_AT_ONCE):
+                some = found[begin : begin + RECORDS_AT_ONCE]
+                event = {"Records": [_as_event(record, place["streamArn"]) for record in some]}
+                answer = functions.invoke(
+                    FunctionName=self._resources["NotifierFunction"],
+                    Qualifier="live",
+                    Payload=json.dumps(event),
+                )
+                said = json.loads(answer["Payload"].read())
+                if "FunctionError" in answer or said.get("batchItemFailures"):
+                    raise ConfigurationError("the notifier failed again: its log has the cause")
             return True
 
         return self._each("DeadRecords", relay)
@@ -116,16 +128,18 @@ def _records(streams: Any, place: Mapping[str, Any]) -> Iterator[Mapping[str, An
         SequenceNumber=place["startSequenceNumber"],
     )
     iterator, last = answer["ShardIterator"], int(place["endSequenceNumber"])
-    while iterator:
+    give_up = time.monotonic() + READ_SECONDS
+    while iterator:  # None: the shard is closed, and all of it was read
         answer = streams.get_records(ShardIterator=iterator)
         for record in answer["Records"]:
-            if int(record["dynamodb"]["SequenceNumber"]) > last:
+            number = int(record["dynamodb"]["SequenceNumber"])
+            if number <= last:
+                yield record
+            if number >= last:
                 return
-            yield record
-            if int(record["dynamodb"]["SequenceNumber"]) == last:
-                return
-        if not answer["Records"]:
-            return
+        if time.monotonic() > give_up:
+            raise ConfigurationError("the stream did not return all records of a letter; try again")
+        # A page may be empty before the records that are looked for.
         iterator = answer.get("NextShardIterator")
 
 
@@ -155,7 +169,8 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     """Returns the process's exit status."""
     queue, stack = environ.get("QUEUE", ""), environ.get("STACK", "")
     if queue not in QUEUES or not stack:
-        print(f"usage: make redrive QUEUE={'|'.join(QUEUES)} STACK=<stack>", file=sys.stderr)
+        wrong = f"there is no queue {queue!r}; " if queue and queue not in QUEUES else ""
+        print(f"{wrong}usage: make redrive QUEUE={'|'.join(QUEUES)} STACK=<stack>", file=sys.stderr)
         return 2
     try:
         with asking_aws(f"redriving {queue}"):
@@ -163,7 +178,14 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     except ConfigurationError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(f"{sent} sent again" + (f"; {dropped} dropped, which the stream has no more" if dropped else ""))
+    print(
+        f"{sent} sent again"
+        + (
+            f"; {dropped} dropped: the stream has them no more, or they name no place in it"
+            if dropped
+            else ""
+        )
+    )
     return 0
 
 

@@ -34,10 +34,14 @@ def _intrinsic(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> None:
 _Loader.add_multi_constructor("!", _intrinsic)
 
 
+def parameters(template: Path) -> dict[str, dict[str, Any]]:
+    """Parameters as the template declares them. Raises ConfigurationError."""
+    return _read(template, "Parameters")
+
+
 def defaults(template: Path) -> dict[str, str]:
     """Parameters and their defaults, as CloudFormation takes them. Raises ConfigurationError."""
-    found = _read(template, "Parameters")
-    return {name: str(parameter["Default"]) for name, parameter in found.items()}
+    return {name: str(declared["Default"]) for name, declared in parameters(template).items()}
 
 
 def properties(template: Path) -> dict[str, Any]:

@@ -98,10 +98,12 @@ class Copies:
             "rows": {"B": _packed(load.rows)},
             "expires": number(int(now + KEPT)),
         }
-        older = "attribute_not_exists(pk) OR loaded < :loaded"
-        with suppress(Conflict):  # a load that began later was quicker
-            self._table.put(item, older, {":loaded": item["loaded"]})
-        self._end(load, {"until": {"N": "0"}})
+        older = "attribute_not_exists(pk) OR loaded < :loaded OR loaded > :now"
+        try:
+            with suppress(Conflict):  # a load that began later was quicker
+                self._table.put(item, older, {":loaded": item["loaded"], ":now": {"N": str(now)}})
+        finally:
+            self._end(load, {"until": {"N": "0"}})
 
     def stop_load(self, load: Load, *, rest: float) -> None:
         """Leave a load to whoever continues it, in `rest` seconds at the earliest."""
