@@ -83,7 +83,9 @@ def test_what_guided_wrote_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_mistakes_are_told_before_anything_is_built(wrong: dict[str, str]) -> None:
-    with pytest.raises(ConfigurationError, match=r"STAGE=dev or STAGE=prod|LogDay=7|No closing|it is one of"):
+    with pytest.raises(
+        ConfigurationError, match=r"STAGE=dev or STAGE=prod|no parameter LogDay|No closing|no value like"
+    ):
         deploy.named(ASKED | wrong)
 
 

@@ -1,0 +1,114 @@
+"""make redrive: what a letter names is sent again, and nothing is lost on the way."""
+
+import json
+from typing import Any
+
+import pytest
+
+from a2a_lambda import aws
+from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.local.redrive import RECORDS_AT_ONCE, Redrive
+
+RESOURCES = {"DeadRecords": "dead", "NotifierFunction": "notifier"}
+
+
+def record(number: int, *, sk: str = "head", pushes: bool = True) -> dict[str, Any]:
+    image: dict[str, Any] = {"sk": {"S": sk}, "document": {"B": b"{}"}}
+    if pushes:
+        image["pushes"] = {"N": "1"}
+    return {"eventName": "MODIFY", "dynamodb": {"SequenceNumber": str(number), "NewImage": image}}
+
+
+class Gone(Exception):
+    pass
+
+
+class Aws:
+    """The stream, the queue and the notifier."""
+
+    class exceptions:  # as a client has it
+        TrimmedDataAccessException = Gone
+        ResourceNotFoundException = Gone
+
+    def __init__(self, pages: list[list[dict[str, Any]]], letters: list[str]) -> None:
+        self.pages = pages
+        self.letters = [{"Body": body, "ReceiptHandle": str(at)} for at, body in enumerate(letters)]
+        self.deleted: list[str] = []
+        self.told: list[list[int]] = []
+        self.fails = False
+
+    def create_client(self, _: str) -> "Aws":
+        return self
+
+    def receive_message(self, **_: Any) -> dict[str, Any]:
+        found, self.letters = self.letters, []
+        return {"Messages": found} if found else {}
+
+    def delete_message(self, *, ReceiptHandle: str, **_: Any) -> None:  # AWS's name
+        self.deleted.append(ReceiptHandle)
+
+    def get_shard_iterator(self, *, ShardId: str, **_: Any) -> dict[str, Any]:
+        if ShardId == "trimmed":
+            raise Gone
+        return {"ShardIterator": "0"}
+
+    def get_records(self, *, ShardIterator: str) -> dict[str, Any]:
+        at = int(ShardIterator)
+        answer: dict[str, Any] = {"Records": self.pages[at]}
+        if at + 1 < len(self.pages):
+            answer["NextShardIterator"] = str(at + 1)
+        return answer
+
+    def invoke(self, *, Payload: str, Qualifier: str, **_: Any) -> dict[str, Any]:
+        assert Qualifier == "live"
+        records = json.loads(Payload)["Records"]
+        self.told.append([int(each["dynamodb"]["SequenceNumber"]) for each in records])
+
+        class Body:
+            fails = self.fails
+
+            def read(self) -> str:
+                return json.dumps({"batchItemFailures": [{"itemIdentifier": "1"}] if self.fails else []})
+
+        return {"Payload": Body()}
+
+
+def letter(begin: int, end: int, shard: str = "s") -> str:
+    place = {"streamArn": "arn", "shardId": shard, "startSequenceNumber": str(begin)}
+    return json.dumps({"DDBStreamBatchInfo": {**place, "endSequenceNumber": str(end), "batchSize": 9}})
+
+
+def redriven(monkeypatch: pytest.MonkeyPatch, fake: Aws) -> tuple[int, int]:
+    monkeypatch.setattr(aws, "session", lambda: fake)
+    return Redrive(RESOURCES).records()
+
+
+def test_pages_may_be_empty_before_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = Aws([[], [], [record(1), record(2)], [record(3), record(4)]], [letter(1, 3)])
+    assert redriven(monkeypatch, fake) == (1, 0)
+    assert fake.told == [[1, 2, 3]], "not what comes after it"
+    assert fake.deleted == ["0"]
+
+
+def test_only_what_webhooks_hear_of_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the filter of the notifier's mapping has it."""
+    others = [record(2, sk="copy", pushes=False), record(3, pushes=False)]
+    fake = Aws([[record(1), *others, *(record(number) for number in range(4, 11))]], [letter(1, 10)])
+    assert redriven(monkeypatch, fake) == (1, 0)
+    assert [number for some in fake.told for number in some] == [1, 4, 5, 6, 7, 8, 9, 10]
+    assert all(len(some) <= RECORDS_AT_ONCE for some in fake.told)
+
+
+def test_a_letter_the_notifier_fails_for_again_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = Aws([[record(1)]], [letter(1, 1)])
+    fake.fails = True
+    with pytest.raises(ConfigurationError, match="failed again"):
+        redriven(monkeypatch, fake)
+    assert fake.deleted == []
+
+
+def test_letters_that_name_nothing_do_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    letters = ["no json", letter(1, 1, shard="trimmed"), letter(1, 1)]
+    fake = Aws([[record(1)]], letters)
+    assert redriven(monkeypatch, fake) == (1, 2)
+    assert fake.told == [[1]]

@@ -1,0 +1,84 @@
+"""make rollback, make prune: releases of all functions together."""
+
+from typing import Any
+
+import pytest
+
+from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.local.versions import Versions, prune, roll_back
+
+ONE, TWO, THREE, FOUR = (letter * 64 for letter in "1234")
+
+
+class Lambda:
+    """Versions and aliases of functions, as the service has them."""
+
+    def __init__(self, functions: dict[str, dict[int, str]], live: dict[str, int]) -> None:
+        self.functions = functions
+        self.live = live
+        self.weights: dict[str, float] = {}
+
+    def get_paginator(self, _: str) -> Any:
+        functions = self.functions
+
+        class Paginator:
+            def paginate(self, FunctionName: str) -> Any:  # AWS's name
+                known = functions[FunctionName]
+                newest = {"Version": "$LATEST", "Description": "x"}
+                found = [{"Version": str(at), "Description": f"words {said}"} for at, said in known.items()]
+                return [{"Versions": [newest, *found[:1]]}, {"Versions": found[1:]}]
+
+        return Paginator()
+
+    def get_alias(self, FunctionName: str, Name: str) -> Any:
+        assert Name == "live"
+        routing = {"AdditionalVersionWeights": self.weights} if self.weights else {}
+        return {"FunctionVersion": str(self.live[FunctionName]), "RoutingConfig": routing}
+
+    def update_alias(self, FunctionName: str, Name: str, FunctionVersion: str) -> None:
+        self.live[FunctionName] = int(FunctionVersion)
+
+    def delete_function(self, FunctionName: str, Qualifier: str) -> None:
+        del self.functions[FunctionName][int(Qualifier)]
+
+
+def functions_of(client: Lambda) -> dict[str, Versions]:
+    return {name: Versions(client, name) for name in client.functions}
+
+
+def test_all_functions_go_back_to_the_same_release() -> None:
+    """Though one of them has a version that the other never got."""
+    client = Lambda({"rpc": {1: ONE, 2: TWO, 3: THREE}, "api": {1: ONE, 2: THREE}}, {"rpc": 3, "api": 2})
+    said = list(roll_back(functions_of(client)))
+    assert client.live == {"rpc": 1, "api": 1}
+    assert ONE[:12] in said[0]
+
+
+def test_a_release_may_be_named() -> None:
+    """The one before was a canary that failed."""
+    client = Lambda({"rpc": {1: ONE, 2: TWO, 3: THREE}}, {"rpc": 3})
+    list(roll_back(functions_of(client), ONE[:4]))
+    assert client.live == {"rpc": 1}
+    list(roll_back(functions_of(client), THREE[:4]))
+    assert client.live == {"rpc": 3}, "and forward again"
+
+
+@pytest.mark.parametrize("release", ["", FOUR])
+def test_without_a_common_release_nothing_changes(release: str) -> None:
+    client = Lambda({"rpc": {1: ONE, 2: THREE}, "api": {1: TWO, 2: THREE}}, {"rpc": 2, "api": 2})
+    with pytest.raises(ConfigurationError, match="no such release"):
+        list(roll_back(functions_of(client), release))
+    assert client.live == {"rpc": 2, "api": 2}
+
+
+def test_a_rollout_is_not_disturbed() -> None:
+    client = Lambda({"rpc": {1: ONE, 2: TWO}}, {"rpc": 1})
+    client.weights = {"2": 0.1}
+    with pytest.raises(ConfigurationError, match="under way"):
+        list(roll_back(functions_of(client)))
+
+
+def test_what_is_live_is_never_deleted() -> None:
+    client = Lambda({"rpc": {1: ONE, 2: TWO, 3: THREE, 4: FOUR}}, {"rpc": 1})
+    assert "1 deleted" in next(iter(prune(functions_of(client), 2)))
+    assert set(client.functions["rpc"]) == {1, 3, 4}
