@@ -29,7 +29,7 @@ def source() -> str:
 
 @pytest.fixture(scope="module")
 def translated(source: str) -> Json:
-    return lint.translated(source)["Resources"]
+    return lint.translate(source)["Resources"]
 
 
 @pytest.fixture(scope="module")
@@ -405,7 +405,7 @@ def test_metrics_are_called_what_the_functions_call_them(monitoring: Json) -> No
 
 @pytest.mark.parametrize("state", lint.STATES, ids=["plain", "rollout"])
 def test_the_translated_template_has_no_fault(source: str, state: dict[str, str]) -> None:
-    assert list(lint.faults(json.dumps(lint.translated(source, state)))) == []
+    assert list(lint.faults(json.dumps(lint.translate(source, state)))) == []
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "templates").glob("*.yaml")), ids=lambda path: path.name)
@@ -418,13 +418,13 @@ def test_a_dependency_on_what_a_condition_removes_is_a_fault(source: str) -> Non
     wrong = source.replace(
         "    Type: AWS::Serverless::Api\n", "    Type: AWS::Serverless::Api\n    DependsOn: WebAcl\n"
     )
-    found = list(lint.faults(json.dumps(lint.translated(wrong))))
+    found = list(lint.faults(json.dumps(lint.translate(wrong))))
     assert any("WebAcl" in fault and "HasWebAcl" in fault for fault in found), found
 
 
 def test_the_filter_hides_no_fault_of_its_kind(source: str) -> None:
     wrong = source.replace("Outputs:\n", "Outputs:\n  Role: { Value: !GetAtt RolloutRole.Arn }\n")
-    assert any("RolloutRole" in fault for fault in lint.faults(json.dumps(lint.translated(wrong))))
+    assert any("RolloutRole" in fault for fault in lint.faults(json.dumps(lint.translate(wrong))))
     assert len(lint.PLAIN) == 3
 
 
@@ -470,7 +470,7 @@ def test_new_code_layers_and_parameters_are_new_versions(source: str) -> None:
     """SAM sees no change of a parameter's value: the release says it."""
 
     def versions(**options: Any) -> set[str]:
-        resources = lint.translated(source, options.pop("parameters", {}), **options)["Resources"]
+        resources = lint.translate(source, options.pop("parameters", {}), **options)["Resources"]
         return set(of_type(resources, "AWS::Lambda::Version"))
 
     before = versions()
@@ -487,9 +487,9 @@ def test_new_code_layers_and_parameters_are_new_versions(source: str) -> None:
 
 
 def test_alarms_roll_a_deployment_back(source: str) -> None:
-    plain = lint.translated(source)["Resources"]
+    plain = lint.translate(source)["Resources"]
     assert not [name for name, item in plain.items() if item["Type"].startswith("AWS::CodeDeploy")]
-    resources = lint.translated(source, {"Rollout": "Canary10Percent5Minutes"})["Resources"]
+    resources = lint.translate(source, {"Rollout": "Canary10Percent5Minutes"})["Resources"]
     groups = of_type(resources, "AWS::CodeDeploy::DeploymentGroup")
     assert set(groups) == {f"{name}DeploymentGroup" for name in FUNCTIONS}
     for name, group in groups.items():

@@ -24,7 +24,7 @@ USUAL = Account("123456789012", "us-east-1", 1000, "arn:aws:iam::123456789012:ro
 
 def parameters(account: Account = USUAL, **more: str) -> dict[str, str]:
     asked = ASKED | more
-    wanted = deploy.suited(account, *deploy.named(asked)) | {"Architecture": asked["ARCH"]}
+    wanted = deploy.parameters_for(account, *deploy.named_parameters(asked)) | {"Architecture": asked["ARCH"]}
     call = deploy.command(asked, wanted)
     given = call[call.index("--parameter-overrides") + 1 :]
     pairs = [re.fullmatch(r'(\w+)="([^"]*)"', one) for one in given]
@@ -86,7 +86,7 @@ def test_mistakes_are_told_before_anything_is_built(wrong: dict[str, str]) -> No
     with pytest.raises(
         ConfigurationError, match=r"STAGE=dev or STAGE=prod|no parameter LogDay|No closing|no value like"
     ):
-        deploy.named(ASKED | wrong)
+        deploy.named_parameters(ASKED | wrong)
 
 
 NEW = Account("123456789012", "us-east-1", 10, "")
@@ -153,7 +153,7 @@ def test_a_first_deployment_that_fails_leaves_no_protected_table(
 
     monkeypatch.setattr(deploy, "account_of", lambda *_: USUAL)
     monkeypatch.setattr(deploy, "_is_first", lambda _: first)
-    monkeypatch.setattr(deploy, "anew", lambda release, _: release)
+    monkeypatch.setattr(deploy, "fresh_release", lambda release, _: release)
     monkeypatch.setattr(subprocess, "run", ran)
     assert deploy.main(["deploy"], ASKED | {"BUILD_DIR": str(tmp_path)}) == 0
     protected = ['DeletionProtection="true"' in call for call in calls]
@@ -195,11 +195,11 @@ def test_a_release_that_was_rolled_back_is_deployed_anew(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(deploy, "Versions", Known)
     monkeypatch.setattr(stack, "resources_of", lambda _: {"RpcFunction": "rpc"})
-    assert deploy.anew(second, "s") == second, "nothing new"
-    assert deploy.anew("3" * 64, "s") == "3" * 64
+    assert deploy.fresh_release(second, "s") == second, "nothing new"
+    assert deploy.fresh_release("3" * 64, "s") == "3" * 64
     Known.live_version = 1
-    assert deploy.anew(second, "s") not in (first, second)
-    assert re.fullmatch("[0-9a-f]{64}", deploy.anew(second, "s"))
+    assert deploy.fresh_release(second, "s") not in (first, second)
+    assert re.fullmatch("[0-9a-f]{64}", deploy.fresh_release(second, "s"))
 
 
 def test_values_that_change_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,7 +143,7 @@ class Keys:
         now = self._clock()
         if now - self._copy.loaded >= self._fresh:
             return None
-        return self._admitted(self._match(_digest(secret)), now)
+        return self._usable(self._match(_digest(secret)), now)
 
     def find(self, secret: str) -> Key | None:
         """The key a client showed, or None. Raises KeysUnavailable."""
@@ -152,7 +152,7 @@ class Keys:
         digest, asked = _digest(secret), self._clock()
         if self._refused.get(digest, 0.0) > asked:
             return None
-        looked = not self._is_new(digest, asked)
+        looked = not self._is_fresh(digest, asked)
         if looked:
             self._renew(digest, asked)
         found = self._match(digest)
@@ -165,7 +165,7 @@ class Keys:
             if len(self._refused) >= MOST_REFUSED:
                 self._refused.clear()
             self._refused[digest] = asked + REFUSED
-        return self._admitted(found, asked)
+        return self._usable(found, asked)
 
     def create(
         self,
@@ -231,7 +231,7 @@ class Keys:
                 found = key
         return found
 
-    def _admitted(self, key: Key | None, now: float) -> Key | None:
+    def _usable(self, key: Key | None, now: float) -> Key | None:
         if key is None or (key.expires is not None and key.expires <= now):
             return None
         if key.local and not self._local:
@@ -246,7 +246,7 @@ class Keys:
         self._fresh = FRESH * random.uniform(0.75, 1.0)  # noqa: S311  # no secret
         self._reread = max(REREAD, copy.pages / PAGES_PER_SECOND)
 
-    def _is_new(self, digest: str, asked: float) -> bool:
+    def _is_fresh(self, digest: str, asked: float) -> bool:
         """Whether the keys in use answer for this one. How often an unknown one may cause a read depends on
         how many pages a read has."""
         age = asked - self._copy.loaded
@@ -267,7 +267,7 @@ class Keys:
             if asked < self._tried + REREAD:
                 return
             give_up = self._clock() + PATIENCE
-            while not self._renewed(digest, asked, give_up):
+            while not self._try_to_renew(digest, asked, give_up):
                 if not waits or self._clock() >= give_up:
                     self._tried = asked
                     return
@@ -277,12 +277,12 @@ class Keys:
         finally:
             self._lock.release()
 
-    def _renewed(self, digest: str, asked: float, give_up: float) -> bool:
+    def _try_to_renew(self, digest: str, asked: float, give_up: float) -> bool:
         copy = self._copies.copy()
         # One from the future is of a container whose clock is wrong: it would count as fresh for too long.
         if copy is not None and self._copy.loaded < copy.loaded <= self._clock() + CLOCKS_DIFFER:
             self._use(copy)
-        if self._is_new(digest, asked):
+        if self._is_fresh(digest, asked):
             return True
         load = self._copies.begin_load(seconds=LOADING, resume=RESUMED)
         if load is None:

@@ -46,7 +46,7 @@ def stage_of(environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
     return name, known[name]
 
 
-def named(environ: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def named_parameters(environ: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Parameters that samconfig.toml names, and those that the call does. Raises ConfigurationError."""
     overrides = stage_of(environ)[1].get("parameter_overrides", [])
     written = [overrides] if isinstance(overrides, str) else overrides
@@ -60,7 +60,9 @@ def named(environ: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     return stack.named(declared, *of_stage), stack.named(declared, *of_call)
 
 
-def suited(account: Account, of_stage: Mapping[str, str], of_call: Mapping[str, str]) -> dict[str, str]:
+def parameters_for(
+    account: Account, of_stage: Mapping[str, str], of_call: Mapping[str, str]
+) -> dict[str, str]:
     """Every parameter but the release: the template's default, what suits the account, what is named.
 
     In a small account background work and streams have no more than suits it, unless the call says so.
@@ -128,7 +130,7 @@ def release(build: Path, parameters: Mapping[str, str]) -> str:
     return digest.hexdigest()
 
 
-def anew(release: str, name: str) -> str:
+def fresh_release(release: str, name: str) -> str:
     """The release, or another one if the stack went back from it: the same one would change nothing.
 
     name: of the stack. Raises ConfigurationError, also while a rollout is under way.
@@ -189,7 +191,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     try:
         _, stage = stage_of(environ)
         account = account_of(stage, "make deploy")
-        parameters = suited(account, *named(environ))
+        parameters = parameters_for(account, *named_parameters(environ))
         parameters["Architecture"] = environ["ARCH"]
         first = _is_first(stage)
         if only_check:
@@ -201,7 +203,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
                 print(f"note: {note}")
             return 0
         digest = release(Path(environ["BUILD_DIR"]), parameters)
-        parameters["Release"] = digest if first else anew(digest, stage["stack_name"])
+        parameters["Release"] = digest if first else fresh_release(digest, stage["stack_name"])
     except (ConfigurationError, OSError, tomllib.TOMLDecodeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

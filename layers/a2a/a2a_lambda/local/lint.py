@@ -48,7 +48,7 @@ class _NoPolicies(ManagedPolicyLoader):  # type: ignore[misc]
         return {}
 
 
-def translated(source: str, parameters: Mapping[str, str] = STATES[0], *, artifact: str = "key") -> Any:
+def translate(source: str, parameters: Mapping[str, str] = STATES[0], *, artifact: str = "key") -> Any:
     """The template SAM makes. Raises ConfigurationError.
 
     artifact: S3 key of code and layers, which sam deploy puts in.
@@ -88,7 +88,7 @@ def main() -> int:
     found = []
     try:
         for state in STATES:
-            made = json.dumps(translated(TEMPLATE.read_text("utf-8"), state), indent=1)
+            made = json.dumps(translate(TEMPLATE.read_text("utf-8"), state), indent=1)
             found += [f"{TEMPLATE.name}, translated: {fault}" for fault in faults(made)]
     except ConfigurationError as error:
         found.append(f"{TEMPLATE.name}: {error}")
