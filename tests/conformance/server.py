@@ -9,6 +9,7 @@ python -m tests.conformance.server [PORT] [--plain] [--any-media]
 import shutil
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import uvicorn
@@ -18,11 +19,21 @@ from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.local import emulator, events
 from a2a_lambda.local.server import prepare
+from a2a_lambda.queue import Sqs, Ticket
 from a2a_lambda.settings import Settings
 
 AGENTS = Path(__file__).parent / "agents"
 PORT = 9999
 KEY = "conformance-key"
+LATER_SECONDS = 0.4
+
+
+class Later(Sqs):
+    """A queue that takes turns a little later. The conformance kit reads a task twice, one read after the
+    other, and wants the same state; a second after it was sent it wants the turn to run."""
+
+    def send(self, ticket: Ticket) -> None:
+        threading.Timer(LATER_SECONDS, super().send, (ticket,)).start()
 
 
 def main(arguments: list[str]) -> None:
@@ -58,8 +69,7 @@ def main(arguments: list[str]) -> None:
             }
         )
         kit = Kit(settings)
-        # The kit reads a task twice, one after the other, and wants the same state.
-        aws.sqs(settings).set_queue_attributes(QueueUrl=queues.turns, Attributes={"DelaySeconds": "1"})
+        kit.__dict__["queue"] = Later(aws.sqs(settings), queues.turns)
         events.PAUSES = (0.1, 0.5)
         events.start(kit)
         print(f"serving http://localhost:{port} with the key {KEY}", flush=True)
