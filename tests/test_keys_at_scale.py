@@ -90,7 +90,7 @@ class Deployment:
         """Whether a request with this key is let in. Raises KeysUnavailable."""
         made = self._free.pop() if self._free else self.cold()
         try:
-            return bool(made.cached(secret) or made.find(secret))
+            return bool(made.find_cached(secret) or made.find(secret))
         finally:
             self._free.append(made)
 

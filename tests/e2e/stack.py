@@ -32,7 +32,7 @@ import boto3
 import httpx2
 
 from a2a_lambda.local.built import HOST
-from a2a_lambda.local.checkup import FUNCTIONS
+from a2a_lambda.local.stack import FUNCTIONS
 from tests.builds import building
 from tests.conftest import ROOT
 from tests.processes.servers import MINISTACK

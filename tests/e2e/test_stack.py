@@ -17,7 +17,7 @@ from a2a_lambda.head import Head, Request, Scope
 from a2a_lambda.intake import Intake, Queued
 from a2a_lambda.local import doctor
 from a2a_lambda.local.built import HOST
-from a2a_lambda.local.checkup import FUNCTIONS
+from a2a_lambda.local.stack import FUNCTIONS
 from a2a_lambda.model import Message, Part, Role
 from a2a_lambda.operation import SendMessageRequest
 from a2a_lambda.store import Store

@@ -5,10 +5,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from botocore.session import Session
 
+from a2a_lambda import aws
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.local import deploy, stack, table
-from a2a_lambda.local.account import Account
+from a2a_lambda.local.account import Account, use
 from tests.conftest import ROOT
 
 ASKED = {"STAGE": "prod", "ARCH": "x86_64", "BUILD_DIR": "built"}
@@ -174,7 +176,7 @@ def test_a_first_deployment_that_fails_leaves_no_protected_table(
 )
 def test_values_that_cloudformation_would_refuse_are_refused_before_the_build(given: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
-        stack.named(table.parameters(Path("template.yaml")), given)
+        stack.parse_parameters(table.parameters(Path("template.yaml")), given)
 
 
 def test_a_release_that_was_rolled_back_is_deployed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +212,7 @@ def test_values_that_change_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_mistake_in_a_name_is_found() -> None:
     with pytest.raises(ConfigurationError, match=r"no parameter LogDay; did you mean LogDays\?"):
-        stack.named(table.parameters(Path("template.yaml")), "LogDay=7")
+        stack.parse_parameters(table.parameters(Path("template.yaml")), "LogDay=7")
 
 
 def test_cloudformation_may_have_a_role_of_its_own() -> None:
@@ -220,14 +222,16 @@ def test_cloudformation_may_have_a_role_of_its_own() -> None:
 
 
 def test_a_stack_whose_first_deployment_failed_is_deleted_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    class CloudFormation:
-        def describe_stacks(self, **_: str) -> object:
-            return {"Stacks": [{"StackStatus": "ROLLBACK_COMPLETE"}]}
-
-    class Session:
-        def create_client(self, *_: str, **__: str) -> CloudFormation:
-            return CloudFormation()
-
-    monkeypatch.setattr(deploy, "session_of", lambda _: (Session(), "us-east-1"))
+    monkeypatch.setattr(stack, "status_of", lambda _: "ROLLBACK_COMPLETE")
     with pytest.raises(ConfigurationError, match="sam delete --stack-name a2a-dev"):
-        deploy._is_first({"stack_name": "a2a-dev"})
+        deploy._is_first("a2a-dev")
+
+
+def test_a_stages_profile_and_region_are_those_of_every_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session()
+    monkeypatch.setattr(aws, "session", lambda: session)
+    use({"profile": "work", "region": "eu-west-1"})
+    assert session.get_config_variable("profile") == "work"
+    assert session.get_config_variable("region") == "eu-west-1"
+    use({})
+    assert session.get_config_variable("region") == "eu-west-1"

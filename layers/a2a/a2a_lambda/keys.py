@@ -1,7 +1,7 @@
 """API keys in SSM Parameter Store: the only module that knows a secret.
 
 One parameter per key, `<path>/<label>`. Its value is the SHA-256 of a generated key of 256 random bits, and
-what the key stands for. The key itself is shown once, when it is made, and kept nowhere. A hash of that many
+what the key stands for. The key itself is shown once, when it is made, and is not stored. A hash of that many
 random bits is no secret, so it needs no KMS.
 
 Parameter Store allows some 40 reads a second to all workloads of an account and region, ten keys a read. So
@@ -107,7 +107,7 @@ class Key:
 
 
 class Keys:
-    """Keys under one path. Calls block, but for `cached` and `knows`.
+    """Keys under one path. Calls block, but for `find_cached` and `knows`.
 
     copies: what the deployment's containers share; without it this one reads Parameter Store by itself.
     local: whether local keys, which have no form, are let in.
@@ -138,8 +138,8 @@ class Keys:
         """Whether the key was there when the keys were read last."""
         return self._match(_digest(secret)) is not None
 
-    def cached(self, secret: str) -> Key | None:
-        """The key a client showed, if that can be told without a call."""
+    def find_cached(self, secret: str) -> Key | None:
+        """The key a client showed, if that is known without a call."""
         now = self._clock()
         if now - self._copy.loaded >= self._fresh:
             return None
@@ -340,7 +340,7 @@ class Keys:
             try:
                 load.rows.append(_row(_stored(label, json.loads(parameter["Value"]))))
             except (ValueError, TypeError, KeyError):
-                logger.error("the parameter %s/%s is not a key; it lets nobody in", self._path, label)
+                logger.error("the parameter %s/%s is not a key; it lets no one in", self._path, label)
         load.pages += 1
         load.token = page.get("NextToken", "")
         return load.token

@@ -23,7 +23,7 @@ async def authenticated(request: Request) -> Key:
     if not secret:
         raise Unauthenticated("send a key as X-API-Key or as Authorization: Bearer")
     try:
-        key = kit.keys.cached(secret)
+        key = kit.keys.find_cached(secret)
         if key is None:  # what an unknown key waits for must not hold up a known one
             call = io.call if kit.keys.knows(secret) else io.call_keys
             key = await call(kit.keys.find, secret)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import NoRegionError
-from botocore.session import Session
 
 from a2a_lambda import aws
 from a2a_lambda.errors import ConfigurationError
@@ -47,34 +46,35 @@ class Account:
     logs_role: str
 
 
-def session_of(parameters: Mapping[str, Any]) -> tuple[Session, str]:
-    """Session and region of a stage of samconfig.toml. Raises NoRegionError."""
-    session = Session(profile=parameters["profile"]) if parameters.get("profile") else aws.session()
-    region = parameters.get("region") or session.get_config_variable("region")
-    if region is None:
-        raise NoRegionError
-    return session, str(region)
+def use(stage: Mapping[str, Any]) -> None:
+    """Ask AWS with the profile and the region that a stage of samconfig.toml names, in all that follows."""
+    for variable in ("profile", "region"):
+        if value := stage.get(variable):
+            aws.session().set_config_variable(variable, value)
 
 
-def account_of(parameters: Mapping[str, Any], what: str) -> Account:
+def account_of(what: str) -> Account:
     """The account a command would change. Raises ConfigurationError if AWS does not know who asks, or where
     is not said."""
+    session = aws.session()
     with asking_aws(what):
-        session, region = session_of(parameters)
+        region = session.get_config_variable("region")
+        if region is None:
+            raise NoRegionError
 
         def client(service: str) -> Any:
-            return session.create_client(service, region_name=region)
+            return session.create_client(service)
 
         number = client("sts").get_caller_identity()["Account"]
         limits = client("lambda").get_account_settings()["AccountLimit"]
         role = client("apigateway").get_account().get("cloudwatchRoleArn") or ""
-    return Account(number, region, int(limits["ConcurrentExecutions"]), role)
+    return Account(number, str(region), int(limits["ConcurrentExecutions"]), role)
 
 
 def main() -> int:
     """Returns the process's exit status."""
     try:
-        account = account_of({}, "make account")
+        account = account_of("make account")
     except ConfigurationError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -14,9 +14,8 @@ from a2a_lambda import aws
 from a2a_lambda.errors import KitError
 from a2a_lambda.keys import Keys
 from a2a_lambda.local.account import QUOTA
+from a2a_lambda.local.stack import ALIAS, FUNCTIONS
 from a2a_lambda.settings import Settings
-
-FUNCTIONS = ("ApiFunction", "RpcFunction", "WorkerFunction", "NotifierFunction")
 
 SOURCES = {
     "WorkerTurns": "background turns",
@@ -93,8 +92,8 @@ class Checkup:
         functions = self._client("lambda")
         for name in FUNCTIONS:
             function = self.resources[name]
-            alias = functions.get_alias(FunctionName=function, Name="live")
-            live = functions.get_function_configuration(FunctionName=function, Qualifier="live")
+            alias = functions.get_alias(FunctionName=function, Name=ALIAS)
+            live = functions.get_function_configuration(FunctionName=function, Qualifier=ALIAS)
             shares = alias.get("RoutingConfig", {}).get("AdditionalVersionWeights", {})
             state = live.get("State", "Active")
             said = f"version {alias['FunctionVersion']}, {state}" + (f"; also {shares}" if shares else "")
@@ -105,7 +104,7 @@ class Checkup:
         for name, what in SOURCES.items():
             source = functions.get_event_source_mapping(UUID=self.resources[name])
             arn, state = source["FunctionArn"], source["State"]
-            well = state == "Enabled" and arn.endswith(":live")
+            well = state == "Enabled" and arn.endswith(f":{ALIAS}")
             yield f"{what} arrive", well, f"{state}, at {arn.rpartition(':')[2]}"
 
     def _table(self) -> Iterator[Row]:
@@ -141,7 +140,7 @@ class Checkup:
     def _keys(self) -> Iterator[Row]:
         keys = Keys(aws.ssm(Settings()), f"/a2a/{self.stack}/keys").all()
         yield (
-            "somebody has a key",
+            "someone has a key",
             bool(keys),
             f"{len(keys)} keys" if keys else f"make key NAME=… STACK={self.stack}",
         )

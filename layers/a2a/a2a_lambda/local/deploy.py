@@ -15,12 +15,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from a2a_lambda import aws
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.local import stack, table
-from a2a_lambda.local.account import QUOTA, REGIONS, SAM, Account, account_of, session_of
+from a2a_lambda.local.account import QUOTA, REGIONS, SAM, Account, account_of, use
 from a2a_lambda.local.check import checked
 from a2a_lambda.local.versions import Versions
 from a2a_lambda.settings import Settings
@@ -57,7 +55,7 @@ def named_parameters(environ: Mapping[str, str]) -> tuple[dict[str, str], dict[s
         of_call = shlex.split(environ.get("PARAMETERS", ""))
     except ValueError as error:
         raise ConfigurationError(f"parameters: {error}") from None
-    return stack.named(declared, *of_stage), stack.named(declared, *of_call)
+    return stack.parse_parameters(declared, *of_stage), stack.parse_parameters(declared, *of_call)
 
 
 def parameters_for(
@@ -86,7 +84,7 @@ def notes(account: Account, parameters: Mapping[str, str]) -> Iterator[str]:
     """What to know of a deployment before it begins."""
     region, most = account.region, account.concurrency
     if region not in REGIONS:
-        yield f"{region} is none of the regions the templates are checked for; see docs/operations.md"
+        yield f"{region} is not one of the regions that the templates are checked for; see docs/operations.md"
     if parameters["OriginDigests"] and not parameters["BaseUrl"]:
         yield "OriginDigests without BaseUrl: the urls of the cards do not lead through the CDN, so they fail"
     background = sum(int(parameters[f"{name}Concurrency"]) for name in ("Worker", "Notifier"))
@@ -164,24 +162,16 @@ def stages(config: Path) -> dict[str, Any]:
     return found
 
 
-def _is_first(stage: Mapping[str, Any]) -> bool:
+def _is_first(name: str) -> bool:
     """Whether the stack is made anew. Raises ConfigurationError if it has to be deleted first."""
-    with stack.asking_aws(f"stack {stage['stack_name']}"):
-        session, region = session_of(stage)
-        client: Any = session.create_client("cloudformation", region_name=region)
-        try:
-            [found] = client.describe_stacks(StackName=stage["stack_name"])["Stacks"]
-        except ClientError as error:
-            if "does not exist" in str(error):
-                return True
-            raise
-    name, status = stage["stack_name"], found["StackStatus"]
+    status = stack.status_of(name)
     if status == EMPTY:
+        region = aws.session().get_config_variable("region")
         raise ConfigurationError(
             f"the first deployment of {name} failed and left an empty stack. Delete it, and deploy again: "
             f"{SAM} delete --stack-name {name} --region {region} --no-prompts"
         )
-    return bool(status == "REVIEW_IN_PROGRESS")
+    return status in ("", "REVIEW_IN_PROGRESS")
 
 
 def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) -> int:
@@ -190,10 +180,11 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     only_check = argv[1:] == ["check"]
     try:
         _, stage = stage_of(environ)
-        account = account_of(stage, "make deploy")
+        use(stage)
+        account = account_of("make deploy")
         parameters = parameters_for(account, *named_parameters(environ))
         parameters["Architecture"] = environ["ARCH"]
-        first = _is_first(stage)
+        first = _is_first(stage["stack_name"])
         if only_check:
             checked(Settings.of(environ).agents)
             said = f"{account.region}, {account.concurrency} functions at once"

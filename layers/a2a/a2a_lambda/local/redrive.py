@@ -19,7 +19,7 @@ from typing import Any
 
 from a2a_lambda import aws
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.local.stack import asking_aws, resources_of
+from a2a_lambda.local.stack import ALIAS, asking_aws, resources_of
 
 HIDDEN_SECONDS = 300
 
@@ -69,7 +69,7 @@ class Redrive:
                 event = {"Records": [_as_event(record, place["streamArn"]) for record in some]}
                 answer = functions.invoke(
                     FunctionName=self._resources["NotifierFunction"],
-                    Qualifier="live",
+                    Qualifier=ALIAS,
                     Payload=json.dumps(event),
                 )
                 said = json.loads(answer["Payload"].read())

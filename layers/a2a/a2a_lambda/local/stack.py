@@ -11,14 +11,24 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, 
 from a2a_lambda import aws
 from a2a_lambda.errors import ConfigurationError
 
+ALIAS = "live"
+"""What calls the functions: everything but a deployment."""
+
+FUNCTIONS = ("ApiFunction", "RpcFunction", "WorkerFunction", "NotifierFunction")
+
+
+def status_of(stack: str) -> str:
+    """Status of a stack; "" if there is none. Raises ConfigurationError if AWS does not say."""
+    found = _find(stack)
+    return "" if found is None else str(found["StackStatus"])
+
 
 def outputs_of(stack: str) -> dict[str, str]:
     """Outputs of a stack. Raises ConfigurationError for one that is not there, or none of ours."""
-    with asking_aws(f"stack {stack}"):
-        found = _described(stack)
-    outputs = {output["OutputKey"]: str(output["OutputValue"]) for output in found.get("Outputs", [])}
+    listed = _describe(stack).get("Outputs", [])
+    outputs = {output["OutputKey"]: str(output["OutputValue"]) for output in listed}
     if "TableName" not in outputs:
-        raise ConfigurationError(f"stack {stack}: no output TableName, so it is none of this kit's")
+        raise ConfigurationError(f"stack {stack}: no output TableName, so it is not one of this kit's")
     return outputs
 
 
@@ -27,10 +37,16 @@ def table_of(stack: str) -> str:
     return outputs_of(stack)["TableName"]
 
 
+def parameters_of(stack: str) -> dict[str, str]:
+    """Parameters of a stack as it is deployed. Raises ConfigurationError."""
+    given = _describe(stack).get("Parameters", [])
+    return {parameter["ParameterKey"]: str(parameter["ParameterValue"]) for parameter in given}
+
+
 def resources_of(stack: str) -> dict[str, str]:
-    """Physical ids of a stack's resources, by logical ones. Raises ConfigurationError."""
+    """Physical ids of a stack's resources, by logical ones. Raises ConfigurationError as `outputs_of`."""
+    _describe(stack)
     with asking_aws(f"stack {stack}"):
-        _described(stack)
         pages = _cloudformation().get_paginator("list_stack_resources").paginate(StackName=stack)
         found = {
             item["LogicalResourceId"]: item.get("PhysicalResourceId", "")
@@ -38,28 +54,27 @@ def resources_of(stack: str) -> dict[str, str]:
             for item in page["StackResourceSummaries"]
         }
     if not {"Table", "RpcFunction"} <= set(found):
-        raise ConfigurationError(f"stack {stack} is none of this kit's")
+        raise ConfigurationError(f"stack {stack} is not one of this kit's")
     return found
 
 
-def parameters_of(stack: str) -> dict[str, str]:
-    """Parameters of a stack as it is deployed. Raises ConfigurationError."""
+def _describe(stack: str) -> dict[str, Any]:
+    """Raises ConfigurationError for a stack that is not there."""
+    found = _find(stack)
+    if found is None:
+        region = aws.session().get_config_variable("region")
+        raise ConfigurationError(f"there is no stack {stack} in {region}: is its name right, and AWS_REGION?")
+    return found
+
+
+def _find(stack: str) -> dict[str, Any] | None:
     with asking_aws(f"stack {stack}"):
-        given = _described(stack).get("Parameters", [])
-    return {parameter["ParameterKey"]: str(parameter["ParameterValue"]) for parameter in given}
-
-
-def _described(stack: str) -> dict[str, Any]:
-    client = _cloudformation()
-    try:
-        [found] = client.describe_stacks(StackName=stack)["Stacks"]
-    except ClientError as error:
-        if "does not exist" not in str(error):
+        try:
+            [found] = _cloudformation().describe_stacks(StackName=stack)["Stacks"]
+        except ClientError as error:
+            if "does not exist" in str(error):
+                return None
             raise
-        region = client.meta.region_name
-        raise ConfigurationError(
-            f"there is no stack {stack} in {region}: is its name right, and AWS_REGION?"
-        ) from None
     return dict(found)
 
 
@@ -67,7 +82,7 @@ def _cloudformation() -> Any:
     return aws.session().create_client("cloudformation")
 
 
-def named(declared: Mapping[str, Mapping[str, Any]], *given: str) -> dict[str, str]:
+def parse_parameters(declared: Mapping[str, Mapping[str, Any]], *given: str) -> dict[str, str]:
     """Parameters given as NAME=value; of several the last counts.
 
     declared: as the template has them. Raises ConfigurationError for one that CloudFormation would refuse.

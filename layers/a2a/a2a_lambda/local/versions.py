@@ -16,11 +16,7 @@ from typing import Any
 
 from a2a_lambda import aws
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.local.checkup import FUNCTIONS
-from a2a_lambda.local.stack import asking_aws, resources_of
-
-ALIAS = "live"
-
+from a2a_lambda.local.stack import ALIAS, FUNCTIONS, asking_aws, resources_of
 
 RELEASE = re.compile(r"[0-9a-f]{64}$")
 

@@ -64,7 +64,7 @@ class Copies:
         item = self._table.get(items.keys_key(self._path, "copy"))
         if item is None:
             return None
-        return Copy(float(item["loaded"]["N"]), int(item["pages"]["N"]), _unpacked(item["rows"]["B"]))
+        return Copy(float(item["loaded"]["N"]), int(item["pages"]["N"]), _unpack(item["rows"]["B"]))
 
     def begin_load(self, *, seconds: float, resume: float) -> Load | None:
         """The load this container may do, for at most so many seconds; None while another does one.
@@ -85,7 +85,7 @@ class Copies:
             return None
         if old and "token" in old and now - float(old["begun"]["N"]) <= resume:
             load.begun, load.pages = float(old["begun"]["N"]), int(old["pages"]["N"])
-            load.token, load.rows = str(old["token"]["S"]), _unpacked(old["rows"]["B"])
+            load.token, load.rows = str(old["token"]["S"]), _unpack(old["rows"]["B"])
         return load
 
     def finish_load(self, load: Load) -> None:
@@ -95,7 +95,7 @@ class Copies:
             **items.keys_key(self._path, "copy"),
             "loaded": {"N": str(load.begun)},
             "pages": number(load.pages),
-            "rows": {"B": _packed(load.rows)},
+            "rows": {"B": _pack(load.rows)},
             "expires": number(int(now + KEPT)),
         }
         older = "attribute_not_exists(pk) OR loaded < :loaded OR loaded > :now"
@@ -113,7 +113,7 @@ class Copies:
                 "begun": {"N": str(load.begun)},
                 "pages": number(load.pages),
                 "token": {"S": load.token},
-                "rows": {"B": _packed(load.rows)},
+                "rows": {"B": _pack(load.rows)},
             }
         self._end(load, kept)
 
@@ -128,10 +128,10 @@ class Copies:
             self._table.put(item, "holder = :holder", {":holder": {"S": load.holder}})
 
 
-def _packed(rows: Rows) -> bytes:
+def _pack(rows: Rows) -> bytes:
     return zlib.compress(json.dumps(rows, separators=(",", ":")).encode())
 
 
-def _unpacked(value: bytes) -> Rows:
+def _unpack(value: bytes) -> Rows:
     rows: Rows = json.loads(zlib.decompress(bytes(value)))
     return rows
