@@ -5,7 +5,7 @@ import ipaddress
 import socket
 
 from a2a_lambda.errors import KitError
-from a2a_lambda.io import Pool
+from a2a_lambda.threads import Pool
 
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from dataclasses import replace
 
-from a2a_lambda import io, telemetry
+from a2a_lambda import telemetry, threads
 from a2a_lambda.agent import Agent
 from a2a_lambda.claim import LEASE, Claim, minute_after
 from a2a_lambda.head import Head, Scope
@@ -77,7 +77,7 @@ class Background:
         """Look at every task somebody should be running: end what died, enqueue what waits. Returns how
         many were looked at."""
         minute = int(self._store.clock()) // 60
-        due = await io.call(self._store.due, minute)
+        due = await threads.call(self._store.due, minute)
         for scope, task_id in due:
             telemetry.about(owner=scope.owner, agent=scope.agent, task_id=task_id)
             try:
@@ -89,7 +89,7 @@ class Background:
         return len(due)
 
     async def _look(self, scope: Scope, task_id: str, minute: int) -> None:
-        head = await io.call(self._store.head, scope, task_id)
+        head = await threads.call(self._store.head, scope, task_id)
         now = self._store.clock()
         if head is None or head.resting or head.running(now) or head.due > minute:
             return
@@ -101,19 +101,19 @@ class Background:
             await self._give_up(head)
             return
         # First, so that a sweep that dies here leaves the task to the next one.
-        await io.call(self._queue.send, Ticket.of(head))
+        await threads.call(self._queue.send, Ticket.of(head))
         dead = head.state == TaskState.WORKING  # then nobody works at it now
         later = replace(
             head,
             due=minute + max(AGAIN, int(waited) // 60),
             status=status(TaskState.SUBMITTED, now) if dead else head.status,
         )
-        await io.call(self._store.replace, later)
+        await threads.call(self._store.replace, later)
 
     async def _waiting(self, ticket: Ticket) -> Head | None:
         """Head of the task, where nobody runs this turn of it."""
         telemetry.about(owner=ticket.scope.owner, agent=ticket.scope.agent, task_id=ticket.task_id)
-        head = await io.call(self._store.head, ticket.scope, ticket.task_id)
+        head = await threads.call(self._store.head, ticket.scope, ticket.task_id)
         if head is None or head.turn != ticket.turn or not head.queued:
             return None
         return None if head.resting or head.running(self._store.clock()) else head
@@ -132,7 +132,7 @@ class Background:
         """The head with a run's claim. Raises Superseded."""
         now = self._store.clock()
         if head.holder:
-            head = await io.call(self._store.taken_over, head)
+            head = await threads.call(self._store.taken_over, head)
         claimed = replace(
             head,
             status=status(TaskState.WORKING, now),
@@ -141,17 +141,17 @@ class Background:
             due=minute_after(now + LEASE),
             attempts=head.attempts + 1,
         )
-        return await io.call(self._store.replace, claimed)
+        return await threads.call(self._store.replace, claimed)
 
     async def _begun(self, head: Head, deadline: float | None) -> Claim | None:
-        numbered = await io.call(self._store.events, head)
+        numbered = await threads.call(self._store.events, head)
         said = [event for _, event in numbered if "message" in event]
         if not said or "asked" not in said[-1] or said[-1]["asked"]["turn"] != head.turn:
             # Whoever took the message in died before it was stored: what is there is an earlier one.
             await self._give_up(replace(head, requests=()))
             return None
         telemetry.bind(context_id=head.context_id, version=head.dialect)
-        context = await io.call(self._store.context, head.scope, head.context_id)
+        context = await threads.call(self._store.context, head.scope, head.context_id)
         task = head.blank()
         apply(task, (event for _, event in numbered))
         return Claim.of(

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
-from a2a_lambda import io
+from a2a_lambda import threads
 from a2a_lambda.errors import StoreError, TooManyStreams
 from a2a_lambda.store import Store
 
@@ -38,7 +38,7 @@ class Slot:
             return
         self._renewed = now
         with suppress(StoreError):
-            await io.call(self._store.keep_slot, self._owner, self._index, self._holder, _until(now))
+            await threads.call(self._store.keep_slot, self._owner, self._index, self._holder, _until(now))
 
     async def free(self) -> None:
         """Give it back, even where the caller is being cancelled meanwhile."""
@@ -48,7 +48,7 @@ class Slot:
 
     async def _free(self) -> None:
         with suppress(StoreError):  # it is free when its time is up
-            await io.call(self._store.free_slot, self._owner, self._index, self._holder)
+            await threads.call(self._store.free_slot, self._owner, self._index, self._holder)
 
 
 class Caps:
@@ -84,11 +84,11 @@ class Caps:
     async def _taken(self, owner: str, holder: str, until: int) -> int:
         for _ in range(GUESSES):
             number = random.randrange(self._limit)  # noqa: S311
-            if await io.call(self._store.take_slot, owner, number, holder, until):
+            if await threads.call(self._store.take_slot, owner, number, holder, until):
                 return number
-        while free := set(range(self._limit)) - await io.call(self._store.slots, owner):
+        while free := set(range(self._limit)) - await threads.call(self._store.slots, owner):
             number = random.choice(sorted(free))  # noqa: S311
-            if await io.call(self._store.take_slot, owner, number, holder, until):
+            if await threads.call(self._store.take_slot, owner, number, holder, until):
                 return number
         raise TooManyStreams(f"an owner has at most {self._limit} at once")
 

@@ -17,7 +17,7 @@ import time
 import uuid
 from dataclasses import dataclass, replace
 
-from a2a_lambda import io
+from a2a_lambda import threads
 from a2a_lambda.call import Call
 from a2a_lambda.claim import LEASE, Claim, minute_after
 from a2a_lambda.context import Context
@@ -67,7 +67,7 @@ class Intake:
             whole, _ = completed(head, config, _config_id(call, head))
             if whole["id"] in head.push:
                 absent = isinstance(begun, Head)
-                await io.call(self._store.put_push, head, whole, call.dialect, absent=absent)
+                await threads.call(self._store.put_push, head, whole, call.dialect, absent=absent)
         return begun
 
     async def _entered(self, call: Call, asked: SendMessageRequest) -> Begun:
@@ -82,7 +82,7 @@ class Intake:
 
     async def _within(self, call: Call, asked: SendMessageRequest, context_id: str) -> Begun:
         """A turn in a context: of the task that asked last, or of a new one."""
-        context = await io.call(self._store.context, call.scope, context_id)
+        context = await threads.call(self._store.context, call.scope, context_id)
         if (seen := context.seen(call.request)) and self._repeats(call, seen):
             answered = await current(self._store, call.scope, seen["task"])
             if not answered.lost:
@@ -90,8 +90,8 @@ class Intake:
         if context.waiting:
             # The message may have made a task of its own, before another one asked.
             waiting, own = await asyncio.gather(
-                io.call(self._store.head, call.scope, context.waiting),
-                io.call(self._store.head, call.scope, call.request.task_id()),
+                threads.call(self._store.head, call.scope, context.waiting),
+                threads.call(self._store.head, call.scope, call.request.task_id()),
             )
             for head in (waiting, own):
                 if head is not None and self._repeats(call, head.seen(call.request)):
@@ -109,7 +109,7 @@ class Intake:
         context_id = asked["message"].get("contextId")
         context = Context()
         if context_id is not None:
-            context = await io.call(self._store.context, call.scope, context_id)
+            context = await threads.call(self._store.context, call.scope, context_id)
         return await self._create(call, asked, context_id or str(uuid.uuid4()), context, named=task_id)
 
     async def _named(self, call: Call, asked: SendMessageRequest, task_id: str) -> Begun:
@@ -119,7 +119,7 @@ class Intake:
             raise InvalidParams("the task belongs to another context", path="params.message.contextId")
         if self._repeats(call, head.seen(call.request)):
             return head
-        context = await io.call(self._store.context, call.scope, head.context_id)
+        context = await threads.call(self._store.context, call.scope, head.context_id)
         return await self._continue(call, asked, head, context)
 
     async def _create(
@@ -142,10 +142,10 @@ class Intake:
             entered = call.entered(blank, asked, turn)
             head, left = self._claimed(call, blank, turn, [entered])
             try:
-                await io.call(self._store.claim, head)
+                await threads.call(self._store.claim, head)
                 break
             except Superseded as error:
-                found = error.head or await io.call(self._store.head, call.scope, task_id)
+                found = error.head or await threads.call(self._store.head, call.scope, task_id)
             if found is None:  # it expired between the write and the answer
                 continue
             if named is not None:
@@ -157,7 +157,7 @@ class Intake:
             task_id = found.successor or call.request.task_id(task_id)
         if first is not None and first.successor != task_id:
             with contextlib.suppress(StoreError):  # only a shortcut for the next repetition
-                await io.call(self._store.replace, replace(first, successor=task_id))
+                await threads.call(self._store.replace, replace(first, successor=task_id))
         task = blank.blank()
         apply(task, [entered])
         return await self._begun(call, asked, head, task, left, context=seen_by_turn)
@@ -173,13 +173,13 @@ class Intake:
                     continue
             if not head.resting:
                 raise UnsupportedOperation("the task is still running and takes no message")
-            task, _ = await io.call(self._store.task, head)
+            task, _ = await threads.call(self._store.task, head)
             turn, seen_by_turn = await self._turn(call, context)
             entered = call.entered(head, asked, turn)
             before = replace(_named(call, head, asked).succeeded(), artifacts=len(task.get("artifacts", [])))
             claimed, left = self._claimed(call, before, turn, [head.closing(), entered])
             try:
-                claimed = await io.call(self._store.replace, claimed)
+                claimed = await threads.call(self._store.replace, claimed)
                 break
             except Superseded:
                 head = await current(self._store, call.scope, head.task_id)
@@ -245,7 +245,7 @@ class Intake:
         sequence = head.sequence
         if left:
             try:
-                sequence = await io.call(self._store.append, head, left, after=sequence)
+                sequence = await threads.call(self._store.append, head, left, after=sequence)
             except Superseded:
                 found = await current(self._store, call.scope, head.task_id)
                 if found.owned_by(head):

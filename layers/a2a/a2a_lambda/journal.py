@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from a2a_lambda import io, strictjson
+from a2a_lambda import strictjson, threads
 from a2a_lambda.errors import StoreError, WriteRefused
 from a2a_lambda.head import Head
 from a2a_lambda.log import Numbered, coalesce
@@ -89,7 +89,7 @@ class Journal:
             head = self._head()
             if self._store.clock() >= head.lease:
                 raise Superseded
-            self.sequence = await io.call(self._store.append, head, self._writing, after=self.sequence)
+            self.sequence = await threads.call(self._store.append, head, self._writing, after=self.sequence)
             self._writing = []
 
     async def relieve(self) -> None:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from a2a_lambda import io
+from a2a_lambda import threads
 from a2a_lambda.claim import LEASE
 from a2a_lambda.errors import StoreError
 from a2a_lambda.head import Head
@@ -55,7 +55,7 @@ class Lease:
             while True:
                 newer = change(self.head)
                 try:
-                    self.head = await io.call(self._store.replace, newer)
+                    self.head = await threads.call(self._store.replace, newer)
                     return
                 except Superseded as error:
                     if error.head is None or not error.head.owned_by(self.head):
@@ -69,7 +69,7 @@ class Lease:
 
     async def _look(self) -> None:
         async with self._lock:
-            found = await io.call(self._store.head, self.head.scope, self.head.task_id)
+            found = await threads.call(self._store.head, self.head.scope, self.head.task_id)
             if found is None or not found.owned_by(self.head):
                 raise Superseded(found)
             self.head = found

@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from a2a_lambda import io, strictjson
+from a2a_lambda import strictjson, threads
 from a2a_lambda.errors import InvalidParams, ParseError, TaskNotFound
 from a2a_lambda.head import Head, Scope
 from a2a_lambda.model import Task
@@ -43,11 +43,11 @@ async def listed(store: Store, scope: Scope, request: ListTasksRequest) -> ListT
         behind, total = _opened(request["pageToken"], page)
         page = replace(page, behind=behind)
     try:
-        found = await io.call(store.listed, scope, page)
+        found = await threads.call(store.listed, scope, page)
     except ValueError:
         raise _foreign() from None
     if total is None:
-        total = await io.call(store.count, scope, page) if found.more else len(found.tasks)
+        total = await threads.call(store.count, scope, page) if found.more else len(found.tasks)
     tasks, last = await _read(store, scope, found.tasks, request)
     more = found.more or last < len(found.tasks)
     return ListTasksResponse(
@@ -89,7 +89,7 @@ async def _task(store: Store, scope: Scope, task_id: str, request: ListTasksRequ
     artifacts = request.get("includeArtifacts", False)
     if length == 0 and not artifacts:
         return _bare(head)
-    task, _ = await io.call(store.task, head, artifacts=artifacts)
+    task, _ = await threads.call(store.task, head, artifacts=artifacts)
     return shortened(task, length)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from a2a_lambda import io, strictjson, telemetry
+from a2a_lambda import strictjson, telemetry, threads
 from a2a_lambda.address import Refused, Unresolved
 from a2a_lambda.errors import KitError
 from a2a_lambda.guard import Guarded
@@ -106,8 +106,8 @@ class Notices:
 
     async def _told(self, scope: Scope, task_id: str, name: str) -> str:
         """What became of a notification; "" where nobody wants it any more. Raises as `deliver`."""
-        head = await io.call(self._store.head, scope, task_id)
-        found = await io.call(self._store.push, scope, task_id, name)
+        head = await threads.call(self._store.head, scope, task_id)
+        found = await threads.call(self._store.push, scope, task_id, name)
         if head is None or name not in head.push:
             return ""
         if found is None:  # it is stored behind its head, and deleted before it
@@ -115,7 +115,7 @@ class Notices:
         config, dialect = found
         telemetry.bind(context_id=head.context_id, version=dialect)
         wire = negotiation.named(dialect)
-        task, _ = await io.call(self._store.task, head)
+        task, _ = await threads.call(self._store.task, head)
         content = strictjson.dumps(wire.encode_notice(task))
         headers = {"Content-Type": wire.MEDIA_TYPE, **await self._headers(config, content)}
         return await self._post(config["url"], content, headers)
@@ -133,7 +133,7 @@ class Notices:
             headers[TOKEN] = config["token"]
         info = config.get("authentication", {})
         if self._signer is not None and wants_jwt(config):
-            headers["Authorization"] = f"Bearer {await io.call(self._signer.token, content)}"
+            headers["Authorization"] = f"Bearer {await threads.call(self._signer.token, content)}"
         elif info.get("credentials"):
             headers["Authorization"] = f"{info.get('scheme') or 'Bearer'} {info['credentials']}"
         return headers

@@ -4,7 +4,7 @@ import uuid
 from dataclasses import replace
 from typing import cast
 
-from a2a_lambda import io, webhook
+from a2a_lambda import threads, webhook
 from a2a_lambda.errors import InvalidParams, TaskNotFound
 from a2a_lambda.head import Head, Scope
 from a2a_lambda.model import TaskPushNotificationConfig
@@ -56,11 +56,11 @@ class Configs:
         while True:
             head = await current(self._store, scope, config["taskId"], path="params.taskId")
             whole, named = completed(head, config, made)
-            await io.call(self._store.put_push, head, whole, dialect)
+            await threads.call(self._store.put_push, head, whole, dialect)
             if named == head:
                 return whole
             try:
-                await io.call(self._store.replace, named)
+                await threads.call(self._store.replace, named)
                 return whole
             except Superseded:
                 continue
@@ -70,7 +70,7 @@ class Configs:
         identity = request.get("id") or next(iter(head.push), "")
         found = None
         if identity in head.push:
-            found = await io.call(self._store.push, scope, head.task_id, identity)
+            found = await threads.call(self._store.push, scope, head.task_id, identity)
         if found is None:
             raise TaskNotFound("the task has no such push notification config", path="params.id")
         return found[0]
@@ -78,7 +78,7 @@ class Configs:
     async def list(self, scope: Scope, request: ListPushConfigsRequest) -> ListPushConfigsResponse:
         """Configs by id; a page token is the id the page before ended with."""
         head = await current(self._store, scope, request["taskId"], path="params.taskId")
-        stored = await io.call(self._store.pushes, scope, head.task_id)
+        stored = await threads.call(self._store.pushes, scope, head.task_id)
         behind = request.get("pageToken", "")
         found = [config for config in stored if config["id"] in head.push and config["id"] > behind]
         page = found[: request.get("pageSize", MAX_CONFIGS)]
@@ -95,8 +95,8 @@ class Configs:
             kept = tuple(name for name in head.push if name != identity)
             try:
                 # First the config: one set meanwhile is not what this deletes.
-                await io.call(self._store.delete_push, scope, head.task_id, identity)
-                await io.call(self._store.replace, replace(head, push=kept))
+                await threads.call(self._store.delete_push, scope, head.task_id, identity)
+                await threads.call(self._store.replace, replace(head, push=kept))
                 return
             except Superseded:
                 continue

@@ -7,7 +7,7 @@ nothing, and the limit is exact to STEP requests a container.
 
 from contextlib import suppress
 
-from a2a_lambda import io
+from a2a_lambda import threads
 from a2a_lambda.errors import StoreError, TooManyRequests
 from a2a_lambda.store import Store
 
@@ -44,7 +44,7 @@ class Rates:
             new, self._shared[owner] = count - self._shared.get(owner, 0), count
             with suppress(StoreError):  # whoever cannot count lets in
                 counted = self._store.count_requests
-                if await io.call(counted, owner, window, new, until=end) > self._most:
+                if await threads.call(counted, owner, window, new, until=end) > self._most:
                     self._over.add(owner)
         if owner in self._over:
             raise TooManyRequests(

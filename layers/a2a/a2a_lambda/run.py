@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from a2a_lambda import io, telemetry
+from a2a_lambda import telemetry, threads
 from a2a_lambda.agent import Agent
 from a2a_lambda.claim import Claim
 from a2a_lambda.context import Context
@@ -318,7 +318,7 @@ class Run:
         # An earlier try of this turn may have changed it; then what the turn saw is not all there is.
         again = self._turn.attempt > 1 or self._turn.id in (*context.turns, *context.failed)
         if again:
-            context = await io.call(self._store.context, scope, context_id)
+            context = await threads.call(self._store.context, scope, context_id)
 
         def change(context: Context) -> Context:
             newer = conclude(context, self._turn, self._reply.parts, self._seen, meant=meant)
@@ -330,7 +330,7 @@ class Run:
             return newer if waiting == newer.waiting else replace(newer, waiting=waiting)
 
         try:
-            await io.call(self._store.remember, scope, context_id, context, change)
+            await threads.call(self._store.remember, scope, context_id, context, change)
         except (TypeError, ValueError, SkillError) as error:
             logger.error("the memory of task %s cannot be changed", task_id, exc_info=error)
             self._reply.fail(str(error) if isinstance(error, SkillError) else FAILED)

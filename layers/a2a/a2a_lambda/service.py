@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 
-from a2a_lambda import io, listing, telemetry, webhook
+from a2a_lambda import listing, telemetry, threads, webhook
 from a2a_lambda.agent import Agent
 from a2a_lambda.call import Call
 from a2a_lambda.caps import Caps
@@ -153,7 +153,7 @@ class Service:
         while True:
             begun = await self._begun(call, request)
             if isinstance(begun, Head) and immediately:
-                task, _ = await io.call(self._store.task, begun)
+                task, _ = await threads.call(self._store.task, begun)
                 return _outcome(begun, shortened(task, length))
             if isinstance(begun, Claim):
                 run = self._run(begun)
@@ -167,7 +167,7 @@ class Service:
                 begun = await current(self._store, call.scope, begun.head.task_id)
             begun = await rested(self._store, begun, call.deadline)
             if not begun.lost:
-                task, _ = await io.call(self._store.task, begun)
+                task, _ = await threads.call(self._store.task, begun)
                 return _outcome(begun, shortened(task, length))
 
     async def stream(self, call: Call, request: SendMessageRequest) -> AsyncGenerator[Published, None]:
@@ -189,7 +189,7 @@ class Service:
         """The task, whole. Raises TaskNotFound."""
         head = await current(self._store, scope, task_id)
         _bind(head)
-        task, _ = await io.call(self._store.task, head)
+        task, _ = await threads.call(self._store.task, head)
         return Found(task, head.dialect)
 
     async def list(self, scope: Scope, request: ListTasksRequest) -> ListTasksResponse:
@@ -208,7 +208,7 @@ class Service:
                 head = await self._canceled(head)
             except Superseded:
                 continue
-            task, _ = await io.call(self._store.task, head)
+            task, _ = await threads.call(self._store.task, head)
             return Found(task, head.dialect)
         raise StoreError("the task changes faster than it can be canceled")
 
@@ -260,7 +260,7 @@ class Service:
             return begun
         assert self._queue is not None
         try:
-            await io.call(self._queue.send, Ticket.of(begun.head))
+            await threads.call(self._queue.send, Ticket.of(begun.head))
         except StoreError:
             logger.exception("task %s waits for the sweep", begun.head.task_id)
         return begun.head
@@ -277,7 +277,7 @@ class Service:
                 yield published
         if run.lost or run.left_behind:
             head = await current(self._store, call.scope, claim.head.task_id)
-            task, sequence = await io.call(self._store.task, head)
+            task, sequence = await threads.call(self._store.task, head)
             yield sequence, Event(task=_with_emptied(task, run.artifact_ids))
             async with aclosing(followed(self._store, head, sequence, call.deadline)) as events:
                 async for published in events:
@@ -290,8 +290,8 @@ class Service:
         settled, left = head.succeeded().settled([head.closing()])
         sequence = settled.sequence
         if left:
-            sequence = await io.call(self._store.append, settled, left, after=sequence)
-        return await io.call(self._store.replace, settled.closed(canceled, sequence))
+            sequence = await threads.call(self._store.append, settled, left, after=sequence)
+        return await threads.call(self._store.replace, settled.closed(canceled, sequence))
 
 
 def _bind(head: Head) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import replace
 
-from a2a_lambda import io, telemetry
+from a2a_lambda import telemetry, threads
 from a2a_lambda.errors import StoreError, TaskNotFound
 from a2a_lambda.head import Head, Scope
 from a2a_lambda.model import (
@@ -48,7 +48,7 @@ async def current(store: Store, scope: Scope, task_id: str, *, path: str = "para
     Raises TaskNotFound, StoreError.
     """
     while True:
-        head = await io.call(store.head, scope, task_id)
+        head = await threads.call(store.head, scope, task_id)
         if head is None:
             raise TaskNotFound("the key's owner has no such task with this agent", path=path)
         if head.resting or head.queued or head.lease >= store.clock():
@@ -62,7 +62,7 @@ async def current(store: Store, scope: Scope, task_id: str, *, path: str = "para
 
 async def ended(store: Store, head: Head, status: TaskStatus) -> Head:
     """End a task that another run holds, or nobody. Raises Superseded."""
-    head = await io.call(store.seal, head, status)
+    head = await threads.call(store.seal, head, status)
     telemetry.measure({"Turns": 1}, agent=head.scope.agent, outcome=outcome(head))
     return head
 
@@ -76,7 +76,7 @@ async def abandon(store: Store, head: Head) -> None:
     """End a task this process claimed and cannot run, so that the same request can be made again."""
     with suppress(StoreError):
         closed = replace(head, requests=()).closed(lost(store, head), head.sequence)
-        await io.call(store.replace, closed)
+        await threads.call(store.replace, closed)
 
 
 async def rested(store: Store, head: Head, deadline: float | None) -> Head:
@@ -107,7 +107,7 @@ async def watched(
     if after is not None and not (head.resting and after > head.sequence):
         sequence = after
     else:
-        task, sequence = await io.call(store.task, head)
+        task, sequence = await threads.call(store.task, head)
         yield sequence, Event(task=shortened(task, history_length))
         if head.resting and not (head.state in INTERRUPTED and waiting):
             yield sequence, head.closing()
@@ -126,7 +126,7 @@ async def followed(
 ) -> AsyncGenerator[Published, None]:
     """Events behind a sequence number until the task rests or time is up."""
     while True:
-        events = await io.call(store.events, head, after=after)
+        events = await threads.call(store.events, head, after=after)
         for sequence, event in events:
             after = sequence
             if "artifactUpdate" in event or _progress(event):

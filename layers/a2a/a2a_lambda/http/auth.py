@@ -4,7 +4,7 @@ import logging
 
 from fastapi import Request
 
-from a2a_lambda import io, telemetry
+from a2a_lambda import telemetry, threads
 from a2a_lambda.errors import Forbidden, KeysUnavailable, Unauthenticated, Unavailable
 from a2a_lambda.head import Scope
 from a2a_lambda.keys import Key
@@ -25,7 +25,7 @@ async def authenticated(request: Request) -> Key:
     try:
         key = kit.keys.find_cached(secret)
         if key is None:  # what an unknown key waits for must not hold up a known one
-            call = io.call if kit.keys.knows(secret) else io.call_keys
+            call = threads.call if kit.keys.knows(secret) else threads.call_keys
             key = await call(kit.keys.find, secret)
     except KeysUnavailable as error:
         logger.error("keys could not be read: %s", error)

@@ -10,7 +10,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from a2a_lambda import io, strictjson
+from a2a_lambda import strictjson, threads
 from a2a_lambda.agent import Agent
 from a2a_lambda.errors import ConfigurationError, KitError, RouteNotFound, VersionNotSupported
 from a2a_lambda.http.auth import authenticated, scope_of
@@ -108,7 +108,7 @@ async def jwks(request: Request) -> Response:
     kit: Kit = request.app.state.kit
     if kit.signer is None:
         raise RouteNotFound("no signing key is configured")
-    body = strictjson.dumps({"keys": [await io.call(kit.signer.jwk)]})
+    body = strictjson.dumps({"keys": [await threads.call(kit.signer.jwk)]})
     return Response(body, headers={"Cache-Control": f"public, max-age={MAX_AGE}"}, media_type=JSON)
 
 
@@ -157,7 +157,7 @@ async def _sign(request: Request, card: dict[str, Json], described: cards.Descri
         return False
     try:
         jku = f"{base_url(request)}/.well-known/jwks.json"
-        card["signatures"] = [await io.call(signer.signature, cards.v1_0(described), jku)]
+        card["signatures"] = [await threads.call(signer.signature, cards.v1_0(described), jku)]
     except (ConfigurationError, ValueError) as error:
         logger.error("the card is not signed: %s", error)
         return False
