@@ -117,7 +117,7 @@ def forget(keys: Keys) -> None:
 def plain(kit: Kit) -> str:
     """Name of an agent that neither streams nor notifies."""
     from a2a_lambda.agent import Agent
-    from a2a_lambda.card import Capabilities
+    from a2a_lambda.protocol.card import Capabilities
 
     agent = Agent.load(ROOT / "tests" / "agents" / "probe")
     agent.name = "plain"

@@ -15,8 +15,8 @@ from a2a_lambda.background import AGAIN, ATTEMPTS, QUEUED_LIMIT, Background
 from a2a_lambda.call import Call
 from a2a_lambda.errors import StoreError, UnsupportedOperation
 from a2a_lambda.head import Head, Request, Scope
-from a2a_lambda.model import Json, Message, Part, Role, Task, TaskState
-from a2a_lambda.operation import SendMessageConfiguration, SendMessageRequest
+from a2a_lambda.protocol.model import Json, Message, Part, Role, Task, TaskState
+from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
 from a2a_lambda.queue import Ticket
 from a2a_lambda.run import Run
 from a2a_lambda.service import Service

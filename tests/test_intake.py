@@ -21,8 +21,8 @@ from a2a_lambda.errors import InvalidParams, UnsupportedOperation
 from a2a_lambda.head import Head, Request, Scope
 from a2a_lambda.intake import Intake
 from a2a_lambda.kit import Kit
-from a2a_lambda.model import Message, Part, Role, Task, TaskState
-from a2a_lambda.operation import SendMessageRequest
+from a2a_lambda.protocol.model import Message, Part, Role, Task, TaskState
+from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.run import Run
 from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings

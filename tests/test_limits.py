@@ -15,8 +15,8 @@ from a2a_lambda import player, run
 from a2a_lambda.client import events as client_events
 from a2a_lambda.kit import Kit
 from a2a_lambda.log import apply, join, split
-from a2a_lambda.model import Event, Task, TaskState, status
 from a2a_lambda.outputs import Batch
+from a2a_lambda.protocol.model import Event, Task, TaskState, status
 from a2a_lambda.reply import FAILED, Reply
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT

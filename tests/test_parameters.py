@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from a2a_lambda import Agent, Answer
-from a2a_lambda.model import Part
+from a2a_lambda.protocol.model import Part
 from tests.rest import Rest, message
 from tests.rpc import Rpc
 from tests.test_agent import write

@@ -17,8 +17,8 @@ from a2a_lambda.errors import StoreError
 from a2a_lambda.head import Head, Request, Scope
 from a2a_lambda.kit import Kit
 from a2a_lambda.log import Entry
-from a2a_lambda.model import Message, Part, Published, Role, Task, TaskState
-from a2a_lambda.operation import SendMessageRequest
+from a2a_lambda.protocol.model import Message, Part, Published, Role, Task, TaskState
+from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.reply import FAILED, Reply
 from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings

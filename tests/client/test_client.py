@@ -11,7 +11,7 @@ import pytest
 from a2a_lambda.client import AgentError, Client, Refused, Undiscovered, discovery, events
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.model import Event, Json, TaskState
+from a2a_lambda.protocol.model import Event, Json, TaskState
 from tests.conftest import BASE_URL
 from tests.rpc import intent
 

@@ -18,8 +18,8 @@ from a2a_lambda.intake import Intake, Queued
 from a2a_lambda.local import doctor
 from a2a_lambda.local.built import HOST
 from a2a_lambda.local.stack import FUNCTIONS
-from a2a_lambda.model import Message, Part, Role
-from a2a_lambda.operation import SendMessageRequest
+from a2a_lambda.protocol.model import Message, Part, Role
+from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.store import Store
 from tests.conftest import ROOT
 from tests.processes.servers import running_ministack

@@ -21,7 +21,7 @@ from a2a_lambda.head import Scope
 from a2a_lambda.keys import Keys
 from a2a_lambda.local import events
 from a2a_lambda.local.built import free_port
-from a2a_lambda.model import RESTING, Json
+from a2a_lambda.protocol.model import RESTING, Json
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import Store
 from tests.conftest import ROOT

@@ -15,7 +15,7 @@ import pytest
 from a2a_lambda import aws
 from a2a_lambda.keys import Keys
 from a2a_lambda.local.built import free_port
-from a2a_lambda.model import Json
+from a2a_lambda.protocol.model import Json
 from a2a_lambda.settings import Settings
 from tests.processes.servers import KEYS_PATH, process
 from tests.rest import bare_events, message

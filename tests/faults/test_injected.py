@@ -19,7 +19,7 @@ from a2a_lambda.background import Background
 from a2a_lambda.errors import StoreError
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.model import RESTING, Json
+from a2a_lambda.protocol.model import RESTING, Json
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import Store
 from tests.conftest import BASE_URL, ROOT, new_key

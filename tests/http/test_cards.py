@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from a2a_lambda import metadata
 from a2a_lambda.agent import Agent
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
+from a2a_lambda.protocol import alibaba_metadata
 from a2a_lambda.settings import Settings
 from tests.conftest import BASE_URL
 
@@ -55,8 +55,10 @@ def test_a_card(client: TestClient, path: str) -> None:
 def test_both_extensions_are_declared_with_their_params(client: TestClient, path: str) -> None:
     extensions = client.get(path).json()["capabilities"]["extensions"]
     params = {extension["uri"]: extension["params"] for extension in extensions}
-    assert metadata.PROTOCOL_EXTENSION in params
-    skills = {skill["id"]: skill["inputSchema"] for skill in params[metadata.INTENT_EXTENSION]["skills"]}
+    assert alibaba_metadata.PROTOCOL_EXTENSION in params
+    skills = {
+        skill["id"]: skill["inputSchema"] for skill in params[alibaba_metadata.INTENT_EXTENSION]["skills"]
+    }
     assert skills["ai-calculate"] == {
         "type": "object",
         "properties": {

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.metadata import INTENT_EXTENSION, PROTOCOL_EXTENSION
+from a2a_lambda.protocol.alibaba_metadata import INTENT_EXTENSION, PROTOCOL_EXTENSION
 from a2a_lambda.settings import Settings
 from tests.conftest import BASE_URL, new_key
 from tests.rest import Rest, message

@@ -14,7 +14,7 @@ from a2a_lambda import aws
 from a2a_lambda.keys import Keys
 from a2a_lambda.local import emulator, table
 from a2a_lambda.local.built import Built
-from a2a_lambda.model import unix_time
+from a2a_lambda.protocol.model import unix_time
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT
 from tests.rpc import events, intent, message, request, texts

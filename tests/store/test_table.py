@@ -11,7 +11,7 @@ from a2a_lambda import aws
 from a2a_lambda.context import Context
 from a2a_lambda.errors import StoreError
 from a2a_lambda.head import Head, Scope
-from a2a_lambda.model import (
+from a2a_lambda.protocol.model import (
     Artifact,
     Event,
     Message,

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from a2a_lambda.model import Json, Role, TaskState
+from a2a_lambda.protocol.model import Json, Role, TaskState
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 names = texts.filter(bool)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from a2a_lambda import strictjson
-from a2a_lambda.model import Json, TaskState, artifact_id, artifact_index
-from a2a_lambda.operation import Listener
+from a2a_lambda.protocol.model import Json, TaskState, artifact_id, artifact_index
+from a2a_lambda.protocol.requests import Listener
 from a2a_lambda.wire import Wire, v0_1, v0_3, v0_3_http, v1_0
 from tests.wire import objects
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from a2a_lambda import strictjson
-from a2a_lambda.model import Event, Task, TaskState, TaskStatusUpdateEvent, status
-from a2a_lambda.operation import Listener
+from a2a_lambda.protocol.model import Event, Task, TaskState, TaskStatusUpdateEvent, status
+from a2a_lambda.protocol.requests import Listener
 from a2a_lambda.wire import alibaba, kinds, v0_3
 from tests.wire.objects import names, objects, texts, values
 

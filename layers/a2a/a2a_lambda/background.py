@@ -22,7 +22,7 @@ from a2a_lambda.agent import Agent
 from a2a_lambda.claim import LEASE, Claim, minute_after
 from a2a_lambda.head import Head, Scope
 from a2a_lambda.log import apply
-from a2a_lambda.model import TaskState, status, unix_time
+from a2a_lambda.protocol.model import TaskState, status, unix_time
 from a2a_lambda.queue import Queue, Ticket
 from a2a_lambda.run import Run
 from a2a_lambda.store import Store, Superseded

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.head import Head, Request, Scope, Seen
-from a2a_lambda.model import Asked, Event
-from a2a_lambda.operation import SendMessageRequest
+from a2a_lambda.protocol.model import Asked, Event
+from a2a_lambda.protocol.requests import SendMessageRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from a2a_lambda.context import Context
 from a2a_lambda.head import Head, Pending, Seen
-from a2a_lambda.model import Asked, Message, Task, TaskStatus
+from a2a_lambda.protocol.model import Asked, Message, Task, TaskStatus
 from a2a_lambda.turn import Turn
 
 LEASE = 30.0

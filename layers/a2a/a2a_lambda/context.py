@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from a2a_lambda.head import Request, Seen
-from a2a_lambda.model import Json, Part, text_of
+from a2a_lambda.protocol.model import Json, Part, text_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TypedDict
 
 from a2a_lambda import strictjson
 from a2a_lambda.log import Fence, Numbered
-from a2a_lambda.model import (
+from a2a_lambda.protocol.model import (
     RESTING,
     Event,
     Json,

@@ -24,8 +24,8 @@ from a2a_lambda.context import Context
 from a2a_lambda.errors import InvalidParams, StoreError, TaskNotFound, UnsupportedOperation
 from a2a_lambda.head import REMEMBERED, Head, Seen
 from a2a_lambda.log import apply
-from a2a_lambda.model import INTERRUPTED, TERMINAL, Event, Task, TaskState, status
-from a2a_lambda.operation import SendMessageRequest
+from a2a_lambda.protocol.model import INTERRUPTED, TERMINAL, Event, Task, TaskState, status
+from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.push import completed
 from a2a_lambda.store import Store, Superseded
 from a2a_lambda.watch import abandon, current, rested

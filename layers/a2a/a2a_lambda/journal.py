@@ -9,7 +9,7 @@ from a2a_lambda import strictjson, threads
 from a2a_lambda.errors import StoreError, WriteRefused
 from a2a_lambda.head import Head
 from a2a_lambda.log import Numbered, coalesce
-from a2a_lambda.model import Event
+from a2a_lambda.protocol.model import Event
 from a2a_lambda.store import Store, Superseded
 
 FLUSH_SECONDS = 0.25

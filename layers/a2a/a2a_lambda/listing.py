@@ -16,8 +16,8 @@ from dataclasses import replace
 from a2a_lambda import strictjson, threads
 from a2a_lambda.errors import InvalidParams, ParseError, TaskNotFound
 from a2a_lambda.head import Head, Scope
-from a2a_lambda.model import Task
-from a2a_lambda.operation import ListTasksRequest, ListTasksResponse
+from a2a_lambda.protocol.model import Task
+from a2a_lambda.protocol.requests import ListTasksRequest, ListTasksResponse
 from a2a_lambda.store import Page, Store
 from a2a_lambda.watch import current, shortened
 

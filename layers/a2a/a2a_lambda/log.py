@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from a2a_lambda import strictjson
-from a2a_lambda.model import (
+from a2a_lambda.protocol.model import (
     INTERRUPTED,
     Artifact,
     Event,

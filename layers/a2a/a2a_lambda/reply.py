@@ -12,7 +12,10 @@ from pydantic_core import to_jsonable_python
 from a2a_lambda import strictjson
 from a2a_lambda.errors import SkillError
 from a2a_lambda.log import join_texts
-from a2a_lambda.model import (
+from a2a_lambda.outputs import Artifact as NamedArtifact
+from a2a_lambda.outputs import Ask, Authorize, Batch, Command, File, Progress, Reject
+from a2a_lambda.outputs import Message as Words
+from a2a_lambda.protocol.model import (
     STAGE,
     Artifact,
     Event,
@@ -27,9 +30,6 @@ from a2a_lambda.model import (
     status,
     timestamp,
 )
-from a2a_lambda.outputs import Artifact as NamedArtifact
-from a2a_lambda.outputs import Ask, Authorize, Batch, Command, File, Progress, Reject
-from a2a_lambda.outputs import Message as Words
 
 SAYING_BYTES = 64_000
 """JSON bytes of a text that travels in a status."""

@@ -28,7 +28,7 @@ from a2a_lambda.errors import (
 from a2a_lambda.head import Head, Scope
 from a2a_lambda.intake import Intake, Queued
 from a2a_lambda.log import apply
-from a2a_lambda.model import (
+from a2a_lambda.protocol.model import (
     INTERRUPTED,
     TERMINAL,
     Artifact,
@@ -39,7 +39,7 @@ from a2a_lambda.model import (
     TaskState,
     status,
 )
-from a2a_lambda.operation import (
+from a2a_lambda.protocol.requests import (
     ListTasksRequest,
     ListTasksResponse,
     Operation,

@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.model import Json
+from a2a_lambda.protocol.model import Json
 
 if TYPE_CHECKING:
     from mypy_boto3_kms import KMSClient

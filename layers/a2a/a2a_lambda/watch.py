@@ -10,7 +10,7 @@ from dataclasses import replace
 from a2a_lambda import telemetry, threads
 from a2a_lambda.errors import StoreError, TaskNotFound
 from a2a_lambda.head import Head, Scope
-from a2a_lambda.model import (
+from a2a_lambda.protocol.model import (
     INTERRUPTED,
     RESTING,
     Event,

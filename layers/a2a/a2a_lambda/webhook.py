@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from a2a_lambda import strictjson
 from a2a_lambda.address import Refused, Unresolved, loopback, resolved
 from a2a_lambda.errors import InvalidParams
-from a2a_lambda.model import TaskPushNotificationConfig
+from a2a_lambda.protocol.model import TaskPushNotificationConfig
 
 HEADER = re.compile(r"(?:[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)?")
 """What a header's value may hold everywhere (RFC 9110 section 5.5): no end of line, above all."""

@@ -14,8 +14,8 @@ from a2a_lambda import strictjson
 from a2a_lambda.client import discovery, events
 from a2a_lambda.errors import KitError, ProtocolError
 from a2a_lambda.guard import Guarded
-from a2a_lambda.model import Event, Json, Message, Part, Role, Task
-from a2a_lambda.operation import Operation, SendMessageConfiguration, SendMessageRequest, TaskRequest
+from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task
+from a2a_lambda.protocol.requests import Operation, SendMessageConfiguration, SendMessageRequest, TaskRequest
 
 MAX_BYTES = 20 * 1024 * 1024
 """Of one answer, or one event."""

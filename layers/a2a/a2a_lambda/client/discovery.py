@@ -9,7 +9,7 @@ import httpx2
 
 from a2a_lambda.address import Refused
 from a2a_lambda.errors import KitError
-from a2a_lambda.model import Json
+from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire import VERSIONS, Wire
 
 WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")

@@ -17,7 +17,7 @@ from a2a_lambda.http.auth import authenticated, scope_of
 from a2a_lambda.http.errors import JSON, protocol_error
 from a2a_lambda.http.place import base_url, version
 from a2a_lambda.kit import Kit
-from a2a_lambda.model import Json
+from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire import Wire, cards, jsonrpc, negotiation
 
 MAX_AGE = 300

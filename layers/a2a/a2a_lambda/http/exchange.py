@@ -24,8 +24,8 @@ from a2a_lambda.http.errors import protocol_error
 from a2a_lambda.http.place import deadline
 from a2a_lambda.kit import Kit
 from a2a_lambda.log import restate
-from a2a_lambda.model import Json
-from a2a_lambda.operation import Listener, Operation
+from a2a_lambda.protocol.model import Json
+from a2a_lambda.protocol.requests import Listener, Operation
 from a2a_lambda.service import Subscription
 from a2a_lambda.watch import shortened
 from a2a_lambda.wire import Wire

@@ -26,7 +26,7 @@ from a2a_lambda.http.exchange import Exchange, agent_named, answer, read_body
 from a2a_lambda.http.media import check_media_type
 from a2a_lambda.http.place import version
 from a2a_lambda.kit import Kit
-from a2a_lambda.model import Json
+from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire import VERSIONS, Wire, negotiation, proto
 from a2a_lambda.wire.binding import Route
 

@@ -14,7 +14,7 @@ from a2a_lambda.http.exchange import STREAMED, Exchange, agent_named, answer, re
 from a2a_lambda.http.media import check_media_type
 from a2a_lambda.http.place import version
 from a2a_lambda.kit import Kit
-from a2a_lambda.model import Json
+from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire import DIALECTS, Wire, jsonrpc, negotiation, qianfan, v1_0
 
 router = APIRouter()

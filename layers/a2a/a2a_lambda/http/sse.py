@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import TypeVar
 
-from a2a_lambda.model import Published
+from a2a_lambda.protocol.model import Published
 
 KEEP_ALIVE = 4.0
 """Seconds of silence before a keep-alive."""

@@ -21,7 +21,7 @@ from a2a_lambda.errors import ConfigurationError, KitError
 from a2a_lambda.guard import Guarded
 from a2a_lambda.local.checkup import Checkup
 from a2a_lambda.local.stack import outputs_of, resources_of
-from a2a_lambda.model import RESTING, Event, Json, word
+from a2a_lambda.protocol.model import RESTING, Event, Json, word
 from a2a_lambda.wire import Wire, v0_3, v1_0
 
 TEXT = "Hello"

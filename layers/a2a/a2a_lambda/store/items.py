@@ -25,7 +25,7 @@ from a2a_lambda import strictjson
 from a2a_lambda.context import Context, Utterance
 from a2a_lambda.head import Head, Scope
 from a2a_lambda.log import Entry
-from a2a_lambda.model import TaskPushNotificationConfig, TaskState, unix_time
+from a2a_lambda.protocol.model import TaskPushNotificationConfig, TaskState, unix_time
 
 Item = Mapping[str, Any]
 

@@ -28,7 +28,7 @@ from a2a_lambda.context import Context
 from a2a_lambda.errors import StoreError
 from a2a_lambda.head import Head, Scope
 from a2a_lambda.log import Entry, Numbered, apply, join, split
-from a2a_lambda.model import Event, Task, TaskPushNotificationConfig, TaskState, TaskStatus
+from a2a_lambda.protocol.model import Event, Task, TaskPushNotificationConfig, TaskState, TaskStatus
 from a2a_lambda.store import items, lists
 from a2a_lambda.store.copies import Copies
 from a2a_lambda.store.dynamodb import Conflict, Table

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from a2a_lambda.errors import ProtocolError
-from a2a_lambda.model import Event, Json, Task
-from a2a_lambda.operation import Listener, Operation
+from a2a_lambda.protocol.model import Event, Json, Task
+from a2a_lambda.protocol.requests import Listener, Operation
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v0_3_http, v1_0
 from a2a_lambda.wire.binding import Codec, Route
 from a2a_lambda.wire.cards import Description

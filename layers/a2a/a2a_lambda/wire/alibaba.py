@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Mapping
 
 from a2a_lambda import strictjson
-from a2a_lambda.model import (
+from a2a_lambda.protocol.model import (
     RESTING,
     Artifact,
     Event,
@@ -23,7 +23,7 @@ from a2a_lambda.model import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
-from a2a_lambda.operation import Listener, Operation, SendMessageResponse
+from a2a_lambda.protocol.requests import Listener, Operation, SendMessageResponse
 from a2a_lambda.wire import cards, kinds, v0_3
 from a2a_lambda.wire.binding import Codec
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from a2a_lambda.errors import MethodNotFound, ProtocolError
-from a2a_lambda.model import Json
-from a2a_lambda.operation import Operation
+from a2a_lambda.protocol.model import Json
+from a2a_lambda.protocol.requests import Operation
 
 
 class Codec(NamedTuple):

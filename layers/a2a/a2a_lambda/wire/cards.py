@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from a2a_lambda.card import Card
-from a2a_lambda.metadata import INTENT_EXTENSION, PROTOCOL_EXTENSION
-from a2a_lambda.model import Json
+from a2a_lambda.protocol.alibaba_metadata import INTENT_EXTENSION, PROTOCOL_EXTENSION
+from a2a_lambda.protocol.card import Card
+from a2a_lambda.protocol.model import Json
 
 Object = dict[str, Json]
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from a2a_lambda.errors import InvalidParams
-from a2a_lambda.model import Json, decoded
+from a2a_lambda.protocol.model import Json, decoded
 
 DIGITS = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 

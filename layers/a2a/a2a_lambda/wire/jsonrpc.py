@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import InvalidRequest
-from a2a_lambda.model import Json
+from a2a_lambda.protocol.model import Json
 
 Id = str | int | None
 

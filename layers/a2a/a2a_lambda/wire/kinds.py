@@ -7,7 +7,7 @@ Source: https://a2a-protocol.org/v0.3.0/specification, section 6. Lenient on inp
 from typing import cast
 
 from a2a_lambda.errors import InvalidParams
-from a2a_lambda.model import (
+from a2a_lambda.protocol.model import (
     RESTING,
     Artifact,
     AuthenticationInfo,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 from a2a_lambda.errors import InvalidParams
-from a2a_lambda.model import (
+from a2a_lambda.protocol.model import (
     Artifact,
     AuthenticationInfo,
     Event,

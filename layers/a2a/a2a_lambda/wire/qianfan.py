@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from a2a_lambda.errors import InvalidParams
-from a2a_lambda.model import (
+from a2a_lambda.protocol.model import (
     RESTING,
     STAGE,
     Event,
@@ -21,7 +21,7 @@ from a2a_lambda.model import (
     TaskState,
     TaskStatusUpdateEvent,
 )
-from a2a_lambda.operation import Listener, Operation, SendMessageRequest, SendMessageResponse
+from a2a_lambda.protocol.requests import Listener, Operation, SendMessageRequest, SendMessageResponse
 from a2a_lambda.wire import cards, fields, kinds, v0_3
 from a2a_lambda.wire.binding import Codec
 from a2a_lambda.wire.fields import Object

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from a2a_lambda.errors import ProtocolError
-from a2a_lambda.model import Json
+from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire.fields import Object
 
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"

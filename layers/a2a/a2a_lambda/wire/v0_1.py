@@ -11,7 +11,7 @@ from functools import partial
 from typing import cast
 
 from a2a_lambda.errors import ExtendedAgentCardNotConfigured
-from a2a_lambda.model import (
+from a2a_lambda.protocol.model import (
     RESTING,
     Artifact,
     Event,
@@ -24,7 +24,7 @@ from a2a_lambda.model import (
     artifact_id,
     artifact_index,
 )
-from a2a_lambda.operation import (
+from a2a_lambda.protocol.requests import (
     Listener,
     Operation,
     PushConfigRequest,

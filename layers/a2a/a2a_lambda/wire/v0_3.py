@@ -8,8 +8,8 @@ from functools import partial
 from typing import cast
 
 from a2a_lambda.errors import ExtendedAgentCardNotConfigured, ProtocolError
-from a2a_lambda.model import Event, Json, TaskPushNotificationConfig
-from a2a_lambda.operation import (
+from a2a_lambda.protocol.model import Event, Json, TaskPushNotificationConfig
+from a2a_lambda.protocol.requests import (
     Listener,
     ListPushConfigsRequest,
     ListPushConfigsResponse,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from a2a_lambda.errors import ProtocolError
-from a2a_lambda.model import (
+from a2a_lambda.protocol.model import (
     RESTING,
     Artifact,
     Event,
@@ -20,7 +20,7 @@ from a2a_lambda.model import (
     TaskState,
     TaskStatus,
 )
-from a2a_lambda.operation import (
+from a2a_lambda.protocol.requests import (
     Listener,
     ListPushConfigsResponse,
     ListTasksResponse,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple, NotRequired, TypedDict
 
-from a2a_lambda.model import Json, Message, Task, TaskPushNotificationConfig, TaskState
+from a2a_lambda.protocol.model import Json, Message, Task, TaskPushNotificationConfig, TaskState
 
 Operation = Literal[
     "send",

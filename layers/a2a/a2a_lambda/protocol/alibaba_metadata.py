@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from a2a_lambda.model import Json
+from a2a_lambda.protocol.model import Json
 
 PROTOCOL_EXTENSION = "https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-protocol"
 INTENT_EXTENSION = "https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-intent"
