@@ -10,7 +10,8 @@ from starlette.testclient import TestClient
 from a2a_lambda import journal
 from a2a_lambda.log import apply
 from a2a_lambda.protocol.model import Event, Json, Task, TaskState, status
-from a2a_lambda.wire import Wire, alibaba, qianfan, v0_1, v0_3, v0_3_http, v1_0
+from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v0_3_http, v1_0
+from a2a_lambda.wire.interface import Wire
 from tests.rest import Rest, message
 from tests.rpc import intent, request
 from tests.rpc import message as old_message

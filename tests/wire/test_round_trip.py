@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import Json, TaskState, artifact_id, artifact_index
 from a2a_lambda.protocol.requests import Listener
-from a2a_lambda.wire import Wire, v0_1, v0_3, v0_3_http, v1_0
+from a2a_lambda.wire import v0_1, v0_3, v0_3_http, v1_0
+from a2a_lambda.wire.interface import Wire
 from tests.wire import objects
 
 WIRES: dict[str, Wire] = {"0.1": v0_1, "0.3": v0_3, "0.3 HTTP+JSON": v0_3_http, "1.0": v1_0}

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import Event, Task, TaskState, TaskStatusUpdateEvent, status
 from a2a_lambda.protocol.requests import Listener
-from a2a_lambda.wire import alibaba, kinds, v0_3
+from a2a_lambda.wire import alibaba, v0_3
+from a2a_lambda.wire.shared import json_0x
 from tests.wire.objects import names, objects, texts, values
 
 Json = Any
 
-TAKEN = {"kind", "metadata", "file", "filename", "mediaType", *kinds.CONTENT}
+TAKEN = {"kind", "metadata", "file", "filename", "mediaType", *json_0x.CONTENT}
 
 
 def extras(taken: set[str]) -> st.SearchStrategy[dict[str, Json]]:
@@ -59,24 +60,24 @@ def messages(draw: st.DrawFn) -> Json:
 
 @given(messages())
 def test_a_message_comes_out_as_it_went_in(message: Json) -> None:
-    decoded = kinds.decode_message(message, "m")
-    assert kinds.encode_message(decoded) == message
+    decoded = json_0x.decode_message(message, "m")
+    assert json_0x.encode_message(decoded) == message
     stored = strictjson.loads(strictjson.dumps(decoded))
-    assert kinds.encode_message(stored) == message
+    assert json_0x.encode_message(stored) == message
 
 
 @given(parts())
 def test_parts_keep_the_order_of_their_values(part: Json) -> None:
-    encoded = kinds.encode_part(kinds.decode_part(part, "p"))
+    encoded = json_0x.encode_part(json_0x.decode_part(part, "p"))
     kind = part["kind"]
     assert json.dumps(encoded[kind]) == json.dumps(part[kind]) or kind == "file"
 
 
 @given(values)
 def test_data_of_any_kind_fits_a_data_part(value: Json) -> None:
-    encoded = kinds.encode_part({"data": value})
+    encoded = json_0x.encode_part({"data": value})
     assert isinstance(encoded["data"], dict)
-    assert kinds.decode_part(encoded, "p") == {"data": value}
+    assert json_0x.decode_part(encoded, "p") == {"data": value}
 
 
 def test_what_a_client_leaves_out_is_understood() -> None:
@@ -87,7 +88,7 @@ def test_what_a_client_leaves_out_is_understood() -> None:
         "taskId": "",
         "metadata": None,
     }
-    assert kinds.decode_message(lenient, "m") == {
+    assert json_0x.decode_message(lenient, "m") == {
         "messageId": "m",
         "role": "ROLE_USER",
         "parts": [{"text": "a"}, {"data": {}}],
@@ -97,8 +98,8 @@ def test_what_a_client_leaves_out_is_understood() -> None:
 def test_every_state_has_its_word() -> None:
     for state in TaskState:
         task = Task(id="t", contextId="c", status=status(state, 0))
-        told = kinds.encode_task(task)["status"]
-        assert told == {"state": kinds.STATE_NAMES[state], "timestamp": "1970-01-01T00:00:00.000Z"}
+        told = json_0x.encode_task(task)["status"]
+        assert told == {"state": json_0x.STATE_NAMES[state], "timestamp": "1970-01-01T00:00:00.000Z"}
         assert alibaba.encode_task(task)["status"]["state"] in {
             "submitted",
             "working",

@@ -10,7 +10,8 @@ import httpx2
 from a2a_lambda.address import Refused
 from a2a_lambda.errors import KitError
 from a2a_lambda.protocol.model import Json
-from a2a_lambda.wire import VERSIONS, Wire
+from a2a_lambda.wire.interface import Wire
+from a2a_lambda.wire.negotiation import VERSIONS
 
 WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 

@@ -18,12 +18,14 @@ from a2a_lambda.http.errors import JSON, protocol_error
 from a2a_lambda.http.place import base_url, version
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Json
-from a2a_lambda.wire import Wire, cards, jsonrpc, negotiation
+from a2a_lambda.wire import negotiation
+from a2a_lambda.wire.interface import Wire
+from a2a_lambda.wire.shared import card_json, jsonrpc
 
 MAX_AGE = 300
 """Seconds a client may keep a card without asking."""
 
-Translate = Callable[[cards.Description], dict[str, Json]]
+Translate = Callable[[card_json.Description], dict[str, Json]]
 
 router = APIRouter()
 
@@ -37,14 +39,14 @@ def _route(path: str) -> Callable[[Any], Any]:
 @_route("/.well-known/agent.json")
 @_route("/a2a/{agent}/.well-known/agent.json")
 async def agent_json(request: Request, agent: str | None = None) -> Response:
-    return await _card(request, cards.v0_2_5, agent)
+    return await _card(request, card_json.v0_2_5, agent)
 
 
 @_route("/a2a/v1/.well-known/agent-card.json")
 @_route("/a2a/v1/{agent}/.well-known/agent-card.json")
 async def strict(request: Request, agent: str | None = None) -> Response:
     """1.0 alone, for who says no version and takes no other field."""
-    return await _card(request, cards.v1_0, agent)
+    return await _card(request, card_json.v1_0, agent)
 
 
 @_route("/.well-known/agent-card.json")
@@ -53,7 +55,7 @@ async def agent_card_json(request: Request, agent: str | None = None) -> Respons
     """In the version asked for; the two current ones in one card where none is."""
     asked = version(request)
     if not asked:
-        return await _card(request, cards.hybrid, agent)
+        return await _card(request, card_json.hybrid, agent)
     try:
         spoken = negotiation.spoken("", asked)
     except VersionNotSupported as error:
@@ -65,14 +67,14 @@ async def agent_card_json(request: Request, agent: str | None = None) -> Respons
 @_route("/alibaba/.well-known/agent.json")
 @_route("/alibaba/{agent}/.well-known/agent.json")
 async def alibaba(request: Request, agent: str | None = None) -> Response:
-    return await _card(request, cards.alibaba, agent)
+    return await _card(request, card_json.alibaba, agent)
 
 
 @_route("/v2/a2a/{agent}/.well-known/agent.json")
 async def qianfan(request: Request, agent: str) -> Response:
     """Never public there, and its errors are of a form of their own."""
     try:
-        return await _card(request, cards.qianfan, agent, keyed=True)
+        return await _card(request, card_json.qianfan, agent, keyed=True)
     except KitError as raised:
         error = protocol_error(raised)
         status = error.status if error.status != 200 else 400
@@ -98,7 +100,7 @@ async def authenticated_extended_card(request: Request, agent: str | None = None
     scope_of(await authenticated(request), found.name)
     if found.card.extended is None:
         raise RouteNotFound("the agent has no extended card")
-    body = cards.v0_2_5(_description(request, found, root=agent is None, extended=True))
+    body = card_json.v0_2_5(_description(request, found, root=agent is None, extended=True))
     return Response(strictjson.dumps(body), headers={"Cache-Control": "private"}, media_type=JSON)
 
 
@@ -149,7 +151,7 @@ async def _card(request: Request, translate: Translate, name: str | None, *, key
     return Response(body, 200, headers, JSON)
 
 
-async def _sign(request: Request, card: dict[str, Json], described: cards.Description) -> bool:
+async def _sign(request: Request, card: dict[str, Json], described: card_json.Description) -> bool:
     """Sign a 1.0 card, in its strict form; whether that was done. One that cannot be signed at the moment
     goes out unsigned."""
     signer = request.app.state.kit.signer
@@ -157,7 +159,7 @@ async def _sign(request: Request, card: dict[str, Json], described: cards.Descri
         return False
     try:
         jku = f"{base_url(request)}/.well-known/jwks.json"
-        card["signatures"] = [await threads.call(signer.signature, cards.v1_0(described), jku)]
+        card["signatures"] = [await threads.call(signer.signature, card_json.v1_0(described), jku)]
     except (ConfigurationError, ValueError) as error:
         logger.error("the card is not signed: %s", error)
         return False
@@ -174,12 +176,14 @@ def _agent(kit: Kit, name: str | None, *, absent: bool = False) -> Agent:
     raise RouteNotFound(f"there is no agent {str(name)[:100]!r}")
 
 
-def _description(request: Request, agent: Agent, *, root: bool, extended: bool = False) -> cards.Description:
+def _description(
+    request: Request, agent: Agent, *, root: bool, extended: bool = False
+) -> card_json.Description:
     card = agent.card.with_extended() if extended else agent.card
     schemas = agent.input_schemas
     public = {skill.id for skill in card.skills}
     shown = {skill: schema for skill, schema in schemas.items() if skill in public}
-    return cards.Description(card, agent.name, base_url(request), root, shown)
+    return card_json.Description(card, agent.name, base_url(request), root, shown)
 
 
 def _unchanged(request: Request, etag: str, modified: datetime) -> bool:

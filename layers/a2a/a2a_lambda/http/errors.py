@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from fastapi import Response
 
 from a2a_lambda.errors import InternalError, ProtocolError, StoreError, Unavailable
-from a2a_lambda.wire import jsonrpc, v0_3
+from a2a_lambda.wire import v0_3
+from a2a_lambda.wire.shared import jsonrpc
 
 logger = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from a2a_lambda.protocol.model import Json
 from a2a_lambda.protocol.requests import Listener, Operation
 from a2a_lambda.service import Subscription
 from a2a_lambda.watch import shortened
-from a2a_lambda.wire import Wire
+from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.negotiation import of_task
 
 MAX_IDEMPOTENCY_KEY = 255

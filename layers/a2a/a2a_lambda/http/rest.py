@@ -27,8 +27,10 @@ from a2a_lambda.http.media import check_media_type
 from a2a_lambda.http.place import version
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Json
-from a2a_lambda.wire import VERSIONS, Wire, negotiation, proto
-from a2a_lambda.wire.binding import Route
+from a2a_lambda.wire import negotiation
+from a2a_lambda.wire.interface import Route, Wire
+from a2a_lambda.wire.negotiation import VERSIONS
+from a2a_lambda.wire.shared import protojson
 
 router = APIRouter()
 
@@ -134,7 +136,7 @@ def _params(request: Request, body: bytes, match: Match) -> dict[str, Json]:
             raise InvalidParams("the body must be an object")
     query = {name: value for name, value in request.query_params.items() if name.lower() != "a2a-version"}
     params = {**given, **query}
-    for spelled, name in proto.spelled(match.variables).items():
+    for spelled, name in protojson.spelled(match.variables).items():
         if params.pop(spelled, None) not in (None, "", match.variables[name]):
             raise InvalidParams(f"the path and the body differ in {name}", path=f"params.{name}")
     return {**params, **match.variables}

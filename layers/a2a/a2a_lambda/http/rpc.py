@@ -15,7 +15,10 @@ from a2a_lambda.http.media import check_media_type
 from a2a_lambda.http.place import version
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Json
-from a2a_lambda.wire import DIALECTS, Wire, jsonrpc, negotiation, qianfan, v1_0
+from a2a_lambda.wire import negotiation, qianfan, v1_0
+from a2a_lambda.wire.interface import Wire
+from a2a_lambda.wire.negotiation import DIALECTS
+from a2a_lambda.wire.shared import jsonrpc
 
 router = APIRouter()
 

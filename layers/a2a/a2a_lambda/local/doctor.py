@@ -22,7 +22,8 @@ from a2a_lambda.guard import Guarded
 from a2a_lambda.local.checkup import Checkup
 from a2a_lambda.local.stack import outputs_of, resources_of
 from a2a_lambda.protocol.model import RESTING, Event, Json, word
-from a2a_lambda.wire import Wire, v0_3, v1_0
+from a2a_lambda.wire import v0_3, v1_0
+from a2a_lambda.wire.interface import Wire
 
 TEXT = "Hello"
 

@@ -24,8 +24,9 @@ from a2a_lambda.protocol.model import (
     TaskStatusUpdateEvent,
 )
 from a2a_lambda.protocol.requests import Listener, Operation, SendMessageResponse
-from a2a_lambda.wire import cards, kinds, v0_3
-from a2a_lambda.wire.binding import Codec
+from a2a_lambda.wire import v0_3
+from a2a_lambda.wire.interface import Codec
+from a2a_lambda.wire.shared import card_json, json_0x
 
 NAME = "alibaba"
 VERSIONS = v0_3.VERSIONS
@@ -35,7 +36,7 @@ CONFIG_ID = "default"
 REPLACES = False
 MEDIA_TYPE = "application/json"
 NO_EXTENDED_CARD = v0_3.NO_EXTENDED_CARD
-encode_card = cards.alibaba
+encode_card = card_json.alibaba
 METHODS = v0_3.METHODS
 ROUTES = v0_3.ROUTES
 PREFIX = v0_3.PREFIX
@@ -63,21 +64,21 @@ def encode_task(task: Task) -> Json:
         artifacts.append(_artifact(task["status"]["message"]))
     if artifacts:
         told["artifacts"] = artifacts
-    return kinds.encode_task(told)
+    return json_0x.encode_task(told)
 
 
 def encode_event(event: Event, listener: Listener) -> list[Json]:
     if "task" in event:
         return [encode_task(event["task"])]
     if "artifactUpdate" in event:
-        return [kinds.encode_event(Event(artifactUpdate=_chunk(event["artifactUpdate"])))]
+        return [json_0x.encode_event(Event(artifactUpdate=_chunk(event["artifactUpdate"])))]
     if "statusUpdate" not in event:
         return []
     update = event["statusUpdate"]
     told = TaskStatusUpdateEvent(
         taskId=update["taskId"], contextId=update["contextId"], status=_status(update["status"])
     )
-    events = [kinds.encode_event(Event(statusUpdate=told))]
+    events = [json_0x.encode_event(Event(statusUpdate=told))]
     if "message" not in update["status"]:
         return events
     if update["status"]["state"] not in RESTING:
@@ -89,7 +90,7 @@ def encode_event(event: Event, listener: Listener) -> list[Json]:
         append=True,
         lastChunk=True,
     )
-    return [kinds.encode_event(Event(artifactUpdate=chunk)), *events]
+    return [json_0x.encode_event(Event(artifactUpdate=chunk)), *events]
 
 
 def _status(status: TaskStatus) -> TaskStatus:

@@ -4,13 +4,26 @@ Source: https://a2a-protocol.org/v1.0.0/specification, section 3.6. No version m
 methods of 1.0 and 0.1 have names of their own, and are taken for what they are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from a2a_lambda.errors import MethodNotFound, ProtocolError, VersionNotSupported
-from a2a_lambda.wire import DIALECTS, VERSIONS, Wire
+from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v0_3_http, v1_0
+from a2a_lambda.wire.interface import Wire
 
 UNVERSIONED = "0.3"
 """What a request without a version speaks, where nothing else tells."""
+
+VERSIONS: tuple[Wire, ...] = (v1_0, v0_3, v0_3_http, v0_1)
+"""Every version, the newest first."""
+
+DIALECTS: Mapping[str, tuple[Wire, ...]] = {
+    "": VERSIONS,
+    "alibaba": (alibaba,),
+    "qianfan": (v1_0, qianfan, v0_1),
+    "shared": (v1_0, v0_3, qianfan, v0_1),
+}
+"""What is spoken on the paths of a platform; "" is every other path, and "shared" one that a platform's
+clients use as well as others'."""
 
 
 def spoken(dialect: str, version: str) -> tuple[Wire, ...]:

@@ -22,9 +22,10 @@ from a2a_lambda.protocol.model import (
     TaskStatusUpdateEvent,
 )
 from a2a_lambda.protocol.requests import Listener, Operation, SendMessageRequest, SendMessageResponse
-from a2a_lambda.wire import cards, fields, kinds, v0_3
-from a2a_lambda.wire.binding import Codec
-from a2a_lambda.wire.fields import Object
+from a2a_lambda.wire import v0_3
+from a2a_lambda.wire.interface import Codec
+from a2a_lambda.wire.shared import card_json, fields, json_0x
+from a2a_lambda.wire.shared.fields import Object
 
 NAME = "qianfan"
 VERSIONS = v0_3.VERSIONS
@@ -34,7 +35,7 @@ CONFIG_ID = "default"
 REPLACES = False
 MEDIA_TYPE = "application/json"
 NO_EXTENDED_CARD = v0_3.NO_EXTENDED_CARD
-encode_card = cards.qianfan
+encode_card = card_json.qianfan
 METHODS = v0_3.METHODS
 ROUTES = v0_3.ROUTES
 PREFIX = v0_3.PREFIX
@@ -100,7 +101,7 @@ def _part(part: Json) -> Json:
 
 
 def encode_task(task: Task) -> Object:
-    result = kinds.encode_task(task)
+    result = json_0x.encode_task(task)
     for artifact, plain in zip(result.get("artifacts", []), task.get("artifacts", []), strict=True):
         artifact["name"] = plain.get("name", ANSWER)
         artifact["parts"] = _parts(artifact["parts"])
@@ -127,14 +128,14 @@ def _told(update: TaskStatusUpdateEvent, listener: Listener) -> Json:
     """A status; or, of a step on the way that has a stage, the artifact it is there."""
     message, state = update["status"].get("message"), update["status"]["state"]
     if state in RESTING:
-        told = kinds.encode_event(Event(statusUpdate=update))
+        told = json_0x.encode_event(Event(statusUpdate=update))
         told["metadata"] = {
             **_round(update, listener, role="assistant", status=ENDS.get(state, "done")),
             **update.get("metadata", {}),
         }
         return told
     if message is None or STAGE not in message.get("metadata", {}):
-        return kinds.encode_event(Event(statusUpdate=update))
+        return json_0x.encode_event(Event(statusUpdate=update))
     stage = message["metadata"][STAGE]
     identity = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{update['taskId']}{stage}"))
     return {
@@ -144,7 +145,7 @@ def _told(update: TaskStatusUpdateEvent, listener: Listener) -> Json:
         "artifact": {
             "artifactId": identity,
             "name": stage,
-            "parts": _parts([kinds.encode_part(part) for part in message["parts"]]),
+            "parts": _parts([json_0x.encode_part(part) for part in message["parts"]]),
             "metadata": _describe(identity, stage, message["parts"], "running"),
         },
         "append": True,
@@ -154,7 +155,7 @@ def _told(update: TaskStatusUpdateEvent, listener: Listener) -> Json:
 
 
 def _chunk(update: TaskArtifactUpdateEvent, listener: Listener) -> Json:
-    result = kinds.encode_event(Event(artifactUpdate=update))
+    result = json_0x.encode_event(Event(artifactUpdate=update))
     artifact, parts = result["artifact"], update["artifact"]["parts"]
     artifact["parts"] = _parts(artifact["parts"])
     artifact["name"] = artifact.get("name", ANSWER)

@@ -33,9 +33,10 @@ from a2a_lambda.protocol.requests import (
     SendMessageResponse,
     TaskRequest,
 )
-from a2a_lambda.wire import cards, fields, kinds, v0_3
-from a2a_lambda.wire.binding import Codec, Route, method_not_found
-from a2a_lambda.wire.fields import Object
+from a2a_lambda.wire import v0_3
+from a2a_lambda.wire.interface import Codec, Route, method_not_found
+from a2a_lambda.wire.shared import card_json, fields, json_0x
+from a2a_lambda.wire.shared.fields import Object
 
 NAME = "0.1"
 VERSIONS = ("0.1",)
@@ -45,7 +46,7 @@ CONFIG_ID = "default"
 REPLACES = True
 MEDIA_TYPE = "application/json"
 NO_EXTENDED_CARD = ExtendedAgentCardNotConfigured
-encode_card = cards.v0_2_5
+encode_card = card_json.v0_2_5
 ROUTES: tuple[Route, ...] = ()
 PREFIX = ""
 
@@ -75,12 +76,12 @@ def decode_message(source: Object, path: str) -> Message:
         known["parts"] = known.pop("data")
     if known.get("messageId") is None:
         known["messageId"] = str(uuid.uuid4())
-    return kinds.decode_message(known, path, mark="type")
+    return json_0x.decode_message(known, path, mark="type")
 
 
 def encode_message(message: Message) -> Object:
-    parts = [kinds.encode_part(part, "type") for part in message["parts"]]
-    return {**message, "role": kinds.ROLE_NAMES[message["role"]], "parts": parts}
+    parts = [json_0x.encode_part(part, "type") for part in message["parts"]]
+    return {**message, "role": json_0x.ROLE_NAMES[message["role"]], "parts": parts}
 
 
 def decode_send(params: Json) -> SendMessageRequest:
@@ -93,7 +94,7 @@ def decode_send(params: Json) -> SendMessageRequest:
     if modes := fields.strings(source, "acceptedOutputModes", "params"):
         options["acceptedOutputModes"] = modes
     if (config := fields.optional_mapping(source, "pushNotification", "params")) is not None:
-        options["taskPushNotificationConfig"] = kinds.decode_config(config, "params.pushNotification")
+        options["taskPushNotificationConfig"] = json_0x.decode_config(config, "params.pushNotification")
     request = SendMessageRequest(message=message, configuration=options, opens=True)
     if (metadata := fields.optional_mapping(source, "metadata", "params")) is not None:
         request["metadata"] = metadata
@@ -133,11 +134,11 @@ def decode_artifact(source: Object, path: str) -> Artifact:
     index = fields.count(source, "index", path) or 0
     if known.get("artifactId") is None:
         known["artifactId"] = artifact_id(index)
-    return kinds.decode_artifact(known, path, mark="type")
+    return json_0x.decode_artifact(known, path, mark="type")
 
 
 def encode_artifact(artifact: Artifact, index: int) -> Object:
-    parts = [kinds.encode_part(part, "type") for part in artifact["parts"]]
+    parts = [json_0x.encode_part(part, "type") for part in artifact["parts"]]
     return {**artifact, "parts": parts, "index": index}
 
 
@@ -145,7 +146,7 @@ def decode_status(value: Json, path: str) -> TaskStatus:
     source = dict(fields.mapping(value, path))
     message = fields.optional_mapping(source, "message", path)
     source.pop("message", None)
-    status = kinds.decode_status(source, path)
+    status = json_0x.decode_status(source, path)
     if message is not None:
         status["message"] = decode_message(message, f"{path}.message")
     return status
@@ -153,7 +154,7 @@ def decode_status(value: Json, path: str) -> TaskStatus:
 
 def encode_status(status: TaskStatus) -> Object:
     state = NEAREST.get(status["state"], status["state"])
-    result: Object = {**status, "state": kinds.STATE_NAMES[state]}
+    result: Object = {**status, "state": json_0x.STATE_NAMES[state]}
     if "message" in status:
         result["message"] = encode_message(status["message"])
     return result
@@ -239,7 +240,7 @@ def decode_config(value: Json, *, path: str = "params") -> TaskPushNotificationC
     """A task has one config, which needs no id."""
     source = fields.mapping(value, path)
     given = fields.mapping(source.get("pushNotificationConfig"), f"{path}.pushNotificationConfig")
-    config = kinds.decode_config(fields.without(given, ("id",)), f"{path}.pushNotificationConfig")
+    config = json_0x.decode_config(fields.without(given, ("id",)), f"{path}.pushNotificationConfig")
     config["taskId"] = fields.identifier(source, "id", path)
     return config
 
@@ -249,7 +250,7 @@ def encode_config(config: TaskPushNotificationConfig) -> Json:
 
 
 def _encode_config(config: TaskPushNotificationConfig) -> Object:
-    return fields.without(kinds.encode_config(config), ("id",))
+    return fields.without(json_0x.encode_config(config), ("id",))
 
 
 def decode_push(params: Json) -> PushConfigRequest:

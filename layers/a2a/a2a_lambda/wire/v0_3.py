@@ -20,9 +20,9 @@ from a2a_lambda.protocol.requests import (
     SendMessageResponse,
     TaskRequest,
 )
-from a2a_lambda.wire import cards, fields, kinds, status
-from a2a_lambda.wire.binding import Codec, Route, method_not_found
-from a2a_lambda.wire.fields import Object
+from a2a_lambda.wire.interface import Codec, Route, method_not_found
+from a2a_lambda.wire.shared import card_json, error_json, fields, json_0x
+from a2a_lambda.wire.shared.fields import Object
 
 NAME = "0.3"
 VERSIONS = ("0.2", "0.3")
@@ -32,7 +32,7 @@ CONFIG_ID = "default"
 REPLACES = True
 MEDIA_TYPE = "application/json"
 NO_EXTENDED_CARD = ExtendedAgentCardNotConfigured
-encode_card = cards.v0_3_0
+encode_card = card_json.v0_3_0
 ROUTES: tuple[Route, ...] = ()
 PREFIX = ""
 
@@ -56,7 +56,7 @@ unsupported = partial(method_not_found, METHODS)
 def decode_send(params: Json) -> SendMessageRequest:
     source = fields.mapping(params, "params")
     message = fields.mapping(source.get("message"), "params.message")
-    request = SendMessageRequest(message=kinds.decode_message(message, "params.message"))
+    request = SendMessageRequest(message=json_0x.decode_message(message, "params.message"))
     if (options := fields.optional_mapping(source, "configuration", "params")) is not None:
         request["configuration"] = _decode_configuration(options, "params.configuration")
     if (metadata := fields.optional_mapping(source, "metadata", "params")) is not None:
@@ -73,12 +73,12 @@ def _decode_configuration(source: Object, path: str) -> SendMessageConfiguration
     if (blocking := fields.flag(source, "blocking", path)) is not None:
         result["returnImmediately"] = not blocking
     if (config := fields.optional_mapping(source, "pushNotificationConfig", path)) is not None:
-        result["taskPushNotificationConfig"] = kinds.decode_config(config, f"{path}.pushNotificationConfig")
+        result["taskPushNotificationConfig"] = json_0x.decode_config(config, f"{path}.pushNotificationConfig")
     return result
 
 
 def encode_send(request: SendMessageRequest) -> Json:
-    result: Object = {"message": kinds.encode_message(request["message"])}
+    result: Object = {"message": json_0x.encode_message(request["message"])}
     if "configuration" in request:
         given = request["configuration"]
         options: Object = {
@@ -87,7 +87,7 @@ def encode_send(request: SendMessageRequest) -> Json:
         if "returnImmediately" in given:
             options["blocking"] = not given["returnImmediately"]
         if "taskPushNotificationConfig" in given:
-            options["pushNotificationConfig"] = kinds.encode_config(given["taskPushNotificationConfig"])
+            options["pushNotificationConfig"] = json_0x.encode_config(given["taskPushNotificationConfig"])
         result["configuration"] = options
     if "metadata" in request:
         result["metadata"] = request["metadata"]
@@ -109,29 +109,29 @@ def encode_task_request(request: TaskRequest) -> Json:
 
 
 def decode_outcome(value: Json) -> SendMessageResponse:
-    return cast(SendMessageResponse, kinds.decode_event(value))
+    return cast(SendMessageResponse, json_0x.decode_event(value))
 
 
 def encode_outcome(outcome: SendMessageResponse) -> Json:
     if "message" in outcome:
-        return kinds.encode_message(outcome["message"])
-    return kinds.encode_task(outcome["task"])
+        return json_0x.encode_message(outcome["message"])
+    return json_0x.encode_task(outcome["task"])
 
 
 def decode_task(value: Json) -> Json:
-    return kinds.decode_task(fields.mapping(value, "result"), "result")
+    return json_0x.decode_task(fields.mapping(value, "result"), "result")
 
 
 def decode_config(value: Json, *, path: str = "params") -> TaskPushNotificationConfig:
     source = fields.mapping(value, path)
     given = fields.mapping(source.get("pushNotificationConfig"), f"{path}.pushNotificationConfig")
-    config = kinds.decode_config(given, f"{path}.pushNotificationConfig")
+    config = json_0x.decode_config(given, f"{path}.pushNotificationConfig")
     config["taskId"] = fields.identifier(source, "taskId", path)
     return config
 
 
 def encode_config(config: TaskPushNotificationConfig) -> Json:
-    return {"taskId": config["taskId"], "pushNotificationConfig": kinds.encode_config(config)}
+    return {"taskId": config["taskId"], "pushNotificationConfig": json_0x.encode_config(config)}
 
 
 def decode_push(params: Json) -> PushConfigRequest:
@@ -163,10 +163,10 @@ def decode_configs(value: Json) -> ListPushConfigsResponse:
 
 
 def encode_event(event: Event, listener: Listener) -> list[Json]:
-    return [kinds.encode_event(event)]
+    return [json_0x.encode_event(event)]
 
 
-decode_event = kinds.decode_event
+decode_event = json_0x.decode_event
 
 
 def encode_error(error: ProtocolError) -> Json:
@@ -178,7 +178,7 @@ def encode_error(error: ProtocolError) -> Json:
     return result
 
 
-encode_failure = status.encode_failure
+encode_failure = error_json.encode_failure
 
 
 SEND = Codec(decode_send, encode_send)
@@ -199,12 +199,12 @@ REQUESTS: Mapping[Operation, Codec] = {
     "card": Codec(lambda _: {}, lambda _: None),
 }
 
-encode_notice = kinds.encode_task
+encode_notice = json_0x.encode_task
 
 RESULTS: Mapping[Operation, Codec] = {
     "send": OUTCOME,
-    "get": Codec(decode_task, kinds.encode_task),
-    "cancel": Codec(decode_task, kinds.encode_task),
+    "get": Codec(decode_task, json_0x.encode_task),
+    "cancel": Codec(decode_task, json_0x.encode_task),
     "set_push": Codec(lambda value: decode_config(value, path="result"), encode_config),
     "get_push": Codec(lambda value: decode_config(value, path="result"), encode_config),
     "list_push": Codec(decode_configs, lambda found: [encode_config(config) for config in found["configs"]]),

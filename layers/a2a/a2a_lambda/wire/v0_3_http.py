@@ -29,9 +29,10 @@ from a2a_lambda.protocol.requests import (
     SendMessageRequest,
     SendMessageResponse,
 )
-from a2a_lambda.wire import cards, fields, kinds, proto, status, v0_3, v1_0
-from a2a_lambda.wire.binding import Codec, Route
-from a2a_lambda.wire.fields import Object
+from a2a_lambda.wire import v0_3, v1_0
+from a2a_lambda.wire.interface import Codec, Route
+from a2a_lambda.wire.shared import card_json, error_json, fields, json_0x, protojson
+from a2a_lambda.wire.shared.fields import Object
 
 NAME = "0.3"
 VERSIONS = ("0.2", "0.3")
@@ -41,7 +42,7 @@ CONFIG_ID = "default"
 REPLACES = True
 MEDIA_TYPE = "application/json"
 NO_EXTENDED_CARD = v0_3.NO_EXTENDED_CARD
-encode_card = cards.v0_3_0
+encode_card = card_json.v0_3_0
 METHODS: Mapping[str, Operation] = {}
 
 PREFIX = "v1"
@@ -54,51 +55,53 @@ ROUTES = (
 SPELLINGS = {TaskState.CANCELED: "TASK_STATE_CANCELLED"}
 CANONICAL = {told: state for state, told in SPELLINGS.items()}
 
-encode_error = status.encode_error
+encode_error = error_json.encode_error
 unsupported = v1_0.unsupported
 
 
 def encode_failure(error: ProtocolError) -> tuple[int, Json]:
     """Code and message stand outside the status too, where clients of 0.3 look for them."""
-    http, body = status.encode_failure(error)
+    http, body = error_json.encode_failure(error)
     return http, {**body, "code": error.code, "message": str(error)}
 
 
-SEND_FIELDS = proto.spelled(["message", "request", "configuration", "metadata"])
-CONFIGURATION_FIELDS = proto.spelled(["acceptedOutputModes", "pushNotification", "historyLength", "blocking"])
-MESSAGE_FIELDS = proto.spelled([*Message.__annotations__, "content"])
-FILE_FIELDS = proto.spelled(["fileWithUri", "fileWithBytes", "mimeType", "name"])
-CONFIG_FIELDS = proto.spelled(["configId", "config", "parent", "name", "pushNotificationConfig"])
+SEND_FIELDS = protojson.spelled(["message", "request", "configuration", "metadata"])
+CONFIGURATION_FIELDS = protojson.spelled(
+    ["acceptedOutputModes", "pushNotification", "historyLength", "blocking"]
+)
+MESSAGE_FIELDS = protojson.spelled([*Message.__annotations__, "content"])
+FILE_FIELDS = protojson.spelled(["fileWithUri", "fileWithBytes", "mimeType", "name"])
+CONFIG_FIELDS = protojson.spelled(["configId", "config", "parent", "name", "pushNotificationConfig"])
 
 
 def decode_part(value: Json, path: str) -> Part:
     """Also one that says its kind, as the specification's text has it."""
     source = fields.mapping(value, path)
     if "kind" in source:
-        return kinds.decode_part(source, path)
+        return json_0x.decode_part(source, path)
     if "file" in source:
-        file = proto.known(fields.mapping(source["file"], f"{path}.file"), FILE_FIELDS)
+        file = protojson.known(fields.mapping(source["file"], f"{path}.file"), FILE_FIELDS)
         names = {"fileWithUri": "url", "fileWithBytes": "raw", "mimeType": "mediaType", "name": "filename"}
         rest = fields.without(source, ("file",))
-        return proto.decode_part(
+        return protojson.decode_part(
             {**{names.get(key, key): value for key, value in file.items()}, **rest}, path
         )
     if "data" in source and isinstance(source["data"], dict) and source["data"].keys() == {"data"}:
         source = {**source, "data": source["data"]["data"]}
-    return proto.decode_part(source, path)
+    return protojson.decode_part(source, path)
 
 
 def decode_message(value: Json, path: str) -> Message:
-    source = proto.known(fields.mapping(value, path), MESSAGE_FIELDS)
-    if isinstance(source.get("role"), str) and source["role"] in kinds.ROLES:
-        source["role"] = kinds.ROLES[source["role"]]
+    source = protojson.known(fields.mapping(value, path), MESSAGE_FIELDS)
+    if isinstance(source.get("role"), str) and source["role"] in json_0x.ROLES:
+        source["role"] = json_0x.ROLES[source["role"]]
     name = "parts" if "parts" in source else "content"
     parts = fields.array(source, name, path)
     source["parts"] = [decode_part(part, f"{path}.{name}[{index}]") for index, part in enumerate(parts)]
     if source.get("taskId"):
         # A task has its context; clients that look for `context_id` in answers miss it, and make one up.
         source.pop("contextId", None)
-    return proto.decode_message(fields.without(source, ("content", "kind")), path)
+    return protojson.decode_message(fields.without(source, ("content", "kind")), path)
 
 
 def encode_part(part: Part) -> Object:
@@ -172,12 +175,12 @@ def _with_metadata(told: Object, source: Object) -> Object:
 
 
 def decode_send(params: Json) -> SendMessageRequest:
-    source = proto.known(fields.mapping(params, "params"), SEND_FIELDS)
+    source = protojson.known(fields.mapping(params, "params"), SEND_FIELDS)
     message = source.get("message", source.get("request"))
     request = SendMessageRequest(message=decode_message(message, "params.message"))
     if "configuration" in source:
         where = "params.configuration"
-        given = proto.known(fields.mapping(source["configuration"], where), CONFIGURATION_FIELDS)
+        given = protojson.known(fields.mapping(source["configuration"], where), CONFIGURATION_FIELDS)
         options = SendMessageConfiguration()
         if modes := fields.strings(given, "acceptedOutputModes", where):
             options["acceptedOutputModes"] = modes
@@ -187,7 +190,7 @@ def decode_send(params: Json) -> SendMessageRequest:
             options["returnImmediately"] = not blocking
         if "pushNotification" in given:
             config = fields.mapping(given["pushNotification"], f"{where}.pushNotification")
-            options["taskPushNotificationConfig"] = kinds.decode_config(config, f"{where}.pushNotification")
+            options["taskPushNotificationConfig"] = json_0x.decode_config(config, f"{where}.pushNotification")
         request["configuration"] = options
     if (metadata := fields.optional_mapping(source, "metadata", "params")) is not None:
         request["metadata"] = metadata
@@ -197,16 +200,16 @@ def decode_send(params: Json) -> SendMessageRequest:
 def decode_config(params: Json) -> TaskPushNotificationConfig:
     """The clients write four different bodies: the config alone, or in one or two wrappers, with its
     id in the name, in `configId` or in itself."""
-    given = proto.known(fields.mapping(params, "params"), CONFIG_FIELDS)
+    given = protojson.known(fields.mapping(params, "params"), CONFIG_FIELDS)
     task_id = fields.identifier(given, "taskId", "params")
     path, names = "params", [given.get("configId")]
     for name in ("config", "pushNotificationConfig"):
         if name in given:
             path = f"{path}.{name}"
-            given = proto.known(fields.mapping(given[name], path), CONFIG_FIELDS)
+            given = protojson.known(fields.mapping(given[name], path), CONFIG_FIELDS)
         names.append(str(given.get("name") or "").rpartition("/pushNotificationConfigs/")[2])
     known: Object = {name: given[name] for name in ("id", "url", "token", "authentication") if name in given}
-    config = kinds.decode_config(known, path)
+    config = json_0x.decode_config(known, path)
     if identity := next((name for name in names if isinstance(name, str) and name), ""):
         config["id"] = identity
     config["taskId"] = task_id
@@ -216,7 +219,7 @@ def decode_config(params: Json) -> TaskPushNotificationConfig:
 def encode_config(config: TaskPushNotificationConfig) -> Json:
     name = f"tasks/{config['taskId']}/pushNotificationConfigs/{config['id']}"
     known = ("id", "url", "token", "authentication")
-    inner = {key: value for key, value in kinds.encode_config(config).items() if key in known}
+    inner = {key: value for key, value in json_0x.encode_config(config).items() if key in known}
     return {"name": name, "pushNotificationConfig": inner}
 
 
@@ -239,32 +242,32 @@ def decode_outcome(value: Json) -> SendMessageResponse:
 
 
 def decode_status(value: Json, path: str) -> TaskStatus:
-    source = proto.known(fields.mapping(value, path), proto.STATUS)
+    source = protojson.known(fields.mapping(value, path), protojson.STATUS)
     if isinstance(source.get("state"), str) and source["state"] in CANONICAL:
         source["state"] = CANONICAL[source["state"]]
     if "message" in source:
         source["message"] = decode_message(source["message"], f"{path}.message")
-    return proto.decode_status(source, path)
+    return protojson.decode_status(source, path)
 
 
 def decode_artifact(value: Json, path: str) -> Artifact:
     source = dict(fields.mapping(value, path))
     parts = fields.array(source, "parts", path)
     source["parts"] = [decode_part(part, f"{path}.parts[{index}]") for index, part in enumerate(parts)]
-    return proto.decode_artifact(source, path)
+    return protojson.decode_artifact(source, path)
 
 
 def decode_task(value: Json, path: str = "result") -> Task:
-    source = proto.known(fields.mapping(value, path), proto.TASK)
+    source = protojson.known(fields.mapping(value, path), protojson.TASK)
     source["status"] = decode_status(source.get("status"), f"{path}.status")
     for name, decode in (("artifacts", decode_artifact), ("history", decode_message)):
         items = fields.array(source, name, path) if source.get(name) else []
         source[name] = [decode(item, f"{path}.{name}[{index}]") for index, item in enumerate(items)]
-    return proto.decode_task(source, path)
+    return protojson.decode_task(source, path)
 
 
 def decode_event(value: Json) -> Event:
-    source = proto.known(fields.mapping(value, "result"), proto.EVENT)
+    source = protojson.known(fields.mapping(value, "result"), protojson.EVENT)
     if "task" in source:
         return Event(task=decode_task(source["task"], "result.task"))
     if "message" in source:
@@ -273,11 +276,11 @@ def decode_event(value: Json) -> Event:
         path = "result.statusUpdate"
         update = fields.without(fields.mapping(source["statusUpdate"], path), ("final",))
         update["status"] = decode_status(update.get("status"), f"{path}.status")
-        return proto.decode_event({"statusUpdate": update})
+        return protojson.decode_event({"statusUpdate": update})
     path = "result.artifactUpdate"
     update = dict(fields.mapping(source.get("artifactUpdate"), path))
     update["artifact"] = decode_artifact(update.get("artifact"), f"{path}.artifact")
-    return proto.decode_event({"artifactUpdate": update})
+    return protojson.decode_event({"artifactUpdate": update})
 
 
 def _one_way(value: Json) -> Json:

@@ -22,9 +22,9 @@ from a2a_lambda.protocol.requests import (
     SendMessageResponse,
     TaskRequest,
 )
-from a2a_lambda.wire import cards, fields, proto, status
-from a2a_lambda.wire.binding import Codec, Route, method_not_found
-from a2a_lambda.wire.fields import Object
+from a2a_lambda.wire.interface import Codec, Route, method_not_found
+from a2a_lambda.wire.shared import card_json, error_json, fields, protojson
+from a2a_lambda.wire.shared.fields import Object
 
 NAME = "1.0"
 VERSIONS = ("1.0",)
@@ -34,7 +34,7 @@ CONFIG_ID = ""
 REPLACES = True
 MEDIA_TYPE = "application/a2a+json"
 NO_EXTENDED_CARD = UnsupportedOperation
-encode_card = cards.v1_0
+encode_card = card_json.v1_0
 
 METHODS: Mapping[str, Operation] = {
     "SendMessage": "send",
@@ -73,26 +73,26 @@ PAGE_SIZES = range(1, 101)
 PAGE_TOKEN = 2_000
 """Characters of a page token: it holds a task id."""
 
-SEND_FIELDS = proto.spelled(SendMessageRequest.__annotations__)
-CONFIGURATION_FIELDS = proto.spelled(SendMessageConfiguration.__annotations__)
-TASK_FIELDS = proto.spelled(TaskRequest.__annotations__)
-LIST_FIELDS = proto.spelled(ListTasksRequest.__annotations__)
-PUSH_FIELDS = proto.spelled(ListPushConfigsRequest.__annotations__ | PushConfigRequest.__annotations__)
+SEND_FIELDS = protojson.spelled(SendMessageRequest.__annotations__)
+CONFIGURATION_FIELDS = protojson.spelled(SendMessageConfiguration.__annotations__)
+TASK_FIELDS = protojson.spelled(TaskRequest.__annotations__)
+LIST_FIELDS = protojson.spelled(ListTasksRequest.__annotations__)
+PUSH_FIELDS = protojson.spelled(ListPushConfigsRequest.__annotations__ | PushConfigRequest.__annotations__)
 
-encode_error = status.encode_error
-encode_failure = status.encode_failure
+encode_error = error_json.encode_error
+encode_failure = error_json.encode_failure
 
 
 unsupported = partial(method_not_found, METHODS)
 
 
 def _source(params: Json, names: Mapping[str, str]) -> Object:
-    return proto.known(fields.mapping(params, "params"), names)
+    return protojson.known(fields.mapping(params, "params"), names)
 
 
 def decode_send(params: Json) -> SendMessageRequest:
     source = _source(params, SEND_FIELDS)
-    request = SendMessageRequest(message=proto.decode_message(source.get("message"), "params.message"))
+    request = SendMessageRequest(message=protojson.decode_message(source.get("message"), "params.message"))
     if "configuration" in source:
         request["configuration"] = decode_configuration(source["configuration"], "params.configuration")
     if (metadata := fields.optional_mapping(source, "metadata", "params")) is not None:
@@ -103,7 +103,7 @@ def decode_send(params: Json) -> SendMessageRequest:
 
 
 def decode_configuration(value: Json, path: str) -> SendMessageConfiguration:
-    source = proto.known(fields.mapping(value, path), CONFIGURATION_FIELDS)
+    source = protojson.known(fields.mapping(value, path), CONFIGURATION_FIELDS)
     result = SendMessageConfiguration()
     if modes := fields.strings(source, "acceptedOutputModes", path):
         result["acceptedOutputModes"] = modes
@@ -113,7 +113,7 @@ def decode_configuration(value: Json, path: str) -> SendMessageConfiguration:
         result["returnImmediately"] = immediately
     if "taskPushNotificationConfig" in source:
         where = f"{path}.taskPushNotificationConfig"
-        result["taskPushNotificationConfig"] = proto.decode_config(
+        result["taskPushNotificationConfig"] = protojson.decode_config(
             source["taskPushNotificationConfig"], where
         )
     return result
@@ -122,7 +122,7 @@ def decode_configuration(value: Json, path: str) -> SendMessageConfiguration:
 def encode_send(request: SendMessageRequest) -> Json:
     result: Object = fields.without(dict(request), ("opens",))
     if "taskPushNotificationConfig" in request.get("configuration", {}):
-        config = proto.encode_config(request["configuration"]["taskPushNotificationConfig"])
+        config = protojson.encode_config(request["configuration"]["taskPushNotificationConfig"])
         result["configuration"] = {**request["configuration"], "taskPushNotificationConfig": config}
     return result
 
@@ -144,7 +144,7 @@ def decode_list(params: Json) -> ListTasksRequest:
     if result.get("status") in ("", 0, "TASK_STATE_UNSPECIFIED"):
         del result["status"]
     if "status" in result:
-        result["status"] = proto.enumerated(result, "status", "params", proto.STATES)
+        result["status"] = protojson.enumerated(result, "status", "params", protojson.STATES)
     if (size := _page_size(source)) is not None:
         result["pageSize"] = size
     if (length := fields.count(source, "historyLength", "params")) is not None:
@@ -177,7 +177,7 @@ def _page_size(source: Object) -> int | None:
 
 
 def decode_config(params: Json) -> TaskPushNotificationConfig:
-    config = proto.decode_config(params, "params")
+    config = protojson.decode_config(params, "params")
     fields.identifier(dict(config), "taskId", "params")
     return config
 
@@ -203,7 +203,7 @@ def decode_pushes(params: Json) -> ListPushConfigsRequest:
 
 
 def decode_outcome(value: Json) -> SendMessageResponse:
-    return cast(SendMessageResponse, proto.decode_event(value))
+    return cast(SendMessageResponse, protojson.decode_event(value))
 
 
 def encode_outcome(outcome: SendMessageResponse) -> Json:
@@ -211,10 +211,12 @@ def encode_outcome(outcome: SendMessageResponse) -> Json:
 
 
 def decode_tasks(value: Json) -> ListTasksResponse:
-    source = proto.known(fields.mapping(value, "result"), proto.spelled(ListTasksResponse.__annotations__))
+    source = protojson.known(
+        fields.mapping(value, "result"), protojson.spelled(ListTasksResponse.__annotations__)
+    )
     items = fields.array(source, "tasks", "result")
     return ListTasksResponse(
-        tasks=[proto.decode_task(item, f"result.tasks[{index}]") for index, item in enumerate(items)],
+        tasks=[protojson.decode_task(item, f"result.tasks[{index}]") for index, item in enumerate(items)],
         nextPageToken=fields.text(source, "nextPageToken", "result"),
         pageSize=fields.count(source, "pageSize", "result") or 0,
         totalSize=fields.count(source, "totalSize", "result") or 0,
@@ -222,18 +224,20 @@ def decode_tasks(value: Json) -> ListTasksResponse:
 
 
 def decode_configs(value: Json) -> ListPushConfigsResponse:
-    source = proto.known(
-        fields.mapping(value, "result"), proto.spelled(ListPushConfigsResponse.__annotations__)
+    source = protojson.known(
+        fields.mapping(value, "result"), protojson.spelled(ListPushConfigsResponse.__annotations__)
     )
     items = fields.array(source, "configs", "result") if source.get("configs") else []
     return ListPushConfigsResponse(
-        configs=[proto.decode_config(item, f"result.configs[{index}]") for index, item in enumerate(items)],
+        configs=[
+            protojson.decode_config(item, f"result.configs[{index}]") for index, item in enumerate(items)
+        ],
         nextPageToken=source.get("nextPageToken", ""),
     )
 
 
 def encode_configs(found: ListPushConfigsResponse) -> Json:
-    configs = [proto.encode_config(config) for config in found["configs"]]
+    configs = [protojson.encode_config(config) for config in found["configs"]]
     return {"configs": configs, "nextPageToken": found["nextPageToken"]}
 
 
@@ -246,7 +250,7 @@ def encode_event(event: Event, listener: Listener) -> list[Json]:
     return [event]
 
 
-decode_event = proto.decode_event
+decode_event = protojson.decode_event
 
 
 def _same(value: Json) -> Json:
@@ -255,8 +259,8 @@ def _same(value: Json) -> Json:
 
 SEND = Codec(decode_send, encode_send)
 TASK = Codec(decode_task_request, _same)
-RESULT_TASK = Codec(proto.decode_task, _same)
-CONFIG = Codec(lambda value: proto.decode_config(value, "result"), proto.encode_config)
+RESULT_TASK = Codec(protojson.decode_task, _same)
+CONFIG = Codec(lambda value: protojson.decode_config(value, "result"), protojson.encode_config)
 
 REQUESTS: Mapping[Operation, Codec] = {
     "send": SEND,
@@ -265,7 +269,7 @@ REQUESTS: Mapping[Operation, Codec] = {
     "list": Codec(decode_list, _same),
     "cancel": TASK,
     "subscribe": TASK,
-    "set_push": Codec(decode_config, proto.encode_config),
+    "set_push": Codec(decode_config, protojson.encode_config),
     "get_push": Codec(decode_push, _same),
     "list_push": Codec(decode_pushes, _same),
     "delete_push": Codec(decode_push, _same),

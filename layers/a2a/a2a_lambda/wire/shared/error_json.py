@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from a2a_lambda.errors import ProtocolError
 from a2a_lambda.protocol.model import Json
-from a2a_lambda.wire.fields import Object
+from a2a_lambda.wire.shared.fields import Object
 
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"

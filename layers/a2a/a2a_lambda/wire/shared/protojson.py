@@ -25,8 +25,8 @@ from a2a_lambda.protocol.model import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
-from a2a_lambda.wire import fields
-from a2a_lambda.wire.fields import Object
+from a2a_lambda.wire.shared import fields
+from a2a_lambda.wire.shared.fields import Object
 
 Enum = TypeVar("Enum", bound=str)
 

@@ -21,8 +21,8 @@ from a2a_lambda.protocol.model import (
     TaskState,
     TaskStatus,
 )
-from a2a_lambda.wire import fields
-from a2a_lambda.wire.fields import Object
+from a2a_lambda.wire.shared import fields
+from a2a_lambda.wire.shared.fields import Object
 
 ROLES = {"user": Role.USER, "agent": Role.AGENT}
 
