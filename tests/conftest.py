@@ -11,13 +11,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from a2a_lambda import aws
-from a2a_lambda.head import Scope
 from a2a_lambda.http import create_app
 from a2a_lambda.keys import NOTHING, Alone, Keys
 from a2a_lambda.kit import Kit
 from a2a_lambda.local import emulator, table
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import Copies, Store, items
+from a2a_lambda.tasks.identity import Scope
 from tests.clock import Clock
 
 pytest_plugins = ["tests.processes.servers"]

@@ -12,9 +12,7 @@ import pytest
 from a2a_lambda import aws, lease
 from a2a_lambda.agent import Agent
 from a2a_lambda.background import AGAIN, ATTEMPTS, QUEUED_LIMIT, Background
-from a2a_lambda.call import Call
 from a2a_lambda.errors import StoreError, UnsupportedOperation
-from a2a_lambda.head import Head, Request, Scope
 from a2a_lambda.protocol.model import Json, Message, Part, Role, Task, TaskState
 from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
 from a2a_lambda.queue import Ticket
@@ -22,6 +20,9 @@ from a2a_lambda.run import Run
 from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import Store
+from a2a_lambda.tasks.call import Call
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.identity import Request, Scope
 from tests.clock import Clock
 from tests.conftest import ROOT
 from tests.rpc import intent

@@ -13,14 +13,14 @@ from starlette.testclient import TestClient
 
 from a2a_lambda import aws
 from a2a_lambda.agent import Agent
-from a2a_lambda.call import Call
 from a2a_lambda.caps import Caps
 from a2a_lambda.errors import TooManyStreams
-from a2a_lambda.head import Request, Scope
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import Store
+from a2a_lambda.tasks.call import Call
+from a2a_lambda.tasks.identity import Request, Scope
 from tests.clock import Clock
 from tests.conftest import BASE_URL, ROOT, new_key
 from tests.rest import Rest, message

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from a2a_lambda import Agent, Answer, MemoryFull, Turn
-from a2a_lambda.context import Context, Utterance
 from a2a_lambda.protocol.model import Part
+from a2a_lambda.tasks.context import Context, Utterance
 from a2a_lambda.turn import CONVERSATION_BYTES, CONVERSATION_LENGTH, MEMORY_BYTES, Memory
 from tests.test_agent import write
 

@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 
 from a2a_lambda import aws
 from a2a_lambda.agent import Agent
-from a2a_lambda.call import Call
 from a2a_lambda.claim import Claim
 from a2a_lambda.errors import InvalidParams, UnsupportedOperation
-from a2a_lambda.head import Head, Request, Scope
 from a2a_lambda.intake import Intake
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Message, Part, Role, Task, TaskState
@@ -27,6 +25,9 @@ from a2a_lambda.run import Run
 from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import Store
+from a2a_lambda.tasks.call import Call
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.identity import Request, Scope
 from a2a_lambda.watch import current
 from tests.clock import Clock
 from tests.rpc import intent

@@ -14,11 +14,11 @@ from botocore.exceptions import ClientError
 from a2a_lambda import player, run
 from a2a_lambda.client import events as client_events
 from a2a_lambda.kit import Kit
-from a2a_lambda.log import apply, join, split
 from a2a_lambda.outputs import Batch
 from a2a_lambda.protocol.model import Event, Task, TaskState, status
 from a2a_lambda.reply import FAILED, Reply
 from a2a_lambda.settings import Settings
+from a2a_lambda.tasks.event_log import apply, join, split
 from tests.conftest import ROOT
 from tests.test_run import Bench, bench, until, within
 

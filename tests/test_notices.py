@@ -18,7 +18,6 @@ from starlette.testclient import TestClient
 
 from a2a_lambda import aws
 from a2a_lambda.address import Unresolved
-from a2a_lambda.head import Scope
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import Notifier
@@ -26,6 +25,7 @@ from a2a_lambda.local import events
 from a2a_lambda.notices import Notices, Undelivered
 from a2a_lambda.settings import Settings
 from a2a_lambda.signing import Signer
+from a2a_lambda.tasks.identity import Scope
 from tests.conftest import BASE_URL, ROOT, new_key
 from tests.rest import Rest
 from tests.rpc import Rpc, intent, message

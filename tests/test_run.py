@@ -12,17 +12,18 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from a2a_lambda import aws, journal, lease, run
-from a2a_lambda.call import Call
 from a2a_lambda.errors import StoreError
-from a2a_lambda.head import Head, Request, Scope
 from a2a_lambda.kit import Kit
-from a2a_lambda.log import Entry
 from a2a_lambda.protocol.model import Message, Part, Published, Role, Task, TaskState
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.reply import FAILED, Reply
 from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import Store
+from a2a_lambda.tasks.call import Call
+from a2a_lambda.tasks.event_log import Entry
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.identity import Request, Scope
 from tests.clock import Clock
 from tests.rpc import intent
 from tests.store.calls import Calls

@@ -12,8 +12,6 @@ from dataclasses import replace
 import pytest
 from botocore.exceptions import ClientError
 
-from a2a_lambda.call import Call
-from a2a_lambda.head import Head, Request, Scope
 from a2a_lambda.intake import Intake, Queued
 from a2a_lambda.local import doctor
 from a2a_lambda.local.built import HOST
@@ -21,6 +19,9 @@ from a2a_lambda.local.stack import FUNCTIONS
 from a2a_lambda.protocol.model import Message, Part, Role
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.store import Store
+from a2a_lambda.tasks.call import Call
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.identity import Request, Scope
 from tests.conftest import ROOT
 from tests.processes.servers import running_ministack
 from tests.rest import message

@@ -17,13 +17,13 @@ import httpx2
 import pytest
 
 from a2a_lambda import aws
-from a2a_lambda.head import Scope
 from a2a_lambda.keys import Keys
 from a2a_lambda.local import events
 from a2a_lambda.local.built import free_port
 from a2a_lambda.protocol.model import RESTING, Json
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import Store
+from a2a_lambda.tasks.identity import Scope
 from tests.conftest import ROOT
 from tests.faults import node
 from tests.processes.servers import KEYS_PATH, process

@@ -10,11 +10,11 @@ import pytest
 
 from a2a_lambda import aws
 from a2a_lambda.errors import StoreError
-from a2a_lambda.head import Scope
 from a2a_lambda.lambda_.batch import Worker
 from a2a_lambda.local.events import Invocation
 from a2a_lambda.queue import Sqs, Ticket, body
 from a2a_lambda.settings import Settings
+from a2a_lambda.tasks.identity import Scope
 
 
 class Background:

@@ -18,11 +18,11 @@ import pytest
 
 from a2a_lambda.background import Background
 from a2a_lambda.caps import Caps
-from a2a_lambda.head import Scope
 from a2a_lambda.kit import Kit
 from a2a_lambda.local.built import Built
 from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings
+from a2a_lambda.tasks.identity import Scope
 from tests.conftest import ROOT
 from tests.store.calls import Calls
 from tests.store.test_budget import Counted

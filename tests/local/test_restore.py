@@ -5,11 +5,11 @@ import uuid
 from dataclasses import replace
 
 from a2a_lambda import aws
-from a2a_lambda.head import Scope
 from a2a_lambda.kit import Kit
 from a2a_lambda.local import restore, table
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import Store
+from a2a_lambda.tasks.identity import Scope
 from tests.conftest import DAY, ROOT
 from tests.store.test_budget import Counted
 

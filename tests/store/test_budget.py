@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from a2a_lambda import aws
-from a2a_lambda.call import Call
-from a2a_lambda.head import Request, Scope
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Event, Message, Part, Published, Role
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import Store
+from a2a_lambda.tasks.call import Call
+from a2a_lambda.tasks.identity import Request, Scope
 from tests.store.calls import Calls
 
 WRITES = "put_item"

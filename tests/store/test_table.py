@@ -8,9 +8,7 @@ import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from a2a_lambda import aws
-from a2a_lambda.context import Context
 from a2a_lambda.errors import StoreError
-from a2a_lambda.head import Head, Scope
 from a2a_lambda.protocol.model import (
     Artifact,
     Event,
@@ -23,6 +21,9 @@ from a2a_lambda.protocol.model import (
 )
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import Store, Superseded
+from a2a_lambda.tasks.context import Context
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.identity import Scope
 from tests.clock import Clock
 from tests.store.calls import Calls
 

@@ -20,10 +20,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from a2a_lambda import mistakes, player, strictjson
-from a2a_lambda.context import Context
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.head import PENDING_BYTES, Pending
-from a2a_lambda.log import apply
 from a2a_lambda.outputs import Ask, Batch
 from a2a_lambda.protocol import card as cards
 from a2a_lambda.protocol.alibaba_metadata import SUITE_EXTENSIONS, intents
@@ -42,6 +39,9 @@ from a2a_lambda.protocol.model import (
 )
 from a2a_lambda.reply import Reply
 from a2a_lambda.skill import MARK, ROUTE, Skill
+from a2a_lambda.tasks.context import Context
+from a2a_lambda.tasks.event_log import apply
+from a2a_lambda.tasks.head import PENDING_BYTES, Pending
 from a2a_lambda.turn import Turn, conclude
 
 

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from a2a_lambda.context import Context
-from a2a_lambda.head import Head, Pending, Seen
 from a2a_lambda.protocol.model import Asked, Message, Task, TaskStatus
+from a2a_lambda.tasks.context import Context
+from a2a_lambda.tasks.head import Head, Pending
+from a2a_lambda.tasks.identity import Seen
 from a2a_lambda.turn import Turn
 
 LEASE = 30.0

@@ -18,16 +18,17 @@ import uuid
 from dataclasses import dataclass, replace
 
 from a2a_lambda import threads
-from a2a_lambda.call import Call
 from a2a_lambda.claim import LEASE, Claim, minute_after
-from a2a_lambda.context import Context
 from a2a_lambda.errors import InvalidParams, StoreError, TaskNotFound, UnsupportedOperation
-from a2a_lambda.head import REMEMBERED, Head, Seen
-from a2a_lambda.log import apply
 from a2a_lambda.protocol.model import INTERRUPTED, TERMINAL, Event, Task, TaskState, status
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.push import completed
 from a2a_lambda.store import Store, Superseded
+from a2a_lambda.tasks.call import Call
+from a2a_lambda.tasks.context import Context
+from a2a_lambda.tasks.event_log import apply
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.identity import REMEMBERED, Seen
 from a2a_lambda.watch import abandon, current, rested
 
 QUEUED_PATIENCE = 10.0

@@ -7,10 +7,10 @@ from contextlib import suppress
 
 from a2a_lambda import strictjson, threads
 from a2a_lambda.errors import StoreError, WriteRefused
-from a2a_lambda.head import Head
-from a2a_lambda.log import Numbered, coalesce
 from a2a_lambda.protocol.model import Event
 from a2a_lambda.store import Store, Superseded
+from a2a_lambda.tasks.event_log import Numbered, coalesce
+from a2a_lambda.tasks.head import Head
 
 FLUSH_SECONDS = 0.25
 FLUSH_BYTES = 4_000

@@ -21,9 +21,9 @@ from a2a_lambda import strictjson, telemetry, threads
 from a2a_lambda.address import Refused, Unresolved
 from a2a_lambda.errors import KitError
 from a2a_lambda.guard import Guarded
-from a2a_lambda.head import Scope
 from a2a_lambda.protocol.model import Json, TaskPushNotificationConfig
 from a2a_lambda.store import Store, due_task, noticed
+from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.webhook import wants_jwt
 from a2a_lambda.wire import negotiation
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda.errors import StoreError
-from a2a_lambda.head import Head, Scope
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.identity import Scope
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

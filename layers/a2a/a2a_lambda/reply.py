@@ -11,7 +11,6 @@ from pydantic_core import to_jsonable_python
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import SkillError
-from a2a_lambda.log import join_texts
 from a2a_lambda.outputs import Artifact as NamedArtifact
 from a2a_lambda.outputs import Ask, Authorize, Batch, Command, File, Progress, Reject
 from a2a_lambda.outputs import Message as Words
@@ -30,6 +29,7 @@ from a2a_lambda.protocol.model import (
     status,
     timestamp,
 )
+from a2a_lambda.tasks.event_log import join_texts
 
 SAYING_BYTES = 64_000
 """JSON bytes of a text that travels in a status."""

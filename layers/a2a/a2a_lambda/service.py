@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 from a2a_lambda import listing, telemetry, threads, webhook
 from a2a_lambda.agent import Agent
-from a2a_lambda.call import Call
 from a2a_lambda.caps import Caps
 from a2a_lambda.claim import Claim
 from a2a_lambda.errors import (
@@ -25,9 +24,7 @@ from a2a_lambda.errors import (
     TooManyStreams,
     UnsupportedOperation,
 )
-from a2a_lambda.head import Head, Scope
 from a2a_lambda.intake import Intake, Queued
-from a2a_lambda.log import apply
 from a2a_lambda.protocol.model import (
     INTERRUPTED,
     TERMINAL,
@@ -50,6 +47,10 @@ from a2a_lambda.push import Configs
 from a2a_lambda.queue import Queue, Ticket
 from a2a_lambda.run import UNREAD, Run
 from a2a_lambda.store import Store, Superseded
+from a2a_lambda.tasks.call import Call
+from a2a_lambda.tasks.event_log import apply
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.watch import current, ended, followed, rested, shortened, watched
 
 logger = logging.getLogger(__name__)

@@ -10,10 +10,11 @@ from typing import Literal
 
 import a2a_lambda.protocol.alibaba_metadata as suite
 from a2a_lambda import strictjson
-from a2a_lambda.context import Add, Change, Context, Delete, Put, Utterance, changed
 from a2a_lambda.errors import MemoryFull
-from a2a_lambda.head import REMEMBERED, Pending, Seen
 from a2a_lambda.protocol.model import Json, Message, Part, decoded, text_of
+from a2a_lambda.tasks.context import Add, Change, Context, Delete, Put, Utterance, changed
+from a2a_lambda.tasks.head import Pending
+from a2a_lambda.tasks.identity import REMEMBERED, Seen
 
 CONVERSATION_LENGTH = 40
 """Entries of conversation a context keeps."""

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from a2a_lambda import telemetry, threads
 from a2a_lambda.errors import StoreError, TaskNotFound
-from a2a_lambda.head import Head, Scope
 from a2a_lambda.protocol.model import (
     INTERRUPTED,
     RESTING,
@@ -24,6 +23,8 @@ from a2a_lambda.protocol.model import (
     status,
 )
 from a2a_lambda.store import Store, Superseded
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.identity import Scope
 
 logger = logging.getLogger(__name__)
 

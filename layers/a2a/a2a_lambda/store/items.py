@@ -22,10 +22,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from a2a_lambda import strictjson
-from a2a_lambda.context import Context, Utterance
-from a2a_lambda.head import Head, Scope
-from a2a_lambda.log import Entry
 from a2a_lambda.protocol.model import TaskPushNotificationConfig, TaskState, unix_time
+from a2a_lambda.tasks.context import Context, Utterance
+from a2a_lambda.tasks.event_log import Entry
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.identity import Scope
 
 Item = Mapping[str, Any]
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from a2a_lambda.head import Scope
 from a2a_lambda.store import items
 from a2a_lambda.store.dynamodb import Table
 from a2a_lambda.store.items import Item, number
+from a2a_lambda.tasks.identity import Scope
 
 LISTED_AT_ONCE = 1_000
 """Tasks looked at in one query where some of them are filtered out."""

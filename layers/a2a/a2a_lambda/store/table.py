@@ -24,16 +24,17 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from a2a_lambda.context import Context
 from a2a_lambda.errors import StoreError
-from a2a_lambda.head import Head, Scope
-from a2a_lambda.log import Entry, Numbered, apply, join, split
 from a2a_lambda.protocol.model import Event, Task, TaskPushNotificationConfig, TaskState, TaskStatus
 from a2a_lambda.store import items, lists
 from a2a_lambda.store.copies import Copies
 from a2a_lambda.store.dynamodb import Conflict, Table
 from a2a_lambda.store.items import number
 from a2a_lambda.store.lists import Listed, Page
+from a2a_lambda.tasks.context import Context
+from a2a_lambda.tasks.event_log import Entry, Numbered, apply, join, split
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.identity import Scope
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

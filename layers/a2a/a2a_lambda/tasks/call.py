@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from a2a_lambda.errors import InvalidParams
-from a2a_lambda.head import Head, Request, Scope, Seen
 from a2a_lambda.protocol.model import Asked, Event
 from a2a_lambda.protocol.requests import SendMessageRequest
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.identity import Request, Scope, Seen
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from a2a_lambda.head import Request, Seen
 from a2a_lambda.protocol.model import Json, Part, text_of
+from a2a_lambda.tasks.identity import Request, Seen
 
 
 @dataclass(frozen=True, slots=True)
