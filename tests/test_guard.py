@@ -9,8 +9,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from a2a_lambda.address import Refused, Unresolved, public, resolved
-from a2a_lambda.guard import Guarded
+from a2a_lambda.net.addresses import Refused, Unresolved, public, resolved
+from a2a_lambda.net.transport import Guarded
 
 INNER = [
     "127.0.0.1",
@@ -142,7 +142,7 @@ def test_each_address_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_slow_name_server_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: over.wait(60))
-    monkeypatch.setattr("a2a_lambda.address.PATIENCE", 0.1)
+    monkeypatch.setattr("a2a_lambda.net.addresses.PATIENCE", 0.1)
     try:
         with pytest.raises(Unresolved):
             asyncio.run(resolved("slow.example.com", 443))

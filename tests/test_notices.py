@@ -17,11 +17,11 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from starlette.testclient import TestClient
 
 from a2a_lambda import aws
-from a2a_lambda.address import Unresolved
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import Notifier
 from a2a_lambda.local import events
+from a2a_lambda.net.addresses import Unresolved
 from a2a_lambda.notices import Notices, Undelivered
 from a2a_lambda.settings import Settings
 from a2a_lambda.signing import Signer
@@ -267,7 +267,7 @@ def test_a_name_server_that_fails_once_costs_no_notification(
     notices = courier.kit.notices
     [sent] = courier.sqs.receive_message(QueueUrl=courier.kit.settings.notices)["Messages"]
     with monkeypatch.context() as patch:
-        patch.setattr("a2a_lambda.guard.resolved", fails)
+        patch.setattr("a2a_lambda.net.transport.resolved", fails)
         with pytest.raises(Undelivered):
             asyncio.run(notices.deliver(sent["Body"]))
     asyncio.run(notices.deliver(sent["Body"]))

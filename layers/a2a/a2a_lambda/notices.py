@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 
 from a2a_lambda import strictjson, telemetry, threads
-from a2a_lambda.address import Refused, Unresolved
 from a2a_lambda.errors import KitError
-from a2a_lambda.guard import Guarded
+from a2a_lambda.net.addresses import Refused, Unresolved
+from a2a_lambda.net.transport import Guarded
 from a2a_lambda.protocol.model import Json, TaskPushNotificationConfig
 from a2a_lambda.store import Store, due_task, noticed
 from a2a_lambda.tasks.identity import Scope

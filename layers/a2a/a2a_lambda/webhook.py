@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from a2a_lambda import strictjson
-from a2a_lambda.address import Refused, Unresolved, loopback, resolved
 from a2a_lambda.errors import InvalidParams
+from a2a_lambda.net.addresses import Refused, Unresolved, loopback, resolved
 from a2a_lambda.protocol.model import TaskPushNotificationConfig
 
 HEADER = re.compile(r"(?:[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)?")

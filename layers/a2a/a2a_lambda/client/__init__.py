@@ -1,7 +1,7 @@
 """A client of other agents: an agent of this kit may be one itself."""
 
-from a2a_lambda.address import Refused
 from a2a_lambda.client.client import AgentError, Client
 from a2a_lambda.client.discovery import Undiscovered
+from a2a_lambda.net.addresses import Refused
 
 __all__ = ["AgentError", "Client", "Refused", "Undiscovered"]

@@ -13,7 +13,7 @@ import httpx2
 from a2a_lambda import strictjson
 from a2a_lambda.client import discovery, events
 from a2a_lambda.errors import KitError, ProtocolError
-from a2a_lambda.guard import Guarded
+from a2a_lambda.net.transport import Guarded
 from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task
 from a2a_lambda.protocol.requests import Operation, SendMessageConfiguration, SendMessageRequest, TaskRequest
 

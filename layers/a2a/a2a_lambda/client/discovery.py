@@ -7,8 +7,8 @@ from typing import Any
 
 import httpx2
 
-from a2a_lambda.address import Refused
 from a2a_lambda.errors import KitError
+from a2a_lambda.net.addresses import Refused
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.negotiation import VERSIONS

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import httpx2
 
-from a2a_lambda.address import Refused, loopback, resolved
+from a2a_lambda.net.addresses import Refused, loopback, resolved
 
 CONNECT = 3.0
 """Seconds to reach one of several addresses."""
