@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 from starlette.testclient import TestClient
 
-from a2a_lambda import aws
+from a2a_lambda.aws import clients
 from a2a_lambda.http import create_app
 from a2a_lambda.keys import NOTHING, Alone, Keys
 from a2a_lambda.kit import Kit
@@ -53,13 +53,13 @@ def settings(emulator_url: str) -> Settings:
         local=True,
         emulator=emulator_url,
     )
-    table.create(aws.dynamodb(made), made.table, ROOT / "template.yaml")
+    table.create(clients.dynamodb(made), made.table, ROOT / "template.yaml")
     return made
 
 
 @pytest.fixture
 def store(settings: Settings) -> Store:
-    return Store(aws.dynamodb(settings), settings.table, ttl=DAY)
+    return Store(clients.dynamodb(settings), settings.table, ttl=DAY)
 
 
 @pytest.fixture

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from a2a_lambda import aws, lease
+from a2a_lambda import lease
 from a2a_lambda.agent import Agent
+from a2a_lambda.aws import clients
+from a2a_lambda.aws.queue import Ticket
 from a2a_lambda.background import AGAIN, ATTEMPTS, QUEUED_LIMIT, Background
 from a2a_lambda.errors import StoreError, UnsupportedOperation
 from a2a_lambda.protocol.model import Json, Message, Part, Role, Task, TaskState
 from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
-from a2a_lambda.queue import Ticket
 from a2a_lambda.run import Run
 from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings
@@ -49,7 +50,7 @@ class Bench:
         agent = Agent.load(ROOT / "tests" / "agents" / "probe")
         self.scope = Scope(f"owner-{uuid.uuid4()}", "probe")
         self.clock = Clock()
-        self.store = Store(aws.dynamodb(settings), settings.table, ttl=30 * 86_400, clock=self.clock)
+        self.store = Store(clients.dynamodb(settings), settings.table, ttl=30 * 86_400, clock=self.clock)
         self.line = Line()
         agents: Mapping[str, Agent] = {"probe": agent}
         self.service = Service(self.store, agents, window=60, queue=self.line)

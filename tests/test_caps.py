@@ -11,8 +11,8 @@ import httpx2
 import pytest
 from starlette.testclient import TestClient
 
-from a2a_lambda import aws
 from a2a_lambda.agent import Agent
+from a2a_lambda.aws import clients
 from a2a_lambda.caps import Caps
 from a2a_lambda.errors import TooManyStreams
 from a2a_lambda.http import create_app
@@ -34,7 +34,7 @@ def owner() -> str:
 
 def test_as_many_as_there_are_slots(settings: Settings, owner: str) -> None:
     clock = Clock()
-    caps = Caps(Store(aws.dynamodb(settings), settings.table, ttl=86_400, clock=clock), 3)
+    caps = Caps(Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock), 3)
 
     async def go() -> None:
         async with AsyncExitStack() as held:
@@ -57,7 +57,7 @@ def test_as_many_as_there_are_slots(settings: Settings, owner: str) -> None:
 
 def test_one_that_goes_on_is_kept(settings: Settings, owner: str) -> None:
     clock = Clock()
-    caps = Caps(Store(aws.dynamodb(settings), settings.table, ttl=86_400, clock=clock), 1)
+    caps = Caps(Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock), 1)
 
     async def go() -> None:
         async with caps.slot(owner) as slot:
@@ -75,7 +75,7 @@ def test_one_whose_client_leaves_is_free_at_once(
     settings: Settings, owner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever serves it is cancelled then, and cancelled again while it cleans up."""
-    store = Store(aws.dynamodb(settings), settings.table, ttl=86_400)
+    store = Store(clients.dynamodb(settings), settings.table, ttl=86_400)
     caps = Caps(store, 1)
     free = store.free_slot
 
@@ -105,7 +105,7 @@ def test_one_whose_client_leaves_is_free_at_once(
 def test_one_whose_client_leaves_while_it_is_taken_is_given_back(
     settings: Settings, owner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = Store(aws.dynamodb(settings), settings.table, ttl=86_400)
+    store = Store(clients.dynamodb(settings), settings.table, ttl=86_400)
     caps = Caps(store, 1)
     take = store.take_slot
     begun, left = threading.Event(), threading.Event()
@@ -139,7 +139,7 @@ def test_one_whose_client_leaves_while_it_is_taken_is_given_back(
 
 
 def test_many_at_once(settings: Settings, owner: str) -> None:
-    caps = Caps(Store(aws.dynamodb(settings), settings.table, ttl=86_400), 5)
+    caps = Caps(Store(clients.dynamodb(settings), settings.table, ttl=86_400), 5)
     most = now = refused = 0
 
     async def one(full: asyncio.Event) -> None:

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as settings_of
 from hypothesis import strategies as st
 
-from a2a_lambda import aws
 from a2a_lambda.agent import Agent
+from a2a_lambda.aws import clients
 from a2a_lambda.claim import Claim
 from a2a_lambda.errors import InvalidParams, UnsupportedOperation
 from a2a_lambda.intake import Intake
@@ -37,7 +37,7 @@ WINDOW = 60.0
 
 @pytest.fixture
 def service(settings: Settings, kit: Kit, clock: Clock) -> Service:
-    store = Store(aws.dynamodb(settings), settings.table, ttl=86_400, clock=clock)
+    store = Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock)
     return Service(store, kit.agents, window=WINDOW)
 
 
@@ -96,7 +96,7 @@ def test_a_task_whose_run_was_lost_ends_as_failed(
     service: Service, scope: Scope, clock: Clock, settings: Settings
 ) -> None:
     """Its process died: nobody renews the lease, and the next look says so."""
-    store = Store(aws.dynamodb(settings), settings.table, ttl=86_400, clock=clock)
+    store = Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock)
     said = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
     call = Call(scope, Request.of(scope, "message/send", b"1"))
     claim: Any = asyncio.run(Intake(store, window=WINDOW).begin(call, SendMessageRequest(message=said)))

@@ -10,7 +10,8 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 from starlette.testclient import TestClient
 
-from a2a_lambda import aws, keys
+from a2a_lambda import keys
+from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable
 from a2a_lambda.http import create_app
 from a2a_lambda.keys import Keys
@@ -44,7 +45,7 @@ THROTTLED = ClientError({"Error": {"Code": "ThrottlingException"}}, "GetParamete
 
 @pytest.fixture
 def ssm(settings: Settings) -> Ssm:
-    return Ssm(aws.ssm(settings))
+    return Ssm(clients.ssm(settings))
 
 
 @pytest.fixture
@@ -189,10 +190,10 @@ def test_a_parameter_that_is_no_key_lets_nobody_in(made: Keys, ssm: Ssm, path: s
 
 
 def test_the_local_key_works_in_development_only(settings: Settings, path: str) -> None:
-    local = Keys(aws.ssm(settings), path, local=True)
+    local = Keys(clients.ssm(settings), path, local=True)
     local.create("local", secret="local-key", local=True)
     assert local.find("local-key")
-    assert Keys(aws.ssm(settings), path).find("local-key") is None
+    assert Keys(clients.ssm(settings), path).find("local-key") is None
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "x" * 65, "ä", "a b"])

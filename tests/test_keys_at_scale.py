@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from a2a_lambda import aws, keys
+from a2a_lambda import keys
+from a2a_lambda.aws import clients
 from a2a_lambda.errors import KeysUnavailable
 from a2a_lambda.keys import Keys
 from a2a_lambda.settings import Settings
@@ -123,7 +124,7 @@ class Deployment:
 
 @pytest.fixture
 def deployed(settings: Settings, simulation: Simulation) -> Callable[[ParameterStore], Deployment]:
-    store = Store(aws.dynamodb(settings), settings.table, ttl=3600, clock=simulation.clock)
+    store = Store(clients.dynamodb(settings), settings.table, ttl=3600, clock=simulation.clock)
     return lambda parameters: Deployment(simulation, parameters, store)
 
 
@@ -217,7 +218,7 @@ def test_a_copy_of_the_future_is_not_trusted(
     """Of a container whose clock is wrong: its keys would count as fresh, and hide what changed since."""
     secrets = [unknown(1)]
     deployment = deployed(ParameterStore(simulation, secrets))
-    client = aws.dynamodb(settings)
+    client = clients.dynamodb(settings)
     ahead = Store(client, settings.table, ttl=3600, clock=lambda: simulation.now + 600)
     copies = ahead.copies(deployment.path)
 

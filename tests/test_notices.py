@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from starlette.testclient import TestClient
 
-from a2a_lambda import aws
+from a2a_lambda.aws import clients
+from a2a_lambda.aws.signing import Signer
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import Notifier
@@ -24,7 +25,6 @@ from a2a_lambda.local import events
 from a2a_lambda.net.addresses import Unresolved
 from a2a_lambda.notices import Notices, Undelivered
 from a2a_lambda.settings import Settings
-from a2a_lambda.signing import Signer
 from a2a_lambda.tasks.identity import Scope
 from tests.conftest import BASE_URL, ROOT, new_key
 from tests.rest import Rest
@@ -76,7 +76,7 @@ def posting(settings: Settings) -> Kit:
     """The probe, with queues and webhooks in one's own network."""
     from a2a_lambda.agent import Agent
 
-    queues = events.create_queues(aws.sqs(settings), f"notices-{uuid.uuid4().hex[:8]}")
+    queues = events.create_queues(clients.sqs(settings), f"notices-{uuid.uuid4().hex[:8]}")
     made = Kit(settings.model_copy(update={"notices": queues.notices, "loopback_webhooks": True}))
     made.agents["probe"] = Agent.load(ROOT / "tests" / "agents" / "probe")
     return made
@@ -97,7 +97,7 @@ class Courier:
         self.iterator = self.records.first()
         while self._read():  # what other tests did, a page at a time
             pass
-        self.sqs = aws.sqs(kit.settings)
+        self.sqs = clients.sqs(kit.settings)
 
     def relay(self) -> None:
         """All records there are."""

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from a2a_lambda import aws, rates
+from a2a_lambda import rates
+from a2a_lambda.aws import clients
 from a2a_lambda.errors import StoreError, TooManyRequests
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
@@ -22,7 +23,7 @@ from tests.rpc import request
 @pytest.fixture
 def store(settings: Settings, clock: Clock) -> Store:
     clock.now -= clock.now % rates.WINDOW_SECONDS
-    return Store(aws.dynamodb(settings), settings.table, ttl=3600, clock=clock)
+    return Store(clients.dynamodb(settings), settings.table, ttl=3600, clock=clock)
 
 
 @pytest.fixture

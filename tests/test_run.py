@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from a2a_lambda import aws, journal, lease, run
+from a2a_lambda import journal, lease, run
+from a2a_lambda.aws import clients
 from a2a_lambda.errors import StoreError
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Message, Part, Published, Role, Task, TaskState
@@ -35,7 +36,7 @@ class Bench:
     """The service over a table whose calls can be made to fail."""
 
     def __init__(self, kit: Kit, settings: Settings, window: float = 60.0) -> None:
-        self.calls = Calls(aws.dynamodb(settings))
+        self.calls = Calls(clients.dynamodb(settings))
         self.store = Store(self.calls, settings.table, ttl=86_400)  # type: ignore[arg-type]
         self.service = Service(self.store, kit.agents, window=window)
         self.scope = Scope(f"owner-{uuid.uuid4()}", "probe")

@@ -11,10 +11,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 from starlette.testclient import TestClient
 
+from a2a_lambda.aws.signing import Signer
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
-from a2a_lambda.signing import Signer
 from tests.conftest import BASE_URL
 
 Json = Any

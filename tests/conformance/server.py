@@ -14,12 +14,12 @@ from pathlib import Path
 
 import uvicorn
 
-from a2a_lambda import aws
+from a2a_lambda.aws import clients
+from a2a_lambda.aws.queue import Sqs, Ticket
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.local import emulator, events
 from a2a_lambda.local.server import prepare
-from a2a_lambda.queue import Sqs, Ticket
 from a2a_lambda.settings import Settings
 
 AGENTS = Path(__file__).parent / "agents"
@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> None:
             emulator=url,
         )
         prepare(settings, KEY)
-        queues = events.create_queues(aws.sqs(settings), settings.table)
+        queues = events.create_queues(clients.sqs(settings), settings.table)
         settings = settings.model_copy(
             update={
                 "queue": queues.turns,
@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> None:
             }
         )
         kit = Kit(settings)
-        kit.__dict__["queue"] = Later(aws.sqs(settings), queues.turns)
+        kit.__dict__["queue"] = Later(clients.sqs(settings), queues.turns)
         events.PAUSES = (0.1, 0.5)
         events.start(kit)
         print(f"serving http://localhost:{port} with the key {KEY}", flush=True)

@@ -15,8 +15,9 @@ from typing import Any
 
 import uvicorn
 
-from a2a_lambda import aws, background, intake, lease, watch
+from a2a_lambda import background, intake, lease, watch
 from a2a_lambda.agent import Agent
+from a2a_lambda.aws import clients
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.local import events
@@ -58,7 +59,7 @@ def die_at(when: str, number: int, counting: threading.Event) -> None:
     name = "before-send" if when == "before" else "after-call"
     for operation in WRITES:
         for service in ("dynamodb", "sqs"):
-            aws.session().register(f"{name}.{service}.{operation}", count)
+            clients.session().register(f"{name}.{service}.{operation}", count)
 
 
 def kit_of_environment() -> Kit:

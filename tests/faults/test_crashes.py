@@ -16,7 +16,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from a2a_lambda import aws
+from a2a_lambda.aws import clients
 from a2a_lambda.keys import Keys
 from a2a_lambda.local import events
 from a2a_lambda.local.built import free_port
@@ -51,7 +51,7 @@ class Deployment:
     """Processes over one ministack, and what this test can see of its table."""
 
     def __init__(self, ministack: Settings) -> None:
-        queues = events.create_queues(aws.sqs(ministack), f"faults-{uuid.uuid4().hex[:8]}")
+        queues = events.create_queues(clients.sqs(ministack), f"faults-{uuid.uuid4().hex[:8]}")
         self.settings = ministack.model_copy(
             update={
                 "queue": queues.turns,
@@ -62,9 +62,9 @@ class Deployment:
             }
         )
         label = f"k{uuid.uuid4().hex[:8]}"
-        self.key = Keys(aws.ssm(ministack), KEYS_PATH, local=True).create(label, local=True)
+        self.key = Keys(clients.ssm(ministack), KEYS_PATH, local=True).create(label, local=True)
         self.scope = Scope(label, "probe")
-        self.store = Store(aws.dynamodb(ministack), ministack.table, ttl=86_400)
+        self.store = Store(clients.dynamodb(ministack), ministack.table, ttl=86_400)
         self.environment = {
             f"A2A_{name.upper()}": str(value)
             for name, value in self.settings.model_dump().items()

@@ -13,8 +13,8 @@ import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 from starlette.testclient import TestClient
 
-from a2a_lambda import aws
 from a2a_lambda.agent import Agent
+from a2a_lambda.aws import clients
 from a2a_lambda.background import Background
 from a2a_lambda.errors import StoreError
 from a2a_lambda.http import create_app
@@ -70,7 +70,7 @@ class Faulty:
 
 @pytest.fixture
 def faulty(settings: Settings) -> Faulty:
-    return Faulty(aws.dynamodb(settings))
+    return Faulty(clients.dynamodb(settings))
 
 
 @pytest.fixture

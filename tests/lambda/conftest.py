@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from a2a_lambda import aws, telemetry
+from a2a_lambda import telemetry
+from a2a_lambda.aws import clients
 from a2a_lambda.keys import Keys
 from a2a_lambda.local.built import HOST, LAMBDA_PYTHON, Built, interpreter
 from a2a_lambda.settings import Settings
@@ -37,7 +38,7 @@ def logging_kept() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def built(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Built:
     """The functions built for this machine, against the emulator of the tests."""
-    keys = Keys(aws.ssm(settings), KEYS_PATH, local=True)
+    keys = Keys(clients.ssm(settings), KEYS_PATH, local=True)
     keys.create("local", secret="local-key", local=True)
     _, version = interpreter()
     if version != LAMBDA_PYTHON:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from a2a_lambda import aws
+from a2a_lambda.aws import clients
+from a2a_lambda.aws.queue import Sqs, Ticket, body
 from a2a_lambda.errors import StoreError
 from a2a_lambda.lambda_.batch import Worker
 from a2a_lambda.local.events import Invocation
-from a2a_lambda.queue import Sqs, Ticket, body
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
 
@@ -83,7 +83,7 @@ def test_a_turn_that_could_not_be_stored_comes_again(
 
 
 def test_a_failed_message_comes_again_soon(settings: Settings) -> None:
-    client = aws.sqs(settings)
+    client = clients.sqs(settings)
     name = f"turns-{uuid.uuid4().hex[:8]}"
     urls = {each: client.create_queue(QueueName=each)["QueueUrl"] for each in (name, f"{name}-dead")}
     queue = Sqs(client, urls[name])

@@ -16,6 +16,7 @@ import pytest
 from mangum import Mangum
 
 from a2a_lambda import telemetry
+from a2a_lambda.aws.queue import body
 from a2a_lambda.client import AgentError
 from a2a_lambda.errors import SkillError
 from a2a_lambda.http import create_app
@@ -26,7 +27,6 @@ from a2a_lambda.lambda_.observed import Observed
 from a2a_lambda.lambda_.streaming import Response, Streaming
 from a2a_lambda.notices import Undelivered
 from a2a_lambda.protocol.model import timestamp
-from a2a_lambda.queue import body
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT, new_key
 from tests.rpc import intent

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from botocore.session import Session
 
-from a2a_lambda import aws
+from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.local import deploy, stack, table
 from a2a_lambda.local.account import Account, use
@@ -229,7 +229,7 @@ def test_a_stack_whose_first_deployment_failed_is_deleted_first(monkeypatch: pyt
 
 def test_a_stages_profile_and_region_are_those_of_every_question(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session()
-    monkeypatch.setattr(aws, "session", lambda: session)
+    monkeypatch.setattr(clients, "session", lambda: session)
     use({"profile": "work", "region": "eu-west-1"})
     assert session.get_config_variable("profile") == "work"
     assert session.get_config_variable("region") == "eu-west-1"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from a2a_lambda import aws
+from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.local.redrive import RECORDS_AT_ONCE, Redrive
 
@@ -79,7 +79,7 @@ def letter(begin: int, end: int, shard: str = "s") -> str:
 
 
 def redriven(monkeypatch: pytest.MonkeyPatch, fake: Aws) -> tuple[int, int]:
-    monkeypatch.setattr(aws, "session", lambda: fake)
+    monkeypatch.setattr(clients, "session", lambda: fake)
     return Redrive(RESOURCES).records()
 
 

@@ -4,7 +4,7 @@ import asyncio
 import uuid
 from dataclasses import replace
 
-from a2a_lambda import aws
+from a2a_lambda.aws import clients
 from a2a_lambda.kit import Kit
 from a2a_lambda.local import restore, table
 from a2a_lambda.settings import Settings
@@ -15,7 +15,7 @@ from tests.store.test_budget import Counted
 
 
 def test_a_lost_task_comes_back(kit: Kit, settings: Settings, scope: Scope) -> None:
-    client = aws.dynamodb(settings)
+    client = clients.dynamodb(settings)
     tables = [f"restore-{uuid.uuid4().hex[:8]}" for _ in range(2)]
     for name in tables:
         table.create(client, name, ROOT / "template.yaml")

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from a2a_lambda import aws
+from a2a_lambda.aws import clients
 from a2a_lambda.keys import Keys
 from a2a_lambda.local import table
 from a2a_lambda.local.built import free_port
@@ -69,8 +69,8 @@ def ministack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """Settings against a ministack with template.yaml's table and a key."""
     with running_ministack(tmp_path_factory.mktemp("ministack")) as url:
         settings = Settings(table="shared", keys_path=KEYS_PATH, local=True, emulator=url)
-        table.create(aws.dynamodb(settings), settings.table, ROOT / "template.yaml")
-        Keys(aws.ssm(settings), KEYS_PATH, local=True).create("local", secret=KEY, local=True)
+        table.create(clients.dynamodb(settings), settings.table, ROOT / "template.yaml")
+        Keys(clients.ssm(settings), KEYS_PATH, local=True).create("local", secret=KEY, local=True)
         yield settings
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from a2a_lambda import aws
+from a2a_lambda.aws import clients
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Event, Message, Part, Published, Role
 from a2a_lambda.protocol.requests import SendMessageRequest
@@ -27,7 +27,7 @@ class Counted:
     """The service, and what each of its operations called."""
 
     def __init__(self, kit: Kit, settings: Settings, scope: Scope) -> None:
-        self.calls = Calls(aws.dynamodb(settings))
+        self.calls = Calls(clients.dynamodb(settings))
         store = Store(self.calls, settings.table, ttl=1000)  # type: ignore[arg-type]
         self.service = Service(store, kit.agents, window=60)
         self.scope = scope
@@ -119,7 +119,7 @@ def test_the_index_of_lists_writes_three_units_a_task(counted: Counted, kit: Kit
     """A new entry is one unit, a moved one two. So one partition, which takes 1,000 a second, lists some 330
     new tasks of an owner and agent a second: docs/operations.md."""
     puts: list[Any] = []
-    client = aws.dynamodb(settings)
+    client = clients.dynamodb(settings)
     client.meta.events.register(
         "provide-client-params.dynamodb.PutItem", lambda params, **_: puts.append(params)
     )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from a2a_lambda import aws
+from a2a_lambda.aws import clients
 from a2a_lambda.errors import StoreError
 from a2a_lambda.protocol.model import (
     Artifact,
@@ -30,7 +30,7 @@ from tests.store.calls import Calls
 
 @pytest.fixture
 def calls(settings: Settings) -> Calls:
-    return Calls(aws.dynamodb(settings))
+    return Calls(clients.dynamodb(settings))
 
 
 @pytest.fixture
@@ -261,7 +261,7 @@ def test_the_sweeps_index_holds_running_tasks_only(
     store: Store, head: Head, settings: Settings, clock: Clock
 ) -> None:
     def found() -> list[Any]:
-        answer = aws.dynamodb(settings).scan(TableName=settings.table, IndexName="by-due")
+        answer = clients.dynamodb(settings).scan(TableName=settings.table, IndexName="by-due")
         return [item["pk"]["S"] for item in answer["Items"] if head.task_id in item["pk"]["S"]]
 
     assert len(found()) == 1

@@ -19,9 +19,9 @@ from dataclasses import replace
 
 from a2a_lambda import telemetry, threads
 from a2a_lambda.agent import Agent
+from a2a_lambda.aws.queue import Queue, Ticket
 from a2a_lambda.claim import LEASE, Claim, minute_after
 from a2a_lambda.protocol.model import TaskState, status, unix_time
-from a2a_lambda.queue import Queue, Ticket
 from a2a_lambda.run import Run
 from a2a_lambda.store import Store, Superseded
 from a2a_lambda.tasks.event_log import apply

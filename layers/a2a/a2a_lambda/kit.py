@@ -9,14 +9,14 @@ from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 
 if TYPE_CHECKING:
+    from a2a_lambda.aws.queue import Queue
+    from a2a_lambda.aws.signing import Signer
     from a2a_lambda.background import Background
     from a2a_lambda.caps import Caps
     from a2a_lambda.keys import Keys
     from a2a_lambda.notices import Notices
-    from a2a_lambda.queue import Queue
     from a2a_lambda.rates import Rates
     from a2a_lambda.service import Service
-    from a2a_lambda.signing import Signer
     from a2a_lambda.store import Store
 
 
@@ -34,11 +34,11 @@ class Kit:
 
     @cached_property
     def store(self) -> "Store":
-        from a2a_lambda import aws
+        from a2a_lambda.aws import clients
         from a2a_lambda.store import Store
 
         return Store(
-            aws.dynamodb(self.settings), self.settings.table, ttl=int(self.settings.task_days * 86_400)
+            clients.dynamodb(self.settings), self.settings.table, ttl=int(self.settings.task_days * 86_400)
         )
 
     @cached_property
@@ -58,10 +58,10 @@ class Kit:
         """None where nothing runs in the background."""
         if not self.settings.queue:
             return None
-        from a2a_lambda import aws
-        from a2a_lambda.queue import Sqs
+        from a2a_lambda.aws import clients
+        from a2a_lambda.aws.queue import Sqs
 
-        return Sqs(aws.sqs(self.settings), self.settings.queue)
+        return Sqs(clients.sqs(self.settings), self.settings.queue)
 
     @cached_property
     def service(self) -> "Service":
@@ -88,33 +88,33 @@ class Kit:
 
     @cached_property
     def keys(self) -> "Keys":
-        from a2a_lambda import aws
+        from a2a_lambda.aws import clients
         from a2a_lambda.keys import Keys
 
         path = self.settings.keys_path
         copies = self.store.copies(path) if self.settings.table else None
-        return Keys(aws.ssm(self.settings), path, copies, local=self.settings.local)
+        return Keys(clients.ssm(self.settings), path, copies, local=self.settings.local)
 
     @cached_property
     def signer(self) -> "Signer | None":
         """None where no signing key is configured."""
         if not self.settings.signing_key:
             return None
-        from a2a_lambda import aws
-        from a2a_lambda.signing import Signer
+        from a2a_lambda.aws import clients
+        from a2a_lambda.aws.signing import Signer
 
-        return Signer(aws.kms(self.settings), self.settings.signing_key)
+        return Signer(clients.kms(self.settings), self.settings.signing_key)
 
     @cached_property
     def notices(self) -> "Notices":
         """Raises ConfigurationError where there is no queue of them."""
-        from a2a_lambda import aws
+        from a2a_lambda.aws import clients
         from a2a_lambda.notices import Notices
 
         if not self.settings.notices:
             raise ConfigurationError("environment variable A2A_NOTICES: notifications need a queue")
         return Notices(
-            aws.sqs(self.settings),
+            clients.sqs(self.settings),
             self.settings.notices,
             self.store,
             signer=self.signer,

@@ -30,7 +30,7 @@ from a2a_lambda.wire import negotiation
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
-    from a2a_lambda.signing import Signer
+    from a2a_lambda.aws.signing import Signer
 
 TIMEOUT = 10.0
 """Seconds a webhook has to answer."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from a2a_lambda import listing, telemetry, threads, webhook
 from a2a_lambda.agent import Agent
+from a2a_lambda.aws.queue import Queue, Ticket
 from a2a_lambda.caps import Caps
 from a2a_lambda.claim import Claim
 from a2a_lambda.errors import (
@@ -44,7 +45,6 @@ from a2a_lambda.protocol.requests import (
     SendMessageResponse,
 )
 from a2a_lambda.push import Configs
-from a2a_lambda.queue import Queue, Ticket
 from a2a_lambda.run import UNREAD, Run
 from a2a_lambda.store import Store, Superseded
 from a2a_lambda.tasks.call import Call

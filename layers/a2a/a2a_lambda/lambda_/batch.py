@@ -12,10 +12,10 @@ from typing import Any
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 
 from a2a_lambda import telemetry
+from a2a_lambda.aws.queue import read
 from a2a_lambda.background import Background
 from a2a_lambda.errors import KitError
 from a2a_lambda.notices import Notices
-from a2a_lambda.queue import read
 
 MARGIN = 5.0
 """Seconds before Lambda's own deadline at which a turn ends itself."""

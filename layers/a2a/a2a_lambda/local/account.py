@@ -13,7 +13,7 @@ from typing import Any
 
 from botocore.exceptions import NoRegionError
 
-from a2a_lambda import aws
+from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.local.stack import asking_aws
 
@@ -50,13 +50,13 @@ def use(stage: Mapping[str, Any]) -> None:
     """Ask AWS with the profile and the region that a stage of samconfig.toml names, in all that follows."""
     for variable in ("profile", "region"):
         if value := stage.get(variable):
-            aws.session().set_config_variable(variable, value)
+            clients.session().set_config_variable(variable, value)
 
 
 def account_of(what: str) -> Account:
     """The account a command would change. Raises ConfigurationError if AWS does not know who asks, or where
     is not said."""
-    session = aws.session()
+    session = clients.session()
     with asking_aws(what):
         region = session.get_config_variable("region")
         if region is None:

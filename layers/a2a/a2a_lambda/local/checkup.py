@@ -10,7 +10,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from a2a_lambda import aws
+from a2a_lambda.aws import clients
 from a2a_lambda.errors import KitError
 from a2a_lambda.keys import Keys
 from a2a_lambda.local.account import QUOTA
@@ -64,7 +64,7 @@ class Checkup:
 
     def _client(self, service: str) -> Any:
         if service not in self._clients:
-            self._clients[service] = aws.session().create_client(service)
+            self._clients[service] = clients.session().create_client(service)
         return self._clients[service]
 
     def _stack(self) -> Iterator[Row]:
@@ -138,7 +138,7 @@ class Checkup:
         yield "access logs", bool(role) or not logs, said if logs else "off"
 
     def _keys(self) -> Iterator[Row]:
-        keys = Keys(aws.ssm(Settings()), f"/a2a/{self.stack}/keys").all()
+        keys = Keys(clients.ssm(Settings()), f"/a2a/{self.stack}/keys").all()
         yield (
             "someone has a key",
             bool(keys),

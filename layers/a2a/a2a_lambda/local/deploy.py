@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from a2a_lambda import aws
+from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.local import stack, table
 from a2a_lambda.local.account import QUOTA, REGIONS, SAM, Account, account_of, use
@@ -134,7 +134,7 @@ def fresh_release(release: str, name: str) -> str:
     name: of the stack. Raises ConfigurationError, also while a rollout is under way.
     """
     with stack.asking_aws(f"stack {name}"):
-        client: Any = aws.session().create_client("lambda")
+        client: Any = clients.session().create_client("lambda")
         versions = Versions(client, stack.resources_of(name)["RpcFunction"])
         known, live = versions.all(), versions.live()
     if known.get(live) == release or release not in known.values():
@@ -166,7 +166,7 @@ def _is_first(name: str) -> bool:
     """Whether the stack is made anew. Raises ConfigurationError if it has to be deleted first."""
     status = stack.status_of(name)
     if status == EMPTY:
-        region = aws.session().get_config_variable("region")
+        region = clients.session().get_config_variable("region")
         raise ConfigurationError(
             f"the first deployment of {name} failed and left an empty stack. Delete it, and deploy again: "
             f"{SAM} delete --stack-name {name} --region {region} --no-prompts"

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from a2a_lambda import aws
+from a2a_lambda.aws import clients
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import Notifier, Worker
 
@@ -150,9 +150,9 @@ def start(kit: Kit) -> None:
     bell = Bell()
     # Before the kit makes its clients: each has the hooks that their session had then.
     for written in ("sqs.SendMessage", "sqs.SendMessageBatch", "dynamodb.PutItem"):
-        aws.session().register(f"after-call.{written}", bell.ring)
+        clients.session().register(f"after-call.{written}", bell.ring)
     worker, notifier = Worker(kit.background, kit.settings.dead_letters), Notifier(kit.notices)
-    sqs = aws.sqs(kit.settings)
+    sqs = clients.sqs(kit.settings)
     settings = kit.settings
     dead = sqs.get_queue_url(QueueName=settings.dead_letters.rpartition(":")[2])["QueueUrl"]
     sources: list[tuple[Source, Handler, int]] = [
@@ -239,7 +239,7 @@ class Records:
     """Records of the table's stream that are about heads with push configs, as the template filters them."""
 
     def __init__(self, kit: Kit) -> None:
-        self._client = aws.streams(kit.settings)
+        self._client = clients.streams(kit.settings)
         self._table = kit.settings.table
         self._since = time.time() - REMEMBERED
         self._iterator = ""

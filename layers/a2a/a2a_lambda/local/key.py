@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Mapping
 
-from a2a_lambda import aws
+from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable
 from a2a_lambda.keys import Key, Keys
 from a2a_lambda.local import KEYS_PATH, STATE
@@ -67,12 +67,12 @@ def _line(key: Key) -> str:
 def _keys(environ: Mapping[str, str]) -> Keys:
     if stack := environ.get("STACK"):
         table_of(stack)  # there is such a stack: a key of another would let nobody in, and say so to nobody
-        return Keys(aws.ssm(Settings()), f"/a2a/{stack}/keys")
+        return Keys(clients.ssm(Settings()), f"/a2a/{stack}/keys")
     if not STATE.exists() and "AWS_ENDPOINT_URL_SSM" not in environ:
         raise ConfigurationError("no server is running here: start make run, or name a stack: STACK=…")
     url = json.loads(STATE.read_text())["emulator"] if STATE.exists() else ""
     path = environ.get("A2A_KEYS_PATH") or KEYS_PATH
-    return Keys(aws.ssm(Settings(local=True, emulator=url)), path, local=True)
+    return Keys(clients.ssm(Settings(local=True, emulator=url)), path, local=True)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from a2a_lambda import aws
+from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.local.stack import ALIAS, asking_aws, resources_of
 
@@ -37,7 +37,7 @@ class Redrive:
 
     def __init__(self, resources: Mapping[str, str]) -> None:
         self._resources = resources
-        self._sqs: Any = aws.session().create_client("sqs")
+        self._sqs: Any = clients.session().create_client("sqs")
 
     def notices(self) -> tuple[int, int]:
         """Letters sent on, and letters dropped."""
@@ -48,8 +48,8 @@ class Redrive:
 
     def records(self) -> tuple[int, int]:
         """Gives the notifier what the stream has where the letters say. Drops those it has nothing for."""
-        streams: Any = aws.session().create_client("dynamodbstreams")
-        functions: Any = aws.session().create_client("lambda")
+        streams: Any = clients.session().create_client("dynamodbstreams")
+        functions: Any = clients.session().create_client("lambda")
         gone = (
             streams.exceptions.TrimmedDataAccessException,
             streams.exceptions.ResourceNotFoundException,

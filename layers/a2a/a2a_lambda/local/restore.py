@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from a2a_lambda import aws
+from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.local.stack import asking_aws, table_of
 from a2a_lambda.settings import Settings
@@ -61,7 +61,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         return 2
     try:
         with asking_aws(f"restoring {source}"):
-            looked, put = restored(aws.dynamodb(Settings()), source, table_of(stack))
+            looked, put = restored(clients.dynamodb(Settings()), source, table_of(stack))
     except ConfigurationError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

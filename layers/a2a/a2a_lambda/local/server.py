@@ -17,7 +17,7 @@ import uvicorn
 from fastapi import FastAPI, Response
 from uvicorn.supervisors.watchfilesreload import WatchFilesReload
 
-from a2a_lambda import aws
+from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable, Unavailable
 from a2a_lambda.http import create_app
 from a2a_lambda.http.errors import answer
@@ -182,7 +182,7 @@ def _configure(port: int, emulator_url: str) -> None:
 
 def _queue(settings: Settings) -> None:
     """Make the emulator's queues, and name them to the server."""
-    found = events.create_queues(aws.sqs(settings), settings.table)
+    found = events.create_queues(clients.sqs(settings), settings.table)
     os.environ["A2A_QUEUE"] = found.turns
     os.environ["A2A_DEAD_LETTERS"] = found.dead_arn
     os.environ["A2A_NOTICES"] = found.notices
@@ -191,8 +191,8 @@ def _queue(settings: Settings) -> None:
 
 def prepare(settings: Settings, secret: str) -> None:
     """Make the table and the local key, where they are not there yet."""
-    table.create(aws.dynamodb(settings), settings.table, Path("template.yaml"))
-    keys = Keys(aws.ssm(settings), settings.keys_path, local=True)
+    table.create(clients.dynamodb(settings), settings.table, Path("template.yaml"))
+    keys = Keys(clients.ssm(settings), settings.keys_path, local=True)
     keys.create("local", owner="local", secret=secret, local=True, overwrite=True)
 
 

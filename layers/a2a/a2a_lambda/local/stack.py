@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
-from a2a_lambda import aws
+from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 
 ALIAS = "live"
@@ -62,7 +62,7 @@ def _describe(stack: str) -> dict[str, Any]:
     """Raises ConfigurationError for a stack that is not there."""
     found = _find(stack)
     if found is None:
-        region = aws.session().get_config_variable("region")
+        region = clients.session().get_config_variable("region")
         raise ConfigurationError(f"there is no stack {stack} in {region}: is its name right, and AWS_REGION?")
     return found
 
@@ -79,7 +79,7 @@ def _find(stack: str) -> dict[str, Any] | None:
 
 
 def _cloudformation() -> Any:
-    return aws.session().create_client("cloudformation")
+    return clients.session().create_client("cloudformation")
 
 
 def parse_parameters(declared: Mapping[str, Mapping[str, Any]], *given: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from a2a_lambda import aws
+from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.local.stack import ALIAS, FUNCTIONS, asking_aws, resources_of
 
@@ -99,7 +99,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     try:
         with asking_aws(f"make {command}"):
             resources = resources_of(stack)
-            client: Any = aws.session().create_client("lambda")
+            client: Any = clients.session().create_client("lambda")
             functions = {name: Versions(client, resources[name]) for name in FUNCTIONS}
             release = environ.get("RELEASE", "")
             done = roll_back(functions, release) if command == "rollback" else prune(functions, int(keep))
