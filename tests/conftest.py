@@ -16,7 +16,9 @@ from a2a_lambda.keys import NOTHING, Alone, Keys
 from a2a_lambda.kit import Kit
 from a2a_lambda.local import emulator, table
 from a2a_lambda.settings import Settings
-from a2a_lambda.store import Copies, Store, items
+from a2a_lambda.store import items
+from a2a_lambda.store.key_copies import Copies
+from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.identity import Scope
 from tests.clock import Clock
 

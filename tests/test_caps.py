@@ -18,7 +18,7 @@ from a2a_lambda.errors import TooManyStreams
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
-from a2a_lambda.store import Store
+from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call import Call
 from a2a_lambda.tasks.identity import Request, Scope
 from tests.clock import Clock

@@ -24,7 +24,7 @@ from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.run import Run
 from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings
-from a2a_lambda.store import Store
+from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call import Call
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Request, Scope

@@ -18,7 +18,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.errors import KeysUnavailable
 from a2a_lambda.keys import Keys
 from a2a_lambda.settings import Settings
-from a2a_lambda.store import Store
+from a2a_lambda.store.store import Store
 from tests.simulation import Simulation
 from tests.test_keys import unknown
 

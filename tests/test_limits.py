@@ -135,7 +135,7 @@ def test_an_endless_agent_whose_client_left_is_stopped(
 
 
 def _tasks(bench: Bench) -> list[str]:
-    from a2a_lambda.store import Page
+    from a2a_lambda.store.indexes import Page
 
     return [task_id for task_id, _ in bench.store.listed(bench.scope, Page(size=10)).tasks]
 

@@ -14,7 +14,7 @@ from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.rates import Rates
 from a2a_lambda.settings import Settings
-from a2a_lambda.store import Store
+from a2a_lambda.store.store import Store
 from tests.clock import Clock
 from tests.conftest import BASE_URL, new_key
 from tests.rpc import request

@@ -18,7 +18,7 @@ from a2a_lambda.local.built import HOST
 from a2a_lambda.local.stack import FUNCTIONS
 from a2a_lambda.protocol.model import Message, Part, Role
 from a2a_lambda.protocol.requests import SendMessageRequest
-from a2a_lambda.store import Store
+from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call import Call
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Request, Scope

@@ -22,7 +22,7 @@ from a2a_lambda.local import events
 from a2a_lambda.local.built import free_port
 from a2a_lambda.protocol.model import RESTING, Json
 from a2a_lambda.settings import Settings
-from a2a_lambda.store import Store
+from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.identity import Scope
 from tests.conftest import ROOT
 from tests.faults import node

@@ -21,7 +21,7 @@ from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import RESTING, Json
 from a2a_lambda.settings import Settings
-from a2a_lambda.store import Store
+from a2a_lambda.store.store import Store
 from tests.conftest import BASE_URL, ROOT, new_key
 from tests.rest import Rest, bare_events, message
 from tests.rpc import intent

@@ -8,7 +8,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.kit import Kit
 from a2a_lambda.local import restore, table
 from a2a_lambda.settings import Settings
-from a2a_lambda.store import Store
+from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.identity import Scope
 from tests.conftest import DAY, ROOT
 from tests.store.test_budget import Counted

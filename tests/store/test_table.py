@@ -20,7 +20,7 @@ from a2a_lambda.protocol.model import (
     status,
 )
 from a2a_lambda.settings import Settings
-from a2a_lambda.store import Store, Superseded
+from a2a_lambda.store.store import Store, Superseded
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope

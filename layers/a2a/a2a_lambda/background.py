@@ -23,7 +23,7 @@ from a2a_lambda.aws.queue import Queue, Ticket
 from a2a_lambda.claim import LEASE, Claim, minute_after
 from a2a_lambda.protocol.model import TaskState, status, unix_time
 from a2a_lambda.run import Run
-from a2a_lambda.store import Store, Superseded
+from a2a_lambda.store.store import Store, Superseded
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 
 from a2a_lambda import threads
 from a2a_lambda.errors import StoreError, TooManyStreams
-from a2a_lambda.store import Store
+from a2a_lambda.store.store import Store
 
 HELD = 90.0
 """Seconds a slot is held without being renewed: a process that died gives it back soon."""

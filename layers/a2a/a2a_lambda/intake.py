@@ -23,7 +23,7 @@ from a2a_lambda.errors import InvalidParams, StoreError, TaskNotFound, Unsupport
 from a2a_lambda.protocol.model import INTERRUPTED, TERMINAL, Event, Task, TaskState, status
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.push import completed
-from a2a_lambda.store import Store, Superseded
+from a2a_lambda.store.store import Store, Superseded
 from a2a_lambda.tasks.call import Call
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import apply

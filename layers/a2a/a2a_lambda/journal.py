@@ -8,7 +8,7 @@ from contextlib import suppress
 from a2a_lambda import strictjson, threads
 from a2a_lambda.errors import StoreError, WriteRefused
 from a2a_lambda.protocol.model import Event
-from a2a_lambda.store import Store, Superseded
+from a2a_lambda.store.store import Store, Superseded
 from a2a_lambda.tasks.event_log import Numbered, coalesce
 from a2a_lambda.tasks.head import Head
 

@@ -37,7 +37,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda import telemetry
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable, StoreError, WriteRefused
-from a2a_lambda.store import Copies, Copy, Load
+from a2a_lambda.store.key_copies import Copies, Copy, Load
 
 if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from a2a_lambda.notices import Notices
     from a2a_lambda.rates import Rates
     from a2a_lambda.service import Service
-    from a2a_lambda.store import Store
+    from a2a_lambda.store.store import Store
 
 
 class Kit:
@@ -35,7 +35,7 @@ class Kit:
     @cached_property
     def store(self) -> "Store":
         from a2a_lambda.aws import clients
-        from a2a_lambda.store import Store
+        from a2a_lambda.store.store import Store
 
         return Store(
             clients.dynamodb(self.settings), self.settings.table, ttl=int(self.settings.task_days * 86_400)

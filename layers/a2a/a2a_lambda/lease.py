@@ -9,7 +9,7 @@ from dataclasses import replace
 from a2a_lambda import threads
 from a2a_lambda.claim import LEASE
 from a2a_lambda.errors import StoreError
-from a2a_lambda.store import Store, Superseded
+from a2a_lambda.store.store import Store, Superseded
 from a2a_lambda.tasks.head import Head
 
 RENEWAL = 10.0

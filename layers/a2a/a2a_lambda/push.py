@@ -8,7 +8,7 @@ from a2a_lambda import threads, webhook
 from a2a_lambda.errors import InvalidParams, TaskNotFound
 from a2a_lambda.protocol.model import TaskPushNotificationConfig
 from a2a_lambda.protocol.requests import ListPushConfigsRequest, ListPushConfigsResponse, PushConfigRequest
-from a2a_lambda.store import Store, Superseded
+from a2a_lambda.store.store import Store, Superseded
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.watch import current

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from a2a_lambda import threads
 from a2a_lambda.errors import StoreError, TooManyRequests
-from a2a_lambda.store import Store
+from a2a_lambda.store.store import Store
 
 WINDOW_SECONDS = 10
 

@@ -28,7 +28,7 @@ from a2a_lambda.journal import Journal, size_of
 from a2a_lambda.lease import Lease
 from a2a_lambda.protocol.model import INTERRUPTED, Event, Published, TaskStatus
 from a2a_lambda.reply import FAILED, Reply
-from a2a_lambda.store import Store, Superseded
+from a2a_lambda.store.store import Store, Superseded
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.head import Head, Pending
 from a2a_lambda.turn import conclude

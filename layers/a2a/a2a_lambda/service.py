@@ -46,7 +46,7 @@ from a2a_lambda.protocol.requests import (
 )
 from a2a_lambda.push import Configs
 from a2a_lambda.run import UNREAD, Run
-from a2a_lambda.store import Store, Superseded
+from a2a_lambda.store.store import Store, Superseded
 from a2a_lambda.tasks.call import Call
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head

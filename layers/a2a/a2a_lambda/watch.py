@@ -22,7 +22,7 @@ from a2a_lambda.protocol.model import (
     latest,
     status,
 )
-from a2a_lambda.store import Store, Superseded
+from a2a_lambda.store.store import Store, Superseded
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 

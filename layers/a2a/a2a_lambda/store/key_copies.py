@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from a2a_lambda.store import items
-from a2a_lambda.store.dynamodb import Conflict, Table
 from a2a_lambda.store.items import number
+from a2a_lambda.store.table import Conflict, Table
 
 Rows = list[list[Any]]
 """JSON values, a row for each key."""

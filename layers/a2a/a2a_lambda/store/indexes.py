@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from a2a_lambda.store import items
-from a2a_lambda.store.dynamodb import Table
 from a2a_lambda.store.items import Item, number
+from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
 
 LISTED_AT_ONCE = 1_000
