@@ -10,9 +10,9 @@ import hypothesis
 import pytest
 from starlette.testclient import TestClient
 
+from a2a_lambda.access.keys import NOTHING, Alone, Keys
 from a2a_lambda.aws import clients
 from a2a_lambda.http import create_app
-from a2a_lambda.keys import NOTHING, Alone, Keys
 from a2a_lambda.kit import Kit
 from a2a_lambda.local import emulator, table
 from a2a_lambda.settings import Settings

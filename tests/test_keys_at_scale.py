@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from a2a_lambda import keys
+from a2a_lambda.access import keys
+from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import KeysUnavailable
-from a2a_lambda.keys import Keys
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from tests.simulation import Simulation

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from a2a_lambda import rates
+from a2a_lambda.access import rate_limit
+from a2a_lambda.access.rate_limit import Rates
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import StoreError, TooManyRequests
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.rates import Rates
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from tests.clock import Clock
@@ -22,7 +22,7 @@ from tests.rpc import request
 
 @pytest.fixture
 def store(settings: Settings, clock: Clock) -> Store:
-    clock.now -= clock.now % rates.WINDOW_SECONDS
+    clock.now -= clock.now % rate_limit.WINDOW_SECONDS
     return Store(clients.dynamodb(settings), settings.table, ttl=3600, clock=clock)
 
 
@@ -45,16 +45,16 @@ async def admitted(containers: list[Rates], owner: str, requests: int) -> int:
 
 def test_the_limit_holds_over_all_containers(store: Store, owner: str) -> None:
     limit, containers = 20, [Rates(store, 20) for _ in range(5)]
-    most = limit * rates.WINDOW_SECONDS
+    most = limit * rate_limit.WINDOW_SECONDS
     found = asyncio.run(admitted(containers, owner, 3 * most))
-    assert most - rates.STEP <= found <= most + rates.STEP * len(containers)
+    assert most - rate_limit.STEP <= found <= most + rate_limit.STEP * len(containers)
 
 
 def test_the_limit_holds_over_many_containers_with_slow_calls(store: Store, owner: str) -> None:
     """240 containers, each of which gets eight requests in a window: 200 calls a second, of more than a
     second each. Few of a container, but many of all."""
     containers = [Rates(store, 50) for _ in range(240)]
-    most = 50 * rates.WINDOW_SECONDS
+    most = 50 * rate_limit.WINDOW_SECONDS
     found = asyncio.run(admitted(containers, owner, 8 * 240))
     assert most <= found <= most + 2 * 240
 
@@ -68,7 +68,7 @@ def test_another_owner_is_not_slowed_down(store: Store, owner: str) -> None:
 def test_the_next_window_is_a_new_one(store: Store, owner: str, clock: Clock) -> None:
     container = Rates(store, 1)
     assert asyncio.run(admitted([container], owner, 100)) < 100
-    clock.now += rates.WINDOW_SECONDS - 3
+    clock.now += rate_limit.WINDOW_SECONDS - 3
     with pytest.raises(TooManyRequests) as refused:
         asyncio.run(container.admit(owner))
     assert refused.value.headers["Retry-After"] == "3"
@@ -86,7 +86,7 @@ def test_few_requests_cost_nothing(store: Store, owner: str, monkeypatch: pytest
     monkeypatch.setattr(store, "count_requests", counted)
     asyncio.run(admitted([Rates(store, 50)], owner, 1))
     assert written == []
-    asyncio.run(admitted([Rates(store, 50)], owner, 3 * rates.STEP))
+    asyncio.run(admitted([Rates(store, 50)], owner, 3 * rate_limit.STEP))
     assert [requests for _, _, requests in written] == [2, 2, 4, 8, 8]
 
 
@@ -106,5 +106,5 @@ def test_429_says_when(settings: Settings) -> None:
         answers = [client.post("/", json=body, headers={"X-API-Key": key}) for _ in range(60)]
     refused = [answer for answer in answers if answer.status_code == 429]
     assert refused, "30 within ten seconds are three times the limit"
-    assert 1 <= int(refused[0].headers["retry-after"]) <= rates.WINDOW_SECONDS
+    assert 1 <= int(refused[0].headers["retry-after"]) <= rate_limit.WINDOW_SECONDS
     assert "10 within 10 seconds" in refused[0].json()["error"]["message"]

@@ -12,8 +12,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
-from a2a_lambda.keys import Keys
 from a2a_lambda.local.built import free_port
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.settings import Settings

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from a2a_lambda.keys import Keys
+from a2a_lambda.access.keys import Keys
 from a2a_lambda.kit import Kit
 from tests.conftest import new_key
 from tests.rest import Rest

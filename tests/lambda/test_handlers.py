@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
-from a2a_lambda.keys import Keys
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT
 from tests.lambda_events import STATUSES, ended, last_event

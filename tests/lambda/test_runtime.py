@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
-from a2a_lambda.keys import Keys
 from a2a_lambda.local import emulator, table
 from a2a_lambda.local.built import Built
 from a2a_lambda.protocol.model import unix_time

@@ -9,13 +9,13 @@ from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 
 if TYPE_CHECKING:
+    from a2a_lambda.access.keys import Keys
+    from a2a_lambda.access.rate_limit import Rates
     from a2a_lambda.aws.queue import Queue
     from a2a_lambda.aws.signing import Signer
     from a2a_lambda.background import Background
     from a2a_lambda.caps import Caps
-    from a2a_lambda.keys import Keys
     from a2a_lambda.notices import Notices
-    from a2a_lambda.rates import Rates
     from a2a_lambda.service import Service
     from a2a_lambda.store.store import Store
 
@@ -49,7 +49,7 @@ class Kit:
 
     @cached_property
     def rates(self) -> "Rates":
-        from a2a_lambda.rates import Rates
+        from a2a_lambda.access.rate_limit import Rates
 
         return Rates(self.store, self.settings.requests_per_owner)
 
@@ -88,8 +88,8 @@ class Kit:
 
     @cached_property
     def keys(self) -> "Keys":
+        from a2a_lambda.access.keys import Keys
         from a2a_lambda.aws import clients
-        from a2a_lambda.keys import Keys
 
         path = self.settings.keys_path
         copies = self.store.copies(path) if self.settings.table else None

@@ -10,9 +10,9 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import KitError
-from a2a_lambda.keys import Keys
 from a2a_lambda.local.account import QUOTA
 from a2a_lambda.local.stack import ALIAS, FUNCTIONS
 from a2a_lambda.settings import Settings

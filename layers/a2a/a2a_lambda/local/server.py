@@ -17,11 +17,11 @@ import uvicorn
 from fastapi import FastAPI, Response
 from uvicorn.supervisors.watchfilesreload import WatchFilesReload
 
+from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable, Unavailable
 from a2a_lambda.http import create_app
 from a2a_lambda.http.errors import answer
-from a2a_lambda.keys import Keys
 from a2a_lambda.kit import Kit
 from a2a_lambda.local import KEYS_PATH, STATE, TABLE, console, emulator, events, table
 from a2a_lambda.local.check import checked
