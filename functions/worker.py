@@ -1,9 +1,9 @@
 """Lambda function: background turns from SQS, their dead letters, and the sweep on its schedule."""
 
+from a2a_lambda.agent.executor import end_stragglers
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import Worker
 from a2a_lambda.lambda_.observed import Observed, prepared
-from a2a_lambda.player import end_stragglers
 
 kit = Kit(prepared())
 worker = Worker(kit.background, kit.settings.dead_letters)

@@ -78,7 +78,7 @@ def scope() -> Scope:
 @pytest.fixture(scope="session")
 def kit(settings: Settings) -> Kit:
     """The example agent and the probe, as one deployment."""
-    from a2a_lambda.agent import Agent
+    from a2a_lambda.agent.agent import Agent
 
     made = Kit(settings)
     made.agents["probe"] = Agent.load(ROOT / "tests" / "agents" / "probe")
@@ -118,7 +118,7 @@ def forget(keys: Keys) -> None:
 @pytest.fixture(scope="session")
 def plain(kit: Kit) -> str:
     """Name of an agent that neither streams nor notifies."""
-    from a2a_lambda.agent import Agent
+    from a2a_lambda.agent.agent import Agent
     from a2a_lambda.protocol.card import Capabilities
 
     agent = Agent.load(ROOT / "tests" / "agents" / "probe")

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from a2a_lambda import Agent, Answer, Turn, skill
-from a2a_lambda.agent import load_all
+from a2a_lambda.agent.agent import load_all
+from a2a_lambda.agent.outputs import Ask
+from a2a_lambda.agent.skill import Skill
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.outputs import Ask
-from a2a_lambda.skill import Skill
 from tests.conftest import ROOT
 
 CARD = """

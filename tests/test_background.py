@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from a2a_lambda import lease
-from a2a_lambda.agent import Agent
+from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws import clients
 from a2a_lambda.aws.queue import Ticket
 from a2a_lambda.background import AGAIN, ATTEMPTS, QUEUED_LIMIT, Background

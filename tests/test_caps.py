@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from starlette.testclient import TestClient
 
-from a2a_lambda.agent import Agent
+from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws import clients
 from a2a_lambda.caps import Caps
 from a2a_lambda.errors import TooManyStreams

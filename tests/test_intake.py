@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as settings_of
 from hypothesis import strategies as st
 
-from a2a_lambda.agent import Agent
+from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws import clients
 from a2a_lambda.claim import Claim
 from a2a_lambda.errors import InvalidParams, UnsupportedOperation

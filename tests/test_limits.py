@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from a2a_lambda import player, run
+from a2a_lambda import run
+from a2a_lambda.agent import executor
+from a2a_lambda.agent.event_builder import FAILED, Reply
+from a2a_lambda.agent.outputs import Batch
 from a2a_lambda.client import events as client_events
 from a2a_lambda.kit import Kit
-from a2a_lambda.outputs import Batch
 from a2a_lambda.protocol.model import Event, Task, TaskState, status
-from a2a_lambda.reply import FAILED, Reply
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.event_log import apply, join, split
 from tests.conftest import ROOT
@@ -79,12 +80,12 @@ def test_an_agent_that_ends_the_loop_fails_alone_with_its_like(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """The turns on the loop fail at once, whether a thread waits for them or not; the next has a new one."""
-    monkeypatch.setattr(player, "_loops", [])
-    monkeypatch.setattr(player, "_busy", set())
+    monkeypatch.setattr(executor, "_loops", [])
+    monkeypatch.setattr(executor, "_busy", set())
 
     async def go() -> None:
         beside = [asyncio.create_task(bench.send(skill)) for skill in ("pause", "wait")]
-        await until(lambda: len(player._busy) >= 2)
+        await until(lambda: len(executor._busy) >= 2)
         task = await bench.send("end-loop", slots={"how": how})
         assert task["status"]["state"] == TaskState.FAILED
         assert reason(task) == FAILED
@@ -127,7 +128,7 @@ def test_an_endless_agent_whose_client_left_is_stopped(
         await anext(events)
         await events.aclose()
         await until(lambda: bench.head(call.request.task_id()).resting)
-        await until(lambda: not player._busy)
+        await until(lambda: not executor._busy)
 
     within(go())
     [task_id] = [sent for sent in _tasks(bench)]
@@ -147,14 +148,14 @@ def test_an_agent_waits_for_what_is_slower(
 ) -> None:
     """Counted in outputs: what is in memory has a bound, however long it takes."""
     posted = 0
-    post = player._Channel.post
+    post = executor._Channel.post
 
-    def count(channel: player._Channel, item: Any) -> None:
+    def count(channel: executor._Channel, item: Any) -> None:
         nonlocal posted
         posted += 1
         post(channel, item)
 
-    monkeypatch.setattr(player._Channel, "post", count)
+    monkeypatch.setattr(executor._Channel, "post", count)
     stored = asyncio.Event()
 
     def hold(operation: str, arguments: dict[str, Any]) -> None:
@@ -173,7 +174,7 @@ def test_an_agent_waits_for_what_is_slower(
         while posted != before:  # until it stands still
             before = posted
             await asyncio.sleep(0.5)
-        assert posted <= run.UNREAD + player.AHEAD + 70
+        assert posted <= run.UNREAD + executor.AHEAD + 70
         stored.set()
         await bench.service.cancel(bench.scope, call.request.task_id())
         await events.aclose()
@@ -238,15 +239,15 @@ def test_no_output_is_stored_beyond_the_limit(
 
 def test_large_outputs_count_by_their_bytes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of a megabyte: a few of them are in memory, not 64."""
-    monkeypatch.setattr(player, "AHEAD_BYTES", 1_000_000)
-    channel: list[player._Channel] = []
-    init = player._Channel.__init__
+    monkeypatch.setattr(executor, "AHEAD_BYTES", 1_000_000)
+    channel: list[executor._Channel] = []
+    init = executor._Channel.__init__
 
-    def noted(self: player._Channel, reader: asyncio.AbstractEventLoop) -> None:
+    def noted(self: executor._Channel, reader: asyncio.AbstractEventLoop) -> None:
         channel.append(self)
         init(self, reader)
 
-    monkeypatch.setattr(player._Channel, "__init__", noted)
+    monkeypatch.setattr(executor._Channel, "__init__", noted)
     from a2a_lambda import Agent
 
     agent = Agent.load(ROOT / "tests" / "agents" / "probe")
@@ -269,7 +270,7 @@ def test_large_outputs_count_by_their_bytes(bench: Bench, monkeypatch: pytest.Mo
 def test_the_cleanup_of_a_generator_that_waited_is_part_of_its_turn(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(player, "_busy", set())
+    monkeypatch.setattr(executor, "_busy", set())
     monkeypatch.setattr(run, "OUTPUT_BYTES", 200_000)
     from a2a_lambda import Agent
 
@@ -280,7 +281,7 @@ def test_the_cleanup_of_a_generator_that_waited_is_part_of_its_turn(
     assert "200,000 bytes" in reason(task)
 
     async def over() -> None:
-        await until(lambda: not player._busy)
+        await until(lambda: not executor._busy)
 
     within(over())
     assert cleaned == ["cleaned"]

@@ -143,7 +143,7 @@ def test_a_question_for_a_parameter_that_there_is_not(tmp_path: Path, asked: str
 
 
 def test_a_wrong_output_names_every_right_one(tmp_path: Path) -> None:
-    from a2a_lambda import outputs
+    from a2a_lambda.agent import outputs
 
     agent = Agent.load(write(tmp_path, "@skill\ndef hello(turn): return object()"))
     with pytest.raises(TypeError) as raised:

@@ -74,7 +74,7 @@ def webhook() -> Iterator[Webhook]:
 @pytest.fixture
 def posting(settings: Settings) -> Kit:
     """The probe, with queues and webhooks in one's own network."""
-    from a2a_lambda.agent import Agent
+    from a2a_lambda.agent.agent import Agent
 
     queues = events.create_queues(clients.sqs(settings), f"notices-{uuid.uuid4().hex[:8]}")
     made = Kit(settings.model_copy(update={"notices": queues.notices, "loopback_webhooks": True}))

@@ -12,12 +12,12 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from a2a_lambda import journal, lease, run
+from a2a_lambda.agent.event_builder import FAILED, Reply
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import StoreError
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Message, Part, Published, Role, Task, TaskState
 from a2a_lambda.protocol.requests import SendMessageRequest
-from a2a_lambda.reply import FAILED, Reply
 from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store

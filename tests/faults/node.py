@@ -16,7 +16,7 @@ from typing import Any
 import uvicorn
 
 from a2a_lambda import background, intake, lease, watch
-from a2a_lambda.agent import Agent
+from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws import clients
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit

@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 from starlette.testclient import TestClient
 
-from a2a_lambda.agent import Agent
+from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws import clients
 from a2a_lambda.background import Background
 from a2a_lambda.errors import StoreError

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from a2a_lambda.agent import Agent
+from a2a_lambda.agent.agent import Agent
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol import alibaba_metadata

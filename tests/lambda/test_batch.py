@@ -106,14 +106,14 @@ def test_a_message_that_is_none_of_ours_comes_again_and_dies(background: Backgro
 
 def test_several_invocations_in_one_process_leave_each_other_alone(worker: Worker) -> None:
     """As in make run: only Lambda's process serves one at a time and may be ended."""
-    from a2a_lambda import player
+    from a2a_lambda.agent import executor
 
     token = object()
-    player._busy.add(token)
+    executor._busy.add(token)
     try:
         thread = threading.Thread(target=worker, args=({"Records": [record("a")]}, Invocation()))
         thread.start()
         thread.join(5)
         assert not thread.is_alive()
     finally:
-        player._busy.discard(token)
+        executor._busy.discard(token)

@@ -259,7 +259,7 @@ def test_each_request_is_a_line_and_agents_log_what_they_like(server: Server) ->
     )
     assert "RuntimeError: broken on purpose" in trace
     assert "agents/noisy/agent.py" in trace
-    assert "a2a_lambda/player.py" not in trace
+    assert "a2a_lambda/agent/executor.py" not in trace
     assert "\x1b[" not in trace, "colours are for terminals"
 
 

@@ -7,11 +7,11 @@ def hello(turn: Turn) -> str:
     return f"Hello! You said: {turn.text}"
 """
 
-from a2a_lambda.agent import Agent, Answer
+from a2a_lambda.agent.agent import Agent, Answer
+from a2a_lambda.agent.outputs import Artifact, Ask, Authorize, Command, File, Message, Progress, Reject
+from a2a_lambda.agent.skill import route, skill
+from a2a_lambda.agent.turn import Turn
 from a2a_lambda.errors import MemoryFull, SkillError
-from a2a_lambda.outputs import Artifact, Ask, Authorize, Command, File, Message, Progress, Reject
-from a2a_lambda.skill import route, skill
-from a2a_lambda.turn import Turn
 
 __all__ = [
     "Agent",

@@ -18,7 +18,7 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 
 from a2a_lambda import telemetry, threads
-from a2a_lambda.agent import Agent
+from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws.queue import Queue, Ticket
 from a2a_lambda.claim import LEASE, Claim, minute_after
 from a2a_lambda.protocol.model import TaskState, status, unix_time

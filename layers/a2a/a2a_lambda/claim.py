@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
+from a2a_lambda.agent.turn import Turn
 from a2a_lambda.protocol.model import Asked, Message, Task, TaskStatus
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.head import Head, Pending
 from a2a_lambda.tasks.identity import Seen
-from a2a_lambda.turn import Turn
 
 LEASE = 30.0
 """Seconds a run holds its task without renewing."""

@@ -4,7 +4,7 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from a2a_lambda.agent import Agent, load_all
+from a2a_lambda.agent.agent import Agent, load_all
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 

@@ -13,7 +13,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 
 from a2a_lambda import listing, telemetry, threads, webhook
-from a2a_lambda.agent import Agent
+from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws.queue import Queue, Ticket
 from a2a_lambda.caps import Caps
 from a2a_lambda.claim import Claim

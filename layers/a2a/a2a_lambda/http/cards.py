@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from a2a_lambda import strictjson, threads
-from a2a_lambda.agent import Agent
+from a2a_lambda.agent.agent import Agent
 from a2a_lambda.errors import ConfigurationError, KitError, RouteNotFound, VersionNotSupported
 from a2a_lambda.http.auth import authenticated, scope_of
 from a2a_lambda.http.errors import JSON, protocol_error

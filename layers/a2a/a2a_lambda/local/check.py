@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from a2a_lambda.agent import Agent, load_all
+from a2a_lambda.agent.agent import Agent, load_all
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 

@@ -19,9 +19,13 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
-from a2a_lambda import mistakes, player, strictjson
+from a2a_lambda import mistakes, strictjson
+from a2a_lambda.agent import executor
+from a2a_lambda.agent.event_builder import Reply
+from a2a_lambda.agent.outputs import Ask, Batch
+from a2a_lambda.agent.skill import MARK, ROUTE, Skill
+from a2a_lambda.agent.turn import Turn, conclude
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.outputs import Ask, Batch
 from a2a_lambda.protocol import card as cards
 from a2a_lambda.protocol.alibaba_metadata import SUITE_EXTENSIONS, intents
 from a2a_lambda.protocol.model import (
@@ -37,12 +41,9 @@ from a2a_lambda.protocol.model import (
     text_of,
     word,
 )
-from a2a_lambda.reply import Reply
-from a2a_lambda.skill import MARK, ROUTE, Skill
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import PENDING_BYTES, Pending
-from a2a_lambda.turn import Turn, conclude
 
 
 class Agent:
@@ -103,7 +104,7 @@ class Agent:
             yield Batch((arguments,), last=True)
             return
         chosen = arguments
-        outputs = player.play(
+        outputs = executor.play(
             lambda: skill.call(turn, chosen), turn, asynchronous=_asynchronous(skill.function)
         )
         async with aclosing(outputs):
@@ -193,7 +194,7 @@ class Agent:
         if self._route is None:
             return self._default
         function = self._route
-        calls = player.play(lambda: function(turn), turn, asynchronous=_asynchronous(function))
+        calls = executor.play(lambda: function(turn), turn, asynchronous=_asynchronous(function))
         async with aclosing(calls):
             async for batch in calls:
                 for chosen in batch.outputs:

@@ -10,10 +10,10 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from a2a_lambda import strictjson
+from a2a_lambda.agent.outputs import Artifact as NamedArtifact
+from a2a_lambda.agent.outputs import Ask, Authorize, Batch, Command, File, Progress, Reject
+from a2a_lambda.agent.outputs import Message as Words
 from a2a_lambda.errors import SkillError
-from a2a_lambda.outputs import Artifact as NamedArtifact
-from a2a_lambda.outputs import Ask, Authorize, Batch, Command, File, Progress, Reject
-from a2a_lambda.outputs import Message as Words
 from a2a_lambda.protocol.model import (
     STAGE,
     Artifact,

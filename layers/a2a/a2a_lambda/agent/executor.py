@@ -21,8 +21,8 @@ from concurrent.futures import Future
 from contextlib import aclosing, suppress
 from typing import Any
 
-from a2a_lambda.outputs import Artifact, Batch, File, Message
-from a2a_lambda.turn import Turn
+from a2a_lambda.agent.outputs import Artifact, Batch, File, Message
+from a2a_lambda.agent.turn import Turn
 
 LOOK_AHEAD = 0.005
 """Seconds an output waits to learn whether it is the last: it mostly is known at once."""

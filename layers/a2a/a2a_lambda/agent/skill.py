@@ -12,9 +12,9 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from a2a_lambda import mistakes, strictjson
+from a2a_lambda.agent.outputs import Ask
+from a2a_lambda.agent.turn import Turn
 from a2a_lambda.errors import ConfigurationError, ParseError
-from a2a_lambda.outputs import Ask
-from a2a_lambda.turn import Turn
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
