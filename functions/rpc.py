@@ -5,7 +5,7 @@ from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.observed import Observed, prepared
 from a2a_lambda.lambda_.streaming import Streaming
-from a2a_lambda.run import settled
+from a2a_lambda.turns.run import settled
 
 kit = Kit(prepared())
 kit.warm()

@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from a2a_lambda import lease
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws import clients
 from a2a_lambda.aws.queue import Ticket
-from a2a_lambda.background import AGAIN, ATTEMPTS, QUEUED_LIMIT, Background
 from a2a_lambda.errors import StoreError, UnsupportedOperation
 from a2a_lambda.protocol.model import Json, Message, Part, Role, Task, TaskState
 from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
-from a2a_lambda.run import Run
 from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call import Call
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Request, Scope
+from a2a_lambda.turns import lease
+from a2a_lambda.turns.run import Run
+from a2a_lambda.turns.worker import AGAIN, ATTEMPTS, QUEUED_LIMIT, Background
 from tests.clock import Clock
 from tests.conftest import ROOT
 from tests.rpc import intent

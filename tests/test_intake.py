@@ -15,20 +15,20 @@ from hypothesis import strategies as st
 
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws import clients
-from a2a_lambda.claim import Claim
 from a2a_lambda.errors import InvalidParams, UnsupportedOperation
 from a2a_lambda.intake import Intake
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Message, Part, Role, Task, TaskState
 from a2a_lambda.protocol.requests import SendMessageRequest
-from a2a_lambda.run import Run
 from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call import Call
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Request, Scope
-from a2a_lambda.watch import current
+from a2a_lambda.turns.claim import Claim
+from a2a_lambda.turns.recovery import current
+from a2a_lambda.turns.run import Run
 from tests.clock import Clock
 from tests.rpc import intent
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from a2a_lambda import run
 from a2a_lambda.agent import executor
 from a2a_lambda.agent.event_builder import FAILED, Reply
 from a2a_lambda.agent.outputs import Batch
@@ -20,6 +19,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Event, Task, TaskState, status
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.event_log import apply, join, split
+from a2a_lambda.turns import run
 from tests.conftest import ROOT
 from tests.test_run import Bench, bench, until, within
 

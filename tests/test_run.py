@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from a2a_lambda import journal, lease, run
 from a2a_lambda.agent.event_builder import FAILED, Reply
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import StoreError
@@ -25,6 +24,7 @@ from a2a_lambda.tasks.call import Call
 from a2a_lambda.tasks.event_log import Entry
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Request, Scope
+from a2a_lambda.turns import journal, lease, run
 from tests.clock import Clock
 from tests.rpc import intent
 from tests.store.calls import Calls

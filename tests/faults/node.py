@@ -15,12 +15,13 @@ from typing import Any
 
 import uvicorn
 
-from a2a_lambda import background, intake, lease, watch
+from a2a_lambda import intake
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws import clients
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.local import events
+from a2a_lambda.turns import lease, recovery, worker
 from tests.conftest import ROOT
 
 LEASE = 1.0
@@ -31,15 +32,15 @@ WRITES = ("PutItem", "DeleteItem", "SendMessage")
 
 def short_leases() -> None:
     """And a sweep that looks at a turn at once."""
-    for module in (intake, background):
+    for module in (intake, worker):
         module.minute_after = lambda _: 0  # type: ignore[attr-defined]
-    for module in (intake, lease, background):
+    for module in (intake, lease, worker):
         module.LEASE = LEASE  # type: ignore[attr-defined]
-    lease.RENEWAL, lease.WATCH, watch.POLL = 0.3, 0.1, 0.05
+    lease.RENEWAL, lease.WATCH, recovery.POLL = 0.3, 0.1, 0.05
 
 
 def long_leases() -> None:
-    for module in (intake, lease, background):
+    for module in (intake, lease, worker):
         module.LEASE = LONG_LEASE  # type: ignore[attr-defined]
 
 

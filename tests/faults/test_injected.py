@@ -15,13 +15,13 @@ from starlette.testclient import TestClient
 
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws import clients
-from a2a_lambda.background import Background
 from a2a_lambda.errors import StoreError
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import RESTING, Json
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
+from a2a_lambda.turns.worker import Background
 from tests.conftest import BASE_URL, ROOT, new_key
 from tests.rest import Rest, bare_events, message
 from tests.rpc import intent

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from a2a_lambda import journal
 from a2a_lambda.protocol.model import Event, Json, Task, TaskState, status
 from a2a_lambda.tasks.event_log import apply
+from a2a_lambda.turns import journal
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v0_3_http, v1_0
 from a2a_lambda.wire.interface import Wire
 from tests.rest import Rest, message

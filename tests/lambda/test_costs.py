@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from a2a_lambda.background import Background
 from a2a_lambda.caps import Caps
 from a2a_lambda.kit import Kit
 from a2a_lambda.local.built import Built
 from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.turns.worker import Background
 from tests.conftest import ROOT
 from tests.store.calls import Calls
 from tests.store.test_budget import Counted

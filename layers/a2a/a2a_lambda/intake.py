@@ -18,7 +18,6 @@ import uuid
 from dataclasses import dataclass, replace
 
 from a2a_lambda import threads
-from a2a_lambda.claim import LEASE, Claim, minute_after
 from a2a_lambda.errors import InvalidParams, StoreError, TaskNotFound, UnsupportedOperation
 from a2a_lambda.protocol.model import INTERRUPTED, TERMINAL, Event, Task, TaskState, status
 from a2a_lambda.protocol.requests import SendMessageRequest
@@ -29,7 +28,8 @@ from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import REMEMBERED, Seen
-from a2a_lambda.watch import abandon, current, rested
+from a2a_lambda.turns.claim import LEASE, Claim, minute_after
+from a2a_lambda.turns.recovery import abandon, current, rested
 
 QUEUED_PATIENCE = 10.0
 """Seconds a message waits for a task that the worker has to come to rest."""

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from a2a_lambda.access.rate_limit import Rates
     from a2a_lambda.aws.queue import Queue
     from a2a_lambda.aws.signing import Signer
-    from a2a_lambda.background import Background
     from a2a_lambda.caps import Caps
     from a2a_lambda.notices import Notices
     from a2a_lambda.service import Service
     from a2a_lambda.store.store import Store
+    from a2a_lambda.turns.worker import Background
 
 
 class Kit:
@@ -80,7 +80,7 @@ class Kit:
     @cached_property
     def background(self) -> "Background":
         """Raises ConfigurationError where there is no queue."""
-        from a2a_lambda.background import Background
+        from a2a_lambda.turns.worker import Background
 
         if self.queue is None:
             raise ConfigurationError("environment variable A2A_QUEUE: the worker needs a queue")

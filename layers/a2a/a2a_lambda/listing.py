@@ -21,7 +21,7 @@ from a2a_lambda.store.indexes import Page
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.watch import current, shortened
+from a2a_lambda.turns.recovery import current, shortened
 
 PAGE_SIZE = 50
 

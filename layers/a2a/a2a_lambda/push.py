@@ -11,7 +11,7 @@ from a2a_lambda.protocol.requests import ListPushConfigsRequest, ListPushConfigs
 from a2a_lambda.store.store import Store, Superseded
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.watch import current
+from a2a_lambda.turns.recovery import current
 
 ID_BYTES = 64
 """The head names them, and stays small."""

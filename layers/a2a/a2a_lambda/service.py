@@ -16,7 +16,6 @@ from a2a_lambda import listing, telemetry, threads, webhook
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws.queue import Queue, Ticket
 from a2a_lambda.caps import Caps
-from a2a_lambda.claim import Claim
 from a2a_lambda.errors import (
     PushNotificationNotSupported,
     StoreError,
@@ -45,13 +44,14 @@ from a2a_lambda.protocol.requests import (
     SendMessageResponse,
 )
 from a2a_lambda.push import Configs
-from a2a_lambda.run import UNREAD, Run
 from a2a_lambda.store.store import Store, Superseded
 from a2a_lambda.tasks.call import Call
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.watch import current, ended, followed, rested, shortened, watched
+from a2a_lambda.turns.claim import Claim
+from a2a_lambda.turns.recovery import current, ended, followed, rested, shortened, watched
+from a2a_lambda.turns.run import UNREAD, Run
 
 logger = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from a2a_lambda.tasks.call import Call
 from a2a_lambda.tasks.event_log import restate
 from a2a_lambda.tasks.identity import Request as Identity
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.watch import shortened
+from a2a_lambda.turns.recovery import shortened
 from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.negotiation import of_task
 

@@ -24,15 +24,15 @@ from a2a_lambda import telemetry, threads
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.agent.event_builder import FAILED, Reply
 from a2a_lambda.agent.turn import conclude
-from a2a_lambda.claim import Claim
 from a2a_lambda.errors import SkillError, StoreError
-from a2a_lambda.journal import Journal, size_of
-from a2a_lambda.lease import Lease
 from a2a_lambda.protocol.model import INTERRUPTED, Event, Published, TaskStatus
 from a2a_lambda.store.store import Store, Superseded
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.head import Head, Pending
-from a2a_lambda.watch import outcome
+from a2a_lambda.turns.claim import Claim
+from a2a_lambda.turns.journal import Journal, size_of
+from a2a_lambda.turns.lease import Lease
+from a2a_lambda.turns.recovery import outcome
 
 CLOSING = 1.5
 """Seconds behind a turn's deadline in which its end may still be stored: what the deadline left for it."""

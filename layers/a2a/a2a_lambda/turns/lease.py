@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from a2a_lambda import threads
-from a2a_lambda.claim import LEASE
 from a2a_lambda.errors import StoreError
 from a2a_lambda.store.store import Store, Superseded
 from a2a_lambda.tasks.head import Head
+from a2a_lambda.turns.claim import LEASE
 
 RENEWAL = 10.0
 WATCH = 2.0

@@ -20,14 +20,14 @@ from dataclasses import replace
 from a2a_lambda import telemetry, threads
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws.queue import Queue, Ticket
-from a2a_lambda.claim import LEASE, Claim, minute_after
 from a2a_lambda.protocol.model import TaskState, status, unix_time
-from a2a_lambda.run import Run
 from a2a_lambda.store.store import Store, Superseded
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.watch import current, ended, lost
+from a2a_lambda.turns.claim import LEASE, Claim, minute_after
+from a2a_lambda.turns.recovery import current, ended, lost
+from a2a_lambda.turns.run import Run
 
 ATTEMPTS = 3
 """How often a turn is begun before it counts as one that cannot be run."""
