@@ -13,9 +13,9 @@ from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws import clients
 from a2a_lambda.aws.queue import Ticket
 from a2a_lambda.errors import StoreError, UnsupportedOperation
+from a2a_lambda.operations.service import Service
 from a2a_lambda.protocol.model import Json, Message, Part, Role, Task, TaskState
 from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
-from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call import Call
@@ -381,10 +381,10 @@ def test_a_large_message_waits_in_the_log(bench: Bench) -> None:
 
 def test_a_message_waits_for_the_worker_a_moment(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = bench.send("question")
-    monkeypatch.setattr("a2a_lambda.intake.QUEUED_PATIENCE", 0.5)
+    monkeypatch.setattr("a2a_lambda.operations.intake.QUEUED_PATIENCE", 0.5)
     with pytest.raises(UnsupportedOperation):
         bench.send("question", taskId=asked["id"])
-    monkeypatch.setattr("a2a_lambda.intake.QUEUED_PATIENCE", 10.0)
+    monkeypatch.setattr("a2a_lambda.operations.intake.QUEUED_PATIENCE", 10.0)
 
     async def both() -> None:
         call, request = bench.sent("question", taskId=asked["id"])

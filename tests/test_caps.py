@@ -13,10 +13,10 @@ from starlette.testclient import TestClient
 
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws import clients
-from a2a_lambda.caps import Caps
 from a2a_lambda.errors import TooManyStreams
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
+from a2a_lambda.operations.stream_limit import Caps
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call import Call
@@ -129,7 +129,7 @@ def test_one_whose_client_leaves_while_it_is_taken_is_given_back(
         with pytest.raises(asyncio.CancelledError):
             await holding
         left.set()
-        from a2a_lambda import caps as module
+        from a2a_lambda.operations import stream_limit as module
 
         while module._freeing:
             await asyncio.sleep(0.01)
@@ -188,7 +188,7 @@ def test_a_stream_over_the_limit_changes_nothing(settings: Settings) -> None:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("a2a_lambda.service.SHORT_SECONDS", 0.3)
+    monkeypatch.setattr("a2a_lambda.operations.service.SHORT_SECONDS", 0.3)
 
 
 def sends(settings: Settings, limit: int) -> tuple[Kit, str]:
@@ -276,7 +276,7 @@ def test_a_refused_repeat_leaves_the_turn_alone(settings: Settings, short: None)
 
 
 def test_a_short_send_costs_no_slot(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("a2a_lambda.service.SHORT_SECONDS", 600.0)  # on any machine it is short
+    monkeypatch.setattr("a2a_lambda.operations.service.SHORT_SECONDS", 600.0)  # on any machine it is short
     kit, key = sends(settings, 1)
     monkeypatch.setattr(kit.store, "take_slot", lambda *_: pytest.fail("a slot was taken"))
     with TestClient(create_app(kit), base_url=BASE_URL) as client:

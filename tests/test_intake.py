@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import InvalidParams, UnsupportedOperation
-from a2a_lambda.intake import Intake
 from a2a_lambda.kit import Kit
+from a2a_lambda.operations.intake import Intake
+from a2a_lambda.operations.service import Service
 from a2a_lambda.protocol.model import Message, Part, Role, Task, TaskState
 from a2a_lambda.protocol.requests import SendMessageRequest
-from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call import Call

@@ -15,9 +15,9 @@ from a2a_lambda.agent.event_builder import FAILED, Reply
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import StoreError
 from a2a_lambda.kit import Kit
+from a2a_lambda.operations.service import Service
 from a2a_lambda.protocol.model import Message, Part, Published, Role, Task, TaskState
 from a2a_lambda.protocol.requests import SendMessageRequest
-from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call import Call
@@ -475,7 +475,7 @@ def test_a_follower_that_has_the_question_waits_for_more(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where its version's subscriptions outlive a question."""
-    monkeypatch.setattr("a2a_lambda.service.WAITING", 1.0)
+    monkeypatch.setattr("a2a_lambda.operations.service.WAITING", 1.0)
     task = within(bench.send("question"))
     [(sequence, _), *_] = within(bench.follow(task["id"]))
 

@@ -23,7 +23,7 @@ def test_imports_go_one_way() -> None:
         if name.startswith("a2a_lambda.wire"):
             forbidden = {
                 "a2a_lambda.store",
-                "a2a_lambda.service",
+                "a2a_lambda.operations.service",
                 "a2a_lambda.turns.run",
                 "a2a_lambda.access.keys",
             }

@@ -12,10 +12,10 @@ from dataclasses import replace
 import pytest
 from botocore.exceptions import ClientError
 
-from a2a_lambda.intake import Intake, Queued
 from a2a_lambda.local import doctor
 from a2a_lambda.local.built import HOST
 from a2a_lambda.local.stack import FUNCTIONS
+from a2a_lambda.operations.intake import Intake, Queued
 from a2a_lambda.protocol.model import Message, Part, Role
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.store.store import Store

@@ -15,12 +15,12 @@ from typing import Any
 
 import uvicorn
 
-from a2a_lambda import intake
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws import clients
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.local import events
+from a2a_lambda.operations import intake
 from a2a_lambda.turns import lease, recovery, worker
 from tests.conftest import ROOT
 

@@ -151,7 +151,7 @@ def test_a_token_is_of_one_list(rest: Rest) -> None:
 
 def test_a_page_ends_by_bytes_and_the_next_goes_on(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of whole messages and artifacts; one that is too large alone still comes."""
-    monkeypatch.setattr("a2a_lambda.listing.PAGE_BYTES", 30_000)
+    monkeypatch.setattr("a2a_lambda.operations.list_tasks.PAGE_BYTES", 30_000)
     sizes = [10, 12_000, 12_000, 50_000, 10, 10]
     ids = [rest.send(text="x" * size)["id"] for size in sizes]
     for options in ("", "includeArtifacts=true&", "historyLength=0&", "pageSize=2&"):

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from a2a_lambda.caps import Caps
 from a2a_lambda.kit import Kit
 from a2a_lambda.local.built import Built
-from a2a_lambda.service import Service
+from a2a_lambda.operations.service import Service
+from a2a_lambda.operations.stream_limit import Caps
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns.worker import Background

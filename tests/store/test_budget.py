@@ -10,9 +10,9 @@ import pytest
 
 from a2a_lambda.aws import clients
 from a2a_lambda.kit import Kit
+from a2a_lambda.operations.service import Service
 from a2a_lambda.protocol.model import Event, Message, Part, Published, Role
 from a2a_lambda.protocol.requests import SendMessageRequest
-from a2a_lambda.service import Service
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call import Call

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from a2a_lambda.access.rate_limit import Rates
     from a2a_lambda.aws.queue import Queue
     from a2a_lambda.aws.signing import Signer
-    from a2a_lambda.caps import Caps
     from a2a_lambda.notices import Notices
-    from a2a_lambda.service import Service
+    from a2a_lambda.operations.service import Service
+    from a2a_lambda.operations.stream_limit import Caps
     from a2a_lambda.store.store import Store
     from a2a_lambda.turns.worker import Background
 
@@ -43,7 +43,7 @@ class Kit:
 
     @cached_property
     def caps(self) -> "Caps":
-        from a2a_lambda.caps import Caps
+        from a2a_lambda.operations.stream_limit import Caps
 
         return Caps(self.store, self.settings.streams_per_owner)
 
@@ -65,7 +65,7 @@ class Kit:
 
     @cached_property
     def service(self) -> "Service":
-        from a2a_lambda.service import Service
+        from a2a_lambda.operations.service import Service
         from a2a_lambda.webhook import Terms
 
         return Service(

@@ -14,15 +14,15 @@ from fastapi.responses import StreamingResponse
 
 from a2a_lambda import telemetry
 from a2a_lambda.agent.agent import Agent
-from a2a_lambda.caps import Slot
 from a2a_lambda.errors import InvalidParams, ProtocolError, RequestTooLarge, RouteNotFound
 from a2a_lambda.http import cards, sse
 from a2a_lambda.http.errors import protocol_error
 from a2a_lambda.http.place import deadline
 from a2a_lambda.kit import Kit
+from a2a_lambda.operations.service import Subscription
+from a2a_lambda.operations.stream_limit import Slot
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.protocol.requests import Listener, Operation
-from a2a_lambda.service import Subscription
 from a2a_lambda.tasks.call import Call
 from a2a_lambda.tasks.event_log import restate
 from a2a_lambda.tasks.identity import Request as Identity

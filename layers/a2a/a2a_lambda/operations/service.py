@@ -12,10 +12,9 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 
-from a2a_lambda import listing, telemetry, threads, webhook
+from a2a_lambda import telemetry, threads, webhook
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws.queue import Queue, Ticket
-from a2a_lambda.caps import Caps
 from a2a_lambda.errors import (
     PushNotificationNotSupported,
     StoreError,
@@ -24,7 +23,10 @@ from a2a_lambda.errors import (
     TooManyStreams,
     UnsupportedOperation,
 )
-from a2a_lambda.intake import Intake, Queued
+from a2a_lambda.operations import list_tasks
+from a2a_lambda.operations.intake import Intake, Queued
+from a2a_lambda.operations.push_configs import Configs
+from a2a_lambda.operations.stream_limit import Caps
 from a2a_lambda.protocol.model import (
     INTERRUPTED,
     TERMINAL,
@@ -43,7 +45,6 @@ from a2a_lambda.protocol.requests import (
     SendMessageRequest,
     SendMessageResponse,
 )
-from a2a_lambda.push import Configs
 from a2a_lambda.store.store import Store, Superseded
 from a2a_lambda.tasks.call import Call
 from a2a_lambda.tasks.event_log import apply
@@ -196,7 +197,7 @@ class Service:
     async def list(self, scope: Scope, request: ListTasksRequest) -> ListTasksResponse:
         """A page of the caller's tasks with this agent. Raises InvalidParams for a token that is not
         ours."""
-        return await listing.listed(self._store, scope, request)
+        return await list_tasks.listed(self._store, scope, request)
 
     async def cancel(self, scope: Scope, task_id: str) -> Found:
         """End a task as canceled, wherever it runs. Raises TaskNotFound, TaskNotCancelable."""

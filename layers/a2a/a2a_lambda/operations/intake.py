@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 
 from a2a_lambda import threads
 from a2a_lambda.errors import InvalidParams, StoreError, TaskNotFound, UnsupportedOperation
+from a2a_lambda.operations.push_configs import completed
 from a2a_lambda.protocol.model import INTERRUPTED, TERMINAL, Event, Task, TaskState, status
 from a2a_lambda.protocol.requests import SendMessageRequest
-from a2a_lambda.push import completed
 from a2a_lambda.store.store import Store, Superseded
 from a2a_lambda.tasks.call import Call
 from a2a_lambda.tasks.context import Context
