@@ -20,8 +20,8 @@ from a2a_lambda.aws import clients
 from a2a_lambda.http import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.local import events
-from a2a_lambda.operations import intake
-from a2a_lambda.turns import lease, recovery, worker
+from a2a_lambda.operations import follow, intake
+from a2a_lambda.turns import lease, worker
 from tests.conftest import ROOT
 
 LEASE = 1.0
@@ -36,7 +36,7 @@ def short_leases() -> None:
         module.minute_after = lambda _: 0  # type: ignore[attr-defined]
     for module in (intake, lease, worker):
         module.LEASE = LEASE  # type: ignore[attr-defined]
-    lease.RENEWAL, lease.WATCH, recovery.POLL = 0.3, 0.1, 0.05
+    lease.RENEWAL, lease.WATCH, follow.POLL = 0.3, 0.1, 0.05
 
 
 def long_leases() -> None:

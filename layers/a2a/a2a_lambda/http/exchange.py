@@ -19,6 +19,7 @@ from a2a_lambda.http import cards, sse
 from a2a_lambda.http.errors import protocol_error
 from a2a_lambda.http.place import deadline
 from a2a_lambda.kit import Kit
+from a2a_lambda.operations.follow import shortened
 from a2a_lambda.operations.service import Subscription
 from a2a_lambda.operations.stream_limit import Slot
 from a2a_lambda.protocol.model import Json
@@ -27,7 +28,6 @@ from a2a_lambda.tasks.call import Call
 from a2a_lambda.tasks.event_log import restate
 from a2a_lambda.tasks.identity import Request as Identity
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.turns.recovery import shortened
 from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.negotiation import of_task
 

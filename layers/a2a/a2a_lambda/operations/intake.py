@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 from a2a_lambda import threads
 from a2a_lambda.errors import InvalidParams, StoreError, TaskNotFound, UnsupportedOperation
+from a2a_lambda.operations.follow import rested
 from a2a_lambda.operations.push_configs import completed
 from a2a_lambda.protocol.model import INTERRUPTED, TERMINAL, Event, Task, TaskState, status
 from a2a_lambda.protocol.requests import SendMessageRequest
@@ -29,7 +30,7 @@ from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import REMEMBERED, Seen
 from a2a_lambda.turns.claim import LEASE, Claim, minute_after
-from a2a_lambda.turns.recovery import abandon, current, rested
+from a2a_lambda.turns.recovery import abandon, current
 
 QUEUED_PATIENCE = 10.0
 """Seconds a message waits for a task that the worker has to come to rest."""

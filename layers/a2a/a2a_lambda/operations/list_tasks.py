@@ -15,13 +15,14 @@ from dataclasses import replace
 
 from a2a_lambda import strictjson, threads
 from a2a_lambda.errors import InvalidParams, ParseError, TaskNotFound
+from a2a_lambda.operations.follow import shortened
 from a2a_lambda.protocol.model import Task
 from a2a_lambda.protocol.requests import ListTasksRequest, ListTasksResponse
 from a2a_lambda.store.indexes import Page
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.turns.recovery import current, shortened
+from a2a_lambda.turns.recovery import current
 
 PAGE_SIZE = 50
 

@@ -24,6 +24,7 @@ from a2a_lambda.errors import (
     UnsupportedOperation,
 )
 from a2a_lambda.operations import list_tasks
+from a2a_lambda.operations.follow import followed, rested, shortened, watched
 from a2a_lambda.operations.intake import Intake, Queued
 from a2a_lambda.operations.push_configs import Configs
 from a2a_lambda.operations.stream_limit import Caps
@@ -51,7 +52,7 @@ from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns.claim import Claim
-from a2a_lambda.turns.recovery import current, ended, followed, rested, shortened, watched
+from a2a_lambda.turns.recovery import current, ended
 from a2a_lambda.turns.run import UNREAD, Run
 
 logger = logging.getLogger(__name__)
