@@ -23,7 +23,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import Notifier
 from a2a_lambda.local import events
 from a2a_lambda.net.addresses import Unresolved
-from a2a_lambda.notices import Notices, Undelivered
+from a2a_lambda.push.delivery import Notices, Undelivered
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
 from tests.conftest import BASE_URL, ROOT, new_key

@@ -25,8 +25,8 @@ from a2a_lambda.lambda_ import logs
 from a2a_lambda.lambda_.batch import Notifier, Worker
 from a2a_lambda.lambda_.observed import Observed
 from a2a_lambda.lambda_.streaming import Response, Streaming
-from a2a_lambda.notices import Undelivered
 from a2a_lambda.protocol.model import timestamp
+from a2a_lambda.push.delivery import Undelivered
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT, new_key
 from tests.rpc import intent

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from a2a_lambda.access.rate_limit import Rates
     from a2a_lambda.aws.queue import Queue
     from a2a_lambda.aws.signing import Signer
-    from a2a_lambda.notices import Notices
     from a2a_lambda.operations.service import Service
     from a2a_lambda.operations.stream_limit import Caps
+    from a2a_lambda.push.delivery import Notices
     from a2a_lambda.store.store import Store
     from a2a_lambda.turns.worker import Background
 
@@ -66,7 +66,7 @@ class Kit:
     @cached_property
     def service(self) -> "Service":
         from a2a_lambda.operations.service import Service
-        from a2a_lambda.webhook import Terms
+        from a2a_lambda.push.webhook import Terms
 
         return Service(
             self.store,
@@ -109,7 +109,7 @@ class Kit:
     def notices(self) -> "Notices":
         """Raises ConfigurationError where there is no queue of them."""
         from a2a_lambda.aws import clients
-        from a2a_lambda.notices import Notices
+        from a2a_lambda.push.delivery import Notices
 
         if not self.settings.notices:
             raise ConfigurationError("environment variable A2A_NOTICES: notifications need a queue")

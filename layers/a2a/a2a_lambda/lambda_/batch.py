@@ -14,7 +14,7 @@ from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, pro
 from a2a_lambda import telemetry
 from a2a_lambda.aws.queue import read
 from a2a_lambda.errors import KitError
-from a2a_lambda.notices import Notices
+from a2a_lambda.push.delivery import Notices
 from a2a_lambda.turns.worker import Background
 
 MARGIN = 5.0

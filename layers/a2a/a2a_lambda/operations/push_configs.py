@@ -4,10 +4,11 @@ import uuid
 from dataclasses import replace
 from typing import cast
 
-from a2a_lambda import threads, webhook
+from a2a_lambda import threads
 from a2a_lambda.errors import InvalidParams, TaskNotFound
 from a2a_lambda.protocol.model import TaskPushNotificationConfig
 from a2a_lambda.protocol.requests import ListPushConfigsRequest, ListPushConfigsResponse, PushConfigRequest
+from a2a_lambda.push import webhook
 from a2a_lambda.store.store import Store, Superseded
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope

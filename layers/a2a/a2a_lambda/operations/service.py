@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 
-from a2a_lambda import telemetry, threads, webhook
+from a2a_lambda import telemetry, threads
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws.queue import Queue, Ticket
 from a2a_lambda.errors import (
@@ -46,6 +46,7 @@ from a2a_lambda.protocol.requests import (
     SendMessageRequest,
     SendMessageResponse,
 )
+from a2a_lambda.push import webhook
 from a2a_lambda.store.store import Store, Superseded
 from a2a_lambda.tasks.call import Call
 from a2a_lambda.tasks.event_log import apply

@@ -22,10 +22,10 @@ from a2a_lambda.errors import KitError
 from a2a_lambda.net.addresses import Refused, Unresolved
 from a2a_lambda.net.transport import Guarded
 from a2a_lambda.protocol.model import Json, TaskPushNotificationConfig
+from a2a_lambda.push.webhook import wants_jwt
 from a2a_lambda.store.items import due_task, noticed
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.webhook import wants_jwt
 from a2a_lambda.wire import negotiation
 
 if TYPE_CHECKING:
