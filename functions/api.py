@@ -1,7 +1,7 @@
 """Lambda function, buffered: the cards; and the whole application for whoever fronts it with an HTTP
 API, an ALB or `sam local invoke`."""
 
-from a2a_lambda.http import create_app
+from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.buffered import adapt
 from a2a_lambda.lambda_.observed import Observed, prepared

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from a2a_lambda.access.keys import NOTHING, Alone, Keys
 from a2a_lambda.aws import clients
-from a2a_lambda.http import create_app
+from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.local import emulator, table
 from a2a_lambda.settings import Settings

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import TooManyStreams
-from a2a_lambda.http import create_app
+from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations.stream_limit import Caps
 from a2a_lambda.settings import Settings

@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 
 from a2a_lambda.aws import clients
 from a2a_lambda.aws.signing import Signer
-from a2a_lambda.http import create_app
+from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import Notifier
 from a2a_lambda.local import events

@@ -11,7 +11,7 @@ from a2a_lambda.access import rate_limit
 from a2a_lambda.access.rate_limit import Rates
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import StoreError, TooManyRequests
-from a2a_lambda.http import create_app
+from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store

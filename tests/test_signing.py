@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 from starlette.testclient import TestClient
 
 from a2a_lambda.aws.signing import Signer
-from a2a_lambda.http import create_app
+from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from tests.conftest import BASE_URL

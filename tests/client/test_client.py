@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from a2a_lambda.client import AgentError, Client, Refused, Undiscovered, discovery, events
-from a2a_lambda.http import create_app
+from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Event, Json, TaskState
 from tests.conftest import BASE_URL

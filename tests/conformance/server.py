@@ -16,7 +16,7 @@ import uvicorn
 
 from a2a_lambda.aws import clients
 from a2a_lambda.aws.queue import Sqs, Ticket
-from a2a_lambda.http import create_app
+from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.local import emulator, events
 from a2a_lambda.local.server import prepare

@@ -17,7 +17,7 @@ import uvicorn
 
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws import clients
-from a2a_lambda.http import create_app
+from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.local import events
 from a2a_lambda.operations import follow, intake

@@ -6,7 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from a2a_lambda.agent.agent import Agent
-from a2a_lambda.http import create_app
+from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol import alibaba_metadata
 from a2a_lambda.settings import Settings

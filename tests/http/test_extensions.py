@@ -8,7 +8,7 @@ import pytest
 import yaml
 from starlette.testclient import TestClient
 
-from a2a_lambda.http import create_app
+from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.alibaba_metadata import INTENT_EXTENSION, PROTOCOL_EXTENSION
 from a2a_lambda.settings import Settings

@@ -19,7 +19,7 @@ from a2a_lambda import telemetry
 from a2a_lambda.aws.queue import body
 from a2a_lambda.client import AgentError
 from a2a_lambda.errors import SkillError
-from a2a_lambda.http import create_app
+from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_ import logs
 from a2a_lambda.lambda_.batch import Notifier, Worker

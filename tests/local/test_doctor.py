@@ -6,7 +6,7 @@ from collections.abc import Callable
 import httpx2
 import pytest
 
-from a2a_lambda.http import create_app
+from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.local import doctor
 from tests.conftest import BASE_URL

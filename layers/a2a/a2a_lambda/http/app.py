@@ -18,7 +18,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from a2a_lambda.errors import InternalError, InvalidRequest, NotFromOrigin, ProtocolError, RouteNotFound
 from a2a_lambda.http import cards, rest, rpc
-from a2a_lambda.http.errors import answer
+from a2a_lambda.http.error_responses import answer
 from a2a_lambda.kit import Kit
 
 if TYPE_CHECKING:

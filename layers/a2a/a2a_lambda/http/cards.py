@@ -14,8 +14,8 @@ from a2a_lambda import strictjson, threads
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.errors import ConfigurationError, KitError, RouteNotFound, VersionNotSupported
 from a2a_lambda.http.auth import authenticated, scope_of
-from a2a_lambda.http.errors import JSON, protocol_error
-from a2a_lambda.http.place import base_url, version
+from a2a_lambda.http.error_responses import JSON, protocol_error
+from a2a_lambda.http.request import base_url, version
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire import negotiation

@@ -3,7 +3,7 @@
 from fastapi import Request
 
 from a2a_lambda.errors import UnsupportedMediaType
-from a2a_lambda.http.errors import JSON
+from a2a_lambda.http.error_responses import JSON
 
 
 def check_media_type(request: Request) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import a2a_lambda
 from a2a_lambda import telemetry
 from a2a_lambda.errors import Unavailable
-from a2a_lambda.http.errors import answer
+from a2a_lambda.http.error_responses import answer
 from a2a_lambda.lambda_.logs import CHATTY
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from uvicorn.supervisors.watchfilesreload import WatchFilesReload
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable, Unavailable
-from a2a_lambda.http import create_app
-from a2a_lambda.http.errors import answer
+from a2a_lambda.http.app import create_app
+from a2a_lambda.http.error_responses import answer
 from a2a_lambda.kit import Kit
 from a2a_lambda.local import KEYS_PATH, STATE, TABLE, console, emulator, events, table
 from a2a_lambda.local.check import checked

@@ -16,8 +16,8 @@ from a2a_lambda import telemetry
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.errors import InvalidParams, ProtocolError, RequestTooLarge, RouteNotFound
 from a2a_lambda.http import cards, sse
-from a2a_lambda.http.errors import protocol_error
-from a2a_lambda.http.place import deadline
+from a2a_lambda.http.error_responses import protocol_error
+from a2a_lambda.http.request import deadline
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations.follow import shortened
 from a2a_lambda.operations.service import Subscription
