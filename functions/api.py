@@ -4,7 +4,7 @@ API, an ALB or `sam local invoke`."""
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.buffered import adapt
-from a2a_lambda.lambda_.observed import Observed, prepared
+from a2a_lambda.lambda_.observability import Observed, prepared
 
 kit = Kit(prepared())
 app = create_app(kit)

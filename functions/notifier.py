@@ -2,7 +2,7 @@
 
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import Notifier
-from a2a_lambda.lambda_.observed import Observed, prepared
+from a2a_lambda.lambda_.observability import Observed, prepared
 
 kit = Kit(prepared())
 handler = Observed(Notifier(kit.notices), kit.settings)

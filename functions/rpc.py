@@ -3,7 +3,7 @@
 from a2a_lambda.agent.executor import end_stragglers
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.lambda_.observed import Observed, prepared
+from a2a_lambda.lambda_.observability import Observed, prepared
 from a2a_lambda.lambda_.streaming import Streaming
 from a2a_lambda.turns.run import settled
 

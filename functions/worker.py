@@ -3,7 +3,7 @@
 from a2a_lambda.agent.executor import end_stragglers
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import Worker
-from a2a_lambda.lambda_.observed import Observed, prepared
+from a2a_lambda.lambda_.observability import Observed, prepared
 
 kit = Kit(prepared())
 worker = Worker(kit.background, kit.settings.dead_letters)

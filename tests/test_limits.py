@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from a2a_lambda.agent import executor
 from a2a_lambda.agent.event_builder import FAILED, Reply
 from a2a_lambda.agent.outputs import Batch
-from a2a_lambda.client import events as client_events
+from a2a_lambda.client import sse as client_events
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Event, Task, TaskState, status
 from a2a_lambda.settings import Settings

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from a2a_lambda.client import AgentError, Client, Refused, Undiscovered, discovery, events
+from a2a_lambda.client import AgentError, Client, Refused, Undiscovered, discovery, sse
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Event, Json, TaskState
@@ -73,7 +73,7 @@ def talk(kit: Kit, key: str, version: str) -> Talk:
 
 
 async def collected(events: AsyncIterator[Event]) -> list[Event]:
-    return [event async for event in events]
+    return [event async for event in sse]
 
 
 def test_send_get_and_cancel(talk: Talk) -> None:
@@ -232,7 +232,7 @@ def test_events_however_they_come(end: bytes, size: int) -> None:
             yield told[start : start + size]
 
     async def go() -> list[bytes]:
-        return [found async for found in events.data(chunks(), 100)]
+        return [found async for found in sse.data(chunks(), 100)]
 
     assert asyncio.run(go()) == [b'{"a":\n"\xe2\x80\xa8"}', b"x"]
 
@@ -243,8 +243,8 @@ def test_an_event_without_end_is_given_up() -> None:
             yield b"data: " + b"x" * 50
 
     async def go() -> None:
-        with pytest.raises(events.TooLarge):
-            async for _ in events.data(chunks(), 1000):
+        with pytest.raises(sse.TooLarge):
+            async for _ in sse.data(chunks(), 1000):
                 pass
 
     asyncio.run(go())

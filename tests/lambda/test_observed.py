@@ -21,9 +21,9 @@ from a2a_lambda.client import AgentError
 from a2a_lambda.errors import SkillError
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.lambda_ import logs
+from a2a_lambda.lambda_ import json_logs
 from a2a_lambda.lambda_.batch import Notifier, Worker
-from a2a_lambda.lambda_.observed import Observed
+from a2a_lambda.lambda_.observability import Observed
 from a2a_lambda.lambda_.streaming import Response, Streaming
 from a2a_lambda.protocol.model import timestamp
 from a2a_lambda.push.delivery import Undelivered
@@ -45,7 +45,7 @@ class Telling:
 
     def __init__(self, kit: Kit, settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
         self.secret = new_key(kit.keys, owner=f"owner-{uuid.uuid4()}")
-        logs.install(settings.service, settings.log_level, debug=settings.debug_logs)
+        json_logs.install(settings.service, settings.log_level, debug=settings.debug_logs)
         self._handler = Observed(Mangum(create_app(kit), lifespan="off"), settings)
         self._capsys = capsys
 
@@ -156,7 +156,7 @@ def quoting() -> Iterator[Exception]:
 @pytest.mark.parametrize("error", [*quoting()], ids=lambda error: type(error).__name__)
 def test_no_exception_quotes_a_message(error: BaseException, capsys: pytest.CaptureFixture[str]) -> None:
     with logging_kept():
-        logs.install("my-stack", "DEBUG", debug=False)
+        json_logs.install("my-stack", "DEBUG", debug=False)
         logging.getLogger("agent").error("it failed", exc_info=error)
         logging.getLogger("asyncio").error(f"Task exception was never retrieved\nfuture: {TEXT}")
         logging.getLogger("asyncio").error(f"Exception in callback f({TEXT!r})", exc_info=error)
@@ -222,7 +222,7 @@ def test_each_record_has_its_own_ids(
         return {"eventSource": "aws:dynamodb", "dynamodb": stored, "eventID": number}
 
     with logging_kept():
-        logs.install("my-stack", "INFO", debug=False)
+        json_logs.install("my-stack", "INFO", debug=False)
         handler = Observed(Notifier(notices), settings)
         capsys.readouterr()
         answer = handler({"Records": [record("1"), record("2")]}, Context())
@@ -333,7 +333,7 @@ import json, os, sys
 os.environ |= {"AWS_XRAY_SDK_ENABLED": "true", "LAMBDA_TASK_ROOT": "/tmp", "_X_AMZN_TRACE_ID":
     "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"}
 from a2a_lambda.lambda_ import logs
-from a2a_lambda.lambda_.observed import Observed
+from a2a_lambda.lambda_.observability import Observed
 from a2a_lambda.settings import Settings
 from a2a_lambda import telemetry
 Observed(lambda event, context: None, Settings())

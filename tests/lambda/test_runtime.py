@@ -418,7 +418,7 @@ def test_restored_containers_do_not_draw_the_same_numbers(monkeypatch: pytest.Mo
 
     import snapshot_restore_py
 
-    from a2a_lambda.lambda_.observed import prepared
+    from a2a_lambda.lambda_.observability import prepared
 
     from .conftest import logging_kept
 

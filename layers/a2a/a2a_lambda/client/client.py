@@ -11,7 +11,7 @@ from typing import Any, Self
 import httpx2
 
 from a2a_lambda import strictjson
-from a2a_lambda.client import discovery, events
+from a2a_lambda.client import discovery, sse
 from a2a_lambda.errors import KitError, ProtocolError
 from a2a_lambda.net.transport import Guarded
 from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task
@@ -117,7 +117,7 @@ class Client:
                 if answer.headers.get("content-type", "").partition(";")[0] != EVENT_STREAM:
                     _result(await _whole(answer), answer.status_code)
                     raise AgentError("the answer is no stream of events", status=answer.status_code)
-                async for data in events.data(answer.aiter_bytes(), MAX_BYTES):
+                async for data in sse.data(answer.aiter_bytes(), MAX_BYTES):
                     yield agent.wire.decode_event(_result(data))
         except FOREIGN as error:
             raise _foreign(agent.url, error) from error
@@ -175,7 +175,7 @@ class Client:
         raise discovery.Undiscovered(f"{self._url}: it has no agent card")
 
 
-FOREIGN = (httpx2.HTTPError, httpx2.InvalidURL, ProtocolError, events.TooLarge, UnicodeError)
+FOREIGN = (httpx2.HTTPError, httpx2.InvalidURL, ProtocolError, sse.TooLarge, UnicodeError)
 """What goes wrong in a call, or in what came back."""
 
 
@@ -234,6 +234,6 @@ async def _whole(answer: httpx2.Response) -> bytes:
     async for chunk in answer.aiter_bytes():
         size += len(chunk)
         if size > MAX_BYTES:
-            raise events.TooLarge(f"more than {MAX_BYTES} bytes")
+            raise sse.TooLarge(f"more than {MAX_BYTES} bytes")
         chunks.append(chunk)
     return b"".join(chunks)

@@ -18,7 +18,7 @@ import a2a_lambda
 from a2a_lambda import telemetry
 from a2a_lambda.errors import Unavailable
 from a2a_lambda.http.error_responses import answer
-from a2a_lambda.lambda_.logs import CHATTY
+from a2a_lambda.lambda_.json_logs import CHATTY
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from a2a_lambda import telemetry
-from a2a_lambda.lambda_ import logs, metrics
+from a2a_lambda.lambda_ import json_logs, metrics
 from a2a_lambda.lambda_.streaming import Response
 from a2a_lambda.settings import Settings
 
@@ -25,7 +25,7 @@ def prepared() -> Settings:
         # Every container begins as the same snapshot. Ids come from the operating system, connections and
         # keys are got by the first request; only this generator would repeat itself.
         register_after_restore(random.seed)
-    logs.install(settings.service, settings.log_level, debug=settings.debug_logs)
+    json_logs.install(settings.service, settings.log_level, debug=settings.debug_logs)
     return settings
 
 
