@@ -73,7 +73,7 @@ def talk(kit: Kit, key: str, version: str) -> Talk:
 
 
 async def collected(events: AsyncIterator[Event]) -> list[Event]:
-    return [event async for event in sse]
+    return [event async for event in events]
 
 
 def test_send_get_and_cancel(talk: Talk) -> None:
