@@ -32,7 +32,7 @@ ROLE ?=
 HOST_ARCH := $(patsubst aarch64,arm64,$(shell uname -m))
 
 export UV_PYTHON_DOWNLOADS ?= never
-export PYTHONPATH := $(CURDIR)/layers/a2a:$(CURDIR)/functions
+export PYTHONPATH := $(CURDIR)/layers/a2a:$(CURDIR)/functions:$(CURDIR)
 export UV := $(or $(shell command -v uv),$(CURDIR)/.uv/bin/uv)
 export ARCH LAMBDA_PYTHON
 
@@ -59,7 +59,7 @@ help:
 	@sed -n 's/^#   //p' Makefile
 
 run: .venv/synced
-	@exec .venv/bin/python -m a2a_lambda.local.server
+	@exec .venv/bin/python -m tools.dev.server
 
 test: .venv/synced $(VENVS)
 	@.venv/bin/python -m pytest $(ARGS)
@@ -72,12 +72,12 @@ check: .venv/synced test validate
 
 # Of what SAM makes of the template: sam validate --lint does not look at that.
 validate: .venv/synced
-	@.venv/bin/python -m a2a_lambda.local.lint && echo "template.yaml, templates/: valid"
+	@.venv/bin/python -m tools.build.lint && echo "template.yaml, templates/: valid"
 
 # Lambda's own Python compiles for it; without one there is no .pyc, and cold starts are slower. Each way
 # of building has a folder of its own, since the keys of sam's cache, and its list of them, know none.
 build: .venv/synced .venvs/sam/synced requirements
-	@.venv/bin/python -m a2a_lambda.local.check
+	@.venv/bin/python -m tools.build.check
 	@PYTHON_LAMBDA=$$(for python in python$(LAMBDA_PYTHON) \
 	    $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$(LAMBDA_PYTHON)*/bin/python$(LAMBDA_PYTHON); do \
 	  $$python -c "" 2>/dev/null && echo $$python && break; done); export PYTHON_LAMBDA; \
@@ -86,7 +86,7 @@ build: .venv/synced .venvs/sam/synced requirements
 	way=.aws-sam/ways/$(ARCH)-$(LAMBDA_PYTHON)$${PYTHON_LAMBDA:+-pyc}; mkdir -p $$way; \
 	$(SAM) build --parallel --cached --cache-dir $$way/cache --build-dir $$way/build \
 	  --parameter-overrides Architecture=$(ARCH) && \
-	.venv/bin/python -m a2a_lambda.local.size $$way/build && \
+	.venv/bin/python -m tools.build.size $$way/build && \
 	rm -rf $(BUILD_DIR) && cp -R $$way/build $(BUILD_DIR) && echo "built: $(BUILD_DIR)"
 
 # The dependency layer is built from what uv.lock says, whichever command wrote that.
@@ -99,20 +99,20 @@ requirements: .venv/synced | $(UV)
 
 # One event through the built function under AWS's emulator of Lambda: what sam local invoke does in Docker.
 invoke: .venv/synced
-	@.venv/bin/python -m a2a_lambda.local.invoke --check $(EVENT)
+	@.venv/bin/python -m tools.build.invoke --check $(EVENT)
 	@mkdir -p .aws-sam
 	@$(MAKE) --no-print-directory build ARCH=$(HOST_ARCH) BUILD_DIR=.aws-sam/host > .aws-sam/host.log 2>&1 \
 	  || { cat .aws-sam/host.log; exit 1; }
-	@.venv/bin/python -m a2a_lambda.local.invoke $(EVENT)
+	@.venv/bin/python -m tools.build.invoke $(EVENT)
 
 deploy: export STAGE := $(STAGE)
 deploy: export PARAMETERS := $(PARAMETERS)
 deploy: export BUILD_DIR := $(BUILD_DIR)
 deploy: export ROLE := $(ROLE)
 deploy: .venv/synced .venvs/sam/synced
-	@.venv/bin/python -m a2a_lambda.local.deploy check
+	@.venv/bin/python -m tools.deployment.deploy check
 	@$(MAKE) --no-print-directory build
-	@SAM_CLI_TELEMETRY=0 .venv/bin/python -m a2a_lambda.local.deploy
+	@SAM_CLI_TELEMETRY=0 .venv/bin/python -m tools.deployment.deploy
 
 e2e: .venv/synced $(VENVS)
 	@.venv/bin/python -c "import tests.e2e.stack as stack; print(stack.__doc__)"
@@ -128,27 +128,27 @@ costs: .venv/synced $(VENVS)
 
 key: .venv/synced
 	@NAME="$(NAME)" OWNER="$(OWNER)" AGENTS="$(AGENTS)" DAYS="$(DAYS)" REVOKE="$(REVOKE)" STACK="$(STACK)" \
-	  .venv/bin/python -m a2a_lambda.local.key
+	  .venv/bin/python -m tools.deployment.key
 
 restore: .venv/synced
-	@FROM="$(FROM)" STACK="$(STACK)" .venv/bin/python -m a2a_lambda.local.restore
+	@FROM="$(FROM)" STACK="$(STACK)" .venv/bin/python -m tools.deployment.restore
 
 # Once for an account and region, after the first stack: API Gateway may write access logs.
 account: export PARAMETERS := $(PARAMETERS)
 account: .venv/synced .venvs/sam/synced
-	@SAM_CLI_TELEMETRY=0 .venv/bin/python -m a2a_lambda.local.account
+	@SAM_CLI_TELEMETRY=0 .venv/bin/python -m tools.deployment.account
 
 rollback: .venv/synced
-	@STACK="$(STACK)" RELEASE="$(RELEASE)" .venv/bin/python -m a2a_lambda.local.versions rollback
+	@STACK="$(STACK)" RELEASE="$(RELEASE)" .venv/bin/python -m tools.deployment.versions rollback
 
 prune: .venv/synced
-	@STACK="$(STACK)" KEEP="$(KEEP)" .venv/bin/python -m a2a_lambda.local.versions prune
+	@STACK="$(STACK)" KEEP="$(KEEP)" .venv/bin/python -m tools.deployment.versions prune
 
 redrive: .venv/synced
-	@QUEUE="$(QUEUE)" STACK="$(STACK)" .venv/bin/python -m a2a_lambda.local.redrive
+	@QUEUE="$(QUEUE)" STACK="$(STACK)" .venv/bin/python -m tools.deployment.redrive
 
 doctor: .venv/synced
-	@URL="$(URL)" KEY="$(KEY)" TEXT="$(TEXT)" STACK="$(STACK)" .venv/bin/python -m a2a_lambda.local.doctor
+	@URL="$(URL)" KEY="$(KEY)" TEXT="$(TEXT)" STACK="$(STACK)" .venv/bin/python -m tools.deployment.doctor
 
 conformance: .venv/synced
 	@.venv/bin/python -m tests.conformance.run "$(TCK)" "$(LINE)"

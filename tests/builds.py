@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from a2a_lambda.local.built import LAMBDA_PYTHON
 from tests.conftest import ROOT
+from tools.build.built_functions import LAMBDA_PYTHON
 
 
 @contextmanager

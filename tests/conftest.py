@@ -14,13 +14,13 @@ from a2a_lambda.access.keys import NOTHING, Alone, Keys
 from a2a_lambda.aws import clients
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.local import emulator, table
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
 from a2a_lambda.store.key_copies import Copies
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.identity import Scope
 from tests.clock import Clock
+from tools.dev import emulator, template
 
 pytest_plugins = ["tests.processes.servers"]
 
@@ -55,7 +55,7 @@ def settings(emulator_url: str) -> Settings:
         local=True,
         emulator=emulator_url,
     )
-    table.create(clients.dynamodb(made), made.table, ROOT / "template.yaml")
+    template.create(clients.dynamodb(made), made.table, ROOT / "template.yaml")
     return made
 
 

@@ -100,12 +100,13 @@ def test_a_process_whose_loop_was_ended_is_replaced() -> None:
     """Lambda's, after the answer is out."""
     code = (
         "import asyncio\n"
-        "from a2a_lambda import Agent, player\n"
+        "from a2a_lambda import Agent\n"
+        "from a2a_lambda.agent import executor\n"
         f"agent = Agent.load({str(ROOT / 'tests' / 'agents' / 'probe')!r})\n"
-        "player.end_stragglers()\n"
+        "executor.end_stragglers()\n"
         "try: asyncio.run(agent.run(skill='end-loop', slots={'how': 'exit'}))\n"
         "except RuntimeError as error: print(error, flush=True)\n"
-        "player.end_stragglers()\n"
+        "executor.end_stragglers()\n"
         "print('still here')"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "layers" / "a2a")}

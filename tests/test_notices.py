@@ -21,7 +21,6 @@ from a2a_lambda.aws.signing import Signer
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import Notifier
-from a2a_lambda.local import events
 from a2a_lambda.net.addresses import Unresolved
 from a2a_lambda.push.delivery import Notices, Undelivered
 from a2a_lambda.settings import Settings
@@ -30,6 +29,7 @@ from tests.conftest import BASE_URL, ROOT, new_key
 from tests.rest import Rest
 from tests.rpc import Rpc, intent, message
 from tests.test_signing import Kms
+from tools.dev import event_sources
 
 Json = Any
 
@@ -76,7 +76,7 @@ def posting(settings: Settings) -> Kit:
     """The probe, with queues and webhooks in one's own network."""
     from a2a_lambda.agent.agent import Agent
 
-    queues = events.create_queues(clients.sqs(settings), f"notices-{uuid.uuid4().hex[:8]}")
+    queues = event_sources.create_queues(clients.sqs(settings), f"notices-{uuid.uuid4().hex[:8]}")
     made = Kit(settings.model_copy(update={"notices": queues.notices, "loopback_webhooks": True}))
     made.agents["probe"] = Agent.load(ROOT / "tests" / "agents" / "probe")
     return made
@@ -93,7 +93,7 @@ class Courier:
     def __init__(self, kit: Kit) -> None:
         self.kit = kit
         self.handler = Notifier(kit.notices)
-        self.records = events.Records(kit)
+        self.records = event_sources.Records(kit)
         self.iterator = self.records.first()
         while self._read():  # what other tests did, a page at a time
             pass
@@ -102,11 +102,11 @@ class Courier:
     def relay(self) -> None:
         """All records there are."""
         if wanted := self.pending():
-            assert self.handler({"Records": wanted}, events.Invocation()) == {"batchItemFailures": []}
+            assert self.handler({"Records": wanted}, event_sources.Invocation()) == {"batchItemFailures": []}
 
     def pending(self) -> list[Json]:
         """Records nobody has looked at yet."""
-        found = [events.as_lambda_has_it(record) for record in self._read()]
+        found = [event_sources.as_lambda_has_it(record) for record in self._read()]
         return [record for record in found if self.records.wants(record)]
 
     def _read(self) -> list[Any]:
@@ -126,8 +126,8 @@ class Courier:
             if not found:
                 return taken
             [sent] = found
-            record = events.sqs_record(sent, "notices")
-            answer = self.handler({"Records": [record]}, events.Invocation())
+            record = event_sources.sqs_record(sent, "notices")
+            answer = self.handler({"Records": [record]}, event_sources.Invocation())
             taken.append(not answer["batchItemFailures"])
             if taken[-1]:
                 self.sqs.delete_message(

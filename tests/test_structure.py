@@ -1,57 +1,133 @@
-"""The shape of the package."""
+"""The shape of the package: which folder may import which, and which folders are pure."""
 
 import ast
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 
 from tests.conftest import ROOT
 
+PACKAGE = ROOT / "layers" / "a2a" / "a2a_lambda"
 
-def test_imports_go_one_way() -> None:
-    """The core knows nothing of HTTP, Lambda or the development server, and there is no cycle."""
-    package = ROOT / "layers" / "a2a" / "a2a_lambda"
-    imports: dict[str, set[str]] = {}
-    for path in package.rglob("*.py"):
-        name = ".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__")
-        text = path.read_text().replace("if TYPE_CHECKING:", "if False:")
-        imports[name] = _imported(text)
-    outer = ("a2a_lambda.http", "a2a_lambda.lambda_", "a2a_lambda.local", "a2a_lambda.client")
-    for name, found in imports.items():
-        if not name.startswith(outer):
-            assert not [other for other in found if other.startswith(outer)], name
-        if name.startswith("a2a_lambda.wire"):
-            forbidden = {
-                "a2a_lambda.store",
-                "a2a_lambda.operations.service",
-                "a2a_lambda.turns.run",
-                "a2a_lambda.access.keys",
-            }
-            assert not found & forbidden, name
+GROUND = {"errors", "mistakes", "settings", "strictjson", "telemetry", "threads"}
+"""Modules of the root that every folder may import."""
+
+ALLOWED = {
+    "protocol": set(),
+    "wire": {"protocol"},
+    "tasks": {"protocol"},
+    "net": set(),
+    "store": {"tasks", "protocol"},
+    "aws": {"tasks", "protocol"},
+    "access": {"store"},
+    "agent": {"tasks", "protocol"},
+    "turns": {"agent", "store", "aws", "tasks", "protocol"},
+    "push": {"wire", "net", "store", "aws", "tasks", "protocol"},
+    "operations": {"turns", "push", "agent", "store", "aws", "tasks", "protocol"},
+    "client": {"wire", "net", "protocol"},
+    "kit": {"operations", "turns", "push", "access", "agent", "store", "aws"},
+    "lambda_": {"turns", "push", "aws", "agent"},
+    "http": {"kit", "operations", "turns", "wire", "access", "agent", "tasks", "protocol"},
+}
+"""What a folder may import: itself, GROUND, and these."""
+
+PURE = ("protocol", "wire", "tasks")
+
+IMPURE_MODULES = {"asyncio", "botocore", "boto3", "concurrent", "httpx2", "socket", "subprocess", "threading"}
+
+MOST_MODULES = 10
+"""Modules in a folder."""
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+def room(module: str) -> str:
+    """The folder, or the module of the root, that a dotted name is in."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Dotted names of what a module imports, wherever in the module it does."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                is_module = (PACKAGE.parent / inner.replace(".", "/")).with_suffix(".py").exists()
+                yield inner if is_module else node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_module_imports_only_what_its_folder_may(path: Path) -> None:
+    own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    allowed = GROUND | ALLOWED.get(own, set()) | {own}
+    for name in imported(path):
+        if name.startswith("a2a_lambda"):
+            assert room(name) in allowed, f"{own} may not import {name}"
+        elif own in PURE:
+            assert name.partition(".")[0] not in IMPURE_MODULES, f"{own} is pure, and imports {name}"
+
+
+def test_no_folder_depends_on_itself_through_others() -> None:
     done: set[str] = set()
 
     def visit(name: str, above: tuple[str, ...]) -> None:
         assert name not in above, " -> ".join((*above, name))
         if name not in done:
-            for other in imports.get(name, set()):
+            for other in ALLOWED.get(name, set()):
                 visit(other, (*above, name))
             done.add(name)
 
-    for name in imports:
+    for name in ALLOWED:
         visit(name, ())
 
 
-def _imported(text: str) -> set[str]:
-    found: set[str] = set()
-    for node in ast.parse(text).body:  # imports inside functions happen later, and cannot be a cycle
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("a2a_lambda"):
-            for alias in node.names:
-                inner = f"{node.module}.{alias.name}".replace(".", "/")
-                module = (ROOT / "layers" / "a2a" / inner).with_suffix(".py")
-                found.add(f"{node.module}.{alias.name}" if module.exists() else node.module)
-        elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names if alias.name.startswith("a2a_lambda")}
-    return found
+def test_no_module_depends_on_itself_through_others() -> None:
+    """At import: what a function imports when it runs comes later."""
+    graph: dict[str, set[str]] = {}
+    for path in modules():
+        name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        tree = ast.parse(path.read_text().replace("if TYPE_CHECKING:", "if False:"))
+        graph[name] = {
+            f"{node.module}.{alias.name}" if f"{node.module}.{alias.name}" in names() else node.module
+            for node in tree.body
+            if isinstance(node, ast.ImportFrom) and node.module
+            for alias in node.names
+        }
+    done: set[str] = set()
+
+    def visit(name: str, above: tuple[str, ...]) -> None:
+        assert name not in above, " -> ".join((*above, name))
+        if name not in done:
+            for other in graph.get(name, set()):
+                visit(other, (*above, name))
+            done.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
+def names() -> set[str]:
+    return {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in modules()}
+
+
+def test_folders_are_small() -> None:
+    for folder in {PACKAGE, ROOT / "tools", *(path.parent for path in modules())}:
+        assert len(list(folder.glob("*.py"))) <= MOST_MODULES, folder
+
+
+def test_packages_are_empty() -> None:
+    """What a package imports is imported with each of its modules: the cold path pays for it."""
+    documented = {PACKAGE / "__init__.py", PACKAGE / "client" / "__init__.py"}
+    for path in set(PACKAGE.rglob("__init__.py")) - documented:
+        assert not path.read_text(), path
 
 
 def test_the_cold_path_imports_nothing_it_does_not_need() -> None:

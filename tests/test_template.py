@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from samtranslator.yaml_helper import yaml_parse
 
-from a2a_lambda.local import lint
-from a2a_lambda.local.account import REGIONS
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT
+from tools.build import lint
+from tools.deployment.account import REGIONS
 
 UV = os.environ.get("UV") or shutil.which("uv") or str(ROOT / ".uv" / "bin" / "uv")
 

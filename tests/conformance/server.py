@@ -18,9 +18,9 @@ from a2a_lambda.aws import clients
 from a2a_lambda.aws.queue import Sqs, Ticket
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.local import emulator, events
-from a2a_lambda.local.server import prepare
 from a2a_lambda.settings import Settings
+from tools.dev import emulator, event_sources
+from tools.dev.server import prepare
 
 AGENTS = Path(__file__).parent / "agents"
 PORT = 9999
@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> None:
             emulator=url,
         )
         prepare(settings, KEY)
-        queues = events.create_queues(clients.sqs(settings), settings.table)
+        queues = event_sources.create_queues(clients.sqs(settings), settings.table)
         settings = settings.model_copy(
             update={
                 "queue": queues.turns,
@@ -70,8 +70,8 @@ def main(arguments: list[str]) -> None:
         )
         kit = Kit(settings)
         kit.__dict__["queue"] = Later(clients.sqs(settings), queues.turns)
-        events.PAUSES = (0.1, 0.5)
-        events.start(kit)
+        event_sources.PAUSES = (0.1, 0.5)
+        event_sources.start(kit)
         print(f"serving http://localhost:{port} with the key {KEY}", flush=True)
         uvicorn.run(create_app(kit), host="localhost", port=port, log_level="warning")
 

@@ -31,11 +31,11 @@ from typing import Any
 import boto3
 import httpx2
 
-from a2a_lambda.local.built import HOST
-from a2a_lambda.local.stack import FUNCTIONS
 from tests.builds import building
 from tests.conftest import ROOT
 from tests.processes.servers import MINISTACK
+from tools.build.built_functions import HOST
+from tools.deployment.stack import FUNCTIONS
 
 Json = Any
 

@@ -12,9 +12,6 @@ from dataclasses import replace
 import pytest
 from botocore.exceptions import ClientError
 
-from a2a_lambda.local import doctor
-from a2a_lambda.local.built import HOST
-from a2a_lambda.local.stack import FUNCTIONS
 from a2a_lambda.operations.intake import Intake, Queued
 from a2a_lambda.protocol.model import Message, Part, Role
 from a2a_lambda.protocol.requests import SendMessageRequest
@@ -26,6 +23,9 @@ from tests.conftest import ROOT
 from tests.processes.servers import running_ministack
 from tests.rest import message
 from tests.test_notices import Webhook
+from tools.build.built_functions import HOST
+from tools.deployment import doctor
+from tools.deployment.stack import FUNCTIONS
 
 from .stack import NAME, Json, Stack, Unwrapped, eventually
 
@@ -118,7 +118,7 @@ def test_the_operators_commands(stack: Stack, key: str) -> None:
 
 def test_the_operators_look(stack: Stack, key: str) -> None:
     """All that make doctor STACK=… asks of AWS, on a stack that is well."""
-    code = f"from a2a_lambda.local import doctor; print(doctor.inspect({NAME!r}))"
+    code = f"from tools.deployment import doctor; print(doctor.inspect({NAME!r}))"
     said = stack.run(sys.executable, "-c", code)
     failed = [line for line in said.splitlines() if line.strip().startswith("FAIL")]
     left_out = ("the table can be restored", "old tasks expire")  # by the emulator

@@ -19,10 +19,10 @@ from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws import clients
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.local import events
 from a2a_lambda.operations import follow, intake
 from a2a_lambda.turns import lease, worker
 from tests.conftest import ROOT
+from tools.dev import event_sources
 
 LEASE = 1.0
 LONG_LEASE = 600.0
@@ -82,10 +82,10 @@ def main(role: str, port: str, when: str = "", number: str = "0") -> None:
     if role in ("serve", "stay"):
         uvicorn.run(create_app(kit), host="127.0.0.1", port=int(port), log_level="error")
         return
-    events.SWEEP = 0.5
-    events.VISIBILITY = 2
-    events.PAUSES = (0.05, 0.2)  # other processes write, too, and ring no bell here
-    events.start(kit)
+    event_sources.SWEEP = 0.5
+    event_sources.VISIBILITY = 2
+    event_sources.PAUSES = (0.05, 0.2)  # other processes write, too, and ring no bell here
+    event_sources.start(kit)
     asyncio.run(asyncio.sleep(600))
 
 

@@ -18,8 +18,6 @@ import pytest
 
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
-from a2a_lambda.local import events
-from a2a_lambda.local.built import free_port
 from a2a_lambda.protocol.model import RESTING, Json
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
@@ -30,6 +28,8 @@ from tests.processes.servers import KEYS_PATH, process
 from tests.rest import message
 from tests.rpc import intent
 from tests.test_notices import Webhook
+from tools.build.built_functions import free_port
+from tools.dev import event_sources
 
 POINTS = 8
 """Writes at which a process is killed; a flow with fewer is seen to the end."""
@@ -51,7 +51,7 @@ class Deployment:
     """Processes over one ministack, and what this test can see of its table."""
 
     def __init__(self, ministack: Settings) -> None:
-        queues = events.create_queues(clients.sqs(ministack), f"faults-{uuid.uuid4().hex[:8]}")
+        queues = event_sources.create_queues(clients.sqs(ministack), f"faults-{uuid.uuid4().hex[:8]}")
         self.settings = ministack.model_copy(
             update={
                 "queue": queues.turns,

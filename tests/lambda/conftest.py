@@ -12,9 +12,9 @@ import pytest
 from a2a_lambda import telemetry
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
-from a2a_lambda.local.built import HOST, LAMBDA_PYTHON, Built, interpreter
 from a2a_lambda.settings import Settings
 from tests.builds import build
+from tools.build.built_functions import HOST, LAMBDA_PYTHON, Built, interpreter
 
 KEYS_PATH = "/built/keys"
 

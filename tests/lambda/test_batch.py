@@ -12,9 +12,9 @@ from a2a_lambda.aws import clients
 from a2a_lambda.aws.queue import Sqs, Ticket, body
 from a2a_lambda.errors import StoreError
 from a2a_lambda.lambda_.batch import Worker
-from a2a_lambda.local.events import Invocation
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
+from tools.dev.event_sources import Invocation
 
 
 class Background:

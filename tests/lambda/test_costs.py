@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from a2a_lambda.kit import Kit
-from a2a_lambda.local.built import Built
 from a2a_lambda.operations.service import Service
 from a2a_lambda.operations.stream_limit import Caps
 from a2a_lambda.settings import Settings
@@ -27,6 +26,7 @@ from tests.conftest import ROOT
 from tests.store.calls import Calls
 from tests.store.test_budget import Counted
 from tests.test_background import Line
+from tools.build.built_functions import Built
 
 from .runtime_api import RuntimeApi
 

@@ -15,11 +15,11 @@ from awslambdaric import bootstrap
 from awslambdaric.lambda_runtime_client import BaseLambdaRuntimeClient
 
 from a2a_lambda.lambda_ import runtime, streaming
-from a2a_lambda.local.built import LAMBDA_PYTHON, Built, find_rie
-from a2a_lambda.local.invoke import function_of, shown
 from tests.builds import build
 from tests.conftest import ROOT
 from tests.lambda_events import STATUSES, ended, last_event
+from tools.build.built_functions import LAMBDA_PYTHON, Built, find_rie
+from tools.build.invoke import function_of, shown
 
 Json = Any
 

@@ -12,12 +12,12 @@ import pytest
 
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
-from a2a_lambda.local import emulator, table
-from a2a_lambda.local.built import Built
 from a2a_lambda.protocol.model import unix_time
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT
 from tests.rpc import events, intent, message, request, texts
+from tools.build.built_functions import Built
+from tools.dev import emulator, template
 
 from .runtime_api import Invocation, RuntimeApi
 
@@ -281,7 +281,7 @@ def test_a_store_that_goes_down_in_mid_stream(built: Built) -> None:
     agents = str(ROOT / "tests" / "agents")
     with emulator.running() as url:
         settings = Settings(table="t", keys_path="/t/keys", local=True, emulator=url)
-        table.create(clients.dynamodb(settings), "t", ROOT / "template.yaml")
+        template.create(clients.dynamodb(settings), "t", ROOT / "template.yaml")
         Keys(clients.ssm(settings), "/t/keys", local=True).create("local", secret="local-key", local=True)
         variables = {"A2A_TABLE": "t", "A2A_KEYS_PATH": "/t/keys", "A2A_EMULATOR": url, "A2A_AGENTS": agents}
         variables["AWS_LAMBDA_RUNTIME_API"] = api.address

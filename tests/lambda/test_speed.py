@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from a2a_lambda.local.built import Built
 from tests.conftest import ROOT
+from tools.build.built_functions import Built
 
 from .clock.clock import CHUNKS, app
 from .runtime_api import RuntimeApi

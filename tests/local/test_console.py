@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from a2a_lambda.local import console
+from tools.dev import console
 
 
 class Terminal(io.StringIO):

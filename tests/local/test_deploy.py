@@ -9,9 +9,10 @@ from botocore.session import Session
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.local import deploy, stack, table
-from a2a_lambda.local.account import Account, use
 from tests.conftest import ROOT
+from tools.deployment import deploy, stack
+from tools.deployment.account import Account, use
+from tools.dev import template
 
 ASKED = {"STAGE": "prod", "ARCH": "x86_64", "BUILD_DIR": "built"}
 
@@ -36,7 +37,7 @@ def parameters(account: Account = USUAL, **more: str) -> dict[str, str]:
 def test_every_parameter_is_given() -> None:
     """CloudFormation keeps the value of one that is not."""
     found = parameters()
-    assert set(found) == set(table.defaults(Path("template.yaml")))
+    assert set(found) == set(template.defaults(Path("template.yaml")))
     assert found["LogDays"] == "90"
     assert found["Tracing"] == "false"
     assert found["DomainName"] == ""
@@ -113,7 +114,7 @@ def test_a_new_account_gets_what_it_has_room_for() -> None:
 
 def test_a_grown_account_keeps_the_templates_values() -> None:
     found = parameters(STAGE="dev")
-    known = table.defaults(Path("template.yaml"))
+    known = template.defaults(Path("template.yaml"))
     for name in ("WorkerConcurrency", "NotifierConcurrency", "StreamsPerOwner"):
         assert found[name] == known[name]
     assert found["AccessLogs"] == "true"
@@ -176,7 +177,7 @@ def test_a_first_deployment_that_fails_leaves_no_protected_table(
 )
 def test_values_that_cloudformation_would_refuse_are_refused_before_the_build(given: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
-        stack.parse_parameters(table.parameters(Path("template.yaml")), given)
+        stack.parse_parameters(template.parameters(Path("template.yaml")), given)
 
 
 def test_a_release_that_was_rolled_back_is_deployed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +213,7 @@ def test_values_that_change_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_mistake_in_a_name_is_found() -> None:
     with pytest.raises(ConfigurationError, match=r"no parameter LogDay; did you mean LogDays\?"):
-        stack.parse_parameters(table.parameters(Path("template.yaml")), "LogDay=7")
+        stack.parse_parameters(template.parameters(Path("template.yaml")), "LogDay=7")
 
 
 def test_cloudformation_may_have_a_role_of_its_own() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.local import doctor
 from tests.conftest import BASE_URL
+from tools.deployment import doctor
 
 Examine = Callable[..., int]
 

@@ -7,7 +7,7 @@ import pytest
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.local.redrive import RECORDS_AT_ONCE, Redrive
+from tools.deployment.redrive import RECORDS_AT_ONCE, Redrive
 
 RESOURCES = {"DeadRecords": "dead", "NotifierFunction": "notifier"}
 

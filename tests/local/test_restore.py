@@ -6,19 +6,20 @@ from dataclasses import replace
 
 from a2a_lambda.aws import clients
 from a2a_lambda.kit import Kit
-from a2a_lambda.local import restore, table
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.identity import Scope
 from tests.conftest import DAY, ROOT
 from tests.store.test_budget import Counted
+from tools.deployment import restore
+from tools.dev import template
 
 
 def test_a_lost_task_comes_back(kit: Kit, settings: Settings, scope: Scope) -> None:
     client = clients.dynamodb(settings)
     tables = [f"restore-{uuid.uuid4().hex[:8]}" for _ in range(2)]
     for name in tables:
-        table.create(client, name, ROOT / "template.yaml")
+        template.create(client, name, ROOT / "template.yaml")
     backup, live = (Store(client, name, ttl=DAY) for name in tables)
     counted = Counted(kit, settings.model_copy(update={"table": tables[0]}), scope)
     lost, _ = asyncio.run(counted.send("What is 1 plus 2?", contextId="lost"))

@@ -18,11 +18,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from a2a_lambda.local.built import free_port
 from tests.conftest import ROOT
 from tests.processes.servers import answers
 from tests.rpc import Rpc, events, message, request, texts
 from tests.test_notices import Webhook
+from tools.build.built_functions import free_port
 
 PATIENCE = 120.0
 
@@ -53,12 +53,14 @@ class Server:
             **{
                 name: value for name, value in os.environ.items() if not name.startswith(("A2A_", "NO_COLOR"))
             },
-            "PYTHONPATH": os.pathsep.join([str(folder / "layers/a2a"), str(folder / "functions")]),
+            "PYTHONPATH": os.pathsep.join(
+                [str(folder / "layers/a2a"), str(folder / "functions"), str(folder)]
+            ),
             "PORT": str(self.port),
             **environment,
         }
         self.output = folder / f"output-{self.port}"
-        self.process = self.run("a2a_lambda.local.server", stdout=self.output.open("w"))
+        self.process = self.run("tools.dev.server", stdout=self.output.open("w"))
 
     def run(self, module: str, **options: Any) -> "subprocess.Popen[str]":
         return subprocess.Popen(
@@ -74,7 +76,7 @@ class Server:
     def key(self, **variables: str) -> str:
         """What `make key` prints."""
         self.environment |= {**dict.fromkeys(("NAME", "OWNER", "AGENTS", "DAYS", "REVOKE"), ""), **variables}
-        return self.run("a2a_lambda.local.key", stdout=subprocess.PIPE).communicate()[0]
+        return self.run("tools.deployment.key", stdout=subprocess.PIPE).communicate()[0]
 
     def rpc(self, key: str = "local-key") -> Rpc:
         return Rpc(httpx2.Client(base_url=self.url, timeout=PATIENCE), key)  # type: ignore[arg-type]
@@ -94,7 +96,7 @@ class Server:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("fork")
-    for name in ("functions", "layers"):
+    for name in ("functions", "layers", "tools"):
         shutil.copytree(ROOT / name, made / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "template.yaml", made)
     card = made / "functions/agents/assistant/card.yaml"
@@ -216,7 +218,7 @@ def test_keys_are_made_listed_and_revoked(server: Server) -> None:
 
 def test_a_taken_port_is_one_line(server: Server, folder: Path) -> None:
     second = subprocess.run(
-        [sys.executable, "-m", "a2a_lambda.local.server"],
+        [sys.executable, "-m", "tools.dev.server"],
         cwd=folder,
         env=server.environment,
         capture_output=True,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from a2a_lambda.local import size
+from tools.build import size
 
 
 def built(folder: Path, *, package: int) -> Path:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.local.versions import Versions, prune, roll_back
+from tools.deployment.versions import Versions, prune, roll_back
 
 ONE, TWO, THREE, FOUR = (letter * 64 for letter in "1234")
 

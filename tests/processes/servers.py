@@ -13,9 +13,9 @@ import pytest
 
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
-from a2a_lambda.local import table
-from a2a_lambda.local.built import free_port
 from a2a_lambda.settings import Settings
+from tools.build.built_functions import free_port
+from tools.dev import template
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -69,7 +69,7 @@ def ministack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """Settings against a ministack with template.yaml's table and a key."""
     with running_ministack(tmp_path_factory.mktemp("ministack")) as url:
         settings = Settings(table="shared", keys_path=KEYS_PATH, local=True, emulator=url)
-        table.create(clients.dynamodb(settings), settings.table, ROOT / "template.yaml")
+        template.create(clients.dynamodb(settings), settings.table, ROOT / "template.yaml")
         Keys(clients.ssm(settings), KEYS_PATH, local=True).create("local", secret=KEY, local=True)
         yield settings
 
@@ -85,7 +85,7 @@ def servers(ministack: Settings) -> Iterator[Server]:
         def start() -> str:
             port = free_port()
             url = f"http://127.0.0.1:{port}"
-            app = "a2a_lambda.local.server:application"
+            app = "tools.dev.server:application"
             command = [sys.executable, "-m", "uvicorn", "--factory", app, "--port", str(port)]
             environment = {
                 "A2A_TABLE": ministack.table,

@@ -14,10 +14,10 @@ from fastapi.responses import StreamingResponse
 
 from a2a_lambda import telemetry
 from a2a_lambda.agent.agent import Agent
-from a2a_lambda.errors import InvalidParams, ProtocolError, RequestTooLarge, RouteNotFound
+from a2a_lambda.errors import InvalidParams, ProtocolError, RouteNotFound
 from a2a_lambda.http import cards, sse
 from a2a_lambda.http.error_responses import protocol_error
-from a2a_lambda.http.request import deadline
+from a2a_lambda.http.request import deadline, last_event_id, requested_extensions
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations.follow import shortened
 from a2a_lambda.operations.service import Subscription
@@ -103,15 +103,6 @@ class Exchange:
         )
 
 
-def requested_extensions(request: Request) -> list[str]:
-    """URIs in `A2A-Extensions` and in its older name, each once."""
-    names = ("a2a-extensions", "x-a2a-extensions")
-    given = [
-        uri.strip() for name in names for line in request.headers.getlist(name) for uri in line.split(",")
-    ]
-    return list(dict.fromkeys(uri for uri in given if uri))
-
-
 def agent_named(kit: Kit, *names: str | None) -> str:
     """The agent a path and a tenant name, or the default one.
 
@@ -124,18 +115,6 @@ def agent_named(kit: Kit, *names: str | None) -> str:
     if name not in kit.agents:
         raise RouteNotFound(f"there is no agent {name[:100]!r}")
     return name
-
-
-async def read_body(request: Request, limit: int) -> bytes:
-    """Raises RequestTooLarge."""
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > limit:
-            raise RequestTooLarge(f"a request has at most {limit} bytes")
-        chunks.append(chunk)
-    return b"".join(chunks)
 
 
 async def answer(exchange: Exchange) -> Response:
@@ -218,7 +197,7 @@ async def _held(stack: AsyncExitStack, slot: Slot, body: AsyncGenerator[bytes, N
 
 
 async def _subscribed(exchange: Exchange, task_id: str) -> Subscription:
-    after = _last_event_id(exchange.request)
+    after = last_event_id(exchange.request)
     return await exchange.kit.service.subscribe(
         exchange.scope, task_id, after=after, live=exchange.wire.LIVE, deadline=deadline(exchange.request)
     )
@@ -255,9 +234,3 @@ async def _events(
         yield sse.encode(binding.error(wire, error), event=binding.error_event)
         if error is not raised and "aws.streamed" in exchange.request.scope:
             raise  # a fault: the client has been told, Lambda has to be
-
-
-def _last_event_id(request: Request) -> int | None:
-    """Sequence number a client has; None when it says none, or one that never was ours."""
-    value = request.headers.get("last-event-id", "")
-    return int(value) if value.isascii() and value.isdigit() and len(value) <= 10 else None

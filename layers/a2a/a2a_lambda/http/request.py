@@ -1,9 +1,15 @@
-"""Where the application stands, as API Gateway says it; no header a client can set has a say."""
+"""Facts of a request: its body, its headers, and where the application stands.
+
+The url of the deployment comes from API Gateway: no header that a client can set has a say.
+"""
 
 import time
 from typing import Any
 
 from fastapi import Request
+
+from a2a_lambda.errors import RequestTooLarge, UnsupportedMediaType
+from a2a_lambda.http.error_responses import JSON
 
 LIMIT = 900.0
 """Seconds an invocation of Lambda may take.
@@ -45,3 +51,37 @@ def version(request: Request) -> str:
     """
     asked: str = request.headers.get("a2a-version") or request.query_params.get("A2A-Version") or ""
     return asked.strip()
+
+
+def check_media_type(request: Request) -> None:
+    """Raises UnsupportedMediaType for what is not JSON."""
+    media_type = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+    if media_type != JSON and not media_type.endswith("+json"):
+        raise UnsupportedMediaType(f"Content-Type is {media_type[:100]}, and must be {JSON}")
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """Raises RequestTooLarge."""
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > limit:
+            raise RequestTooLarge(f"a request has at most {limit} bytes")
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def requested_extensions(request: Request) -> list[str]:
+    """URIs in `A2A-Extensions` and in its older name, each once."""
+    names = ("a2a-extensions", "x-a2a-extensions")
+    given = [
+        uri.strip() for name in names for line in request.headers.getlist(name) for uri in line.split(",")
+    ]
+    return list(dict.fromkeys(uri for uri in given if uri))
+
+
+def last_event_id(request: Request) -> int | None:
+    """Sequence number a client has; None when it says none, or one that never was ours."""
+    value = request.headers.get("last-event-id", "")
+    return int(value) if value.isascii() and value.isdigit() and len(value) <= 10 else None

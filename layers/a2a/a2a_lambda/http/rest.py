@@ -21,10 +21,9 @@ from a2a_lambda.errors import (
 )
 from a2a_lambda.http import sse
 from a2a_lambda.http.auth import authenticated, scope_of
-from a2a_lambda.http.dispatch import Exchange, agent_named, answer, read_body
+from a2a_lambda.http.dispatch import Exchange, agent_named, answer
 from a2a_lambda.http.error_responses import JSON, protocol_error
-from a2a_lambda.http.media import check_media_type
-from a2a_lambda.http.request import version
+from a2a_lambda.http.request import check_media_type, read_body, version
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire import negotiation

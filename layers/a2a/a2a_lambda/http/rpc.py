@@ -9,10 +9,9 @@ from a2a_lambda import strictjson
 from a2a_lambda.errors import ProtocolError
 from a2a_lambda.http import sse
 from a2a_lambda.http.auth import APPBUILDER, authenticated, bearer_key, scope_of
-from a2a_lambda.http.dispatch import STREAMED, Exchange, agent_named, answer, read_body
+from a2a_lambda.http.dispatch import STREAMED, Exchange, agent_named, answer
 from a2a_lambda.http.error_responses import JSON, protocol_error
-from a2a_lambda.http.media import check_media_type
-from a2a_lambda.http.request import version
+from a2a_lambda.http.request import check_media_type, read_body, version
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire import negotiation, qianfan, v1_0

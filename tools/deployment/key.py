@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from a2a_lambda.access.keys import Key, Keys
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable
-from a2a_lambda.local import KEYS_PATH, STATE
-from a2a_lambda.local.stack import table_of
 from a2a_lambda.settings import Settings
+from tools.deployment.stack import table_of
+from tools.dev.state import KEYS_PATH, STATE
 
 
 def main(environ: Mapping[str, str] = os.environ) -> int:

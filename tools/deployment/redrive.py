@@ -19,7 +19,7 @@ from typing import Any
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.local.stack import ALIAS, asking_aws, resources_of
+from tools.deployment.stack import ALIAS, asking_aws, resources_of
 
 HIDDEN_SECONDS = 300
 

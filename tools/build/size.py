@@ -6,7 +6,7 @@ Source: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 import sys
 from pathlib import Path
 
-from a2a_lambda.local.built import LAYERS
+from tools.build.built_functions import LAYERS
 
 MB = 1024 * 1024
 

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable, StoreError
-from a2a_lambda.local import KEYS_PATH, STATE, TABLE, emulator
-from a2a_lambda.local.built import Built, find_rie
-from a2a_lambda.local.server import prepare
 from a2a_lambda.settings import Settings
+from tools.build.built_functions import Built, find_rie
+from tools.dev import emulator
+from tools.dev.server import prepare
+from tools.dev.state import KEYS_PATH, STATE, TABLE
 
 BUILD = Path(".aws-sam/host")
 SAM = Path(".venvs/sam")

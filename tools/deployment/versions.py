@@ -16,7 +16,7 @@ from typing import Any
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.local.stack import ALIAS, FUNCTIONS, asking_aws, resources_of
+from tools.deployment.stack import ALIAS, FUNCTIONS, asking_aws, resources_of
 
 RELEASE = re.compile(r"[0-9a-f]{64}$")
 

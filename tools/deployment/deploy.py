@@ -17,11 +17,12 @@ from typing import Any
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.local import stack, table
-from a2a_lambda.local.account import QUOTA, REGIONS, SAM, Account, account_of, use
-from a2a_lambda.local.check import checked
-from a2a_lambda.local.versions import Versions
 from a2a_lambda.settings import Settings
+from tools.build.check import checked
+from tools.deployment import stack
+from tools.deployment.account import QUOTA, REGIONS, SAM, Account, account_of, use
+from tools.deployment.versions import Versions
+from tools.dev import template
 
 CONFIG = Path("samconfig.toml")
 
@@ -48,7 +49,7 @@ def named_parameters(environ: Mapping[str, str]) -> tuple[dict[str, str], dict[s
     """Parameters that samconfig.toml names, and those that the call does. Raises ConfigurationError."""
     overrides = stage_of(environ)[1].get("parameter_overrides", [])
     written = [overrides] if isinstance(overrides, str) else overrides
-    declared = table.parameters(TEMPLATE)
+    declared = template.parameters(TEMPLATE)
     try:
         # In quotes or not, as a shell would read it.
         of_stage = [word for text in written for word in shlex.split(text)]
@@ -77,7 +78,7 @@ def parameters_for(
             "NotifierConcurrency": "2",
             "StreamsPerOwner": str(max(1, (most - 4) // 2)),
         }
-    return {**table.defaults(TEMPLATE), **suits, **of_stage, **room, **of_call}
+    return {**template.defaults(TEMPLATE), **suits, **of_stage, **room, **of_call}
 
 
 def notes(account: Account, parameters: Mapping[str, str]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from botocore.exceptions import NoRegionError
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.local.stack import asking_aws
+from tools.deployment.stack import asking_aws
 
 SAM = ".venvs/sam/bin/sam"
 

@@ -13,9 +13,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import KitError
-from a2a_lambda.local.account import QUOTA
-from a2a_lambda.local.stack import ALIAS, FUNCTIONS
 from a2a_lambda.settings import Settings
+from tools.deployment.account import QUOTA
+from tools.deployment.stack import ALIAS, FUNCTIONS
 
 SOURCES = {
     "WorkerTurns": "background turns",

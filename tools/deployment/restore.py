@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.local.stack import asking_aws, table_of
 from a2a_lambda.settings import Settings
+from tools.deployment.stack import asking_aws, table_of
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

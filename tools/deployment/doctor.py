@@ -18,12 +18,12 @@ import httpx2
 from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, Client, discovery
 from a2a_lambda.errors import ConfigurationError, KitError
-from a2a_lambda.local.checkup import Checkup
-from a2a_lambda.local.stack import outputs_of, resources_of
 from a2a_lambda.net.transport import Guarded
 from a2a_lambda.protocol.model import RESTING, Event, Json, word
 from a2a_lambda.wire import v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
+from tools.deployment.checkup import Checkup
+from tools.deployment.stack import outputs_of, resources_of
 
 TEXT = "Hello"
 

@@ -1,6 +1,6 @@
 """moto's DynamoDB and SSM over HTTP, in a process of its own: what it holds survives a reload.
 
-    python -m a2a_lambda.local.emulator
+    python -m tools.dev.emulator
 
 prints its port once every service has answered a call: the first one to each takes seconds on a busy
 machine. It ends when its standard input does, so it never outlives the process that started it.

@@ -23,9 +23,10 @@ from a2a_lambda.errors import ConfigurationError, KeysUnavailable, Unavailable
 from a2a_lambda.http.app import create_app
 from a2a_lambda.http.error_responses import answer
 from a2a_lambda.kit import Kit
-from a2a_lambda.local import KEYS_PATH, STATE, TABLE, console, emulator, events, table
-from a2a_lambda.local.check import checked
 from a2a_lambda.settings import Settings
+from tools.build.check import checked
+from tools.dev import console, emulator, event_sources, template
+from tools.dev.state import KEYS_PATH, STATE, TABLE
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -98,7 +99,7 @@ def application() -> "ASGIApp":
     try:
         kit = Kit.of_environment()
         if kit.settings.queue:
-            events.start(kit)
+            event_sources.start(kit)
         return console.RequestLog(create_app(kit))
     except ConfigurationError as error:  # the next edit may mend it
         print(f"error: {error}", file=sys.stderr)
@@ -182,7 +183,7 @@ def _configure(port: int, emulator_url: str) -> None:
 
 def _queue(settings: Settings) -> None:
     """Make the emulator's queues, and name them to the server."""
-    found = events.create_queues(clients.sqs(settings), settings.table)
+    found = event_sources.create_queues(clients.sqs(settings), settings.table)
     os.environ["A2A_QUEUE"] = found.turns
     os.environ["A2A_DEAD_LETTERS"] = found.dead_arn
     os.environ["A2A_NOTICES"] = found.notices
@@ -191,7 +192,7 @@ def _queue(settings: Settings) -> None:
 
 def prepare(settings: Settings, secret: str) -> None:
     """Make the table and the local key, where they are not there yet."""
-    table.create(clients.dynamodb(settings), settings.table, Path("template.yaml"))
+    template.create(clients.dynamodb(settings), settings.table, Path("template.yaml"))
     keys = Keys(clients.ssm(settings), settings.keys_path, local=True)
     keys.create("local", owner="local", secret=secret, local=True, overwrite=True)
 

@@ -20,9 +20,9 @@ from samtranslator.translator.transform import transform
 from samtranslator.yaml_helper import yaml_parse
 
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.local.account import REGIONS
+from tools.deployment.account import REGIONS
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[2]
 
 TEMPLATE = ROOT / "template.yaml"
 
