@@ -10,11 +10,12 @@ from starlette.testclient import TestClient
 from a2a_lambda.protocol.model import Event, Json, Task, TaskState, status
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.turns import journal
-from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v0_3_http, v1_0
+from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
 from tests.rest import Rest, message
 from tests.rpc import intent, request
 from tests.rpc import message as old_message
+from tests.wire import v0_3_http_reader
 
 PATIENCE = 120.0
 
@@ -60,13 +61,13 @@ def stored(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> b
 
 
 CALLS: dict[str, tuple[Wire, str, str]] = {
-    "1.0 HTTP": (v1_0, "/a2a/probe/message:stream", ""),
-    "1.0": (v1_0, "/a2a/probe", "SendStreamingMessage"),
-    "0.3": (v0_3, "/a2a/probe", "message/stream"),
-    "0.3 HTTP": (v0_3_http, "/a2a/probe/v1/message:stream", ""),
-    "0.1": (v0_1, "/a2a/probe", "tasks/sendSubscribe"),
-    "Alibaba": (alibaba, "/alibaba/probe", "message/stream"),
-    "Qianfan": (qianfan, "/v2/a2a/probe", "message/stream"),
+    "1.0 HTTP": (v1_0.WIRE, "/a2a/probe/message:stream", ""),
+    "1.0": (v1_0.WIRE, "/a2a/probe", "SendStreamingMessage"),
+    "0.3": (v0_3.WIRE, "/a2a/probe", "message/stream"),
+    "0.3 HTTP": (v0_3_http_reader.WIRE, "/a2a/probe/v1/message:stream", ""),
+    "0.1": (v0_1.WIRE, "/a2a/probe", "tasks/sendSubscribe"),
+    "Alibaba": (alibaba.WIRE, "/alibaba/probe", "message/stream"),
+    "Qianfan": (qianfan.WIRE, "/v2/a2a/probe", "message/stream"),
 }
 
 
@@ -76,19 +77,19 @@ def test_a_cancelled_stream_ends_with_what_is_stored(
 ) -> None:
     wire, path, method = CALLS[how]
     named = intent("pieces", **SLOTS)
-    said: Json = message(metadata=named) if wire is v1_0 else old_message(metadata=named)
+    said: Json = message(metadata=named) if wire is v1_0.WIRE else old_message(metadata=named)
     params: Json = {"message": said}
-    if wire is v0_3_http:
+    if wire is v0_3_http_reader.WIRE:
         params = {
             "message": {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "x"}], "metadata": named}
         }
-    if wire is v0_1:
+    if wire is v0_1.WIRE:
         parts = [{"type": "text", "text": "x"}]
         params = {
             "id": f"t-{key[-8:]}{stored}",
             "message": {"role": "user", "parts": parts, "metadata": named},
         }
-    headers = {"X-API-Key": key} | ({"A2A-Version": "1.0"} if wire is v1_0 else {})
+    headers = {"X-API-Key": key} | ({"A2A-Version": "1.0"} if wire is v1_0.WIRE else {})
     stream = Stream(client, path, request(method, params) if method else params, headers)
     stream.until(60 if stored else 10)
     rest = Rest(client, key)
@@ -99,7 +100,7 @@ def test_a_cancelled_stream_ends_with_what_is_stored(
     task = rest.call("GET", f"tasks/{listed['id']}")
     text = "".join(part["text"] for artifact in task.get("artifacts", []) for part in artifact["parts"])
     identity, _ = stream.seen[-1]
-    if not wire.REPLACES:
+    if not wire.replaces_artifacts:
         assert identity == "", "no id says that what was shown is stored"
         return
     assert identity, "the end has an id again"
@@ -124,7 +125,7 @@ def test_an_id_covers_only_what_is_stored(client: TestClient, key: str) -> None:
     headers = {"X-API-Key": key, "A2A-Version": "1.0"}
     stream = Stream(client, "/a2a/probe/message:stream", body, headers)
     stream.join(PATIENCE)
-    events = [(identity, v1_0.decode_event(value)) for identity, value in stream.seen]
+    events = [(identity, v1_0.WIRE.decode_event(value)) for identity, value in stream.seen]
     task_id = events[0][1]["task"]["id"]
     whole = Rest(client, key).call("GET", f"tasks/{task_id}")
     for index, (identity, _) in enumerate(events):
@@ -136,5 +137,5 @@ def test_an_id_covers_only_what_is_stored(client: TestClient, key: str) -> None:
         rest = [json.loads(line[6:]) for line in resumed.text.splitlines() if line.startswith("data: ")]
         task: Task = json.loads(json.dumps(events[0][1]["task"]))
         apply(task, [event for _, event in events[1 : index + 1]])
-        apply(task, [v1_0.decode_event(value) for value in rest])
+        apply(task, [v1_0.WIRE.decode_event(value) for value in rest])
         assert task["artifacts"] == whole["artifacts"]

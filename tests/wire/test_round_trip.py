@@ -9,11 +9,16 @@ from hypothesis import strategies as st
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import Json, TaskState, artifact_id, artifact_index
 from a2a_lambda.protocol.requests import Listener
-from a2a_lambda.wire import v0_1, v0_3, v0_3_http, v1_0
+from a2a_lambda.wire import v0_1, v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
-from tests.wire import objects
+from tests.wire import objects, v0_3_http_reader
 
-WIRES: dict[str, Wire] = {"0.1": v0_1, "0.3": v0_3, "0.3 HTTP+JSON": v0_3_http, "1.0": v1_0}
+WIRES: dict[str, Wire] = {
+    "0.1": v0_1.WIRE,
+    "0.3": v0_3.WIRE,
+    "0.3 HTTP+JSON": v0_3_http_reader.WIRE,
+    "1.0": v1_0.WIRE,
+}
 
 TOLD_IN_0_1 = sorted(set(TaskState) - {TaskState.REJECTED, TaskState.AUTH_REQUIRED})
 """States 0.1 has; the others it tells as their nearest."""
@@ -36,7 +41,7 @@ def sent(value: Json) -> Json:
 @given(data=st.data())
 def test_a_task(version: str, data: st.DataObject) -> None:
     task = data.draw(objects.tasks(**LIMITS[version]))
-    codec = WIRES[version].RESULTS["get"]
+    codec = WIRES[version].results["get"]
     encoded = codec.encode(task)
     assert codec.decode(sent(encoded)) == task
 
@@ -65,7 +70,7 @@ def test_a_task_or_a_message_as_an_event(version: str, data: st.DataObject) -> N
 @pytest.mark.parametrize("version", ["0.3", "1.0"])
 @given(request=objects.requests())
 def test_a_request(version: str, request: Json) -> None:
-    codec = WIRES[version].REQUESTS["send"]
+    codec = WIRES[version].requests["send"]
     assert codec.decode(sent(codec.encode(request))) == request
 
 
@@ -73,7 +78,7 @@ def test_a_request(version: str, request: Json) -> None:
 def test_a_request_of_0_1(request: Json, task_id: str) -> None:
     """It names its task, and always says how much history it wants."""
     request["message"]["taskId"] = task_id
-    decoded = v0_1.REQUESTS["send"].decode(sent(v0_1.REQUESTS["send"].encode(request)))
+    decoded = v0_1.WIRE.requests["send"].decode(sent(v0_1.WIRE.requests["send"].encode(request)))
     assert decoded["message"] == request["message"]
     given_ = request.get("configuration", {})
     assert decoded["configuration"]["historyLength"] == given_.get("historyLength", 0)
@@ -85,15 +90,15 @@ def test_a_request_of_0_1(request: Json, task_id: str) -> None:
 def test_a_push_config(version: str, data: st.DataObject) -> None:
     config = data.draw(objects.configs(named=version != "0.1"))
     wire = WIRES[version]
-    assert wire.REQUESTS["set_push"].decode(sent(wire.REQUESTS["set_push"].encode(config))) == config
-    assert wire.RESULTS["set_push"].decode(sent(wire.RESULTS["set_push"].encode(config))) == config
+    assert wire.requests["set_push"].decode(sent(wire.requests["set_push"].encode(config))) == config
+    assert wire.results["set_push"].decode(sent(wire.results["set_push"].encode(config))) == config
 
 
 @given(task=objects.tasks(states=TOLD_IN_0_1))
 def test_a_task_reads_the_same_through_every_version(task: Json) -> None:
     """One after the other: what one version has no field for, it carries all the same."""
     for version in ("0.1", "0.3", "1.0", "0.3", "0.1"):
-        codec = WIRES[version].RESULTS["get"]
+        codec = WIRES[version].results["get"]
         task_again = codec.decode(sent(codec.encode(task)))
         assert task_again == task, version
 
@@ -107,7 +112,7 @@ def test_large_integers_and_order_survive(version: str) -> None:
         "status": {"state": TaskState.COMPLETED, "timestamp": "2026-01-02T03:04:05.678Z"},
         "artifacts": [{"artifactId": "artifact-1", "parts": [{"data": metadata}], "metadata": metadata}],
     }
-    codec = WIRES[version].RESULTS["get"]
+    codec = WIRES[version].results["get"]
     [artifact] = codec.decode(sent(codec.encode(task)))["artifacts"]
     assert strictjson.dumps(artifact["metadata"]) == strictjson.dumps(metadata)
     assert strictjson.dumps(artifact["parts"][0]["data"]) == strictjson.dumps(metadata)
@@ -123,7 +128,7 @@ def test_large_integers_and_order_survive(version: str) -> None:
 )
 def test_times_are_utc_with_milliseconds(given_: str, told: str) -> None:
     task = {"id": "t", "contextId": "c", "status": {"state": "completed", "timestamp": given_}}
-    assert v0_3.RESULTS["get"].decode(task)["status"]["timestamp"] == told
+    assert v0_3.WIRE.results["get"].decode(task)["status"]["timestamp"] == told
 
 
 def test_an_artifacts_place_is_in_its_id() -> None:

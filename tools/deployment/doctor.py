@@ -73,7 +73,7 @@ class Visit:
         own, _, name = url.partition("/a2a/")
         place = f"/alibaba/{name}" if name else "/alibaba"
         agent = await self._agent(
-            _card_url(own, f"{place}/.well-known/agent.json"), (v0_3,), ("url", *COMMON)
+            _card_url(own, f"{place}/.well-known/agent.json"), (v0_3.WIRE,), ("url", *COMMON)
         )
         if agent is None:
             return
@@ -94,7 +94,7 @@ class Visit:
     async def v0_3(self, url: str) -> None:
         """As a client of A2A 0.3."""
         named = ("url", "protocolVersion", *COMMON)
-        agent = await self._agent(_card_url(url, "/.well-known/agent-card.json"), (v0_3,), named)
+        agent = await self._agent(_card_url(url, "/.well-known/agent-card.json"), (v0_3.WIRE,), named)
         if agent is not None:
             await self._calls(agent)
 
@@ -102,7 +102,7 @@ class Visit:
         """As a client of A2A 1.0."""
         named = ("supportedInterfaces", *COMMON)
         asked = {"A2A-Version": "1.0"}
-        agent = await self._agent(_card_url(url, "/.well-known/agent-card.json"), (v1_0,), named, asked)
+        agent = await self._agent(_card_url(url, "/.well-known/agent-card.json"), (v1_0.WIRE,), named, asked)
         if agent is not None:
             await self._calls(agent, first="task")
 

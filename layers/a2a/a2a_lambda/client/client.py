@@ -140,7 +140,7 @@ class Client:
         body = _body(agent, operation, request)
         content, status = await self._read("POST", agent.url, self._headers(agent), body)
         try:
-            return agent.wire.RESULTS[operation].decode(_result(content, status))
+            return agent.wire.results[operation].decode(_result(content, status))
         except ProtocolError as error:
             raise _foreign(agent.url, error) from error
 
@@ -155,7 +155,7 @@ class Client:
 
     def _headers(self, agent: discovery.Agent) -> dict[str, str]:
         """The version is said from 1.0 on; older servers know no such header."""
-        said = {"A2A-Version": agent.wire.VERSIONS[-1]} if agent.wire.LIVE else {}
+        said = {"A2A-Version": agent.wire.versions[-1]} if agent.wire.sends_version else {}
         if self._extensions:
             said |= {"A2A-Extensions": self._extensions, "X-A2A-Extensions": self._extensions}
         return {"Content-Type": "application/json", **said, **agent.headers}
@@ -203,8 +203,8 @@ def _request(
 def _body(agent: discovery.Agent, operation: Operation, request: Any) -> bytes:
     """A JSON-RPC request, the tenant in it where the agent has one (1.0 section 8.3.2)."""
     wire = agent.wire
-    method = next(name for name, meant in wire.METHODS.items() if meant == operation)
-    params = wire.REQUESTS[operation].encode(request)
+    method = next(name for name, meant in wire.methods.items() if meant == operation)
+    params = wire.requests[operation].encode(request)
     if agent.tenant:
         params = {**params, "tenant": agent.tenant}
     return strictjson.dumps({"jsonrpc": "2.0", "id": str(uuid.uuid4()), "method": method, "params": params})

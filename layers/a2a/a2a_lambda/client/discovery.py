@@ -80,7 +80,7 @@ def _interface(card: Mapping[str, Json], source: str, wires: Sequence[Wire]) -> 
         offered.append((_text(card, "protocolVersion") or "0.1", url, ""))
     for wire in wires:
         for version, url, tenant in offered:
-            if wire.METHODS and ".".join(version.split(".")[:2]) in wire.VERSIONS:
+            if wire.methods and ".".join(version.split(".")[:2]) in wire.versions:
                 return wire, url, tenant
     versions = ", ".join(version for version, _, _ in offered) or "none"
     raise Undiscovered(f"{source}: no JSON-RPC interface of a known version (its card has {versions})")

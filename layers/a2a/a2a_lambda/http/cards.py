@@ -117,7 +117,7 @@ async def jwks(request: Request) -> Response:
 async def extended(request: Request, agent: Agent, wire: Wire) -> Json:
     """The extended card, in a version. Raises what that version has for an agent without one."""
     if agent.card.extended is None:
-        raise wire.NO_EXTENDED_CARD("the agent's card has no extended part")
+        raise wire.no_extended_card("the agent's card has no extended part")
     kit: Kit = request.app.state.kit
     root = agent.name == kit.default
     described = _description(request, agent, root=root, extended=True)

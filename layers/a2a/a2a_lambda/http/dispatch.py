@@ -94,10 +94,10 @@ class Exchange:
         return Call(
             scope=self.scope,
             request=Identity.of(self.scope, self.method, self.body, key),
-            dialect=self.wire.NAME,
+            dialect=self.wire.name,
             extensions=self.extensions,
-            waits=self.wire.WAITS,
-            config_id=self.wire.CONFIG_ID,
+            waits=self.wire.blocking_by_default,
+            config_id=self.wire.push_config_id,
             idempotent=key is not None,
             deadline=deadline(self.request),
         )
@@ -120,7 +120,7 @@ def agent_named(kit: Kit, *names: str | None) -> str:
 async def answer(exchange: Exchange) -> Response:
     """Raises ProtocolError, StoreError; once the answer has begun it tells them itself."""
     scope = exchange.scope
-    telemetry.bind(owner=scope.owner, agent=scope.agent, version=exchange.wire.NAME)
+    telemetry.bind(owner=scope.owner, agent=scope.agent, version=exchange.wire.name)
     exchange.kit.service.check(exchange.scope, exchange.operation)
     if exchange.operation in STREAMED:
         return await _streamed(exchange)
@@ -144,7 +144,7 @@ async def answer(exchange: Exchange) -> Response:
 async def _result(exchange: Exchange) -> Json:
     service, wire, scope = exchange.kit.service, exchange.wire, exchange.scope
     operation = exchange.operation
-    request = wire.REQUESTS[operation].decode(exchange.params)
+    request = wire.requests[operation].decode(exchange.params)
     match operation:
         case "send":
             result: Json = await service.send(exchange.call(), request)
@@ -152,12 +152,12 @@ async def _result(exchange: Exchange) -> Json:
             act = service.get if operation == "get" else service.cancel
             found = await act(scope, request["id"])
             if (wire := of_task(exchange.wires, found.dialect)) is not exchange.wire:
-                request = wire.REQUESTS[operation].decode(exchange.params)
+                request = wire.requests[operation].decode(exchange.params)
             result = shortened(found.task, request.get("historyLength"))
         case "list":
             result = await service.list(scope, request)
         case "set_push":
-            result = await service.configs.set(scope, request, wire.NAME, wire.CONFIG_ID)
+            result = await service.configs.set(scope, request, wire.name, wire.push_config_id)
         case "get_push":
             result = await service.configs.get(scope, request)
         case "list_push":
@@ -167,12 +167,12 @@ async def _result(exchange: Exchange) -> Json:
             result = None
         case _:
             result = await cards.extended(exchange.request, exchange.agent, wire)
-    return wire.RESULTS[operation].encode(result)
+    return wire.results[operation].encode(result)
 
 
 async def _streamed(exchange: Exchange) -> Response:
     service, wire = exchange.kit.service, exchange.wire
-    request = wire.REQUESTS[exchange.operation].decode(exchange.params)
+    request = wire.requests[exchange.operation].decode(exchange.params)
     async with AsyncExitStack() as stack:
         owner = exchange.scope.owner
         slot = await stack.enter_async_context(exchange.kit.caps.slot(owner))
@@ -199,7 +199,11 @@ async def _held(stack: AsyncExitStack, slot: Slot, body: AsyncGenerator[bytes, N
 async def _subscribed(exchange: Exchange, task_id: str) -> Subscription:
     after = last_event_id(exchange.request)
     return await exchange.kit.service.subscribe(
-        exchange.scope, task_id, after=after, live=exchange.wire.LIVE, deadline=deadline(exchange.request)
+        exchange.scope,
+        task_id,
+        after=after,
+        live=exchange.wire.subscribe_needs_running,
+        deadline=deadline(exchange.request),
     )
 
 
@@ -219,7 +223,7 @@ async def _events(
                 if begun and "task" in event:
                     # The turn lost its task: the client has seen chunks that were never stored. Clients take
                     # one task a stream (a2a-sdk 0.3 fails on a second), so its artifacts are sent anew.
-                    stale = not wire.REPLACES
+                    stale = not wire.replaces_artifacts
                     updates = [] if stale else restate(event["task"])
                 begun = begun or "task" in event
                 if stale:

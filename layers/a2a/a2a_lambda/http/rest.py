@@ -105,11 +105,16 @@ def _matches(path: str) -> Iterator[Match]:
     if found := re.fullmatch(r"a2a/([^/]+)/(.+)", path):
         agent, rest = found.groups()
     prefix = next(
-        (wire.PREFIX for wire in VERSIONS if wire.PREFIX and rest.startswith(f"{wire.PREFIX}/")), ""
+        (
+            wire.path_prefix
+            for wire in VERSIONS
+            if wire.path_prefix and rest.startswith(f"{wire.path_prefix}/")
+        ),
+        "",
     )
     inner = rest.removeprefix(f"{prefix}/")
     for wire in VERSIONS:
-        for route in wire.ROUTES if prefix == wire.PREFIX else ():
+        for route in wire.routes if prefix == wire.path_prefix else ():
             if found := _pattern(route.path, tenant=not prefix).fullmatch(inner):
                 variables = {name: value for name, value in found.groupdict().items() if value}
                 yield Match(wire, route, agent, variables)
@@ -144,9 +149,9 @@ def _params(request: Request, body: bytes, match: Match) -> dict[str, Json]:
 def _check_version(wire: Wire, asked: str) -> None:
     """Raises VersionNotSupported; InvalidRequest for a version of another path."""
     spoken = negotiation.spoken("", asked)
-    if asked and wire.NAME not in {other.NAME for other in spoken}:
+    if asked and wire.name not in {other.name for other in spoken}:
         raise InvalidRequest(
-            f"this path speaks A2A {wire.NAME}, and A2A-Version says {asked[:20]}:"
+            f"this path speaks A2A {wire.name}, and A2A-Version says {asked[:20]}:"
             " 0.3 is spoken below /v1, 1.0 without it"
         )
 
@@ -159,8 +164,8 @@ def _media_type(request: Request, wire: Wire) -> str:
     accepted = {
         item.partition(";")[0].strip().lower() for item in request.headers.get("accept", "").split(",")
     }
-    only_json = JSON in accepted and not accepted & {wire.MEDIA_TYPE, "application/*", "*/*"}
-    return JSON if only_json else wire.MEDIA_TYPE
+    only_json = JSON in accepted and not accepted & {wire.media_type, "application/*", "*/*"}
+    return JSON if only_json else wire.media_type
 
 
 def _not_allowed(binding: Rest, wire: Wire, verb: str, allowed: list[str]) -> Response:

@@ -49,7 +49,12 @@ class Rpc:
 
     def refusal(self, wire: Wire, error: ProtocolError, *, streaming: bool) -> Response:
         body = self.error(wire, error)
-        if streaming and not wire.LIVE and error.status == 200 and sse.MEDIA_TYPE in self.accept:
+        if (
+            streaming
+            and wire.stream_errors_as_events
+            and error.status == 200
+            and sse.MEDIA_TYPE in self.accept
+        ):
             # The stream readers of 0.x SDKs understand an error as an event and choke on any other body.
             return Response(sse.encode(body), media_type=sse.MEDIA_TYPE)
         return Response(body, error.status, error.headers, JSON)
@@ -69,11 +74,11 @@ async def _call(request: Request) -> Response:
         wires = negotiation.spoken(_dialect(request), version(request))
         envelope = jsonrpc.decode(value)
         wires = negotiation.of_method(wires, envelope.method)
-        if len(wires) > 1 and wires[0].METHODS[envelope.method] in ("send", "stream"):
-            wires = [qianfan if qianfan.speaks(envelope.params) else wires[0]]
-        operation = wires[0].METHODS[envelope.method]
+        if len(wires) > 1 and wires[0].methods[envelope.method] in ("send", "stream"):
+            wires = [qianfan.WIRE if qianfan.speaks(envelope.params) else wires[0]]
+        operation = wires[0].methods[envelope.method]
         streaming = operation in STREAMED
-        tenant = _tenant(envelope.params) if wires[0].NAME == v1_0.NAME else None
+        tenant = _tenant(envelope.params) if wires[0] is v1_0.WIRE else None
         agent = agent_named(kit, request.path_params.get("agent"), tenant)
         scope = scope_of(key, agent)
         exchange = Exchange(

@@ -222,7 +222,7 @@ class Service:
         """Events of a task: the task as it is and then each later one; with `after`, only those
         behind that sequence number.
 
-        live: as `Wire.LIVE`. Raises TaskNotFound, UnsupportedOperation.
+        live: as `Wire.subscribe_needs_running`. Raises TaskNotFound, UnsupportedOperation.
         """
         head = await current(self._store, scope, task_id)
         _bind(head)

@@ -117,8 +117,8 @@ class Notices:
         telemetry.bind(context_id=head.context_id, version=dialect)
         wire = negotiation.named(dialect)
         task, _ = await threads.call(self._store.task, head)
-        content = strictjson.dumps(wire.encode_notice(task))
-        headers = {"Content-Type": wire.MEDIA_TYPE, **await self._headers(config, content)}
+        content = strictjson.dumps(wire.encode_notification(task))
+        headers = {"Content-Type": wire.media_type, **await self._headers(config, content)}
         return await self._post(config["url"], content, headers)
 
     def postpone(self, handle: str, attempt: int) -> None:

@@ -7,7 +7,7 @@ nothing else: structured values are sent as JSON text, files by their url, and a
 """
 
 import uuid
-from collections.abc import Mapping
+from dataclasses import replace
 
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import (
@@ -23,28 +23,10 @@ from a2a_lambda.protocol.model import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
-from a2a_lambda.protocol.requests import Listener, Operation, SendMessageResponse
+from a2a_lambda.protocol.requests import Listener, SendMessageResponse
 from a2a_lambda.wire import v0_3
 from a2a_lambda.wire.interface import Codec
 from a2a_lambda.wire.shared import card_json, json_0x
-
-NAME = "alibaba"
-VERSIONS = v0_3.VERSIONS
-LIVE = False
-WAITS = True
-CONFIG_ID = "default"
-REPLACES = False
-MEDIA_TYPE = "application/json"
-NO_EXTENDED_CARD = v0_3.NO_EXTENDED_CARD
-encode_card = card_json.alibaba
-METHODS = v0_3.METHODS
-ROUTES = v0_3.ROUTES
-PREFIX = v0_3.PREFIX
-REQUESTS = v0_3.REQUESTS
-unsupported = v0_3.unsupported
-decode_event = v0_3.decode_event
-encode_error = v0_3.encode_error
-encode_failure = v0_3.encode_failure
 
 NEAREST = {
     TaskState.CANCELED: TaskState.FAILED,
@@ -130,11 +112,18 @@ def _artifact(message: Message) -> Artifact:
     return _plain(artifact)
 
 
-encode_notice = encode_task
-
-RESULTS: Mapping[Operation, Codec] = {
-    **v0_3.RESULTS,
-    "send": Codec(v0_3.decode_outcome, encode_outcome),
-    "get": Codec(v0_3.decode_task, encode_task),
-    "cancel": Codec(v0_3.decode_task, encode_task),
-}
+WIRE = replace(
+    v0_3.WIRE,
+    name="alibaba",
+    blocking_by_default=True,
+    replaces_artifacts=False,
+    results={
+        **v0_3.WIRE.results,
+        "send": Codec(v0_3.decode_outcome, encode_outcome),
+        "get": Codec(v0_3.decode_task, encode_task),
+        "cancel": Codec(v0_3.decode_task, encode_task),
+    },
+    encode_card=card_json.alibaba,
+    encode_event=encode_event,
+    encode_notification=encode_task,
+)

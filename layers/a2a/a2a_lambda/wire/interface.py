@@ -1,19 +1,26 @@
-"""What a version of the protocol, or a dialect of one, has to offer: tables and pure functions."""
+"""What a version of the protocol, or a dialect of one, is made of: tables and pure functions."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from a2a_lambda.errors import MethodNotFound, ProtocolError
 from a2a_lambda.protocol.model import Event, Json, Task
 from a2a_lambda.protocol.requests import Listener, Operation
 from a2a_lambda.wire.shared.card_json import Description
+from a2a_lambda.wire.shared.error_json import encode_failure
+
+
+def not_called(value: Json) -> Any:
+    """Stands for the half of a codec that only a client needs: the kit's client never uses this binding."""
+    raise NotImplementedError
 
 
 class Codec(NamedTuple):
     """Translation of an operation's parameters, or of its result. `decode` raises InvalidParams."""
 
-    decode: Callable[[Json], Any]
-    encode: Callable[[Any], Json]
+    decode: Callable[[Json], Any] = not_called
+    encode: Callable[[Any], Json] = not_called
 
 
 class Route(NamedTuple):
@@ -24,57 +31,50 @@ class Route(NamedTuple):
     operation: Operation
 
 
-class Wire(Protocol):
-    """One version or dialect. Its tables and functions raise InvalidParams when they decode.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Wire:
+    """One version or dialect. Functions that decode raise InvalidParams.
 
-    NAME: what a task made over it is marked with. VERSIONS: its values of A2A-Version.
-    METHODS: JSON-RPC methods. ROUTES: HTTP+JSON, below PREFIX.
-    REQUESTS, RESULTS: parameters and results of the operations it has.
-    LIVE: a subscription is for tasks that go on: one that has ended is refused, and one that waits for
-        input is waited for. Errors of streams are plain answers, not events.
-    MEDIA_TYPE: of its answers over HTTP+JSON, and of a push notification, which `encode_notice` makes.
-    WAITS: a send that does not say otherwise is answered when its turn has ended.
-    NO_EXTENDED_CARD: raised where the agent has none.
-    REPLACES: an artifact in a stream with `append: false` takes the place of the one before.
-    CONFIG_ID: id of a push notification config that was given none: its task's only one of the kind, which
-        the next one replaces. "" = each gets an id of its own.
+    name: stored with each task, which is read in the same version later.
+    versions: values of A2A-Version.
+    methods: JSON-RPC methods. routes: HTTP+JSON, below path_prefix.
+    requests, results: parameters and results of the operations that the version has.
+    encode_event: an event of a stream; some dialects send one event as several, or as none.
+    encode_notification: body of a push notification. media_type: of that body, and of HTTP+JSON answers.
+    blocking_by_default: a send that does not say otherwise is answered after its turn has ended.
+    subscribe_needs_running: a task that has ended refuses a subscription, and the stream of a task that
+        waits for input stays open until the answer.
+    stream_errors_as_events: an error before the first event is sent as an event: clients of 0.x cannot
+        read another body.
+    sends_version: a client sends A2A-Version.
+    replaces_artifacts: in a stream, an artifact with `append: false` replaces the one before.
+    push_config_id: id of a push notification config that has none. A task has one such config, and the
+        next one replaces it. "" = each config gets an id of its own.
+    no_extended_card: raised if the agent has none.
     """
 
-    @property
-    def NAME(self) -> str: ...
-    @property
-    def VERSIONS(self) -> tuple[str, ...]: ...
-    @property
-    def METHODS(self) -> Mapping[str, Operation]: ...
-    @property
-    def ROUTES(self) -> tuple[Route, ...]: ...
-    @property
-    def PREFIX(self) -> str: ...
-    @property
-    def REQUESTS(self) -> Mapping[Operation, Codec]: ...
-    @property
-    def RESULTS(self) -> Mapping[Operation, Codec]: ...
-    @property
-    def LIVE(self) -> bool: ...
-    @property
-    def WAITS(self) -> bool: ...
-    @property
-    def NO_EXTENDED_CARD(self) -> type[ProtocolError]: ...
-    @property
-    def REPLACES(self) -> bool: ...
-    @property
-    def CONFIG_ID(self) -> str: ...
-    @property
-    def MEDIA_TYPE(self) -> str: ...
-    def encode_notice(self, task: Task, /) -> Json: ...
-    def encode_card(self, source: Description, /) -> dict[str, Json]: ...
-    def encode_event(self, event: Event, listener: Listener, /) -> list[Json]: ...
-    def decode_event(self, value: Json, /) -> Event: ...
-    def encode_error(self, error: ProtocolError, /) -> Json: ...
-    def encode_failure(self, error: ProtocolError, /) -> tuple[int, Json]: ...
-    def unsupported(self, method: str, /) -> ProtocolError: ...
+    name: str
+    versions: tuple[str, ...]
+    methods: Mapping[str, Operation] = field(default_factory=dict)
+    routes: tuple[Route, ...] = ()
+    path_prefix: str = ""
+    requests: Mapping[Operation, Codec]
+    results: Mapping[Operation, Codec]
+    encode_card: Callable[[Description], dict[str, Json]]
+    encode_event: Callable[[Event, Listener], list[Json]]
+    decode_event: Callable[[Json], Event] = not_called
+    encode_notification: Callable[[Task], Json]
+    encode_error: Callable[[ProtocolError], Json]
+    encode_failure: Callable[[ProtocolError], tuple[int, Json]] = encode_failure
+    media_type: str = "application/json"
+    blocking_by_default: bool = False
+    subscribe_needs_running: bool = False
+    stream_errors_as_events: bool = True
+    sends_version: bool = False
+    replaces_artifacts: bool = True
+    push_config_id: str = "default"
+    no_extended_card: type[ProtocolError]
 
-
-def method_not_found(methods: Iterable[str], method: str) -> ProtocolError:
-    """Why a method is not among a version's."""
-    return MethodNotFound(f"{method[:100]!r}; there are {', '.join(methods)}")
+    def unsupported(self, method: str) -> ProtocolError:
+        """Why a method is not among the version's."""
+        return MethodNotFound(f"{method[:100]!r}; there are {', '.join(self.methods)}")

@@ -13,14 +13,14 @@ from a2a_lambda.wire.interface import Wire
 UNVERSIONED = "0.3"
 """What a request without a version speaks, where nothing else tells."""
 
-VERSIONS: tuple[Wire, ...] = (v1_0, v0_3, v0_3_http, v0_1)
+VERSIONS: tuple[Wire, ...] = (v1_0.WIRE, v0_3.WIRE, v0_3_http.WIRE, v0_1.WIRE)
 """Every version, the newest first."""
 
 DIALECTS: Mapping[str, tuple[Wire, ...]] = {
     "": VERSIONS,
-    "alibaba": (alibaba,),
-    "qianfan": (v1_0, qianfan, v0_1),
-    "shared": (v1_0, v0_3, qianfan, v0_1),
+    "alibaba": (alibaba.WIRE,),
+    "qianfan": (v1_0.WIRE, qianfan.WIRE, v0_1.WIRE),
+    "shared": (v1_0.WIRE, v0_3.WIRE, qianfan.WIRE, v0_1.WIRE),
 }
 """What is spoken on the paths of a platform; "" is every other path, and "shared" one that a platform's
 clients use as well as others'."""
@@ -35,9 +35,9 @@ def spoken(dialect: str, version: str) -> tuple[Wire, ...]:
     if not version:
         return wires
     plain = ".".join(version.strip().split(".")[:2])
-    found = tuple(wire for wire in wires if plain in wire.VERSIONS)
+    found = tuple(wire for wire in wires if plain in wire.versions)
     if not found:
-        known = sorted({name for wire in wires for name in wire.VERSIONS})
+        known = sorted({name for wire in wires for name in wire.versions})
         raise VersionNotSupported(f"A2A-Version is {version[:20]!r}; spoken here: {', '.join(known)}")
     return found
 
@@ -47,15 +47,15 @@ def of_method(wires: Sequence[Wire], method: str) -> list[Wire]:
 
     Raises MethodNotFound.
     """
-    callable_ = [wire for wire in wires if wire.METHODS]
-    found = [wire for wire in callable_ if method in wire.METHODS]
+    callable_ = [wire for wire in wires if wire.methods]
+    found = [wire for wire in callable_ if method in wire.methods]
     if found:
         return found
     for wire in VERSIONS:
-        if method in wire.METHODS:
+        if method in wire.methods:
             raise MethodNotFound(
-                f"{method} is a method of A2A {wire.NAME}; the request says"
-                f" {' or '.join(callable_[0].VERSIONS)}, with its path or with A2A-Version"
+                f"{method} is a method of A2A {wire.name}; the request says"
+                f" {' or '.join(callable_[0].versions)}, with its path or with A2A-Version"
             )
     raise usual(callable_).unsupported(method)
 
@@ -63,17 +63,17 @@ def of_method(wires: Sequence[Wire], method: str) -> list[Wire]:
 def named(name: str) -> Wire:
     """The wire a task or a config is marked with; the usual one where it is none of ours."""
     wires = [wire for found in DIALECTS.values() for wire in found]
-    return next((wire for wire in wires if name == wire.NAME), usual(wires))
+    return next((wire for wire in wires if name == wire.name), usual(wires))
 
 
 def of_task(wires: Sequence[Wire], dialect: str) -> Wire:
     """Of the wires a request may speak, the one its task was made over."""
-    return next((wire for wire in wires if dialect == wire.NAME), wires[0])
+    return next((wire for wire in wires if dialect == wire.name), wires[0])
 
 
 def usual(wires: Sequence[Wire]) -> Wire:
     """The wire of a request that does not tell."""
-    return next((wire for wire in wires if UNVERSIONED in wire.VERSIONS), wires[0])
+    return next((wire for wire in wires if UNVERSIONED in wire.versions), wires[0])
 
 
 def refusing(error: ProtocolError, wires: Sequence[Wire]) -> Wire:

@@ -1,12 +1,12 @@
 """Baidu Qianfan AppBuilder: A2A 0.2.6 as its page documents it, with its own metadata.
 
-Source: https://cloud.baidu.com/doc/qianfan/s/A2A (the document in shared/seeds/003). A result is never
+Source: https://cloud.baidu.com/doc/qianfan/s/A2A. A result is never
 a bare Message; an artifact's name is a stage of the answer, and so is a step told while working. The
 metadata is added to what A2A 0.2.6 has, so a client that knows nothing of it reads the same task.
 """
 
 import uuid
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from a2a_lambda.errors import InvalidParams
@@ -21,28 +21,11 @@ from a2a_lambda.protocol.model import (
     TaskState,
     TaskStatusUpdateEvent,
 )
-from a2a_lambda.protocol.requests import Listener, Operation, SendMessageRequest, SendMessageResponse
+from a2a_lambda.protocol.requests import Listener, SendMessageRequest, SendMessageResponse
 from a2a_lambda.wire import v0_3
 from a2a_lambda.wire.interface import Codec
 from a2a_lambda.wire.shared import card_json, fields, json_0x
 from a2a_lambda.wire.shared.fields import Object
-
-NAME = "qianfan"
-VERSIONS = v0_3.VERSIONS
-LIVE = False
-WAITS = False
-CONFIG_ID = "default"
-REPLACES = False
-MEDIA_TYPE = "application/json"
-NO_EXTENDED_CARD = v0_3.NO_EXTENDED_CARD
-encode_card = card_json.qianfan
-METHODS = v0_3.METHODS
-ROUTES = v0_3.ROUTES
-PREFIX = v0_3.PREFIX
-unsupported = v0_3.unsupported
-decode_event = v0_3.decode_event
-encode_error = v0_3.encode_error
-encode_failure = v0_3.encode_failure
 
 ANSWER = "/answer"
 """Stage of an answer that has no name of its own."""
@@ -218,13 +201,18 @@ def _round(
 SEND = Codec(decode_send, v0_3.encode_send)
 TASK = Codec(v0_3.decode_task, encode_task)
 
-REQUESTS: Mapping[Operation, Codec] = {**v0_3.REQUESTS, "send": SEND, "stream": SEND}
-
-encode_notice = encode_task
-
-RESULTS: Mapping[Operation, Codec] = {
-    **v0_3.RESULTS,
-    "send": Codec(v0_3.decode_outcome, encode_outcome),
-    "get": TASK,
-    "cancel": TASK,
-}
+WIRE = replace(
+    v0_3.WIRE,
+    name="qianfan",
+    replaces_artifacts=False,
+    requests={**v0_3.WIRE.requests, "send": SEND, "stream": SEND},
+    results={
+        **v0_3.WIRE.results,
+        "send": Codec(v0_3.decode_outcome, encode_outcome),
+        "get": TASK,
+        "cancel": TASK,
+    },
+    encode_card=card_json.qianfan,
+    encode_event=encode_event,
+    encode_notification=encode_task,
+)

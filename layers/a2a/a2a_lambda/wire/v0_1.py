@@ -6,11 +6,9 @@ and some write a message's parts as `data`.
 """
 
 import uuid
-from collections.abc import Mapping
-from functools import partial
+from dataclasses import replace
 from typing import cast
 
-from a2a_lambda.errors import ExtendedAgentCardNotConfigured
 from a2a_lambda.protocol.model import (
     RESTING,
     Artifact,
@@ -26,7 +24,6 @@ from a2a_lambda.protocol.model import (
 )
 from a2a_lambda.protocol.requests import (
     Listener,
-    Operation,
     PushConfigRequest,
     SendMessageConfiguration,
     SendMessageRequest,
@@ -34,40 +31,12 @@ from a2a_lambda.protocol.requests import (
     TaskRequest,
 )
 from a2a_lambda.wire import v0_3
-from a2a_lambda.wire.interface import Codec, Route, method_not_found
+from a2a_lambda.wire.interface import Codec
 from a2a_lambda.wire.shared import card_json, fields, json_0x
 from a2a_lambda.wire.shared.fields import Object
 
-NAME = "0.1"
-VERSIONS = ("0.1",)
-LIVE = False
-WAITS = False
-CONFIG_ID = "default"
-REPLACES = True
-MEDIA_TYPE = "application/json"
-NO_EXTENDED_CARD = ExtendedAgentCardNotConfigured
-encode_card = card_json.v0_2_5
-ROUTES: tuple[Route, ...] = ()
-PREFIX = ""
-
-METHODS: Mapping[str, Operation] = {
-    "tasks/send": "send",
-    "tasks/sendSubscribe": "stream",
-    "tasks/get": "get",
-    "tasks/cancel": "cancel",
-    "tasks/resubscribe": "subscribe",
-    "tasks/pushNotification/set": "set_push",
-    "tasks/pushNotification/get": "get_push",
-}
-
 NEAREST = {TaskState.REJECTED: TaskState.FAILED, TaskState.AUTH_REQUIRED: TaskState.INPUT_REQUIRED}
 """States it does not know, and those it tells in their place."""
-
-encode_error = v0_3.encode_error
-encode_failure = v0_3.encode_failure
-
-
-unsupported = partial(method_not_found, METHODS)
 
 
 def decode_message(source: Object, path: str) -> Message:
@@ -265,22 +234,37 @@ SEND = Codec(decode_send, encode_send)
 TASK = Codec(decode_task_request, v0_3.encode_task_request)
 CONFIG = Codec(decode_config, encode_config)
 
-REQUESTS: Mapping[Operation, Codec] = {
-    "send": SEND,
-    "stream": SEND,
-    "get": TASK,
-    "cancel": TASK,
-    "subscribe": TASK,
-    "set_push": CONFIG,
-    "get_push": Codec(decode_push, lambda request: {"id": request["taskId"]}),
-}
-
-encode_notice = encode_task
-
-RESULTS: Mapping[Operation, Codec] = {
-    "send": Codec(decode_outcome, lambda outcome: encode_task(outcome["task"])),
-    "get": Codec(decode_task, encode_task),
-    "cancel": Codec(decode_task, encode_task),
-    "set_push": Codec(lambda value: decode_config(value, path="result"), encode_config),
-    "get_push": Codec(lambda value: decode_config(value, path="result"), encode_config),
-}
+WIRE = replace(
+    v0_3.WIRE,
+    name="0.1",
+    versions=("0.1",),
+    methods={
+        "tasks/send": "send",
+        "tasks/sendSubscribe": "stream",
+        "tasks/get": "get",
+        "tasks/cancel": "cancel",
+        "tasks/resubscribe": "subscribe",
+        "tasks/pushNotification/set": "set_push",
+        "tasks/pushNotification/get": "get_push",
+    },
+    requests={
+        "send": SEND,
+        "stream": SEND,
+        "get": TASK,
+        "cancel": TASK,
+        "subscribe": TASK,
+        "set_push": CONFIG,
+        "get_push": Codec(decode_push, lambda request: {"id": request["taskId"]}),
+    },
+    results={
+        "send": Codec(decode_outcome, lambda outcome: encode_task(outcome["task"])),
+        "get": Codec(decode_task, encode_task),
+        "cancel": Codec(decode_task, encode_task),
+        "set_push": Codec(lambda value: decode_config(value, path="result"), encode_config),
+        "get_push": Codec(lambda value: decode_config(value, path="result"), encode_config),
+    },
+    encode_card=card_json.v0_2_5,
+    encode_event=encode_event,
+    decode_event=decode_event,
+    encode_notification=encode_task,
+)

@@ -3,8 +3,6 @@
 Source: https://a2a-protocol.org/v0.3.0/specification, section 7.
 """
 
-from collections.abc import Mapping
-from functools import partial
 from typing import cast
 
 from a2a_lambda.errors import ExtendedAgentCardNotConfigured, ProtocolError
@@ -13,44 +11,15 @@ from a2a_lambda.protocol.requests import (
     Listener,
     ListPushConfigsRequest,
     ListPushConfigsResponse,
-    Operation,
     PushConfigRequest,
     SendMessageConfiguration,
     SendMessageRequest,
     SendMessageResponse,
     TaskRequest,
 )
-from a2a_lambda.wire.interface import Codec, Route, method_not_found
-from a2a_lambda.wire.shared import card_json, error_json, fields, json_0x
+from a2a_lambda.wire.interface import Codec, Wire
+from a2a_lambda.wire.shared import card_json, fields, json_0x
 from a2a_lambda.wire.shared.fields import Object
-
-NAME = "0.3"
-VERSIONS = ("0.2", "0.3")
-LIVE = False
-WAITS = False
-CONFIG_ID = "default"
-REPLACES = True
-MEDIA_TYPE = "application/json"
-NO_EXTENDED_CARD = ExtendedAgentCardNotConfigured
-encode_card = card_json.v0_3_0
-ROUTES: tuple[Route, ...] = ()
-PREFIX = ""
-
-METHODS: Mapping[str, Operation] = {
-    "message/send": "send",
-    "message/stream": "stream",
-    "tasks/get": "get",
-    "tasks/cancel": "cancel",
-    "tasks/resubscribe": "subscribe",
-    "tasks/pushNotificationConfig/set": "set_push",
-    "tasks/pushNotificationConfig/get": "get_push",
-    "tasks/pushNotificationConfig/list": "list_push",
-    "tasks/pushNotificationConfig/delete": "delete_push",
-    "agent/getAuthenticatedExtendedCard": "card",
-}
-
-
-unsupported = partial(method_not_found, METHODS)
 
 
 def decode_send(params: Json) -> SendMessageRequest:
@@ -166,9 +135,6 @@ def encode_event(event: Event, listener: Listener) -> list[Json]:
     return [json_0x.encode_event(event)]
 
 
-decode_event = json_0x.decode_event
-
-
 def encode_error(error: ProtocolError) -> Json:
     """Errors that later versions have numbers for are invalid requests here."""
     code = error.code if error.code not in (-32008, -32009) else -32600
@@ -178,36 +144,54 @@ def encode_error(error: ProtocolError) -> Json:
     return result
 
 
-encode_failure = error_json.encode_failure
-
-
 SEND = Codec(decode_send, encode_send)
 TASK = Codec(decode_task_request, encode_task_request)
 OUTCOME = Codec(decode_outcome, encode_outcome)
 CONFIG = Codec(decode_config, encode_config)
 
-REQUESTS: Mapping[Operation, Codec] = {
-    "send": SEND,
-    "stream": SEND,
-    "get": TASK,
-    "cancel": TASK,
-    "subscribe": TASK,
-    "set_push": CONFIG,
-    "get_push": Codec(decode_push, encode_push),
-    "list_push": Codec(decode_pushes, lambda request: {"id": request["taskId"]}),
-    "delete_push": Codec(decode_deletion, encode_push),
-    "card": Codec(lambda _: {}, lambda _: None),
-}
-
-encode_notice = json_0x.encode_task
-
-RESULTS: Mapping[Operation, Codec] = {
-    "send": OUTCOME,
-    "get": Codec(decode_task, json_0x.encode_task),
-    "cancel": Codec(decode_task, json_0x.encode_task),
-    "set_push": Codec(lambda value: decode_config(value, path="result"), encode_config),
-    "get_push": Codec(lambda value: decode_config(value, path="result"), encode_config),
-    "list_push": Codec(decode_configs, lambda found: [encode_config(config) for config in found["configs"]]),
-    "delete_push": Codec(lambda _: None, lambda _: None),
-    "card": Codec(lambda value: value, lambda card: card),
-}
+WIRE = Wire(
+    name="0.3",
+    versions=("0.2", "0.3"),
+    methods={
+        "message/send": "send",
+        "message/stream": "stream",
+        "tasks/get": "get",
+        "tasks/cancel": "cancel",
+        "tasks/resubscribe": "subscribe",
+        "tasks/pushNotificationConfig/set": "set_push",
+        "tasks/pushNotificationConfig/get": "get_push",
+        "tasks/pushNotificationConfig/list": "list_push",
+        "tasks/pushNotificationConfig/delete": "delete_push",
+        "agent/getAuthenticatedExtendedCard": "card",
+    },
+    requests={
+        "send": SEND,
+        "stream": SEND,
+        "get": TASK,
+        "cancel": TASK,
+        "subscribe": TASK,
+        "set_push": CONFIG,
+        "get_push": Codec(decode_push, encode_push),
+        "list_push": Codec(decode_pushes, lambda request: {"id": request["taskId"]}),
+        "delete_push": Codec(decode_deletion, encode_push),
+        "card": Codec(lambda _: {}, lambda _: None),
+    },
+    results={
+        "send": OUTCOME,
+        "get": Codec(decode_task, json_0x.encode_task),
+        "cancel": Codec(decode_task, json_0x.encode_task),
+        "set_push": Codec(lambda value: decode_config(value, path="result"), encode_config),
+        "get_push": Codec(lambda value: decode_config(value, path="result"), encode_config),
+        "list_push": Codec(
+            decode_configs, lambda found: [encode_config(config) for config in found["configs"]]
+        ),
+        "delete_push": Codec(lambda _: None, lambda _: None),
+        "card": Codec(lambda value: value, lambda card: card),
+    },
+    encode_card=card_json.v0_3_0,
+    encode_event=encode_event,
+    decode_event=json_0x.decode_event,
+    encode_notification=json_0x.encode_task,
+    encode_error=encode_error,
+    no_extended_card=ExtendedAgentCardNotConfigured,
+)

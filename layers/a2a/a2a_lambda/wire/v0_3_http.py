@@ -4,8 +4,7 @@ Source: https://github.com/a2aproject/A2A, tag v0.3.0, specification/grpc/a2a.pr
 no field that file does not know, so what it has no field for is left out.
 """
 
-from collections.abc import Mapping
-from typing import cast
+from dataclasses import replace
 
 from a2a_lambda.errors import ProtocolError
 from a2a_lambda.protocol.model import (
@@ -24,39 +23,16 @@ from a2a_lambda.protocol.requests import (
     Listener,
     ListPushConfigsResponse,
     ListTasksResponse,
-    Operation,
     SendMessageConfiguration,
     SendMessageRequest,
     SendMessageResponse,
 )
 from a2a_lambda.wire import v0_3, v1_0
-from a2a_lambda.wire.interface import Codec, Route
-from a2a_lambda.wire.shared import card_json, error_json, fields, json_0x, protojson
+from a2a_lambda.wire.interface import Codec, Route, not_called
+from a2a_lambda.wire.shared import error_json, fields, json_0x, protojson
 from a2a_lambda.wire.shared.fields import Object
 
-NAME = "0.3"
-VERSIONS = ("0.2", "0.3")
-LIVE = False
-WAITS = False
-CONFIG_ID = "default"
-REPLACES = True
-MEDIA_TYPE = "application/json"
-NO_EXTENDED_CARD = v0_3.NO_EXTENDED_CARD
-encode_card = card_json.v0_3_0
-METHODS: Mapping[str, Operation] = {}
-
-PREFIX = "v1"
-
-ROUTES = (
-    *(route for route in v1_0.ROUTES if route.operation != "card"),
-    Route("GET", "card", "card"),
-)
-
 SPELLINGS = {TaskState.CANCELED: "TASK_STATE_CANCELLED"}
-CANONICAL = {told: state for state, told in SPELLINGS.items()}
-
-encode_error = error_json.encode_error
-unsupported = v1_0.unsupported
 
 
 def encode_failure(error: ProtocolError) -> tuple[int, Json]:
@@ -237,86 +213,43 @@ def encode_configs(found: ListPushConfigsResponse) -> Json:
     return {"configs": [encode_config(config) for config in found["configs"]]}
 
 
-def decode_outcome(value: Json) -> SendMessageResponse:
-    return cast(SendMessageResponse, decode_event(value))
+SEND = Codec(decode_send)
+TASK = Codec(v1_0.decode_task_request)
+RESULT_TASK = Codec(encode=encode_task)
+CONFIG = Codec(encode=encode_config)
 
-
-def decode_status(value: Json, path: str) -> TaskStatus:
-    source = protojson.known(fields.mapping(value, path), protojson.STATUS)
-    if isinstance(source.get("state"), str) and source["state"] in CANONICAL:
-        source["state"] = CANONICAL[source["state"]]
-    if "message" in source:
-        source["message"] = decode_message(source["message"], f"{path}.message")
-    return protojson.decode_status(source, path)
-
-
-def decode_artifact(value: Json, path: str) -> Artifact:
-    source = dict(fields.mapping(value, path))
-    parts = fields.array(source, "parts", path)
-    source["parts"] = [decode_part(part, f"{path}.parts[{index}]") for index, part in enumerate(parts)]
-    return protojson.decode_artifact(source, path)
-
-
-def decode_task(value: Json, path: str = "result") -> Task:
-    source = protojson.known(fields.mapping(value, path), protojson.TASK)
-    source["status"] = decode_status(source.get("status"), f"{path}.status")
-    for name, decode in (("artifacts", decode_artifact), ("history", decode_message)):
-        items = fields.array(source, name, path) if source.get(name) else []
-        source[name] = [decode(item, f"{path}.{name}[{index}]") for index, item in enumerate(items)]
-    return protojson.decode_task(source, path)
-
-
-def decode_event(value: Json) -> Event:
-    source = protojson.known(fields.mapping(value, "result"), protojson.EVENT)
-    if "task" in source:
-        return Event(task=decode_task(source["task"], "result.task"))
-    if "message" in source:
-        return Event(message=decode_message(source["message"], "result.message"))
-    if "statusUpdate" in source:
-        path = "result.statusUpdate"
-        update = fields.without(fields.mapping(source["statusUpdate"], path), ("final",))
-        update["status"] = decode_status(update.get("status"), f"{path}.status")
-        return protojson.decode_event({"statusUpdate": update})
-    path = "result.artifactUpdate"
-    update = dict(fields.mapping(source.get("artifactUpdate"), path))
-    update["artifact"] = decode_artifact(update.get("artifact"), f"{path}.artifact")
-    return protojson.decode_event({"artifactUpdate": update})
-
-
-def _one_way(value: Json) -> Json:
-    """The kit calls no agent over this binding."""
-    raise NotImplementedError
-
-
-SEND = Codec(decode_send, _one_way)
-TASK = Codec(v1_0.decode_task_request, _one_way)
-RESULT_TASK = Codec(decode_task, encode_task)
-CONFIG = Codec(_one_way, encode_config)
-
-REQUESTS: Mapping[Operation, Codec] = {
-    "send": SEND,
-    "stream": SEND,
-    "get": TASK,
-    "list": Codec(v1_0.decode_list, _one_way),
-    "cancel": TASK,
-    "subscribe": TASK,
-    "set_push": Codec(decode_config, _one_way),
-    "get_push": Codec(v1_0.decode_push, _one_way),
-    "list_push": Codec(v1_0.decode_pushes, _one_way),
-    "delete_push": Codec(v1_0.decode_push, _one_way),
-    "card": Codec(lambda _: {}, _one_way),
-}
-
-encode_notice = encode_task
-
-RESULTS: Mapping[Operation, Codec] = {
-    "send": Codec(decode_outcome, encode_outcome),
-    "get": RESULT_TASK,
-    "list": Codec(_one_way, encode_tasks),
-    "cancel": RESULT_TASK,
-    "set_push": CONFIG,
-    "get_push": CONFIG,
-    "list_push": Codec(_one_way, encode_configs),
-    "delete_push": Codec(_one_way, lambda _: None),
-    "card": Codec(_one_way, lambda card: card),
-}
+WIRE = replace(
+    v0_3.WIRE,
+    methods={},
+    routes=(*(route for route in v1_0.ROUTES if route.operation != "card"), Route("GET", "card", "card")),
+    path_prefix="v1",
+    requests={
+        "send": SEND,
+        "stream": SEND,
+        "get": TASK,
+        "list": Codec(v1_0.decode_list),
+        "cancel": TASK,
+        "subscribe": TASK,
+        "set_push": Codec(decode_config),
+        "get_push": Codec(v1_0.decode_push),
+        "list_push": Codec(v1_0.decode_pushes),
+        "delete_push": Codec(v1_0.decode_push),
+        "card": Codec(lambda _: {}),
+    },
+    results={
+        "send": Codec(encode=encode_outcome),
+        "get": RESULT_TASK,
+        "list": Codec(encode=encode_tasks),
+        "cancel": RESULT_TASK,
+        "set_push": CONFIG,
+        "get_push": CONFIG,
+        "list_push": Codec(encode=encode_configs),
+        "delete_push": Codec(encode=lambda _: None),
+        "card": Codec(encode=lambda card: card),
+    },
+    encode_event=encode_event,
+    decode_event=not_called,
+    encode_notification=encode_task,
+    encode_error=error_json.encode_error,
+    encode_failure=encode_failure,
+)

@@ -4,7 +4,6 @@ Source: https://a2a-protocol.org/v1.0.0/specification, sections 5, 9 and 11.
 """
 
 from collections.abc import Mapping
-from functools import partial
 from typing import cast
 
 from a2a_lambda.errors import InvalidParams, UnsupportedOperation
@@ -15,43 +14,15 @@ from a2a_lambda.protocol.requests import (
     ListPushConfigsResponse,
     ListTasksRequest,
     ListTasksResponse,
-    Operation,
     PushConfigRequest,
     SendMessageConfiguration,
     SendMessageRequest,
     SendMessageResponse,
     TaskRequest,
 )
-from a2a_lambda.wire.interface import Codec, Route, method_not_found
+from a2a_lambda.wire.interface import Codec, Route, Wire
 from a2a_lambda.wire.shared import card_json, error_json, fields, protojson
 from a2a_lambda.wire.shared.fields import Object
-
-NAME = "1.0"
-VERSIONS = ("1.0",)
-LIVE = True
-WAITS = True
-CONFIG_ID = ""
-REPLACES = True
-MEDIA_TYPE = "application/a2a+json"
-NO_EXTENDED_CARD = UnsupportedOperation
-encode_card = card_json.v1_0
-
-METHODS: Mapping[str, Operation] = {
-    "SendMessage": "send",
-    "SendStreamingMessage": "stream",
-    "GetTask": "get",
-    "ListTasks": "list",
-    "CancelTask": "cancel",
-    "SubscribeToTask": "subscribe",
-    "CreateTaskPushNotificationConfig": "set_push",
-    "GetTaskPushNotificationConfig": "get_push",
-    "ListTaskPushNotificationConfigs": "list_push",
-    "DeleteTaskPushNotificationConfig": "delete_push",
-    "GetExtendedAgentCard": "card",
-}
-
-PREFIX = ""
-"""Path below the interface's url."""
 
 ROUTES = (
     Route("POST", "message:send", "send"),
@@ -78,12 +49,6 @@ CONFIGURATION_FIELDS = protojson.spelled(SendMessageConfiguration.__annotations_
 TASK_FIELDS = protojson.spelled(TaskRequest.__annotations__)
 LIST_FIELDS = protojson.spelled(ListTasksRequest.__annotations__)
 PUSH_FIELDS = protojson.spelled(ListPushConfigsRequest.__annotations__ | PushConfigRequest.__annotations__)
-
-encode_error = error_json.encode_error
-encode_failure = error_json.encode_failure
-
-
-unsupported = partial(method_not_found, METHODS)
 
 
 def _source(params: Json, names: Mapping[str, str]) -> Object:
@@ -241,16 +206,13 @@ def encode_configs(found: ListPushConfigsResponse) -> Json:
     return {"configs": configs, "nextPageToken": found["nextPageToken"]}
 
 
-def encode_notice(task: Task) -> Json:
+def encode_notification(task: Task) -> Json:
     """A StreamResponse (section 4.3.3)."""
     return {"task": task}
 
 
 def encode_event(event: Event, listener: Listener) -> list[Json]:
     return [event]
-
-
-decode_event = protojson.decode_event
 
 
 def _same(value: Json) -> Json:
@@ -262,28 +224,57 @@ TASK = Codec(decode_task_request, _same)
 RESULT_TASK = Codec(protojson.decode_task, _same)
 CONFIG = Codec(lambda value: protojson.decode_config(value, "result"), protojson.encode_config)
 
-REQUESTS: Mapping[Operation, Codec] = {
-    "send": SEND,
-    "stream": SEND,
-    "get": TASK,
-    "list": Codec(decode_list, _same),
-    "cancel": TASK,
-    "subscribe": TASK,
-    "set_push": Codec(decode_config, protojson.encode_config),
-    "get_push": Codec(decode_push, _same),
-    "list_push": Codec(decode_pushes, _same),
-    "delete_push": Codec(decode_push, _same),
-    "card": Codec(lambda params: fields.mapping(params or {}, "params"), _same),
-}
-
-RESULTS: Mapping[Operation, Codec] = {
-    "send": Codec(decode_outcome, encode_outcome),
-    "get": RESULT_TASK,
-    "list": Codec(decode_tasks, _same),
-    "cancel": RESULT_TASK,
-    "set_push": CONFIG,
-    "get_push": CONFIG,
-    "list_push": Codec(decode_configs, encode_configs),
-    "delete_push": Codec(lambda _: None, lambda _: None),
-    "card": Codec(_same, _same),
-}
+WIRE = Wire(
+    name="1.0",
+    versions=("1.0",),
+    methods={
+        "SendMessage": "send",
+        "SendStreamingMessage": "stream",
+        "GetTask": "get",
+        "ListTasks": "list",
+        "CancelTask": "cancel",
+        "SubscribeToTask": "subscribe",
+        "CreateTaskPushNotificationConfig": "set_push",
+        "GetTaskPushNotificationConfig": "get_push",
+        "ListTaskPushNotificationConfigs": "list_push",
+        "DeleteTaskPushNotificationConfig": "delete_push",
+        "GetExtendedAgentCard": "card",
+    },
+    routes=ROUTES,
+    requests={
+        "send": SEND,
+        "stream": SEND,
+        "get": TASK,
+        "list": Codec(decode_list, _same),
+        "cancel": TASK,
+        "subscribe": TASK,
+        "set_push": Codec(decode_config, protojson.encode_config),
+        "get_push": Codec(decode_push, _same),
+        "list_push": Codec(decode_pushes, _same),
+        "delete_push": Codec(decode_push, _same),
+        "card": Codec(lambda params: fields.mapping(params or {}, "params"), _same),
+    },
+    results={
+        "send": Codec(decode_outcome, encode_outcome),
+        "get": RESULT_TASK,
+        "list": Codec(decode_tasks, _same),
+        "cancel": RESULT_TASK,
+        "set_push": CONFIG,
+        "get_push": CONFIG,
+        "list_push": Codec(decode_configs, encode_configs),
+        "delete_push": Codec(lambda _: None, lambda _: None),
+        "card": Codec(_same, _same),
+    },
+    encode_card=card_json.v1_0,
+    encode_event=encode_event,
+    decode_event=protojson.decode_event,
+    encode_notification=encode_notification,
+    encode_error=error_json.encode_error,
+    media_type="application/a2a+json",
+    blocking_by_default=True,
+    subscribe_needs_running=True,
+    stream_errors_as_events=False,
+    sends_version=True,
+    push_config_id="",
+    no_extended_card=UnsupportedOperation,
+)
