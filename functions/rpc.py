@@ -5,9 +5,9 @@ from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.observability import Observed, prepared
 from a2a_lambda.lambda_.streaming import Streaming
-from a2a_lambda.turns.run import settled
+from a2a_lambda.turns.run import wait_for_turns
 
 kit = Kit(prepared())
 kit.warm()
 app = create_app(kit)
-handler = Observed(Streaming(app, settle=settled, release=end_stragglers), kit.settings)
+handler = Observed(Streaming(app, settle=wait_for_turns, release=end_stragglers), kit.settings)

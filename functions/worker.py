@@ -2,9 +2,9 @@
 
 from a2a_lambda.agent.executor import end_stragglers
 from a2a_lambda.kit import Kit
-from a2a_lambda.lambda_.batch import Worker
+from a2a_lambda.lambda_.batch import TurnHandler
 from a2a_lambda.lambda_.observability import Observed, prepared
 
 kit = Kit(prepared())
-worker = Worker(kit.background, kit.settings.dead_letters)
+worker = TurnHandler(kit.worker, kit.settings.dead_letters)
 handler = Observed(worker, kit.settings, release=end_stragglers)

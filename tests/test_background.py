@@ -11,7 +11,7 @@ import pytest
 
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws import clients
-from a2a_lambda.aws.queue import Ticket
+from a2a_lambda.aws.queue import QueuedTurn
 from a2a_lambda.errors import StoreError, UnsupportedOperation
 from a2a_lambda.operations.service import Service
 from a2a_lambda.protocol.model import Json, Message, Part, Role, Task, TaskState
@@ -23,7 +23,7 @@ from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Request, Scope
 from a2a_lambda.turns import lease
 from a2a_lambda.turns.run import Run
-from a2a_lambda.turns.worker import AGAIN, ATTEMPTS, QUEUED_LIMIT, Background
+from a2a_lambda.turns.worker import QUEUED_TURN_SECONDS, REQUEUE_MINUTES, TURN_ATTEMPTS, Worker
 from tests.clock import Clock
 from tests.conftest import ROOT
 from tests.rpc import intent
@@ -33,10 +33,10 @@ class Line:
     """A queue in a list."""
 
     def __init__(self) -> None:
-        self.waiting: list[Ticket] = []
+        self.waiting: list[QueuedTurn] = []
         self.broken = False
 
-    def send(self, ticket: Ticket) -> None:
+    def send(self, ticket: QueuedTurn) -> None:
         if self.broken:
             raise StoreError("SQS is not there")
         self.waiting.append(ticket)
@@ -54,7 +54,7 @@ class Bench:
         self.line = Line()
         agents: Mapping[str, Agent] = {"probe": agent}
         self.service = Service(self.store, agents, window=60, queue=self.line)
-        self.background = Background(self.store, agents, self.line)
+        self.background = Worker(self.store, agents, self.line)
 
     def sent(self, skill: str, identity: str = "", **fields: Any) -> tuple[Call, SendMessageRequest]:
         said = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
@@ -84,18 +84,18 @@ class Bench:
         return asyncio.run(self.service.get(self.scope, task_id)).task
 
     def head(self, task_id: str) -> Head:
-        head = self.store.head(self.scope, task_id)
+        head = self.store.get_head(self.scope, task_id)
         assert head is not None
         return head
 
-    def ticket(self, task_id: str) -> Ticket:
-        return Ticket.of(self.head(task_id))
+    def ticket(self, task_id: str) -> QueuedTurn:
+        return QueuedTurn.of(self.head(task_id))
 
     def died(self, task_id: str, *, said: str = "") -> None:
         """Its worker took the task, stored something, and is no more."""
         head = self.head(task_id)
         if head.holder:
-            head = self.store.taken_over(head)
+            head = self.store.take_over(head)
         head = self.store.replace(
             replace(
                 head,
@@ -109,7 +109,7 @@ class Bench:
             artifact = {"artifactId": "artifact-1", "parts": [{"text": said}]}
             ids = {"taskId": task_id, "contextId": head.context_id}
             update: Json = {**ids, "artifact": artifact, "append": False, "lastChunk": False}
-            _, last = self.store.task(head)
+            _, last = self.store.get_task(head)
             self.store.append(head, [{"artifactUpdate": update}], after=last)
         self.clock.now += 31
 
@@ -175,7 +175,7 @@ def test_a_dead_workers_turn_is_taken_over(bench: Bench) -> None:
     assert done["status"]["state"] == TaskState.COMPLETED
     assert [artifact["parts"] for artifact in done["artifacts"]] == [[{"text": "hi"}]]
     head = bench.head(task["id"])
-    numbers = [sequence for sequence, _ in bench.store.events(head)]
+    numbers = [sequence for sequence, _ in bench.store.get_events(head)]
     assert numbers == sorted(set(numbers))
 
 
@@ -216,13 +216,13 @@ def test_a_second_attempt_does_not_remember_the_first(bench: Bench, monkeypatch:
         patch.setattr(Run, "_end", dies)
         asyncio.run(bench.background.run(bench.ticket(task["id"]), None))
     assert bench.head(task["id"]).state == TaskState.WORKING
-    turns = len(bench.store.context(bench.scope, "twice").conversation)
+    turns = len(bench.store.get_context(bench.scope, "twice").conversation)
     assert turns == 4
     bench.clock.now += 91
     asyncio.run(bench.background.run(bench.ticket(task["id"]), None))
     done = bench.get(task["id"])
     assert done["artifacts"][0]["parts"][0]["data"] == {"history": 2, "attempt": 2}
-    assert len(bench.store.context(bench.scope, "twice").conversation) == turns
+    assert len(bench.store.get_context(bench.scope, "twice").conversation) == turns
 
 
 def test_a_claim_meets_another_change(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +242,7 @@ def test_a_claim_meets_another_change(bench: Bench, monkeypatch: pytest.MonkeyPa
 
 def test_the_third_death_ends_it(bench: Bench) -> None:
     task = bench.send("echo")
-    for _ in range(ATTEMPTS):
+    for _ in range(TURN_ATTEMPTS):
         bench.died(task["id"])
     bench.work()
     ended = bench.get(task["id"])
@@ -266,7 +266,7 @@ def test_the_sweep_does_not_grow_a_backlog(bench: Bench) -> None:
     task = bench.send("echo")
     mine = bench.ticket(task["id"])
     bench.clock.now += 120
-    for minute in range(AGAIN):
+    for minute in range(REQUEUE_MINUTES):
         asyncio.run(bench.background.sweep())
         assert bench.line.waiting.count(mine) == 2, minute
         bench.clock.now += 50
@@ -274,7 +274,7 @@ def test_the_sweep_does_not_grow_a_backlog(bench: Bench) -> None:
     asyncio.run(bench.background.sweep())
     assert bench.line.waiting.count(mine) == 3
     assert bench.get(task["id"])["status"]["state"] == TaskState.SUBMITTED
-    bench.clock.now += QUEUED_LIMIT
+    bench.clock.now += QUEUED_TURN_SECONDS
     asyncio.run(bench.background.sweep())
     assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
 
@@ -284,9 +284,9 @@ def test_a_late_sweep_enqueues_nothing_again(bench: Bench, monkeypatch: pytest.M
     task = bench.send("echo")
     bench.clock.now += 120
     minute = int(bench.clock()) // 60
-    listed = bench.store.due(minute)
+    listed = bench.store.list_due(minute)
     asyncio.run(bench.background.sweep())
-    monkeypatch.setattr(bench.store, "due", lambda _: listed)
+    monkeypatch.setattr(bench.store, "list_due", lambda _: listed)
     asyncio.run(bench.background.sweep())
     assert bench.line.waiting.count(bench.ticket(task["id"])) == 2
 
@@ -294,15 +294,15 @@ def test_a_late_sweep_enqueues_nothing_again(bench: Bench, monkeypatch: pytest.M
 def test_a_task_nobody_can_read_holds_up_no_other(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     broken, whole = bench.send("echo")["id"], bench.send("echo")["id"]
     bench.clock.now += 120
-    read = bench.store.head
+    read = bench.store.get_head
 
     def head(scope: Scope, task_id: str) -> Head | None:
         if task_id == broken:
             raise KeyError("artifacts")
         return read(scope, task_id)
 
-    monkeypatch.setattr(bench.store, "due", lambda _: [(bench.scope, broken), (bench.scope, whole)])
-    monkeypatch.setattr(bench.store, "head", head)
+    monkeypatch.setattr(bench.store, "list_due", lambda _: [(bench.scope, broken), (bench.scope, whole)])
+    monkeypatch.setattr(bench.store, "get_head", head)
     asyncio.run(bench.background.sweep())
     assert bench.line.waiting.count(bench.ticket(whole)) == 2
 
@@ -381,10 +381,10 @@ def test_a_large_message_waits_in_the_log(bench: Bench) -> None:
 
 def test_a_message_waits_for_the_worker_a_moment(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = bench.send("question")
-    monkeypatch.setattr("a2a_lambda.operations.intake.QUEUED_PATIENCE", 0.5)
+    monkeypatch.setattr("a2a_lambda.operations.intake.QUEUED_TURN_WAIT_SECONDS", 0.5)
     with pytest.raises(UnsupportedOperation):
         bench.send("question", taskId=asked["id"])
-    monkeypatch.setattr("a2a_lambda.operations.intake.QUEUED_PATIENCE", 10.0)
+    monkeypatch.setattr("a2a_lambda.operations.intake.QUEUED_TURN_WAIT_SECONDS", 10.0)
 
     async def both() -> None:
         call, request = bench.sent("question", taskId=asked["id"])
@@ -429,7 +429,7 @@ def test_an_agent_may_be_background_itself(bench: Bench) -> None:
 
 def test_a_cancel_reaches_the_worker(bench: Bench) -> None:
     """At its next look at the head, two seconds later at most, its run is over, and the agent's code too."""
-    assert lease.WATCH <= 2
+    assert lease.CANCEL_POLL_SECONDS <= 2
     task = bench.send("pause", slots={"seconds": "600"})
 
     async def go() -> None:
@@ -461,7 +461,7 @@ def test_a_message_that_was_not_stored_is_not_mistaken_for_the_last(
         patch.setattr(bench.store, "append", dies)
         with pytest.raises(Died):
             asyncio.run(bench.service.send(call, request))
-    assert bench.head(asked["id"]).queued
+    assert bench.head(asked["id"]).is_queued
     asyncio.run(bench.background.run(bench.ticket(asked["id"]), None))
     ended = bench.get(asked["id"])
     assert ended["status"]["state"] == TaskState.FAILED

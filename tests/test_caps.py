@@ -16,7 +16,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.errors import TooManyStreams
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.operations.stream_limit import Caps
+from a2a_lambda.operations.stream_limit import StreamLimit
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call import Call
@@ -34,7 +34,7 @@ def owner() -> str:
 
 def test_as_many_as_there_are_slots(settings: Settings, owner: str) -> None:
     clock = Clock()
-    caps = Caps(Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock), 3)
+    caps = StreamLimit(Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock), 3)
 
     async def go() -> None:
         async with AsyncExitStack() as held:
@@ -57,7 +57,7 @@ def test_as_many_as_there_are_slots(settings: Settings, owner: str) -> None:
 
 def test_one_that_goes_on_is_kept(settings: Settings, owner: str) -> None:
     clock = Clock()
-    caps = Caps(Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock), 1)
+    caps = StreamLimit(Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock), 1)
 
     async def go() -> None:
         async with caps.slot(owner) as slot:
@@ -76,7 +76,7 @@ def test_one_whose_client_leaves_is_free_at_once(
 ) -> None:
     """Whoever serves it is cancelled then, and cancelled again while it cleans up."""
     store = Store(clients.dynamodb(settings), settings.table, ttl=86_400)
-    caps = Caps(store, 1)
+    caps = StreamLimit(store, 1)
     free = store.free_slot
 
     def slowly(*arguments: Any) -> None:
@@ -91,12 +91,12 @@ def test_one_whose_client_leaves_is_free_at_once(
 
     async def go() -> None:
         holding = asyncio.create_task(hold())
-        while not store.slots(owner):
+        while not store.list_slots(owner):
             await asyncio.sleep(0.01)
         for _ in range(3):
             holding.cancel()
             await asyncio.sleep(0.01)
-        while store.slots(owner):
+        while store.list_slots(owner):
             await asyncio.sleep(0.01)
 
     asyncio.run(asyncio.wait_for(go(), 120))
@@ -106,7 +106,7 @@ def test_one_whose_client_leaves_while_it_is_taken_is_given_back(
     settings: Settings, owner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(clients.dynamodb(settings), settings.table, ttl=86_400)
-    caps = Caps(store, 1)
+    caps = StreamLimit(store, 1)
     take = store.take_slot
     begun, left = threading.Event(), threading.Event()
 
@@ -133,13 +133,13 @@ def test_one_whose_client_leaves_while_it_is_taken_is_given_back(
 
         while module._freeing:
             await asyncio.sleep(0.01)
-        assert store.slots(owner) == set()
+        assert store.list_slots(owner) == set()
 
     asyncio.run(asyncio.wait_for(go(), 120))
 
 
 def test_many_at_once(settings: Settings, owner: str) -> None:
-    caps = Caps(Store(clients.dynamodb(settings), settings.table, ttl=86_400), 5)
+    caps = StreamLimit(Store(clients.dynamodb(settings), settings.table, ttl=86_400), 5)
     most = now = refused = 0
 
     async def one(full: asyncio.Event) -> None:
@@ -188,7 +188,7 @@ def test_a_stream_over_the_limit_changes_nothing(settings: Settings) -> None:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("a2a_lambda.operations.service.SHORT_SECONDS", 0.3)
+    monkeypatch.setattr("a2a_lambda.operations.service.SLOTLESS_SEND_SECONDS", 0.3)
 
 
 def sends(settings: Settings, limit: int) -> tuple[Kit, str]:
@@ -202,7 +202,7 @@ def owner_of(kit: Kit, key: str) -> str:
 
 
 async def slots_taken(kit: Kit, owner: str, count: int) -> None:
-    while len(kit.store.slots(owner)) != count:
+    while len(kit.store.list_slots(owner)) != count:
         await asyncio.sleep(0.05)
 
 
@@ -245,7 +245,7 @@ def test_sends_that_last_take_slots(settings: Settings, short: None) -> None:
             again = await send("patient", "m-taskId", taskId=asked["id"])
             assert again.json()["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
             assert first["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
-            stored = kit.store.context(Scope(owner, "probe"), "c")
+            stored = kit.store.get_context(Scope(owner, "probe"), "c")
             assert stored.memory == {"turns": 1}
             assert [entry.role for entry in stored.conversation] == ["user", "agent"]
 
@@ -276,7 +276,9 @@ def test_a_refused_repeat_leaves_the_turn_alone(settings: Settings, short: None)
 
 
 def test_a_short_send_costs_no_slot(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("a2a_lambda.operations.service.SHORT_SECONDS", 600.0)  # on any machine it is short
+    monkeypatch.setattr(
+        "a2a_lambda.operations.service.SLOTLESS_SEND_SECONDS", 600.0
+    )  # on any machine it is short
     kit, key = sends(settings, 1)
     monkeypatch.setattr(kit.store, "take_slot", lambda *_: pytest.fail("a slot was taken"))
     with TestClient(create_app(kit), base_url=BASE_URL) as client:

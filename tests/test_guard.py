@@ -153,7 +153,7 @@ def test_a_slow_name_server_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("url", ["http://10.0.0.1/", "http://169.254.169.254/", "http://[::ffff:10.0.0.1]/"])
 def test_this_machine_is_no_other(url: str) -> None:
     with pytest.raises(Refused):
-        get(url, this_machine=True)
+        get(url, allow_loopback=True)
 
 
 def test_ones_own_network_when_it_is_meant() -> None:
@@ -169,7 +169,7 @@ def test_ones_own_network_when_it_is_meant() -> None:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/"
         assert get(url, private=True).status_code == 200
-        assert get(url, this_machine=True).status_code == 200
+        assert get(url, allow_loopback=True).status_code == 200
         with pytest.raises(Refused):
             get(url)
         server.shutdown()

@@ -27,7 +27,7 @@ from a2a_lambda.tasks.call import Call
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Request, Scope
 from a2a_lambda.turns.claim import Claim
-from a2a_lambda.turns.recovery import current
+from a2a_lambda.turns.recovery import load_head
 from a2a_lambda.turns.run import Run
 from tests.clock import Clock
 from tests.rpc import intent
@@ -156,7 +156,7 @@ class Once:
 
         async def go() -> str:
             while isinstance(claim := await self.service._intake.begin(*self.asked(skill, **options)), Head):
-                await current(self.service._store, self.scope, claim.task_id)
+                await load_head(self.service._store, self.scope, claim.task_id)
             assert isinstance(claim, Claim)
             run = Run(self.service._store, self.service._agents["probe"], claim)
             run.start()
@@ -181,7 +181,7 @@ def test_a_key_with_another_body_is_refused_while_the_first_runs(once: Once) -> 
     async def go() -> None:
         call, request = once.asked("pause", body="first")
         first = asyncio.create_task(once.service.send(call, request))
-        while once.service._store.head(once.scope, call.request.task_id()) is None:
+        while once.service._store.get_head(once.scope, call.request.task_id()) is None:
             await asyncio.sleep(0.02)
         with pytest.raises(InvalidParams, match="another request"):
             await once.service.send(*once.asked("pause", body="second"))
@@ -201,13 +201,13 @@ def test_memory_counts_once_when_a_process_dies_between_two_writes(
     seen = task["artifacts"][0]["parts"][0]["data"]
     assert seen["turns"] == 2, "as this turn sees it, before it is known to be the same"
     assert seen["said"] == [], "it does not see what it said before"
-    stored = once.service._store.context(once.scope, context)
+    stored = once.service._store.get_context(once.scope, context)
     assert stored.memory["turns"] == 1
     assert stored.turns == (turn,)
     assert len(stored.conversation) == 2
     assert once.send("look", contextId=context) == task
     assert once.send("look", contextId=context, key="PAY-2", body="next")["id"] != task["id"]
-    assert once.service._store.context(once.scope, context).memory["turns"] == 2
+    assert once.service._store.get_context(once.scope, context).memory["turns"] == 2
 
 
 def test_a_question_asked_again_after_a_death_is_answered_by_its_context(
@@ -248,7 +248,7 @@ def test_every_request_counts_once(
             once.die("look", monkeypatch)
             counted, lost = counted + (not lost), True
         clock.now += 31
-    stored = service._store.context(once.scope, context)
+    stored = service._store.get_context(once.scope, context)
     assert stored.memory.get("turns", 0) == counted
 
 
@@ -272,7 +272,7 @@ def test_a_retry_after_a_failed_run_counts(once: Once, clock: Clock, monkeypatch
         once.die("look", monkeypatch, contextId=context)
     clock.now += 31
     once.send("look", contextId=context)
-    stored = once.service._store.context(once.scope, context)
+    stored = once.service._store.get_context(once.scope, context)
     assert stored.memory["turns"] == 1
     assert [entry.role for entry in stored.conversation] == ["user", "user", "agent"], "it failed, then not"
 
@@ -291,7 +291,7 @@ def test_an_answer_whose_run_died_counts_once(
     once.die("patient", monkeypatch, contextId=context)
     clock.now += 70
     once.send("patient", contextId=context)
-    assert once.service._store.context(once.scope, context).memory["turns"] == 2
+    assert once.service._store.get_context(once.scope, context).memory["turns"] == 2
 
 
 def test_a_key_whose_run_was_lost_is_refused_with_another_body(

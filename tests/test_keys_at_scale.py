@@ -97,7 +97,7 @@ class Deployment:
 
     def cold(self) -> Keys:
         self.containers += 1
-        copies = self._store.copies(self.path)
+        copies = self._store.key_copies(self.path)
         clock, sleep = self._simulation.clock, self._simulation.sleep
         return Keys(self._parameters, self.path, copies, clock=clock, sleep=sleep)
 
@@ -220,7 +220,7 @@ def test_a_copy_of_the_future_is_not_trusted(
     deployment = deployed(ParameterStore(simulation, secrets))
     client = clients.dynamodb(settings)
     ahead = Store(client, settings.table, ttl=3600, clock=lambda: simulation.now + 600)
-    copies = ahead.copies(deployment.path)
+    copies = ahead.key_copies(deployment.path)
 
     def act() -> None:
         load = copies.begin_load(seconds=1, resume=1)

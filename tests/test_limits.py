@@ -12,7 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from a2a_lambda.agent import executor
-from a2a_lambda.agent.event_builder import FAILED, Reply
+from a2a_lambda.agent.event_builder import FAILED, EventBuilder
 from a2a_lambda.agent.outputs import Batch
 from a2a_lambda.client import sse as client_events
 from a2a_lambda.kit import Kit
@@ -40,7 +40,7 @@ def test_a_last_word_larger_than_an_item_fails_at_once(bench: Bench, how: str) -
 
 
 def test_a_command_too_large_for_a_failed_turn_is_left_out() -> None:
-    reply = Reply("task", "context")
+    reply = EventBuilder("task", "context")
     reply.compose(Batch((_command(),), last=False))
     reply.fail("No.")
     assert reply.closing is not None
@@ -128,7 +128,7 @@ def test_an_endless_agent_whose_client_left_is_stopped(
         events = await bench.service.stream(call, sent)
         await anext(events)
         await events.aclose()
-        await until(lambda: bench.head(call.request.task_id()).resting)
+        await until(lambda: bench.head(call.request.task_id()).is_stopped)
         await until(lambda: not executor._busy)
 
     within(go())
@@ -137,9 +137,9 @@ def test_an_endless_agent_whose_client_left_is_stopped(
 
 
 def _tasks(bench: Bench) -> list[str]:
-    from a2a_lambda.store.indexes import Page
+    from a2a_lambda.store.indexes import TaskQuery
 
-    return [task_id for task_id, _ in bench.store.listed(bench.scope, Page(size=10)).tasks]
+    return [task_id for task_id, _ in bench.store.list_tasks(bench.scope, TaskQuery(size=10)).tasks]
 
 
 @pytest.mark.parametrize("skill", ["flood", "pour"])
@@ -175,7 +175,7 @@ def test_an_agent_waits_for_what_is_slower(
         while posted != before:  # until it stands still
             before = posted
             await asyncio.sleep(0.5)
-        assert posted <= run.UNREAD + executor.AHEAD + 70
+        assert posted <= run.UNREAD_EVENTS + executor.AHEAD_OUTPUTS + 70
         stored.set()
         await bench.service.cancel(bench.scope, call.request.task_id())
         await events.aclose()
@@ -194,7 +194,7 @@ def test_a_client_that_is_too_slow_reads_the_rest_from_the_log(
         call, sent = bench.sent("pieces", slots={"count": "600"})
         events = await bench.service.stream(call, sent)
         await anext(events)
-        await until(lambda: bench.head(call.request.task_id()).resting)
+        await until(lambda: bench.head(call.request.task_id()).is_stopped)
         seen = [event async for _, event in events]
         stored = await bench.get(call.request.task_id())
         [at] = [index for index, event in enumerate(seen) if "task" in event]
@@ -327,8 +327,8 @@ def test_a_task_of_40_mb_is_read_in_two_seconds_of_the_processor(of: str) -> Non
 
 
 def test_100_000_chunks_are_composed_in_two_seconds_of_the_processor() -> None:
-    def compose(count: int) -> Reply:
-        reply = Reply(str(uuid.uuid4()), "c")
+    def compose(count: int) -> EventBuilder:
+        reply = EventBuilder(str(uuid.uuid4()), "c")
         for _ in range(count):
             reply.compose(Batch(("word ",), last=False))
         assert reply.parts == [{"text": "word " * count}]

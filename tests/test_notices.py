@@ -20,9 +20,9 @@ from a2a_lambda.aws import clients
 from a2a_lambda.aws.signing import Signer
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.lambda_.batch import Notifier
+from a2a_lambda.lambda_.batch import NotificationHandler
 from a2a_lambda.net.addresses import Unresolved
-from a2a_lambda.push.delivery import Notices, Undelivered
+from a2a_lambda.push.delivery import PushNotifications, Undelivered
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
 from tests.conftest import BASE_URL, ROOT, new_key
@@ -92,7 +92,7 @@ class Courier:
 
     def __init__(self, kit: Kit) -> None:
         self.kit = kit
-        self.handler = Notifier(kit.notices)
+        self.handler = NotificationHandler(kit.push_notifications)
         self.records = event_sources.Records(kit)
         self.iterator = self.records.first()
         while self._read():  # what other tests did, a page at a time
@@ -216,7 +216,7 @@ def test_renewals_are_no_news(rest: Rest, webhook: Webhook, courier: Courier, po
     courier.relay()
     courier.deliver()
     for key in posting.keys.all():
-        head = posting.store.head(Scope(key.owner, "probe"), asked["id"])
+        head = posting.store.get_head(Scope(key.owner, "probe"), asked["id"])
         if head is not None:
             posting.store.replace(replace(head, lease=head.lease + 10))
     courier.relay()
@@ -250,9 +250,9 @@ def test_what_a_backup_brings_back_is_no_news(rest: Rest, courier: Courier) -> N
     rest.send(configuration={"taskPushNotificationConfig": {"url": "http://127.0.0.1:9/"}})
     record = courier.pending()[-1]
     record["dynamodb"].pop("OldImage", None)
-    assert courier.kit.notices.relay(record) == 1
+    assert courier.kit.push_notifications.relay(record) == 1
     record["dynamodb"]["ApproximateCreationDateTime"] += 3600
-    assert courier.kit.notices.relay(record) == 0
+    assert courier.kit.push_notifications.relay(record) == 0
 
 
 def test_a_name_server_that_fails_once_costs_no_notification(
@@ -264,7 +264,7 @@ def test_a_name_server_that_fails_once_costs_no_notification(
     async def fails(*_: Any, **__: Any) -> Any:
         raise Unresolved("try again")
 
-    notices = courier.kit.notices
+    notices = courier.kit.push_notifications
     [sent] = courier.sqs.receive_message(QueueUrl=courier.kit.settings.notices)["Messages"]
     with monkeypatch.context() as patch:
         patch.setattr("a2a_lambda.net.transport.resolved", fails)
@@ -280,7 +280,7 @@ def test_a_private_address_is_never_called(
     """It was set when that was fine; when it is called, it is not."""
     rest.send(configuration={"taskPushNotificationConfig": {"url": webhook.url}})
     courier.relay()
-    strict = Notices(courier.sqs, posting.settings.notices, posting.store)
+    strict = PushNotifications(courier.sqs, posting.settings.notices, posting.store)
     [sent] = courier.sqs.receive_message(QueueUrl=posting.settings.notices, VisibilityTimeout=0)["Messages"]
     asyncio.run(strict.deliver(sent["Body"]))
     assert webhook.seen == []
@@ -302,8 +302,10 @@ def test_a_signed_token_for_0_1(rest: Rest, webhook: Webhook, courier: Courier, 
     rpc.client = TestClient(create_app(signing), base_url=BASE_URL)
     rpc.call("tasks/send", params | {"id": str(uuid.uuid4())})
     courier.relay()
-    courier.handler = Notifier(
-        Notices(courier.sqs, posting.settings.notices, posting.store, signer=signer, this_machine=True)
+    courier.handler = NotificationHandler(
+        PushNotifications(
+            courier.sqs, posting.settings.notices, posting.store, signer=signer, allow_loopback=True
+        )
     )
     assert courier.deliver() == [True, True]
     headers, _, body = webhook.seen[-1]

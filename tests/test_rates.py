@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from a2a_lambda.access import rate_limit
-from a2a_lambda.access.rate_limit import Rates
+from a2a_lambda.access.rate_limit import RateLimit
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import StoreError, TooManyRequests
 from a2a_lambda.http.app import create_app
@@ -31,7 +31,7 @@ def owner() -> str:
     return f"owner-{uuid.uuid4()}"
 
 
-async def admitted(containers: list[Rates], owner: str, requests: int) -> int:
+async def admitted(containers: list[RateLimit], owner: str, requests: int) -> int:
     """How many of so many requests, over so many containers, are let in."""
     found = 0
     for number in range(requests):
@@ -44,7 +44,7 @@ async def admitted(containers: list[Rates], owner: str, requests: int) -> int:
 
 
 def test_the_limit_holds_over_all_containers(store: Store, owner: str) -> None:
-    limit, containers = 20, [Rates(store, 20) for _ in range(5)]
+    limit, containers = 20, [RateLimit(store, 20) for _ in range(5)]
     most = limit * rate_limit.WINDOW_SECONDS
     found = asyncio.run(admitted(containers, owner, 3 * most))
     assert most - rate_limit.STEP <= found <= most + rate_limit.STEP * len(containers)
@@ -53,20 +53,20 @@ def test_the_limit_holds_over_all_containers(store: Store, owner: str) -> None:
 def test_the_limit_holds_over_many_containers_with_slow_calls(store: Store, owner: str) -> None:
     """240 containers, each of which gets eight requests in a window: 200 calls a second, of more than a
     second each. Few of a container, but many of all."""
-    containers = [Rates(store, 50) for _ in range(240)]
+    containers = [RateLimit(store, 50) for _ in range(240)]
     most = 50 * rate_limit.WINDOW_SECONDS
     found = asyncio.run(admitted(containers, owner, 8 * 240))
     assert most <= found <= most + 2 * 240
 
 
 def test_another_owner_is_not_slowed_down(store: Store, owner: str) -> None:
-    container = Rates(store, 1)
+    container = RateLimit(store, 1)
     assert asyncio.run(admitted([container], owner, 100)) < 100
     assert asyncio.run(admitted([container], f"{owner}-other", 10)) == 10
 
 
 def test_the_next_window_is_a_new_one(store: Store, owner: str, clock: Clock) -> None:
-    container = Rates(store, 1)
+    container = RateLimit(store, 1)
     assert asyncio.run(admitted([container], owner, 100)) < 100
     clock.now += rate_limit.WINDOW_SECONDS - 3
     with pytest.raises(TooManyRequests) as refused:
@@ -84,9 +84,9 @@ def test_few_requests_cost_nothing(store: Store, owner: str, monkeypatch: pytest
         return 1
 
     monkeypatch.setattr(store, "count_requests", counted)
-    asyncio.run(admitted([Rates(store, 50)], owner, 1))
+    asyncio.run(admitted([RateLimit(store, 50)], owner, 1))
     assert written == []
-    asyncio.run(admitted([Rates(store, 50)], owner, 3 * rate_limit.STEP))
+    asyncio.run(admitted([RateLimit(store, 50)], owner, 3 * rate_limit.STEP))
     assert [requests for _, _, requests in written] == [2, 2, 4, 8, 8]
 
 
@@ -95,7 +95,7 @@ def test_whoever_cannot_count_lets_in(store: Store, owner: str, monkeypatch: pyt
         raise StoreError("no table")
 
     monkeypatch.setattr(store, "count_requests", broken)
-    assert asyncio.run(admitted([Rates(store, 1)], owner, 100)) == 100
+    assert asyncio.run(admitted([RateLimit(store, 1)], owner, 100)) == 100
 
 
 def test_429_says_when(settings: Settings) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from a2a_lambda.agent.event_builder import FAILED, Reply
+from a2a_lambda.agent.event_builder import FAILED, EventBuilder
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import StoreError
 from a2a_lambda.kit import Kit
@@ -64,7 +64,7 @@ class Bench:
         return (await self.service.cancel(self.scope, task_id)).task
 
     def head(self, task_id: str) -> Head:
-        found = self.store.head(self.scope, task_id)
+        found = self.store.get_head(self.scope, task_id)
         assert found is not None
         return found
 
@@ -96,7 +96,11 @@ def bench(kit: Kit, settings: Settings) -> Bench:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leases and looks at the head ten times as fast."""
-    for module, name in ((lease, "RENEWAL"), (lease, "WATCH"), (run, "RETRY")):
+    for module, name in (
+        (lease, "LEASE_RENEWAL_SECONDS"),
+        (lease, "CANCEL_POLL_SECONDS"),
+        (run, "END_RETRY_SECONDS"),
+    ):
         monkeypatch.setattr(module, name, getattr(module, name) / 20)
 
 
@@ -131,7 +135,7 @@ def test_a_cancel_ends_every_stream_with_its_status(bench: Bench) -> None:
         reading = asyncio.create_task(read())
         await until(lambda: len(seen) == 2)
         task_id = seen[0][1]["task"]["id"]
-        await until(lambda: len(bench.store.events(bench.head(task_id))) == 2)
+        await until(lambda: len(bench.store.get_events(bench.head(task_id))) == 2)
         following = asyncio.create_task(bench.follow(task_id))
         await asyncio.sleep(0)
         await bench.cancel(task_id)
@@ -151,7 +155,7 @@ def test_a_turn_goes_on_when_nobody_listens(bench: Bench, read: int) -> None:
             await anext(events)
         await events.aclose()
         task_id = call.request.task_id()
-        await until(lambda: bench.head(task_id).resting)
+        await until(lambda: bench.head(task_id).is_stopped)
         assert (await bench.get(task_id))["status"]["state"] == TaskState.COMPLETED
 
     within(go())
@@ -199,7 +203,7 @@ def test_a_write_that_fails_once_is_made_again(bench: Bench, quick: None, write:
     stored = within(bench.get(task["id"]))
     assert stored == task
     assert stored["artifacts"][0]["parts"] == [{"text": "0 1 2 3 4 "}]
-    assert len(bench.store.context(bench.scope, "c").turns) == 1
+    assert len(bench.store.get_context(bench.scope, "c").turns) == 1
 
 
 def test_a_turn_that_could_not_begin_can_be_sent_again(bench: Bench) -> None:
@@ -258,8 +262,8 @@ def test_a_turn_that_was_canceled_unseen_changes_no_memory(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It ends before its next look at the head."""
-    monkeypatch.setattr(lease, "WATCH", 60.0)
-    monkeypatch.setattr(lease, "FRESH", 0.05)
+    monkeypatch.setattr(lease, "CANCEL_POLL_SECONDS", 60.0)
+    monkeypatch.setattr(lease, "LOOK_SECONDS", 0.05)
     context = str(uuid.uuid4())
 
     async def go() -> None:
@@ -271,7 +275,7 @@ def test_a_turn_that_was_canceled_unseen_changes_no_memory(
             pass
 
     within(go())
-    assert bench.store.context(bench.scope, context).conversation == ()
+    assert bench.store.get_context(bench.scope, context).conversation == ()
 
 
 def test_a_half_made_cancel_is_made_whole(bench: Bench) -> None:
@@ -350,7 +354,7 @@ def test_a_long_answer_to_a_long_question_is_read_as_working(bench: Bench) -> No
         asked = await bench.send("question")
         options: dict[str, Any] = {"slots": {"seconds": "1"}, "taskId": asked["id"], "text": "y" * 5000}
         answering = asyncio.create_task(bench.send("pause", **options))
-        await until(lambda: not bench.head(asked["id"]).resting)
+        await until(lambda: not bench.head(asked["id"]).is_stopped)
         assert (await bench.get(asked["id"]))["status"]["state"] == TaskState.WORKING
         followed = await bench.follow(asked["id"], after=1)
         assert states(followed) == [TaskState.COMPLETED]
@@ -400,7 +404,7 @@ def test_a_run_whose_lease_is_over_stores_nothing_more(bench: Bench, monkeypatch
     """Its own clock stops it: somebody else may hold the task. The message is run anew."""
 
     async def go() -> None:
-        monkeypatch.setattr(lease, "WATCH", 30.0)
+        monkeypatch.setattr(lease, "CANCEL_POLL_SECONDS", 30.0)
         call, sent = bench.sent("pause", slots={"seconds": "0.6"})
         sending = asyncio.create_task(bench.service.send(call, sent))
         await until(lambda: bool(bench.calls.count["put_item"]))
@@ -408,8 +412,8 @@ def test_a_run_whose_lease_is_over_stores_nothing_more(bench: Bench, monkeypatch
         monkeypatch.setattr(bench.store, "clock", lambda: real() + 31)
         task = (await sending)["task"]
         first = bench.head(call.request.task_id())
-        assert (first.state, first.lost) == (TaskState.FAILED, True)
-        assert "done" not in json.dumps(bench.store.events(first))
+        assert (first.state, first.is_lost) == (TaskState.FAILED, True)
+        assert "done" not in json.dumps(bench.store.get_events(first))
         assert task["id"] != first.task_id
         assert task["status"]["state"] == TaskState.COMPLETED
 
@@ -418,7 +422,7 @@ def test_a_run_whose_lease_is_over_stores_nothing_more(bench: Bench, monkeypatch
 
 def test_a_reason_no_status_can_carry_is_a_neutral_one() -> None:
     for text in ("\ud800", "x" * 100_000):
-        reply = Reply("task", "context")
+        reply = EventBuilder("task", "context")
         reply.fail(text)
         assert reply.closing is not None
         assert reply.closing["message"]["parts"] == [{"text": FAILED}]
@@ -459,13 +463,13 @@ def test_memory_changes_by_its_methods_and_not_at_all_when_the_turn_fails(bench:
     )
     task = within(bench.send("mutate", contextId="c"))
     assert task["artifacts"][0]["parts"][0]["data"] == {"list": []}
-    assert len(bench.store.context(bench.scope, "c").conversation) == 5
+    assert len(bench.store.get_context(bench.scope, "c").conversation) == 5
 
 
 def test_a_context_keeps_within_its_bounds(bench: Bench) -> None:
     for number in range(25):
         within(bench.send("echo", contextId="c", text=f"{number} " + "x" * 4000))
-    conversation = bench.store.context(bench.scope, "c").conversation
+    conversation = bench.store.get_context(bench.scope, "c").conversation
     assert len(json.dumps([said.parts for said in conversation])) < 70_000
     assert conversation[-1].text.startswith("24 ")
     assert within(bench.send("look", contextId="c"))["status"]["state"] == TaskState.COMPLETED
@@ -475,7 +479,7 @@ def test_a_follower_that_has_the_question_waits_for_more(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where its version's subscriptions outlive a question."""
-    monkeypatch.setattr("a2a_lambda.operations.service.WAITING", 1.0)
+    monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 1.0)
     task = within(bench.send("question"))
     [(sequence, _), *_] = within(bench.follow(task["id"]))
 

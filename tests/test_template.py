@@ -192,7 +192,7 @@ ACTIONS = {
     ("Notifier", "DeadRecords"): "sqs:SendMessage",
     (
         "Notifier",
-        "Notices",
+        "PushNotifications",
     ): "sqs:SendMessage ReceiveMessage DeleteMessage ChangeMessageVisibility GetQueueAttributes",
     ("Rpc", "Lists"): "dynamodb:Query",
     ("Worker", "Sweep"): "dynamodb:Query",
@@ -213,7 +213,7 @@ RESOURCES = {
     "Sweep": {"Fn::Sub": "${Table.Arn}/index/by-due"},
     "Turns": {"Fn::GetAtt": ["Turns", "Arn"]},
     "DeadTurns": {"Fn::GetAtt": ["DeadTurns", "Arn"]},
-    "Notices": {"Fn::GetAtt": ["Notices", "Arn"]},
+    "PushNotifications": {"Fn::GetAtt": ["PushNotifications", "Arn"]},
     "DeadRecords": {"Fn::GetAtt": ["DeadRecords", "Arn"]},
     "Stream": {"Fn::GetAtt": ["Table", "StreamArn"]},
     "Streams": {"Fn::Sub": "${Table.Arn}/stream/*"},  # ListStreams is allowed on all streams of a table
@@ -286,7 +286,11 @@ def test_queues_and_what_reads_them(translated: Json, parameters: Json) -> None:
         for name, item in of_type(translated, "AWS::Lambda::EventSourceMapping").items()
     }
     longest = {name: parameters[f"{name}Timeout"]["MaxValue"] for name in ("Worker", "Notifier")}
-    timeouts = {"Turns": longest["Worker"], "DeadTurns": longest["Worker"], "Notices": longest["Notifier"]}
+    timeouts = {
+        "Turns": longest["Worker"],
+        "DeadTurns": longest["Worker"],
+        "PushNotifications": longest["Notifier"],
+    }
     for name, timeout in timeouts.items():
         assert queues[name]["VisibilityTimeout"] >= 6 * timeout
         [source] = [
@@ -294,7 +298,7 @@ def test_queues_and_what_reads_them(translated: Json, parameters: Json) -> None:
         ]
         assert source["BatchSize"] == 1
         assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
-    for name in ("Turns", "Notices"):
+    for name in ("Turns", "PushNotifications"):
         dead = queues[name]["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0]
         assert bool(queues[dead].get("FifoQueue")) is bool(queues[name].get("FifoQueue"))
     assert sources["WorkerTurns"]["ScalingConfig"] == {"MaximumConcurrency": {"Ref": "WorkerConcurrency"}}

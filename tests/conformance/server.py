@@ -15,7 +15,7 @@ from pathlib import Path
 import uvicorn
 
 from a2a_lambda.aws import clients
-from a2a_lambda.aws.queue import Sqs, Ticket
+from a2a_lambda.aws.queue import QueuedTurn, Sqs
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
@@ -32,7 +32,7 @@ class Later(Sqs):
     """A queue that takes turns a little later. The conformance kit reads a task twice, one read after the
     other, and wants the same state; a second after it was sent it wants the turn to run."""
 
-    def send(self, ticket: Ticket) -> None:
+    def send(self, ticket: QueuedTurn) -> None:
         threading.Timer(LATER_SECONDS, super().send, (ticket,)).start()
 
 

@@ -24,7 +24,7 @@ from a2a_lambda.turns import lease, worker
 from tests.conftest import ROOT
 from tools.dev import event_sources
 
-LEASE = 1.0
+LEASE_SECONDS = 1.0
 LONG_LEASE = 600.0
 
 WRITES = ("PutItem", "DeleteItem", "SendMessage")
@@ -35,13 +35,13 @@ def short_leases() -> None:
     for module in (intake, worker):
         module.minute_after = lambda _: 0  # type: ignore[attr-defined]
     for module in (intake, lease, worker):
-        module.LEASE = LEASE  # type: ignore[attr-defined]
-    lease.RENEWAL, lease.WATCH, follow.POLL = 0.3, 0.1, 0.05
+        module.LEASE_SECONDS = LEASE_SECONDS  # type: ignore[attr-defined]
+    lease.LEASE_RENEWAL_SECONDS, lease.CANCEL_POLL_SECONDS, follow.POLL_SECONDS = 0.3, 0.1, 0.05
 
 
 def long_leases() -> None:
     for module in (intake, lease, worker):
-        module.LEASE = LONG_LEASE  # type: ignore[attr-defined]
+        module.LEASE_SECONDS = LONG_LEASE  # type: ignore[attr-defined]
 
 
 def die_at(when: str, number: int, counting: threading.Event) -> None:

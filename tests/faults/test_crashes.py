@@ -18,7 +18,7 @@ import pytest
 
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
-from a2a_lambda.protocol.model import RESTING, Json
+from a2a_lambda.protocol.model import STOPPED, Json
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.identity import Scope
@@ -91,21 +91,21 @@ class Deployment:
             child.wait()
 
     def head(self, task_id: str) -> Any:
-        return self.store.head(self.scope, task_id)
+        return self.store.get_head(self.scope, task_id)
 
-    def settled(self, task_id: str) -> Any:
+    def with_events(self, task_id: str) -> Any:
         """The head, once its task rests: it does, whoever died."""
         give_up = time.monotonic() + PATIENCE
         while time.monotonic() < give_up:
             head = self.head(task_id)
-            if head is None or head.state in RESTING:
+            if head is None or head.state in STOPPED:
                 return head
             time.sleep(0.1)
         raise AssertionError(f"task {task_id} is still {head.state}")
 
     def turns(self, context_id: str) -> int:
         """How often the agent's memory was written in a conversation."""
-        found: int = self.store.context(self.scope, context_id).memory.get("turns", 0)
+        found: int = self.store.get_context(self.scope, context_id).memory.get("turns", 0)
         return found
 
 
@@ -173,11 +173,11 @@ def test_a_send(deployment: Deployment) -> None:
         asked = body("look", context_id)
         with deployment.serving(when, number) as url:
             first = send(url, deployment.key, asked)
-        time.sleep(node.LEASE)
+        time.sleep(node.LEASE_SECONDS)
         with deployment.serving() as url:
             again = send(url, deployment.key, asked)
         assert again.finished, (when, number)
-        head = deployment.settled(again.task_id)
+        head = deployment.with_events(again.task_id)
         assert head.state == "TASK_STATE_COMPLETED"
         if first.finished:
             assert again.task_id == first.task_id
@@ -194,7 +194,7 @@ def test_a_stream(deployment: Deployment) -> None:
             seen = send(url, deployment.key, body("pieces", count="8", every="0.1"), streaming=True)
         if not seen.task_id:
             return not seen.finished
-        time.sleep(node.LEASE)
+        time.sleep(node.LEASE_SECONDS)
         with deployment.serving() as url:  # a look ends what nobody runs
             headers = {"X-API-Key": deployment.key, "A2A-Version": "1.0"}
             found = httpx2.get(f"{url}/a2a/probe/tasks/{seen.task_id}", headers=headers).json()
@@ -223,17 +223,17 @@ def test_a_background_run(deployment: Deployment, who: str) -> None:
                 deadline = time.monotonic() + PATIENCE
                 while worker.poll() is None and time.monotonic() < deadline:
                     head = deployment.head(first.task_id)
-                    if head is None or head.state in RESTING:
+                    if head is None or head.state in STOPPED:
                         break
                     time.sleep(0.05)
                 died = worker.poll() is not None
         with deployment.working():
             if first.task_id:
-                head = deployment.settled(first.task_id)
+                head = deployment.with_events(first.task_id)
             else:  # the client asks again, as it would
                 with deployment.serving() as url:
                     again = send(url, deployment.key, asked)
-                head = deployment.settled(again.task_id)
+                head = deployment.with_events(again.task_id)
         assert head.state == "TASK_STATE_COMPLETED", (when, number, head.status)
         assert deployment.turns(context_id) == 1, (when, number)
         return died
@@ -259,7 +259,7 @@ def test_a_push(deployment: Deployment) -> None:
                 worker.wait(3.0)
             died = worker.poll() is not None
         with deployment.working():
-            head = deployment.settled(first.task_id)
+            head = deployment.with_events(first.task_id)
             give_up = time.monotonic() + PATIENCE
             while time.monotonic() < give_up and not told(webhook, first.task_id):
                 time.sleep(0.1)

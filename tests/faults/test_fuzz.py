@@ -141,7 +141,7 @@ def mutated(chance: random.Random, value: Json) -> Json:
 def test_no_mistake_of_a_client_is_a_fault(
     client: TestClient, kit: Kit, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("a2a_lambda.operations.service.WAITING", 0.2)
+    monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 0.2)
     owner = f"fuzz-{uuid.uuid4()}"
     key = new_key(kit.keys, owner=owner)
     first = client.post(

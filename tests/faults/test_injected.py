@@ -18,10 +18,10 @@ from a2a_lambda.aws import clients
 from a2a_lambda.errors import StoreError
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.protocol.model import RESTING, Json
+from a2a_lambda.protocol.model import STOPPED, Json
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
-from a2a_lambda.turns.worker import Background
+from a2a_lambda.turns.worker import Worker
 from tests.conftest import BASE_URL, ROOT, new_key
 from tests.rest import Rest, bare_events, message
 from tests.rpc import intent
@@ -118,7 +118,7 @@ def test_every_call_of_every_operation(
         assert answer.status_code in (200, 400, 404, 409, 500, 503), answer.text
         if answer.status_code == 200 and name == "stream":
             last = bare_events(answer.text)[-1]
-            assert "error" in last or last["statusUpdate"]["status"]["state"] in RESTING
+            assert "error" in last or last["statusUpdate"]["status"]["state"] in STOPPED
         if answer.status_code >= 500:
             assert answer.json()["error"]["message"]
             assert "Traceback" not in answer.text
@@ -138,7 +138,7 @@ def whole(rest: Rest, answer: Any, name: str) -> None:
     """Every task of the owner's can be read, and what it says it holds is there."""
     if answer.status_code == 200 and name == "send":
         task = answer.json()["task"]
-        assert task["status"]["state"] in RESTING
+        assert task["status"]["state"] in STOPPED
         if task["status"]["state"] == "TASK_STATE_COMPLETED":
             [artifact] = task["artifacts"]
             assert artifact["parts"] == [{"text": "0 1 2 "}]
@@ -157,7 +157,7 @@ def test_every_call_of_the_worker_and_of_the_sweep(
     client: Any = faulty
     store = Store(client, settings.table, ttl=86_400, clock=bench.clock)
     agents = {"probe": Agent.load(ROOT / "tests" / "agents" / "probe")}
-    worker = Background(store, agents, bench.line)
+    worker = Worker(store, agents, bench.line)
     for at in range(1, 40):
         context_id = str(uuid.uuid4())
         task_id = bench.send("look", contextId=context_id)["id"]
@@ -172,9 +172,9 @@ def test_every_call_of_the_worker_and_of_the_sweep(
             asyncio.run(worker.sweep())
             asyncio.run(worker.run(ticket, None))
         head = bench.head(task_id)
-        assert head.state in RESTING, (at, how, head.state)
+        assert head.state in STOPPED, (at, how, head.state)
         if head.state == "TASK_STATE_COMPLETED":
-            turns = bench.store.context(bench.scope, context_id).memory["turns"]
+            turns = bench.store.get_context(bench.scope, context_id).memory["turns"]
             assert turns == 1, (at, how)
         if made < at:
             break

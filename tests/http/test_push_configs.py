@@ -154,7 +154,7 @@ def test_a_retry_makes_up_for_a_config_that_was_not_stored(
     said = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
     body = {"message": said, "configuration": {"taskPushNotificationConfig": {"id": "a", "url": HOOK}}}
     with monkeypatch.context() as patch:
-        patch.setattr(type(kit.store), "put_push", lambda *_, **__: None)
+        patch.setattr(type(kit.store), "put_push_config", lambda *_, **__: None)
         task_id = rest.call("POST", "message:send", body)["task"]["id"]
     assert configs(rest, task_id)["configs"] == []
     rest.call("POST", "message:send", body)

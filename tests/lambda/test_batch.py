@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from a2a_lambda.aws import clients
-from a2a_lambda.aws.queue import Sqs, Ticket, body
+from a2a_lambda.aws.queue import QueuedTurn, Sqs, body
 from a2a_lambda.errors import StoreError
-from a2a_lambda.lambda_.batch import Worker
+from a2a_lambda.lambda_.batch import TurnHandler
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
 from tools.dev.event_sources import Invocation
 
 
-class Background:
+class Worker:
     """Writes down what it is asked for."""
 
     def __init__(self) -> None:
@@ -25,14 +25,14 @@ class Background:
         self.postponed: list[tuple[str, str, int]] = []
         self.fails = False
 
-    async def run(self, ticket: Ticket, deadline: float | None) -> None:
+    async def run(self, ticket: QueuedTurn, deadline: float | None) -> None:
         self.asked.append(("run", ticket.task_id))
         assert deadline is not None
         assert 800 < deadline - time.monotonic() < 900
         if self.fails:
             raise StoreError("the table")
 
-    async def bury(self, ticket: Ticket) -> None:
+    async def bury(self, ticket: QueuedTurn) -> None:
         self.asked.append(("bury", ticket.task_id))
 
     def postpone(self, arn: str, handle: str, attempt: int) -> None:
@@ -46,7 +46,7 @@ class Background:
 def record(task_id: str, queue: str = "turns") -> dict[str, Any]:
     return {
         "messageId": f"message-{task_id}",
-        "body": body(Ticket(Scope("owner", "agent"), task_id, "turn")),
+        "body": body(QueuedTurn(Scope("owner", "agent"), task_id, "turn")),
         "eventSource": "aws:sqs",
         "eventSourceARN": queue,
         "receiptHandle": f"handle-{task_id}",
@@ -55,17 +55,17 @@ def record(task_id: str, queue: str = "turns") -> dict[str, Any]:
 
 
 @pytest.fixture
-def background() -> Background:
-    return Background()
+def background() -> Worker:
+    return Worker()
 
 
 @pytest.fixture
-def worker(background: Background) -> Worker:
+def worker(background: Worker) -> TurnHandler:
     made: Any = background
-    return Worker(made, "dead")
+    return TurnHandler(made, "dead")
 
 
-def test_what_each_event_calls_for(background: Background, worker: Worker) -> None:
+def test_what_each_event_calls_for(background: Worker, worker: TurnHandler) -> None:
     assert worker({"Records": [record("a")]}, Invocation()) == {"batchItemFailures": []}
     worker({"Records": [record("b", "dead")]}, Invocation())
     assert worker({"source": "aws.events", "detail-type": "Scheduled Event"}, Invocation()) == {"swept": 3}
@@ -73,7 +73,7 @@ def test_what_each_event_calls_for(background: Background, worker: Worker) -> No
 
 
 def test_a_turn_that_could_not_be_stored_comes_again(
-    background: Background, worker: Worker, caplog: pytest.LogCaptureFixture
+    background: Worker, worker: TurnHandler, caplog: pytest.LogCaptureFixture
 ) -> None:
     background.fails = True
     answer = worker({"Records": [record("a")]}, Invocation())
@@ -98,13 +98,13 @@ def test_a_failed_message_comes_again_soon(settings: Settings) -> None:
     queue.postpone("arn:aws:sqs:us-east-1:123456789012:nosuch", "handle", 1)
 
 
-def test_a_message_that_is_none_of_ours_comes_again_and_dies(background: Background, worker: Worker) -> None:
+def test_a_message_that_is_none_of_ours_comes_again_and_dies(background: Worker, worker: TurnHandler) -> None:
     broken = record("a") | {"body": json.dumps({"owner": "x"})}
     assert worker({"Records": [broken]}, Invocation())["batchItemFailures"]
     assert background.asked == []
 
 
-def test_several_invocations_in_one_process_leave_each_other_alone(worker: Worker) -> None:
+def test_several_invocations_in_one_process_leave_each_other_alone(worker: TurnHandler) -> None:
     """As in make run: only Lambda's process serves one at a time and may be ended."""
     from a2a_lambda.agent import executor
 

@@ -18,10 +18,10 @@ import pytest
 
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations.service import Service
-from a2a_lambda.operations.stream_limit import Caps
+from a2a_lambda.operations.stream_limit import StreamLimit
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.turns.worker import Background
+from a2a_lambda.turns.worker import Worker
 from tests.conftest import ROOT
 from tests.store.calls import Calls
 from tests.store.test_budget import Counted
@@ -181,7 +181,7 @@ def table(taken: tuple[int, int]) -> float:
 
 
 async def drained(counted: Counted) -> None:
-    async with Caps(counted.service._store, 100).slot(counted.scope.owner):
+    async with StreamLimit(counted.service._store, 100).slot(counted.scope.owner):
         async for _ in await counted.service.stream(*counted.message("Teach me basketball")):
             pass
 
@@ -194,4 +194,4 @@ async def in_the_background(counted: Counted, kit: Kit) -> None:
     request["configuration"] = {"returnImmediately": True}
     await service.send(call, request)
     [ticket] = line.waiting
-    await Background(store, kit.agents, line).run(ticket, None)
+    await Worker(store, kit.agents, line).run(ticket, None)

@@ -22,7 +22,7 @@ from a2a_lambda.errors import SkillError
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_ import json_logs
-from a2a_lambda.lambda_.batch import Notifier, Worker
+from a2a_lambda.lambda_.batch import NotificationHandler, TurnHandler
 from a2a_lambda.lambda_.observability import Observed
 from a2a_lambda.lambda_.streaming import Response, Streaming
 from a2a_lambda.protocol.model import timestamp
@@ -208,7 +208,7 @@ def test_each_record_has_its_own_ids(
     settings: Settings, kit: Kit, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The second cannot be read."""
-    notices = Kit(settings.model_copy(update={"notices": "https://queue"})).notices
+    notices = Kit(settings.model_copy(update={"notices": "https://queue"})).push_notifications
 
     def record(number: str) -> Json:
         image = {
@@ -223,7 +223,7 @@ def test_each_record_has_its_own_ids(
 
     with logging_kept():
         json_logs.install("my-stack", "INFO", debug=False)
-        handler = Observed(Notifier(notices), settings)
+        handler = Observed(NotificationHandler(notices), settings)
         capsys.readouterr()
         answer = handler({"Records": [record("1"), record("2")]}, Context())
     assert answer == {"batchItemFailures": [{"itemIdentifier": "2"}]}
@@ -247,7 +247,7 @@ def test_a_webhook_that_fails_is_a_push_and_no_failed_record(
     dead: Any = Dead()
     record = {"eventSource": "aws:sqs", "messageId": "1", "receiptHandle": "r", "body": "[]"}
     with logging_kept():
-        handler = Observed(Notifier(dead), settings)
+        handler = Observed(NotificationHandler(dead), settings)
         capsys.readouterr()
         handler({"Records": [record | {"attributes": {"ApproximateReceiveCount": "1"}}]}, Context())
     told = capsys.readouterr().out
@@ -317,7 +317,7 @@ def test_the_worker_tells_of_its_turn(settings: Settings, capsys: pytest.Capture
             return 900_000
 
     with logging_kept():
-        handler = Observed(Worker(bench.background, "dead"), settings)
+        handler = Observed(TurnHandler(bench.background, "dead"), settings)
         capsys.readouterr()
         handler({"Records": [record]}, Long())
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -24,18 +24,18 @@ def test_a_lost_task_comes_back(kit: Kit, settings: Settings, scope: Scope) -> N
     counted = Counted(kit, settings.model_copy(update={"table": tables[0]}), scope)
     lost, _ = asyncio.run(counted.send("What is 1 plus 2?", contextId="lost"))
     kept, _ = asyncio.run(counted.send("hi", contextId="kept"))
-    head = backup.head(scope, kept["id"])
+    head = backup.get_head(scope, kept["id"])
     assert head is not None
     live.claim(replace(head, dialect="newer"))
 
     looked, put = restore.restored(client, *tables)
     assert looked == 4
     assert put == 3
-    found = live.head(scope, lost["id"])
+    found = live.get_head(scope, lost["id"])
     assert found is not None
-    assert live.task(found)[0]["artifacts"] == lost["artifacts"]
-    assert live.context(scope, "lost").conversation
-    still = live.head(scope, kept["id"])
+    assert live.get_task(found)[0]["artifacts"] == lost["artifacts"]
+    assert live.get_context(scope, "lost").conversation
+    still = live.get_head(scope, kept["id"])
     assert still is not None
     assert still.dialect == "newer"
     assert restore.restored(client, *tables) == (4, 0)

@@ -20,7 +20,7 @@ from a2a_lambda.protocol.model import (
     status,
 )
 from a2a_lambda.settings import Settings
-from a2a_lambda.store.store import Store, Superseded
+from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
@@ -50,7 +50,7 @@ def running(store: Store, scope: Scope, task_id: str) -> Head:
     said = Event(message=Message(messageId="m", role=Role.USER, parts=[Part(text="hello")]))
     blank = store.new_head(scope, task_id, "context", status(TaskState.WORKING, store.clock()))
     lease = store.clock() + 30
-    return replace(blank, inline=((1, said),), sequence=1, floor=1, holder=str(uuid.uuid4()), lease=lease)
+    return replace(blank, inline=((1, said),), sequence=1, committed=1, holder=str(uuid.uuid4()), lease=lease)
 
 
 def chunk(text: str) -> Event:
@@ -62,12 +62,12 @@ def chunk(text: str) -> Event:
 
 
 def said(store: Store, head: Head) -> str:
-    task, _ = store.task(head)
+    task, _ = store.get_task(head)
     return "".join(part["text"] for artifact in task.get("artifacts", []) for part in artifact["parts"])
 
 
 def read(store: Store, head: Head) -> Head:
-    found = store.head(head.scope, head.task_id)
+    found = store.get_head(head.scope, head.task_id)
     assert found is not None
     return found
 
@@ -81,20 +81,20 @@ def test_a_head_is_read_back_as_it_was_stored(store: Store, head: Head) -> None:
 
 
 def test_a_second_claim_meets_the_first(store: Store, head: Head) -> None:
-    with pytest.raises(Superseded) as raised:
+    with pytest.raises(Conflict) as raised:
         store.claim(running(store, head.scope, head.task_id))
     assert raised.value.head == head
 
 
 def test_another_owner_or_agent_has_no_such_task(store: Store, head: Head) -> None:
-    assert store.head(Scope("somebody", head.scope.agent), head.task_id) is None
-    assert store.head(Scope(head.scope.owner, "another"), head.task_id) is None
+    assert store.get_head(Scope("somebody", head.scope.agent), head.task_id) is None
+    assert store.get_head(Scope(head.scope.owner, "another"), head.task_id) is None
 
 
 def test_an_expired_task_is_absent_and_its_id_starts_anew(store: Store, head: Head, clock: Clock) -> None:
     store.append(head, [chunk("old")], after=1)
     clock.now = head.expires
-    assert store.head(head.scope, head.task_id) is None
+    assert store.get_head(head.scope, head.task_id) is None
     again = running(store, head.scope, head.task_id)
     store.claim(again)
     assert said(store, again) == ""
@@ -107,7 +107,7 @@ def test_expiry_is_fixed_at_creation(store: Store, head: Head, clock: Clock) -> 
 
 def test_a_stale_version_changes_nothing(store: Store, head: Head) -> None:
     newer = store.replace(ended(head))
-    with pytest.raises(Superseded) as raised:
+    with pytest.raises(Conflict) as raised:
         store.replace(head)
     assert raised.value.head == newer
     assert read(store, head) == newer
@@ -117,7 +117,7 @@ def test_the_log_is_read_in_order(store: Store, head: Head) -> None:
     last = store.append(head, [chunk("a"), chunk("b")], after=1)
     store.append(head, [chunk("c")], after=last)
     assert said(store, head) == "abc"
-    assert [sequence for sequence, _ in store.events(head, after=2)] == [3, 4]
+    assert [sequence for sequence, _ in store.get_events(head, after=2)] == [3, 4]
 
 
 def test_an_event_larger_than_an_item_is_split_and_joined(store: Store, head: Head) -> None:
@@ -138,16 +138,16 @@ def test_a_log_of_several_pages(store: Store, head: Head, calls: Calls) -> None:
 def test_a_zombie_never_shows_and_never_blocks(store: Store, head: Head) -> None:
     """A run that lost its task goes on writing; its successor's epoch began at the floor."""
     store.append(head, [chunk("kept ")], after=1)
-    successor = store.replace(replace(head, epoch=2, floor=2, holder="successor"))
+    successor = store.replace(replace(head, epoch=2, committed=2, holder="successor"))
     store.append(head, [chunk("zombie "), chunk("zombie ")], after=2)
     assert said(store, successor) == "kept "
     store.append(successor, [chunk("successor ")], after=2)
     assert said(store, successor) == "kept successor "
-    with pytest.raises(Superseded):
+    with pytest.raises(Conflict):
         store.append(head, [chunk("zombie ")], after=2)
     closed = store.replace(ended(successor, sequence=4))
     assert said(store, closed) == "kept successor "
-    with pytest.raises(Superseded):
+    with pytest.raises(Conflict):
         store.replace(ended(head))
 
 
@@ -161,9 +161,9 @@ def test_nothing_shows_behind_the_end(store: Store, head: Head) -> None:
 def test_a_seal_ends_a_task_and_stops_its_run(store: Store, head: Head) -> None:
     store.append(head, [chunk("before ")], after=1)
     sealed = store.seal(head, status(TaskState.CANCELED, 0))
-    with pytest.raises(Superseded):
+    with pytest.raises(Conflict):
         store.append(head, [chunk("after ")], after=2)
-    with pytest.raises(Superseded):
+    with pytest.raises(Conflict):
         store.replace(ended(head))
     assert (said(store, sealed), sealed.state, sealed.sequence) == ("before ", TaskState.CANCELED, 3)
     assert read(store, head) == sealed
@@ -193,7 +193,7 @@ def test_a_seal_half_made_is_made_whole(store: Store, head: Head, calls: Calls) 
     calls.before = lambda operation, arguments: None
     sealed = store.seal(read(store, head), status(TaskState.FAILED, 0))
     assert sealed.state == TaskState.FAILED
-    assert store.task(sealed)[0]["status"]["state"] == TaskState.FAILED
+    assert store.get_task(sealed)[0]["status"]["state"] == TaskState.FAILED
 
 
 def test_a_seal_leaves_half_an_event_out(store: Store, head: Head, calls: Calls) -> None:
@@ -246,15 +246,15 @@ def test_foreign_errors_stay_outside(store: Store, head: Head, calls: Calls, fau
 
     calls.before = fail
     for operation in (
-        lambda: store.head(head.scope, head.task_id),
+        lambda: store.get_head(head.scope, head.task_id),
         lambda: store.replace(head),
         lambda: store.append(head, [chunk("a")], after=1),
-        lambda: store.events(head),
-        lambda: store.context(head.scope, "context"),
+        lambda: store.get_events(head),
+        lambda: store.get_context(head.scope, "context"),
     ):
         with pytest.raises(StoreError) as raised:
             operation()
-        assert not isinstance(raised.value, Superseded)
+        assert not isinstance(raised.value, Conflict)
 
 
 def test_the_sweeps_index_holds_running_tasks_only(
@@ -279,5 +279,5 @@ def test_contexts_written_at_once_are_merged(store: Store, scope: Scope) -> None
 
     empty = Context()
     for name in "abc":
-        store.remember(scope, "c", empty, adding(name))
-    assert store.context(scope, "c").memory == {"a": True, "b": True, "c": True, "total": 3}
+        store.update_context(scope, "c", empty, adding(name))
+    assert store.get_context(scope, "c").memory == {"a": True, "b": True, "c": True, "total": 3}

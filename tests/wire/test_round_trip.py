@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import Json, TaskState, artifact_id, artifact_index
-from a2a_lambda.protocol.requests import Listener
+from a2a_lambda.protocol.requests import Recipient
 from a2a_lambda.wire import v0_1, v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
 from tests.wire import objects, v0_3_http_reader
@@ -51,7 +51,7 @@ def test_a_task(version: str, data: st.DataObject) -> None:
 def test_an_event(version: str, data: st.DataObject) -> None:
     event = data.draw(objects.updates(**LIMITS[version]))
     wire = WIRES[version]
-    [encoded] = wire.encode_event(event, Listener())
+    [encoded] = wire.encode_event(event, Recipient())
     assert wire.decode_event(sent(encoded)) == event
 
 
@@ -63,7 +63,7 @@ def test_a_task_or_a_message_as_an_event(version: str, data: st.DataObject) -> N
     made = objects.tasks(strict=strict) if kind == "task" else objects.messages(strict=strict)
     event: Any = {kind: data.draw(made)}
     wire = WIRES[version]
-    [encoded] = wire.encode_event(event, Listener())
+    [encoded] = wire.encode_event(event, Recipient())
     assert wire.decode_event(sent(encoded)) == event
 
 
@@ -82,7 +82,7 @@ def test_a_request_of_0_1(request: Json, task_id: str) -> None:
     assert decoded["message"] == request["message"]
     given_ = request.get("configuration", {})
     assert decoded["configuration"]["historyLength"] == given_.get("historyLength", 0)
-    assert decoded["opens"] is True
+    assert decoded["creates_task"] is True
 
 
 @pytest.mark.parametrize("version", ["0.1", "0.3", "1.0"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import Event, Task, TaskState, TaskStatusUpdateEvent, status
-from a2a_lambda.protocol.requests import Listener
+from a2a_lambda.protocol.requests import Recipient
 from a2a_lambda.wire import alibaba, v0_3
 from a2a_lambda.wire.shared import json_0x
 from tests.wire.objects import names, objects, texts, values
@@ -113,5 +113,5 @@ def test_every_state_has_its_word() -> None:
 def test_final_says_that_the_stream_ends() -> None:
     for state in set(TaskState) - {TaskState.UNSPECIFIED}:
         update = TaskStatusUpdateEvent(taskId="t", contextId="c", status=status(state, 0))
-        [told] = v0_3.encode_event(Event(statusUpdate=update), Listener())
+        [told] = v0_3.encode_event(Event(statusUpdate=update), Recipient())
         assert told["final"] is (state not in (TaskState.SUBMITTED, TaskState.WORKING))

@@ -19,7 +19,7 @@ from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, Client, discovery
 from a2a_lambda.errors import ConfigurationError, KitError
 from a2a_lambda.net.transport import Guarded
-from a2a_lambda.protocol.model import RESTING, Event, Json, word
+from a2a_lambda.protocol.model import STOPPED, Event, Json, word
 from a2a_lambda.wire import v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
 from tools.deployment.checkup import Checkup
@@ -162,7 +162,7 @@ class Visit:
             known = not states or word(state) in states
             say(
                 "a plain call",
-                (state in RESTING and known) or not (state or states),
+                (state in STOPPED and known) or not (state or states),
                 word(state) or "a message",
             )
         if (agent.card.get("capabilities") or {}).get("streaming"):
@@ -178,7 +178,7 @@ class Visit:
             begins = not first or (bool(kinds) and kinds[0] == first)
             last: Any = events[-1] if events else Event()
             status = last.get("statusUpdate", last.get("task", {})).get("status", {})
-            ends = status.get("state") in RESTING or kinds == ["message"]
+            ends = status.get("state") in STOPPED or kinds == ["message"]
             self.report.say("a stream", begins and ends, ", ".join(kinds) or "no events")
 
     @asynccontextmanager

@@ -41,7 +41,7 @@ class Redrive:
 
     def notices(self) -> tuple[int, int]:
         """Letters sent on, and letters dropped."""
-        return self._each("DeadNotices", self._sent_to("Notices"))
+        return self._each("DeadNotices", self._sent_to("PushNotifications"))
 
     def turns(self) -> tuple[int, int]:
         return self._each("DeadTurns", self._sent_to("Turns"))

@@ -1,8 +1,8 @@
 """What Lambda's event sources do, for an emulator that has none: queues and the table's stream are polled,
 and the handlers called with the events Lambda would give them.
 
-    queue ────── Worker          table's stream ── Notifier ── notices ── Notifier
-    a minute ─── Worker (sweep)
+    queue ────── TurnHandler          table's stream ── NotificationHandler ── notices ── NotificationHandler
+    a minute ─── TurnHandler (sweep)
 
 A source is looked at when this process has written to a queue or the table, and otherwise ever more
 rarely: a server that no one calls costs nearly nothing.
@@ -23,7 +23,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda.aws import clients
 from a2a_lambda.kit import Kit
-from a2a_lambda.lambda_.batch import Notifier, Worker
+from a2a_lambda.lambda_.batch import NotificationHandler, TurnHandler
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -50,7 +50,7 @@ this process, such as a message that is visible again, waits that long."""
 BUSY_PAUSE = 0.05
 """Seconds between looks at a source while the table is being written to."""
 
-REMEMBERED = 240.0
+KEPT_REQUESTS = 240.0
 """Seconds of the stream that are read again after a restart, in place of Lambda's checkpoint; the
 queue knows for 300 s what it has taken already."""
 
@@ -151,7 +151,10 @@ def start(kit: Kit) -> None:
     # Before the kit makes its clients: each has the hooks that their session had then.
     for written in ("sqs.SendMessage", "sqs.SendMessageBatch", "dynamodb.PutItem"):
         clients.session().register(f"after-call.{written}", bell.ring)
-    worker, notifier = Worker(kit.background, kit.settings.dead_letters), Notifier(kit.notices)
+    worker, notifier = (
+        TurnHandler(kit.worker, kit.settings.dead_letters),
+        NotificationHandler(kit.push_notifications),
+    )
     sqs = clients.sqs(kit.settings)
     settings = kit.settings
     dead = sqs.get_queue_url(QueueName=settings.dead_letters.rpartition(":")[2])["QueueUrl"]
@@ -241,7 +244,7 @@ class Records:
     def __init__(self, kit: Kit) -> None:
         self._client = clients.streams(kit.settings)
         self._table = kit.settings.table
-        self._since = time.time() - REMEMBERED
+        self._since = time.time() - KEPT_REQUESTS
         self._iterator = ""
         self._left: list[Json] = []
 

@@ -49,7 +49,7 @@ def main() -> int:
     try:
         port = _checked_port(os.environ.get("PORT") or "8080")
         with ExitStack() as stack:
-            listener = stack.enter_context(_listening(port))
+            recipient = stack.enter_context(_listening(port))
             url = ""
             if not _own_endpoints():
                 url = stack.enter_context(emulator.running())
@@ -75,7 +75,7 @@ def main() -> int:
                 log_level="warning",
                 log_config=None,
             )
-            Reload(config, target=uvicorn.Server(config).run, sockets=[listener]).run()
+            Reload(config, target=uvicorn.Server(config).run, sockets=[recipient]).run()
     except (ConfigurationError, KeysUnavailable) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -160,17 +160,17 @@ def _checked_port(value: str) -> int:
 def _listening(port: int) -> socket.socket:
     """A socket that listens: of two servers that start at the same moment, one gets it. Raises
     ConfigurationError."""
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    recipient = socket.socket()
+    recipient.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((HOST, port))
-        listener.listen(BACKLOG)
+        recipient.bind((HOST, port))
+        recipient.listen(BACKLOG)
     except OSError as error:
-        listener.close()
+        recipient.close()
         reason = error.strerror or str(error)
         other = port + 1 if 1024 <= port < 65535 else 8081
         raise ConfigurationError(f"port {port}: {reason}; choose another: make run PORT={other}") from None
-    return listener
+    return recipient
 
 
 def _configure(port: int, emulator_url: str) -> None:

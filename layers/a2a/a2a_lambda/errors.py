@@ -12,16 +12,16 @@ from collections.abc import Mapping
 class KitError(Exception):
     """Root of every exception this package raises.
 
-    discreet: its words name ids at most, so they may stand in a log.
+    safe_to_log: its words name ids at most, so they may stand in a log.
     """
 
-    discreet = False
+    safe_to_log = False
 
 
 class ConfigurationError(KitError):
     """A card, an agent module, a setting or the template is wrong; names the file and the fix."""
 
-    discreet = True
+    safe_to_log = True
 
 
 class SkillError(KitError):
@@ -35,19 +35,19 @@ class MemoryFull(SkillError):
 class StoreError(KitError):
     """The table could not be read or written; nothing is half-written."""
 
-    discreet = True
+    safe_to_log = True
 
 
 class WriteRefused(KitError):
     """DynamoDB refused a write as it is: too large, or not valid. To try it again cannot help."""
 
-    discreet = True
+    safe_to_log = True
 
 
 class KeysUnavailable(KitError):
     """Parameter Store did not answer, so nobody can be let in or turned away."""
 
-    discreet = True
+    safe_to_log = True
 
 
 class ProtocolError(KitError):

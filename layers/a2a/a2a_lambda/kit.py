@@ -10,14 +10,14 @@ from a2a_lambda.settings import Settings
 
 if TYPE_CHECKING:
     from a2a_lambda.access.keys import Keys
-    from a2a_lambda.access.rate_limit import Rates
+    from a2a_lambda.access.rate_limit import RateLimit
     from a2a_lambda.aws.queue import Queue
     from a2a_lambda.aws.signing import Signer
     from a2a_lambda.operations.service import Service
-    from a2a_lambda.operations.stream_limit import Caps
-    from a2a_lambda.push.delivery import Notices
+    from a2a_lambda.operations.stream_limit import StreamLimit
+    from a2a_lambda.push.delivery import PushNotifications
     from a2a_lambda.store.store import Store
-    from a2a_lambda.turns.worker import Background
+    from a2a_lambda.turns.worker import Worker
 
 
 class Kit:
@@ -42,16 +42,16 @@ class Kit:
         )
 
     @cached_property
-    def caps(self) -> "Caps":
-        from a2a_lambda.operations.stream_limit import Caps
+    def stream_limit(self) -> "StreamLimit":
+        from a2a_lambda.operations.stream_limit import StreamLimit
 
-        return Caps(self.store, self.settings.streams_per_owner)
+        return StreamLimit(self.store, self.settings.streams_per_owner)
 
     @cached_property
-    def rates(self) -> "Rates":
-        from a2a_lambda.access.rate_limit import Rates
+    def rate_limit(self) -> "RateLimit":
+        from a2a_lambda.access.rate_limit import RateLimit
 
-        return Rates(self.store, self.settings.requests_per_owner)
+        return RateLimit(self.store, self.settings.requests_per_owner)
 
     @cached_property
     def queue(self) -> "Queue | None":
@@ -66,25 +66,25 @@ class Kit:
     @cached_property
     def service(self) -> "Service":
         from a2a_lambda.operations.service import Service
-        from a2a_lambda.push.webhook import Terms
+        from a2a_lambda.push.webhook import WebhookPolicy
 
         return Service(
             self.store,
             self.agents,
             window=self.settings.repeat_seconds,
             queue=self.queue,
-            webhooks=Terms(self.settings.loopback_webhooks, bool(self.settings.signing_key)),
-            caps=self.caps,
+            webhooks=WebhookPolicy(self.settings.loopback_webhooks, bool(self.settings.signing_key)),
+            stream_limit=self.stream_limit,
         )
 
     @cached_property
-    def background(self) -> "Background":
+    def worker(self) -> "Worker":
         """Raises ConfigurationError where there is no queue."""
-        from a2a_lambda.turns.worker import Background
+        from a2a_lambda.turns.worker import Worker
 
         if self.queue is None:
             raise ConfigurationError("environment variable A2A_QUEUE: the worker needs a queue")
-        return Background(self.store, self.agents, self.queue)
+        return Worker(self.store, self.agents, self.queue)
 
     @cached_property
     def keys(self) -> "Keys":
@@ -92,7 +92,7 @@ class Kit:
         from a2a_lambda.aws import clients
 
         path = self.settings.keys_path
-        copies = self.store.copies(path) if self.settings.table else None
+        copies = self.store.key_copies(path) if self.settings.table else None
         return Keys(clients.ssm(self.settings), path, copies, local=self.settings.local)
 
     @cached_property
@@ -106,19 +106,19 @@ class Kit:
         return Signer(clients.kms(self.settings), self.settings.signing_key)
 
     @cached_property
-    def notices(self) -> "Notices":
+    def push_notifications(self) -> "PushNotifications":
         """Raises ConfigurationError where there is no queue of them."""
         from a2a_lambda.aws import clients
-        from a2a_lambda.push.delivery import Notices
+        from a2a_lambda.push.delivery import PushNotifications
 
         if not self.settings.notices:
             raise ConfigurationError("environment variable A2A_NOTICES: notifications need a queue")
-        return Notices(
+        return PushNotifications(
             clients.sqs(self.settings),
             self.settings.notices,
             self.store,
             signer=self.signer,
-            this_machine=self.settings.loopback_webhooks,
+            allow_loopback=self.settings.loopback_webhooks,
         )
 
     def warm(self) -> None:

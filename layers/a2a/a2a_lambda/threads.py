@@ -17,7 +17,7 @@ class Pool:
         self._name = name
         self._threads = threads
 
-    async def call(
+    async def run(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Result:
         """Result of a blocking function."""
@@ -29,5 +29,5 @@ class Pool:
         return ThreadPoolExecutor(self._threads, thread_name_prefix=self._name)
 
 
-call = Pool("store", 16).call
-call_keys = Pool("keys", 4).call
+run = Pool("store", 16).run
+run_for_keys = Pool("keys", 4).run

@@ -19,7 +19,7 @@ STEP = 8
 """Requests a container counts before it shares them: a write to DynamoDB."""
 
 
-class Rates:
+class RateLimit:
     """limit: requests a second, over WINDOW_SECONDS; 0 = no limit."""
 
     def __init__(self, store: Store, limit: int) -> None:
@@ -44,7 +44,7 @@ class Rates:
             new, self._shared[owner] = count - self._shared.get(owner, 0), count
             with suppress(StoreError):  # whoever cannot count lets in
                 counted = self._store.count_requests
-                if await threads.call(counted, owner, window, new, until=end) > self._most:
+                if await threads.run(counted, owner, window, new, until=end) > self._most:
                     self._over.add(owner)
         if owner in self._over:
             raise TooManyRequests(

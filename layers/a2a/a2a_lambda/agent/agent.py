@@ -21,7 +21,7 @@ from typing import Any
 
 from a2a_lambda import mistakes, strictjson
 from a2a_lambda.agent import executor
-from a2a_lambda.agent.event_builder import Reply
+from a2a_lambda.agent.event_builder import EventBuilder
 from a2a_lambda.agent.outputs import Ask, Batch
 from a2a_lambda.agent.skill import MARK, ROUTE, Skill
 from a2a_lambda.agent.turn import Turn, conclude
@@ -104,7 +104,7 @@ class Agent:
             yield Batch((arguments,), last=True)
             return
         chosen = arguments
-        outputs = executor.play(
+        outputs = executor.execute(
             lambda: skill.call(turn, chosen), turn, asynchronous=_asynchronous(skill.function)
         )
         async with aclosing(outputs):
@@ -159,7 +159,7 @@ class Agent:
             pending=after.pending if after else None,
             id=str(uuid.uuid4()),
         )
-        reply = Reply(turn.task_id, turn.context_id)
+        reply = EventBuilder(turn.task_id, turn.context_id)
         task = Task(id=turn.task_id, contextId=turn.context_id, status=status(TaskState.WORKING, 0))
         events: list[Event] = []
         async with aclosing(self.perform(turn)) as batches:
@@ -194,7 +194,7 @@ class Agent:
         if self._route is None:
             return self._default
         function = self._route
-        calls = executor.play(lambda: function(turn), turn, asynchronous=_asynchronous(function))
+        calls = executor.execute(lambda: function(turn), turn, asynchronous=_asynchronous(function))
         async with aclosing(calls):
             async for batch in calls:
                 for chosen in batch.outputs:

@@ -31,7 +31,7 @@ from a2a_lambda.protocol.model import (
 )
 from a2a_lambda.tasks.event_log import join_texts
 
-SAYING_BYTES = 64_000
+STATUS_TEXT_BYTES = 64_000
 """JSON bytes of a text that travels in a status."""
 
 CLOSING_BYTES = 256_000
@@ -41,7 +41,7 @@ most 400 KB."""
 FAILED = "The agent could not finish this request."
 
 
-class Reply:
+class EventBuilder:
     """Composes the events of one turn.
 
     closing: the status the turn ends with; `asked` says what a question waits for.
@@ -61,7 +61,7 @@ class Reply:
         self._clock = clock
         self._before = artifacts
         self._plain = True
-        self.bare = False
+        self.message_only = False
         self._artifacts: dict[str, str] = {}
         self._closed = False
         self._commands: list[dict[str, Any]] = []
@@ -100,7 +100,7 @@ class Reply:
             del self._said[said:], commands[ordered:]
             self._commands, self._last_words = commands, []
             self.asked = self.closing = None
-            self.bare = self._closed = False
+            self.message_only = self._closed = False
             raise
 
     def _composed(self, batch: Batch) -> list[Event]:
@@ -123,7 +123,7 @@ class Reply:
                 case Words(contents=contents):
                     said = [_part(content) for content in contents]
                     self.closing = status(TaskState.COMPLETED, self._clock(), agent_message(*self._ids, said))
-                    self.bare = self._plain and not events
+                    self.message_only = self._plain and not events
                     self._last_words = said
                 case Reject(reason):
                     self.closing = self._say(TaskState.REJECTED, reason)
@@ -160,7 +160,7 @@ class Reply:
     def fail(self, text: str) -> list[Event]:
         """End the turn as failed; what was said stays. A text no status can carry is FAILED instead."""
         self.asked = None
-        self.bare = False
+        self.message_only = False
         try:
             self.closing = self._say(TaskState.FAILED, text)
             strictjson.verified(self.closing)
@@ -173,8 +173,10 @@ class Reply:
         return events
 
     def _say(self, state: TaskState, text: str) -> TaskStatus:
-        if len(strictjson.dumps(text)) > SAYING_BYTES:
-            raise SkillError(f"A question, a reason or a progress text has at most {SAYING_BYTES} bytes.")
+        if len(strictjson.dumps(text)) > STATUS_TEXT_BYTES:
+            raise SkillError(
+                f"A question, a reason or a progress text has at most {STATUS_TEXT_BYTES} bytes."
+            )
         return status(state, self._clock(), agent_message(*self._ids, [Part(text=text)]))
 
     def _status(self, status: TaskStatus) -> Event:

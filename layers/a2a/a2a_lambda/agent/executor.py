@@ -4,8 +4,9 @@ Synchronous code gets a thread of its own. Asynchronous code gets the process's 
 client a module made once works in every turn, and a call that blocks by mistake holds up other
 agents' code but no keep-alive, no lease and no other request of the server's.
 
-Code that yields faster than its outputs are stored waits: at most AHEAD of them are in memory. Code can
-also end the agent loop (`sys.exit` in a task of its own, `loop.stop()`). Then every turn on that loop
+Code that yields faster than its outputs are stored waits: at most AHEAD_OUTPUTS of them are in memory.
+Code can also
+end the agent loop (`sys.exit` in a task of its own, `loop.stop()`). Then every turn on that loop
 fails at once, the next one gets a new loop, and on Lambda the process is replaced.
 """
 
@@ -24,13 +25,13 @@ from typing import Any
 from a2a_lambda.agent.outputs import Artifact, Batch, File, Message
 from a2a_lambda.agent.turn import Turn
 
-LOOK_AHEAD = 0.005
+LOOK_AHEAD_SECONDS = 0.005
 """Seconds an output waits to learn whether it is the last: it mostly is known at once."""
 
-GRACE = 1.0
+STRAGGLER_SECONDS = 1.0
 """Seconds a skill has to end once its turn has."""
 
-AHEAD = 64
+AHEAD_OUTPUTS = 64
 """Outputs a skill may be ahead of what is stored and sent."""
 
 AHEAD_BYTES = 4_000_000
@@ -42,7 +43,7 @@ _busy: set[object] = set()
 """Skills' code that is running now."""
 
 
-async def play(call: Callable[[], Any], turn: Turn, *, asynchronous: bool) -> AsyncGenerator[Batch, None]:
+async def execute(call: Callable[[], Any], turn: Turn, *, asynchronous: bool) -> AsyncGenerator[Batch, None]:
     """Outputs of `call()`, as they come: of the value, awaitable or generator it returns.
 
     asynchronous: calling it is sure not to block. Closing this generator before the last batch
@@ -70,7 +71,7 @@ async def play(call: Callable[[], Any], turn: Turn, *, asynchronous: bool) -> As
             item, ahead = ahead or await channel.get(), None
             if isinstance(item, Batch) and not item.last:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_AHEAD):
+                    async with asyncio.timeout(LOOK_AHEAD_SECONDS):
                         ahead = await channel.get()
                 if ahead == Batch((), last=True):
                     item = Batch(item.outputs, last=True)
@@ -147,7 +148,7 @@ class _Channel:
     def _is_over(self, divisor: int) -> bool:
         """Whether as much as is allowed, or a part of that, waits to be read."""
         count, size = (posted - taken for posted, taken in zip(self._posted, self._taken, strict=True))
-        return not self._closed and (count >= AHEAD // divisor or size >= AHEAD_BYTES // divisor)
+        return not self._closed and (count >= AHEAD_OUTPUTS // divisor or size >= AHEAD_BYTES // divisor)
 
     def _wake(self) -> None:
         with self._room:
@@ -186,7 +187,7 @@ def end_stragglers() -> None:
     if any(loop.ended for loop in _loops):
         logger.error("a skill has ended the agents' event loop; the process ends with it")
         os._exit(1)
-    give_up = time.monotonic() + GRACE
+    give_up = time.monotonic() + STRAGGLER_SECONDS
     while _busy and time.monotonic() < give_up:
         time.sleep(0.01)
     if _busy:

@@ -11,10 +11,10 @@ from typing import Literal
 import a2a_lambda.protocol.alibaba_metadata as suite
 from a2a_lambda import strictjson
 from a2a_lambda.errors import MemoryFull
-from a2a_lambda.protocol.model import Json, Message, Part, decoded, text_of
-from a2a_lambda.tasks.context import Add, Change, Context, Delete, Put, Utterance, changed
+from a2a_lambda.protocol.model import Json, Message, Part, decode_raw, text_of
+from a2a_lambda.tasks.context import Add, Change, Context, Delete, Put, Utterance, apply_changes
 from a2a_lambda.tasks.head import Pending
-from a2a_lambda.tasks.identity import REMEMBERED, Seen
+from a2a_lambda.tasks.identity import KEPT_REQUESTS, AnsweredRequest
 
 CONVERSATION_LENGTH = 40
 """Entries of conversation a context keeps."""
@@ -78,7 +78,7 @@ class Memory:
         return iter(self._values)
 
     def _change(self, change: Change) -> None:
-        values = changed(self._values, [change])
+        values = apply_changes(self._values, [change])
         if change.key in values:
             needed = _memory_bytes(change.key, values[change.key])
             total = sum(self._bytes.values()) - self._bytes.get(change.key, 0) + needed
@@ -147,7 +147,7 @@ class Turn:
             ReceivedFile(
                 part.get("filename"),
                 part.get("mediaType"),
-                decoded(part["raw"]) if "raw" in part else None,
+                decode_raw(part["raw"]) if "raw" in part else None,
                 part.get("url"),
             )
             for part in self.parts
@@ -241,7 +241,12 @@ class Turn:
 
 
 def conclude(
-    context: Context, turn: Turn, reply: Sequence[Part], seen: Seen | None = None, *, meant: bool = True
+    context: Context,
+    turn: Turn,
+    reply: Sequence[Part],
+    seen: AnsweredRequest | None = None,
+    *,
+    meant: bool = True,
 ) -> Context:
     """The context after a turn; the same object when the turn's changes are already in.
 
@@ -253,11 +258,11 @@ def conclude(
     requests = context.requests
     if seen is not None and seen not in requests:
         others = [other for other in requests if other["key"] != seen["key"]]
-        requests = (*others, seen)[-REMEMBERED:]
+        requests = (*others, seen)[-KEPT_REQUESTS:]
     if turn.id in context.turns:
         return context if requests is context.requests else replace(context, requests=requests)
     context = context.before(turn.id, turn.task_id)
-    memory = changed(context.memory, turn.memory.changes) if meant else context.memory
+    memory = apply_changes(context.memory, turn.memory.changes) if meant else context.memory
     if len(strictjson.dumps(memory)) > MEMORY_BYTES:
         raise MemoryFull(f"The conversation's memory is full: at most {MEMORY_BYTES:,} bytes are kept.")
     said = [_utterance("user", turn.parts, turn.task_id)]
@@ -268,8 +273,8 @@ def conclude(
         context,
         memory=memory,
         conversation=_bounded(context.conversation, said),
-        turns=(*context.turns, turn.id)[-REMEMBERED:] if meant else context.turns,
-        failed=failed if meant else (*failed, turn.id)[-REMEMBERED:],
+        turns=(*context.turns, turn.id)[-KEPT_REQUESTS:] if meant else context.turns,
+        failed=failed if meant else (*failed, turn.id)[-KEPT_REQUESTS:],
         requests=requests,
     )
 

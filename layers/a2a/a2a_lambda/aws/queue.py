@@ -24,7 +24,7 @@ MAX_PAUSE_SECONDS = 900
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
+class QueuedTurn:
     """A turn that waits for the worker. A later turn of the same task has a ticket of its own."""
 
     scope: Scope
@@ -32,14 +32,14 @@ class Ticket:
     turn: str
 
     @classmethod
-    def of(cls, head: Head) -> "Ticket":
+    def of(cls, head: Head) -> "QueuedTurn":
         return cls(head.scope, head.task_id, head.turn)
 
 
 class Queue(Protocol):
     """Raises StoreError when the ticket is not taken."""
 
-    def send(self, ticket: Ticket, /) -> None: ...
+    def send(self, ticket: QueuedTurn, /) -> None: ...
     def postpone(self, arn: str, handle: str, attempt: int, /) -> None: ...
 
 
@@ -50,7 +50,7 @@ class Sqs:
         self._client = client
         self._url = url
 
-    def send(self, ticket: Ticket) -> None:
+    def send(self, ticket: QueuedTurn) -> None:
         try:
             self._client.send_message(QueueUrl=self._url, MessageBody=body(ticket))
         except (ClientError, BotoCoreError) as error:
@@ -69,14 +69,14 @@ class Sqs:
             )
 
 
-def body(ticket: Ticket) -> str:
+def body(ticket: QueuedTurn) -> str:
     scope = ticket.scope
     return json.dumps(
         {"owner": scope.owner, "agent": scope.agent, "task": ticket.task_id, "turn": ticket.turn}
     )
 
 
-def read(text: str) -> Ticket:
+def read(text: str) -> QueuedTurn:
     """The ticket in a message. Raises ValueError, KeyError."""
     ids = json.loads(text)
-    return Ticket(Scope(ids["owner"], ids["agent"]), ids["task"], ids["turn"])
+    return QueuedTurn(Scope(ids["owner"], ids["agent"]), ids["task"], ids["turn"])

@@ -25,7 +25,7 @@ async def authenticated(request: Request) -> Key:
     try:
         key = kit.keys.find_cached(secret)
         if key is None:  # what an unknown key waits for must not hold up a known one
-            call = threads.call if kit.keys.knows(secret) else threads.call_keys
+            call = threads.run if kit.keys.knows(secret) else threads.run_for_keys
             key = await call(kit.keys.find, secret)
     except KeysUnavailable as error:
         logger.error("keys could not be read: %s", error)
@@ -33,7 +33,7 @@ async def authenticated(request: Request) -> Key:
     if key is None:
         raise Unauthenticated("the key is not valid")
     telemetry.bind(owner=key.owner)
-    await kit.rates.admit(key.owner)
+    await kit.rate_limit.admit(key.owner)
     return key
 
 

@@ -22,7 +22,7 @@ from a2a_lambda.wire import negotiation
 from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.shared import card_json, jsonrpc
 
-MAX_AGE = 300
+CARD_MAX_AGE_SECONDS = 300
 """Seconds a client may keep a card without asking."""
 
 Translate = Callable[[card_json.Description], dict[str, Json]]
@@ -110,8 +110,10 @@ async def jwks(request: Request) -> Response:
     kit: Kit = request.app.state.kit
     if kit.signer is None:
         raise RouteNotFound("no signing key is configured")
-    body = strictjson.dumps({"keys": [await threads.call(kit.signer.jwk)]})
-    return Response(body, headers={"Cache-Control": f"public, max-age={MAX_AGE}"}, media_type=JSON)
+    body = strictjson.dumps({"keys": [await threads.run(kit.signer.jwk)]})
+    return Response(
+        body, headers={"Cache-Control": f"public, max-age={CARD_MAX_AGE_SECONDS}"}, media_type=JSON
+    )
 
 
 async def extended(request: Request, agent: Agent, wire: Wire) -> Json:
@@ -139,7 +141,7 @@ async def _card(request: Request, translate: Translate, name: str | None, *, key
     etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'  # without signatures, which vary
     modified = datetime.fromtimestamp(int(agent.modified), UTC)
     headers = {
-        "Cache-Control": f"{'private' if keyed else 'public'}, max-age={MAX_AGE}",
+        "Cache-Control": f"{'private' if keyed else 'public'}, max-age={CARD_MAX_AGE_SECONDS}",
         "ETag": etag,
         "Last-Modified": format_datetime(modified, usegmt=True),
         "Vary": "A2A-Version",
@@ -159,7 +161,7 @@ async def _sign(request: Request, card: dict[str, Json], described: card_json.De
         return False
     try:
         jku = f"{base_url(request)}/.well-known/jwks.json"
-        card["signatures"] = [await threads.call(signer.signature, card_json.v1_0(described), jku)]
+        card["signatures"] = [await threads.run(signer.signature, card_json.v1_0(described), jku)]
     except (ConfigurationError, ValueError) as error:
         logger.error("the card is not signed: %s", error)
         return False

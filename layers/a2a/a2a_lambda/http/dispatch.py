@@ -1,6 +1,6 @@
 """A request understood, and its answer: the same for every binding.
 
-rpc, rest ── Exchange ── answer ── wire.decode ── service ── wire.encode ── Response
+rpc, rest ── OperationCall ── answer ── wire.decode ── service ── wire.encode ── Response
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from a2a_lambda.http import cards, sse
 from a2a_lambda.http.error_responses import protocol_error
 from a2a_lambda.http.request import deadline, last_event_id, requested_extensions
 from a2a_lambda.kit import Kit
-from a2a_lambda.operations.follow import shortened
+from a2a_lambda.operations.follow import truncate_history
 from a2a_lambda.operations.service import Subscription
 from a2a_lambda.operations.stream_limit import Slot
 from a2a_lambda.protocol.model import Json
-from a2a_lambda.protocol.requests import Listener, Operation
+from a2a_lambda.protocol.requests import Operation, Recipient
 from a2a_lambda.tasks.call import Call
 from a2a_lambda.tasks.event_log import restate
 from a2a_lambda.tasks.identity import Request as Identity
@@ -52,7 +52,7 @@ class Binding(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class OperationCall:
     """wires: those the request may speak; more than one only where its task has to tell.
     method: what the operation is called there."""
 
@@ -117,7 +117,7 @@ def agent_named(kit: Kit, *names: str | None) -> str:
     return name
 
 
-async def answer(exchange: Exchange) -> Response:
+async def answer(exchange: OperationCall) -> Response:
     """Raises ProtocolError, StoreError; once the answer has begun it tells them itself."""
     scope = exchange.scope
     telemetry.bind(owner=scope.owner, agent=scope.agent, version=exchange.wire.name)
@@ -126,7 +126,7 @@ async def answer(exchange: Exchange) -> Response:
         return await _streamed(exchange)
     work = asyncio.ensure_future(_result(exchange))
     # Only a send may take its time: its answer begins with white space then, and its status is 200.
-    await asyncio.wait({work}, timeout=sse.KEEP_ALIVE if exchange.operation == "send" else None)
+    await asyncio.wait({work}, timeout=sse.KEEP_ALIVE_SECONDS if exchange.operation == "send" else None)
     binding = exchange.binding
     if work.done():
         return Response(binding.result(work.result()), 200, exchange.headers, binding.media_type)
@@ -137,11 +137,11 @@ async def answer(exchange: Exchange) -> Response:
         except Exception as raised:
             return binding.error(exchange.wire, protocol_error(raised))
 
-    spaced = sse.spaced(asyncio.ensure_future(late()), sse.KEEP_ALIVE)
+    spaced = sse.spaced(asyncio.ensure_future(late()), sse.KEEP_ALIVE_SECONDS)
     return StreamingResponse(spaced, 200, exchange.headers, binding.media_type)
 
 
-async def _result(exchange: Exchange) -> Json:
+async def _result(exchange: OperationCall) -> Json:
     service, wire, scope = exchange.kit.service, exchange.wire, exchange.scope
     operation = exchange.operation
     request = wire.requests[operation].decode(exchange.params)
@@ -153,7 +153,7 @@ async def _result(exchange: Exchange) -> Json:
             found = await act(scope, request["id"])
             if (wire := of_task(exchange.wires, found.dialect)) is not exchange.wire:
                 request = wire.requests[operation].decode(exchange.params)
-            result = shortened(found.task, request.get("historyLength"))
+            result = truncate_history(found.task, request.get("historyLength"))
         case "list":
             result = await service.list(scope, request)
         case "set_push":
@@ -170,20 +170,20 @@ async def _result(exchange: Exchange) -> Json:
     return wire.results[operation].encode(result)
 
 
-async def _streamed(exchange: Exchange) -> Response:
+async def _streamed(exchange: OperationCall) -> Response:
     service, wire = exchange.kit.service, exchange.wire
     request = wire.requests[exchange.operation].decode(exchange.params)
     async with AsyncExitStack() as stack:
         owner = exchange.scope.owner
-        slot = await stack.enter_async_context(exchange.kit.caps.slot(owner))
+        slot = await stack.enter_async_context(exchange.kit.stream_limit.slot(owner))
         if exchange.operation == "stream":
-            listener = Listener(owner, request["message"].get("metadata", {}))
+            recipient = Recipient(owner, request["message"].get("metadata", {}))
             events = await service.stream(exchange.call(), request)
         else:
-            listener = Listener(owner)
+            recipient = Recipient(owner)
             subscription = await _subscribed(exchange, request["id"])
             wire, events = of_task(exchange.wires, subscription.dialect), subscription.events
-        body = _held(stack.pop_all(), slot, _events(exchange, wire, listener, events))
+        body = _held(stack.pop_all(), slot, _events(exchange, wire, recipient, events))
     headers = {**STREAM_HEADERS, **exchange.headers}
     return StreamingResponse(body, headers=headers, media_type=sse.MEDIA_TYPE)
 
@@ -196,7 +196,7 @@ async def _held(stack: AsyncExitStack, slot: Slot, body: AsyncGenerator[bytes, N
             await slot.keep()
 
 
-async def _subscribed(exchange: Exchange, task_id: str) -> Subscription:
+async def _subscribed(exchange: OperationCall, task_id: str) -> Subscription:
     after = last_event_id(exchange.request)
     return await exchange.kit.service.subscribe(
         exchange.scope,
@@ -208,12 +208,12 @@ async def _subscribed(exchange: Exchange, task_id: str) -> Subscription:
 
 
 async def _events(
-    exchange: Exchange, wire: Wire, listener: Listener, events: "sse.Events"
+    exchange: OperationCall, wire: Wire, recipient: Recipient, events: "sse.Events"
 ) -> AsyncGenerator[bytes, None]:
     binding = exchange.binding
     begun = stale = False
     try:
-        async with aclosing(sse.paced(events, sse.KEEP_ALIVE)) as paced:
+        async with aclosing(sse.paced(events, sse.KEEP_ALIVE_SECONDS)) as paced:
             async for published in paced:
                 if published is None:
                     yield sse.COMMENT
@@ -228,7 +228,7 @@ async def _events(
                 begun = begun or "task" in event
                 if stale:
                     sequence = None
-                encoded = [value for each in updates for value in wire.encode_event(each, listener)]
+                encoded = [value for each in updates for value in wire.encode_event(each, recipient)]
                 for index, value in enumerate(encoded, 1):
                     # Only the last of several lines tells that the event was received.
                     identity = sequence if index == len(encoded) else None

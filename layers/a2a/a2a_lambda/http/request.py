@@ -11,11 +11,11 @@ from fastapi import Request
 from a2a_lambda.errors import RequestTooLarge, UnsupportedMediaType
 from a2a_lambda.http.error_responses import JSON
 
-LIMIT = 900.0
+INVOCATION_SECONDS = 900.0
 """Seconds an invocation of Lambda may take.
 Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-timeout.html"""
 
-MARGIN = 2.0
+ANSWER_MARGIN_SECONDS = 2.0
 """Seconds before Lambda's own deadline at which an answer must be out."""
 
 
@@ -40,8 +40,10 @@ def deadline(request: Request) -> float:
     """When an answer must be out, on `time.monotonic`. A server elsewhere has Lambda's own limit: what runs
     there has to run on Lambda, too, and an agent that never ends has to end."""
     context = request.scope.get("aws.context")
-    remaining: float = LIMIT if context is None else context.get_remaining_time_in_millis() / 1000
-    return time.monotonic() + remaining - MARGIN
+    remaining: float = (
+        INVOCATION_SECONDS if context is None else context.get_remaining_time_in_millis() / 1000
+    )
+    return time.monotonic() + remaining - ANSWER_MARGIN_SECONDS
 
 
 def version(request: Request) -> str:

@@ -21,7 +21,7 @@ from a2a_lambda.errors import (
 )
 from a2a_lambda.http import sse
 from a2a_lambda.http.auth import authenticated, scope_of
-from a2a_lambda.http.dispatch import Exchange, agent_named, answer
+from a2a_lambda.http.dispatch import OperationCall, agent_named, answer
 from a2a_lambda.http.error_responses import JSON, protocol_error
 from a2a_lambda.http.request import check_media_type, read_body, version
 from a2a_lambda.kit import Kit
@@ -90,7 +90,7 @@ async def call(request: Request, path: str) -> Response:
         agent = agent_named(kit, match.agent, tenant if isinstance(tenant, str) else None)
         method = f"{match.route.verb} {match.route.path}"
         scope = scope_of(key, agent)
-        exchange = Exchange(
+        exchange = OperationCall(
             request, kit, binding, (wire,), scope, match.route.operation, method, params, body
         )
         return await answer(exchange)

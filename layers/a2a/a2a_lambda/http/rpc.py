@@ -9,7 +9,7 @@ from a2a_lambda import strictjson
 from a2a_lambda.errors import ProtocolError
 from a2a_lambda.http import sse
 from a2a_lambda.http.auth import APPBUILDER, authenticated, bearer_key, scope_of
-from a2a_lambda.http.dispatch import STREAMED, Exchange, agent_named, answer
+from a2a_lambda.http.dispatch import STREAMED, OperationCall, agent_named, answer
 from a2a_lambda.http.error_responses import JSON, protocol_error
 from a2a_lambda.http.request import check_media_type, read_body, version
 from a2a_lambda.kit import Kit
@@ -81,7 +81,7 @@ async def _call(request: Request) -> Response:
         tenant = _tenant(envelope.params) if wires[0] is v1_0.WIRE else None
         agent = agent_named(kit, request.path_params.get("agent"), tenant)
         scope = scope_of(key, agent)
-        exchange = Exchange(
+        exchange = OperationCall(
             request, kit, binding, wires, scope, operation, envelope.method, envelope.params, body
         )
         return await answer(exchange)

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from a2a_lambda.protocol.model import Published
 
-KEEP_ALIVE = 4.0
+KEEP_ALIVE_SECONDS = 4.0
 """Seconds of silence before a keep-alive."""
 
 COMMENT = b": \n"

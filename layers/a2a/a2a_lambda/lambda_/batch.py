@@ -14,10 +14,10 @@ from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, pro
 from a2a_lambda import telemetry
 from a2a_lambda.aws.queue import read
 from a2a_lambda.errors import KitError
-from a2a_lambda.push.delivery import Notices
-from a2a_lambda.turns.worker import Background
+from a2a_lambda.push.delivery import PushNotifications
+from a2a_lambda.turns.worker import Worker
 
-MARGIN = 5.0
+TURN_END_MARGIN_SECONDS = 5.0
 """Seconds before Lambda's own deadline at which a turn ends itself."""
 
 Event = dict[str, Any]
@@ -25,20 +25,20 @@ Event = dict[str, Any]
 logger = logging.getLogger(__name__)
 
 
-class Worker:
+class TurnHandler:
     """Handler of background turns, of their dead letters, and of the schedule's sweep.
 
     dead_letters: ARN of the queue whose messages nobody could work off.
     """
 
-    def __init__(self, background: Background, dead_letters: str) -> None:
+    def __init__(self, background: Worker, dead_letters: str) -> None:
         self._background = background
         self._dead_letters = dead_letters
 
     def __call__(self, event: Event, context: Any) -> Any:
         if "Records" not in event:
             return {"swept": asyncio.run(self._background.sweep())}
-        deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1000 - MARGIN
+        deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1000 - TURN_END_MARGIN_SECONDS
 
         def work(record: Event) -> None:
             try:
@@ -56,10 +56,10 @@ class Worker:
         return _processed(event, work, EventType.SQS, context)
 
 
-class Notifier:
+class NotificationHandler:
     """Handler of the table's stream, and of the queue it is relayed to."""
 
-    def __init__(self, notices: Notices) -> None:
+    def __init__(self, notices: PushNotifications) -> None:
         self._notices = notices
 
     def __call__(self, event: Event, context: Any) -> Any:
@@ -86,7 +86,7 @@ def _processed(event: Event, work: Any, kind: EventType, context: Any, *, counte
             if not isinstance(error, KitError):
                 logger.exception("a record failed")
             else:
-                logger.error("a record failed: %s", error if error.discreet else type(error).__name__)
+                logger.error("a record failed: %s", error if error.safe_to_log else type(error).__name__)
             if counted:
                 telemetry.measure({"FailedRecords": 1})
             raise

@@ -24,7 +24,7 @@ ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tupl
 CHATTY = ("botocore", "boto3", "urllib3", "s3transfer", "httpx2", "httpcore2", "aws_xray_sdk")
 """Loggers that write requests down, secrets and messages in them, when they may."""
 
-MOST = 50
+LOGGED_EXCEPTIONS = 50
 """Exceptions of a chain, or of groups in it, that are told of."""
 
 logger = logging.getLogger(__name__)
@@ -79,15 +79,15 @@ def _unraisable(args: Any) -> None:
 
 def _lines(error: BaseException, told: set[int]) -> Iterator[str]:
     """Frames and type of an exception, behind those of what led to it; each once."""
-    if id(error) in told or len(told) >= MOST:
+    if id(error) in told or len(told) >= LOGGED_EXCEPTIONS:
         return
     told.add(id(error))
     before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if before is not None:
         yield from _lines(before, told)
     yield from (line.rstrip() for line in traceback.format_tb(error.__traceback__))
-    discreet = isinstance(error, KitError) and error.discreet
-    yield f"{type(error).__name__}: {error}" if discreet else type(error).__name__
+    safe_to_log = isinstance(error, KitError) and error.safe_to_log
+    yield f"{type(error).__name__}: {error}" if safe_to_log else type(error).__name__
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from _lines(inner, told)

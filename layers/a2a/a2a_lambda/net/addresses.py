@@ -14,10 +14,10 @@ GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
 
 DOCUMENTATION = ipaddress.ip_network("3fff::/20")
 
-PATIENCE = 3.0
+LOOKUP_SECONDS = 3.0
 """Seconds a name server has to answer."""
 
-_lookup = Pool("dns", 4).call
+_lookup = Pool("dns", 4).run
 
 
 class Refused(KitError):
@@ -28,16 +28,16 @@ class Unresolved(KitError):
     """A name without an address, at the moment."""
 
 
-async def resolved(host: str, port: int, *, this_machine: bool = False) -> list[str]:
-    """Addresses of a host, every one of them public; or, with `this_machine`, every one its own. Raises
+async def resolved(host: str, port: int, *, allow_loopback: bool = False) -> list[str]:
+    """Addresses of a host, every one of them public; or, with `allow_loopback`, every one its own. Raises
     Refused, Unresolved."""
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(LOOKUP_SECONDS):
             found = await _lookup(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:  # TimeoutError among them
         raise Unresolved(f"{host}: no address found") from error
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
-    if all(map(public, addresses)) or (this_machine and all(map(loopback, addresses))):
+    if all(map(public, addresses)) or (allow_loopback and all(map(loopback, addresses))):
         return addresses
     raise Refused(f"{host}: its address is not a public one")
 

@@ -11,15 +11,15 @@ import httpx2
 
 from a2a_lambda.net.addresses import Refused, loopback, resolved
 
-CONNECT = 3.0
+CONNECT_SECONDS = 3.0
 """Seconds to reach one of several addresses."""
 
 
 class Guarded(httpx2.AsyncBaseTransport):
-    """this_machine: its own addresses, by plain http too, are fine. private: so are all others."""
+    """allow_loopback: its own addresses, by plain http too, are fine. private: so are all others."""
 
-    def __init__(self, *, this_machine: bool = False, private: bool = False) -> None:
-        self._this_machine = this_machine
+    def __init__(self, *, allow_loopback: bool = False, private: bool = False) -> None:
+        self._allow_loopback = allow_loopback
         self._private = private
         # No connection serves a second call: by its address alone, another name's would be taken for it.
         once = httpx2.Limits(max_keepalive_connections=0)
@@ -31,12 +31,12 @@ class Guarded(httpx2.AsyncBaseTransport):
         if self._private:
             return await self._inner.handle_async_request(request)
         host = url.raw_host.decode("ascii")  # as it stands on the wire: names have one spelling there
-        addresses = await resolved(host, url.port or 443, this_machine=self._this_machine)
+        addresses = await resolved(host, url.port or 443, allow_loopback=self._allow_loopback)
         if url.scheme != "https" and not all(map(loopback, addresses)):
             raise Refused(f"{url.host}: only https urls are called")
         request.extensions = {**request.extensions, "sni_hostname": host}
         timeouts = request.extensions.get("timeout", {})
-        shorter = min(CONNECT, timeouts.get("connect") or CONNECT)
+        shorter = min(CONNECT_SECONDS, timeouts.get("connect") or CONNECT_SECONDS)
         for address in addresses[:-1]:
             request.url = url.copy_with(host=address)
             request.extensions["timeout"] = {**timeouts, "connect": shorter}

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from a2a_lambda import threads
 from a2a_lambda.protocol.model import (
     INTERRUPTED,
-    RESTING,
+    STOPPED,
     Event,
     Published,
     Task,
@@ -16,30 +16,30 @@ from a2a_lambda.protocol.model import (
 )
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.turns.recovery import current
+from a2a_lambda.turns.recovery import load_head
 
-POLL = 0.3
+POLL_SECONDS = 0.3
 """Seconds between looks at a task somebody else runs."""
 
-REST_POLL = 2.0
+STOP_POLL_SECONDS = 2.0
 """The same at most, if only the end matters."""
 
-PATIENT_POLL = 1.0
+ANSWER_POLL_SECONDS = 1.0
 """The same, of a task that waits for input."""
 
 
-async def rested(store: Store, head: Head, deadline: float | None) -> Head:
+async def wait_until_stopped(store: Store, head: Head, deadline: float | None) -> Head:
     """The head once its task rests, or as it is when time is up. Looked at ever more rarely: what has taken
     long may take longer."""
-    pause = POLL
-    while not head.resting and not _late(deadline):
+    pause = POLL_SECONDS
+    while not head.is_stopped and not _is_late(deadline):
         await asyncio.sleep(pause)
-        pause = min(1.2 * pause, REST_POLL)
-        head = await current(store, head.scope, head.task_id)
+        pause = min(1.2 * pause, STOP_POLL_SECONDS)
+        head = await load_head(store, head.scope, head.task_id)
     return head
 
 
-async def watched(
+async def follow(
     store: Store,
     head: Head,
     *,
@@ -53,52 +53,52 @@ async def watched(
 
     waiting: seconds to stay with a task that waits for input.
     """
-    if after is not None and not (head.resting and after > head.sequence):
+    if after is not None and not (head.is_stopped and after > head.sequence):
         sequence = after
     else:
-        task, sequence = await threads.call(store.task, head)
-        yield sequence, Event(task=shortened(task, history_length))
-        if head.resting and not (head.state in INTERRUPTED and waiting):
-            yield sequence, head.closing()
+        task, sequence = await threads.run(store.get_task, head)
+        yield sequence, Event(task=truncate_history(task, history_length))
+        if head.is_stopped and not (head.state in INTERRUPTED and waiting):
+            yield sequence, head.closing_event()
             return
     if head.state in INTERRUPTED and waiting and head.sequence == sequence:
-        head = await _answered(store, head, waiting, deadline)
-        if head.resting and head.sequence == sequence:
+        head = await _wait_for_answer(store, head, waiting, deadline)
+        if head.is_stopped and head.sequence == sequence:
             return
-    async with aclosing(followed(store, head, sequence, deadline)) as events:
+    async with aclosing(follow_from(store, head, sequence, deadline)) as events:
         async for published in events:
             yield published
 
 
-async def followed(
+async def follow_from(
     store: Store, head: Head, after: int, deadline: float | None
 ) -> AsyncGenerator[Published, None]:
     """Events behind a sequence number until the task rests or time is up."""
     while True:
-        events = await threads.call(store.events, head, after=after)
+        events = await threads.run(store.get_events, head, after=after)
         for sequence, event in events:
             after = sequence
-            if "artifactUpdate" in event or _progress(event):
+            if "artifactUpdate" in event or _is_progress(event):
                 yield sequence, event
-        if head.resting:
-            yield head.sequence, head.closing()
+        if head.is_stopped:
+            yield head.sequence, head.closing_event()
             return
-        if _late(deadline):
+        if _is_late(deadline):
             return
-        await asyncio.sleep(POLL)
-        head = await current(store, head.scope, head.task_id)
+        await asyncio.sleep(POLL_SECONDS)
+        head = await load_head(store, head.scope, head.task_id)
 
 
-async def _answered(store: Store, head: Head, waiting: float, deadline: float | None) -> Head:
+async def _wait_for_answer(store: Store, head: Head, waiting: float, deadline: float | None) -> Head:
     """The head once the question it waits with is answered, or as it is when time is up."""
     asked, until = head.sequence, time.monotonic() + waiting
-    while head.resting and head.sequence == asked and time.monotonic() < until and not _late(deadline):
-        await asyncio.sleep(PATIENT_POLL)
-        head = await current(store, head.scope, head.task_id)
+    while head.is_stopped and head.sequence == asked and time.monotonic() < until and not _is_late(deadline):
+        await asyncio.sleep(ANSWER_POLL_SECONDS)
+        head = await load_head(store, head.scope, head.task_id)
     return head
 
 
-def shortened(task: Task, length: int | None) -> Task:
+def truncate_history(task: Task, length: int | None) -> Task:
     """The task with the `length` most recent messages; none at all = no history."""
     history = latest(task.get("history", []), length)
     if history:
@@ -108,10 +108,10 @@ def shortened(task: Task, length: int | None) -> Task:
     return task
 
 
-def _progress(event: Event) -> bool:
+def _is_progress(event: Event) -> bool:
     """Whether it is a status told while running; a question asked earlier is not news."""
-    return "statusUpdate" in event and event["statusUpdate"]["status"]["state"] not in RESTING
+    return "statusUpdate" in event and event["statusUpdate"]["status"]["state"] not in STOPPED
 
 
-def _late(deadline: float | None) -> bool:
-    return deadline is not None and time.monotonic() + POLL >= deadline
+def _is_late(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() + POLL_SECONDS >= deadline

@@ -19,20 +19,20 @@ from dataclasses import dataclass, replace
 
 from a2a_lambda import threads
 from a2a_lambda.errors import InvalidParams, StoreError, TaskNotFound, UnsupportedOperation
-from a2a_lambda.operations.follow import rested
+from a2a_lambda.operations.follow import wait_until_stopped
 from a2a_lambda.operations.push_configs import completed
 from a2a_lambda.protocol.model import INTERRUPTED, TERMINAL, Event, Task, TaskState, status
 from a2a_lambda.protocol.requests import SendMessageRequest
-from a2a_lambda.store.store import Store, Superseded
+from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.call import Call
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import REMEMBERED, Seen
-from a2a_lambda.turns.claim import LEASE, Claim, minute_after
-from a2a_lambda.turns.recovery import abandon, current
+from a2a_lambda.tasks.identity import KEPT_REQUESTS, AnsweredRequest
+from a2a_lambda.turns.claim import LEASE_SECONDS, Claim, minute_after
+from a2a_lambda.turns.recovery import abandon, load_head
 
-QUEUED_PATIENCE = 10.0
+QUEUED_TURN_WAIT_SECONDS = 10.0
 """Seconds a message waits for a task that the worker has to come to rest."""
 
 
@@ -69,14 +69,14 @@ class Intake:
             whole, _ = completed(head, config, _config_id(call, head))
             if whole["id"] in head.push:
                 absent = isinstance(begun, Head)
-                await threads.call(self._store.put_push, head, whole, call.dialect, absent=absent)
+                await threads.run(self._store.put_push_config, head, whole, call.dialect, absent=absent)
         return begun
 
     async def _entered(self, call: Call, asked: SendMessageRequest) -> Begun:
         message = asked["message"]
         context_id, task_id = message.get("contextId"), message.get("taskId")
         if task_id is not None:
-            enter = self._opened if asked.get("opens") else self._named
+            enter = self._opened if asked.get("creates_task") else self._named
             return await enter(call, asked, task_id)
         if context_id is None:
             return await self._create(call, asked, str(uuid.uuid4()), Context())
@@ -84,19 +84,19 @@ class Intake:
 
     async def _within(self, call: Call, asked: SendMessageRequest, context_id: str) -> Begun:
         """A turn in a context: of the task that asked last, or of a new one."""
-        context = await threads.call(self._store.context, call.scope, context_id)
-        if (seen := context.seen(call.request)) and self._repeats(call, seen):
-            answered = await current(self._store, call.scope, seen["task"])
-            if not answered.lost:
+        context = await threads.run(self._store.get_context, call.scope, context_id)
+        if (seen := context.find_answer(call.request)) and self._repeats(call, seen):
+            answered = await load_head(self._store, call.scope, seen["task"])
+            if not answered.is_lost:
                 return answered
         if context.waiting:
             # The message may have made a task of its own, before another one asked.
             waiting, own = await asyncio.gather(
-                threads.call(self._store.head, call.scope, context.waiting),
-                threads.call(self._store.head, call.scope, call.request.task_id()),
+                threads.run(self._store.get_head, call.scope, context.waiting),
+                threads.run(self._store.get_head, call.scope, call.request.task_id()),
             )
             for head in (waiting, own):
-                if head is not None and self._repeats(call, head.seen(call.request)):
+                if head is not None and self._repeats(call, head.find_answer(call.request)):
                     return head
             if waiting is not None and waiting.state in INTERRUPTED:
                 # Where another message answers the question first, this one is a new task.
@@ -111,17 +111,17 @@ class Intake:
         context_id = asked["message"].get("contextId")
         context = Context()
         if context_id is not None:
-            context = await threads.call(self._store.context, call.scope, context_id)
+            context = await threads.run(self._store.get_context, call.scope, context_id)
         return await self._create(call, asked, context_id or str(uuid.uuid4()), context, named=task_id)
 
     async def _named(self, call: Call, asked: SendMessageRequest, task_id: str) -> Begun:
         message = asked["message"]
-        head = await current(self._store, call.scope, task_id, path="params.message.taskId")
+        head = await load_head(self._store, call.scope, task_id, path="params.message.taskId")
         if message.get("contextId", head.context_id) != head.context_id:
             raise InvalidParams("the task belongs to another context", path="params.message.contextId")
-        if self._repeats(call, head.seen(call.request)):
+        if self._repeats(call, head.find_answer(call.request)):
             return head
-        context = await threads.call(self._store.context, call.scope, head.context_id)
+        context = await threads.run(self._store.get_context, call.scope, head.context_id)
         return await self._continue(call, asked, head, context)
 
     async def _create(
@@ -144,48 +144,50 @@ class Intake:
             entered = call.entered(blank, asked, turn)
             head, left = self._claimed(call, blank, turn, [entered])
             try:
-                await threads.call(self._store.claim, head)
+                await threads.run(self._store.claim, head)
                 break
-            except Superseded as error:
-                found = error.head or await threads.call(self._store.head, call.scope, task_id)
+            except Conflict as error:
+                found = error.head or await threads.run(self._store.get_head, call.scope, task_id)
             if found is None:  # it expired between the write and the answer
                 continue
             if named is not None:
                 return await self._named(call, asked, named)
             # First, since it refuses an Idempotency-Key that came with other bytes.
-            if self._repeats(call, found.seen(call.request)) or not found.resting:
+            if self._repeats(call, found.find_answer(call.request)) or not found.is_stopped:
                 return found
             first = first or found
             task_id = found.successor or call.request.task_id(task_id)
         if first is not None and first.successor != task_id:
             with contextlib.suppress(StoreError):  # only a shortcut for the next repetition
-                await threads.call(self._store.replace, replace(first, successor=task_id))
-        task = blank.blank()
+                await threads.run(self._store.replace, replace(first, successor=task_id))
+        task = blank.empty_task()
         apply(task, [entered])
         return await self._begun(call, asked, head, task, left, context=seen_by_turn)
 
     async def _continue(self, call: Call, asked: SendMessageRequest, head: Head, context: Context) -> Begun:
         while True:
-            reopened = bool(asked.get("opens")) and head.state == TaskState.COMPLETED
+            reopened = bool(asked.get("creates_task")) and head.state == TaskState.COMPLETED
             if head.state in TERMINAL and not reopened:
                 raise UnsupportedOperation("the task has ended and takes no message")
-            if head.queued and not head.resting:
-                head = await rested(self._store, head, _soonest(call.deadline, QUEUED_PATIENCE))
-                if head.resting:
+            if head.is_queued and not head.is_stopped:
+                head = await wait_until_stopped(
+                    self._store, head, _soonest(call.deadline, QUEUED_TURN_WAIT_SECONDS)
+                )
+                if head.is_stopped:
                     continue
-            if not head.resting:
+            if not head.is_stopped:
                 raise UnsupportedOperation("the task is still running and takes no message")
-            task, _ = await threads.call(self._store.task, head)
+            task, _ = await threads.run(self._store.get_task, head)
             turn, seen_by_turn = await self._turn(call, context)
             entered = call.entered(head, asked, turn)
-            before = replace(_named(call, head, asked).succeeded(), artifacts=len(task.get("artifacts", [])))
-            claimed, left = self._claimed(call, before, turn, [head.closing(), entered])
+            before = replace(_named(call, head, asked).next_epoch(), artifacts=len(task.get("artifacts", [])))
+            claimed, left = self._claimed(call, before, turn, [head.closing_event(), entered])
             try:
-                claimed = await threads.call(self._store.replace, claimed)
+                claimed = await threads.run(self._store.replace, claimed)
                 break
-            except Superseded:
-                head = await current(self._store, call.scope, head.task_id)
-            if self._repeats(call, head.seen(call.request)):
+            except Conflict:
+                head = await load_head(self._store, call.scope, head.task_id)
+            if self._repeats(call, head.find_answer(call.request)):
                 return head
         apply(task, [entered])
         return await self._begun(call, asked, claimed, task, left, context=seen_by_turn, resumed=head)
@@ -198,15 +200,15 @@ class Intake:
         """
         at = last.created if last is not None else 0.0
         name = last.task_id if last is not None else ""
-        seen = context.seen(call.request)
+        seen = context.find_answer(call.request)
         if seen is not None and call.idempotent:
             call.check_body(seen)
         if seen is not None and seen["at"] > at:
             if seen["task"] != name:
                 with contextlib.suppress(TaskNotFound):
-                    last = await current(self._store, call.scope, seen["task"])
+                    last = await load_head(self._store, call.scope, seen["task"])
             at, name = seen["at"], seen["task"]
-        if last is not None and last.task_id == name and last.lost and call.request.began(last.turn):
+        if last is not None and last.task_id == name and last.is_lost and call.request.began(last.turn):
             return last.turn, context.before(last.turn, last.task_id)
         return call.request.turn_id(f"{name}@{at}" if name else ""), context
 
@@ -217,20 +219,20 @@ class Intake:
         """
         now = self._store.clock()
         queued = call.background
-        request = Seen(key=call.request.key, body=call.request.body, task=head.task_id, at=now)
+        request = AnsweredRequest(key=call.request.key, body=call.request.body, task=head.task_id, at=now)
         claimed = replace(
             head,
             status=status(TaskState.SUBMITTED if queued else TaskState.WORKING, now),
             turn=turn,
             holder="" if queued else str(uuid.uuid4()),
-            lease=0.0 if queued else now + LEASE,
-            due=minute_after(now + LEASE),
-            queued=queued,
+            lease=0.0 if queued else now + LEASE_SECONDS,
+            due=minute_after(now + LEASE_SECONDS),
+            is_queued=queued,
             attempts=0,
-            requests=(*head.requests, request)[-REMEMBERED:],
+            requests=(*head.requests, request)[-KEPT_REQUESTS:],
             pending=head.pending if queued else None,
         )
-        return claimed.settled(events)
+        return claimed.with_events(events)
 
     async def _begun(
         self,
@@ -247,10 +249,10 @@ class Intake:
         sequence = head.sequence
         if left:
             try:
-                sequence = await threads.call(self._store.append, head, left, after=sequence)
-            except Superseded:
-                found = await current(self._store, call.scope, head.task_id)
-                if found.owned_by(head):
+                sequence = await threads.run(self._store.append, head, left, after=sequence)
+            except Conflict:
+                found = await load_head(self._store, call.scope, head.task_id)
+                if found.is_held_by(head):
                     await abandon(self._store, found)
                     raise
                 return found
@@ -272,7 +274,7 @@ class Intake:
             resumes=resumed.status if resumed is not None and resumed.state in INTERRUPTED else None,
         )
 
-    def _repeats(self, call: Call, seen: Seen | None) -> bool:
+    def _repeats(self, call: Call, seen: AnsweredRequest | None) -> bool:
         return call.repeats(seen, since=self._store.clock() - self._window)
 
 

@@ -15,14 +15,14 @@ from dataclasses import replace
 
 from a2a_lambda import strictjson, threads
 from a2a_lambda.errors import InvalidParams, ParseError, TaskNotFound
-from a2a_lambda.operations.follow import shortened
+from a2a_lambda.operations.follow import truncate_history
 from a2a_lambda.protocol.model import Task
 from a2a_lambda.protocol.requests import ListTasksRequest, ListTasksResponse
-from a2a_lambda.store.indexes import Page
+from a2a_lambda.store.indexes import TaskQuery
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.turns.recovery import current
+from a2a_lambda.turns.recovery import load_head
 
 PAGE_SIZE = 50
 
@@ -35,7 +35,7 @@ READ_AT_ONCE = 4
 
 async def listed(store: Store, scope: Scope, request: ListTasksRequest) -> ListTasksResponse:
     """Raises InvalidParams for a page token that is not ours."""
-    page = Page(
+    page = TaskQuery(
         size=request.get("pageSize", PAGE_SIZE),
         state=request.get("status", ""),
         context_id=request.get("contextId", ""),
@@ -46,11 +46,11 @@ async def listed(store: Store, scope: Scope, request: ListTasksRequest) -> ListT
         behind, total = _opened(request["pageToken"], page)
         page = replace(page, behind=behind)
     try:
-        found = await threads.call(store.listed, scope, page)
+        found = await threads.run(store.list_tasks, scope, page)
     except ValueError:
         raise _foreign() from None
     if total is None:
-        total = await threads.call(store.count, scope, page) if found.more else len(found.tasks)
+        total = await threads.run(store.count_tasks, scope, page) if found.more else len(found.tasks)
     tasks, last = await _read(store, scope, found.tasks, request)
     more = found.more or last < len(found.tasks)
     return ListTasksResponse(
@@ -83,7 +83,7 @@ async def _read(
 async def _task(store: Store, scope: Scope, task_id: str, request: ListTasksRequest) -> Task | None:
     """A task as the list tells it; None where it no longer belongs there."""
     try:
-        head = await current(store, scope, task_id)
+        head = await load_head(store, scope, task_id)
     except TaskNotFound:
         return None
     if head.state != request.get("status", head.state):
@@ -92,28 +92,28 @@ async def _task(store: Store, scope: Scope, task_id: str, request: ListTasksRequ
     artifacts = request.get("includeArtifacts", False)
     if length == 0 and not artifacts:
         return _bare(head)
-    task, _ = await threads.call(store.task, head, artifacts=artifacts)
-    return shortened(task, length)
+    task, _ = await threads.run(store.get_task, head, artifacts=artifacts)
+    return truncate_history(task, length)
 
 
 def _bare(head: Head) -> Task:
-    task = head.blank()
+    task = head.empty_task()
     task["status"] = head.status
     return task
 
 
-def _token(page: Page, behind: str, total: int) -> str:
+def _token(page: TaskQuery, behind: str, total: int) -> str:
     whole = [behind, total, _mark(page, behind, total)]
     return base64.urlsafe_b64encode(strictjson.dumps(whole)).decode().rstrip("=")
 
 
-def _mark(page: Page, behind: str, total: int) -> str:
+def _mark(page: TaskQuery, behind: str, total: int) -> str:
     """Ties a token to the list it goes on in."""
     source = strictjson.dumps([page.state, page.context_id, page.since, behind, total])
     return hashlib.sha256(source).hexdigest()[:16]
 
 
-def _opened(token: str, page: Page) -> tuple[str, int]:
+def _opened(token: str, page: TaskQuery) -> tuple[str, int]:
     """Where the list goes on, and its size. Raises InvalidParams."""
     try:
         behind, total, mark = strictjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))

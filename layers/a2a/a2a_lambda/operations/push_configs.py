@@ -9,16 +9,16 @@ from a2a_lambda.errors import InvalidParams, TaskNotFound
 from a2a_lambda.protocol.model import TaskPushNotificationConfig
 from a2a_lambda.protocol.requests import ListPushConfigsRequest, ListPushConfigsResponse, PushConfigRequest
 from a2a_lambda.push import webhook
-from a2a_lambda.store.store import Store, Superseded
+from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.turns.recovery import current
+from a2a_lambda.turns.recovery import load_head
 
 ID_BYTES = 64
 """The head names them, and stays small."""
 
 MAX_CONFIGS = 10
-"""Configs of one task."""
+"""PushConfigs of one task."""
 
 
 def completed(
@@ -38,12 +38,12 @@ def completed(
     return whole, replace(head, push=names)
 
 
-class Configs:
+class PushConfigs:
     """Operations on the configs of tasks. All raise TaskNotFound for a task that is not the caller's."""
 
-    def __init__(self, store: Store, terms: webhook.Terms) -> None:
+    def __init__(self, store: Store, policy: webhook.WebhookPolicy) -> None:
         self._store = store
-        self._terms = terms
+        self._policy = policy
 
     async def set(
         self, scope: Scope, config: TaskPushNotificationConfig, dialect: str, config_id: str = ""
@@ -53,34 +53,34 @@ class Configs:
         config_id: id of one that was given none; "" = one of its own. Raises InvalidParams as
         `webhook.check`, and if there are too many.
         """
-        await webhook.check(config, self._terms)
+        await webhook.check(config, self._policy)
         made = config_id or str(uuid.uuid4())
         while True:
-            head = await current(self._store, scope, config["taskId"], path="params.taskId")
+            head = await load_head(self._store, scope, config["taskId"], path="params.taskId")
             whole, named = completed(head, config, made)
-            await threads.call(self._store.put_push, head, whole, dialect)
+            await threads.run(self._store.put_push_config, head, whole, dialect)
             if named == head:
                 return whole
             try:
-                await threads.call(self._store.replace, named)
+                await threads.run(self._store.replace, named)
                 return whole
-            except Superseded:
+            except Conflict:
                 continue
 
     async def get(self, scope: Scope, request: PushConfigRequest) -> TaskPushNotificationConfig:
-        head = await current(self._store, scope, request["taskId"], path="params.taskId")
+        head = await load_head(self._store, scope, request["taskId"], path="params.taskId")
         identity = request.get("id") or next(iter(head.push), "")
         found = None
         if identity in head.push:
-            found = await threads.call(self._store.push, scope, head.task_id, identity)
+            found = await threads.run(self._store.get_push_config, scope, head.task_id, identity)
         if found is None:
             raise TaskNotFound("the task has no such push notification config", path="params.id")
         return found[0]
 
     async def list(self, scope: Scope, request: ListPushConfigsRequest) -> ListPushConfigsResponse:
-        """Configs by id; a page token is the id the page before ended with."""
-        head = await current(self._store, scope, request["taskId"], path="params.taskId")
-        stored = await threads.call(self._store.pushes, scope, head.task_id)
+        """PushConfigs by id; a page token is the id the page before ended with."""
+        head = await load_head(self._store, scope, request["taskId"], path="params.taskId")
+        stored = await threads.run(self._store.list_push_configs, scope, head.task_id)
         behind = request.get("pageToken", "")
         found = [config for config in stored if config["id"] in head.push and config["id"] > behind]
         page = found[: request.get("pageSize", MAX_CONFIGS)]
@@ -91,14 +91,14 @@ class Configs:
         """Forget a config; one that is not there is no error."""
         identity = request.get("id", "")
         while True:
-            head = await current(self._store, scope, request["taskId"], path="params.taskId")
+            head = await load_head(self._store, scope, request["taskId"], path="params.taskId")
             if identity not in head.push:
                 return
             kept = tuple(name for name in head.push if name != identity)
             try:
                 # First the config: one set meanwhile is not what this deletes.
-                await threads.call(self._store.delete_push, scope, head.task_id, identity)
-                await threads.call(self._store.replace, replace(head, push=kept))
+                await threads.run(self._store.delete_push_config, scope, head.task_id, identity)
+                await threads.run(self._store.replace, replace(head, push=kept))
                 return
-            except Superseded:
+            except Conflict:
                 continue

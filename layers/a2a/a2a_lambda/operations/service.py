@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from a2a_lambda import telemetry, threads
 from a2a_lambda.agent.agent import Agent
-from a2a_lambda.aws.queue import Queue, Ticket
+from a2a_lambda.aws.queue import Queue, QueuedTurn
 from a2a_lambda.errors import (
     PushNotificationNotSupported,
     StoreError,
@@ -24,10 +24,10 @@ from a2a_lambda.errors import (
     UnsupportedOperation,
 )
 from a2a_lambda.operations import list_tasks
-from a2a_lambda.operations.follow import followed, rested, shortened, watched
+from a2a_lambda.operations.follow import follow, follow_from, truncate_history, wait_until_stopped
 from a2a_lambda.operations.intake import Intake, Queued
-from a2a_lambda.operations.push_configs import Configs
-from a2a_lambda.operations.stream_limit import Caps
+from a2a_lambda.operations.push_configs import PushConfigs
+from a2a_lambda.operations.stream_limit import StreamLimit
 from a2a_lambda.protocol.model import (
     INTERRUPTED,
     TERMINAL,
@@ -47,26 +47,26 @@ from a2a_lambda.protocol.requests import (
     SendMessageResponse,
 )
 from a2a_lambda.push import webhook
-from a2a_lambda.store.store import Store, Superseded
+from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.call import Call
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns.claim import Claim
-from a2a_lambda.turns.recovery import current, ended
-from a2a_lambda.turns.run import UNREAD, Run
+from a2a_lambda.turns.recovery import end_task, load_head
+from a2a_lambda.turns.run import UNREAD_EVENTS, Run
 
 logger = logging.getLogger(__name__)
 
-WAITING = 60.0
+ANSWER_WAIT_SECONDS = 60.0
 """Seconds a subscription to a task that waits for input stays open without news."""
 
-SHORT_SECONDS = 3.5
+SLOTLESS_SEND_SECONDS = 3.5
 """A send that takes longer holds a slot: before the first keep-alive, so that it still can be refused."""
 
 TOO_MANY = "Too many calls of this owner run at once; send the message again later."
 
-ATTEMPTS = 20
+CANCEL_ATTEMPTS = 20
 """How often a cancel is tried against a task that changes meanwhile."""
 
 
@@ -88,7 +88,7 @@ class Subscription:
 
 class Service:
     """window: seconds in which the same bytes again are the same request. queue: to the worker, where
-    there is one. webhooks: what they may be. caps: slots of sends that last; None = no limit."""
+    there is one. webhooks: what they may be. stream_limit: slots of sends that last; None = no limit."""
 
     def __init__(
         self,
@@ -97,16 +97,16 @@ class Service:
         *,
         window: float,
         queue: Queue | None = None,
-        webhooks: webhook.Terms = webhook.Terms(),  # noqa: B008  # immutable
-        caps: Caps | None = None,
+        webhooks: webhook.WebhookPolicy = webhook.WebhookPolicy(),  # noqa: B008  # immutable
+        stream_limit: StreamLimit | None = None,
     ) -> None:
         self._store = store
         self._queue = queue
-        self._caps = caps
+        self._stream_limit = stream_limit
         self._agents = agents
         self._intake = Intake(store, window=window)
         self._webhooks = webhooks
-        self.configs = Configs(store, webhooks)
+        self.configs = PushConfigs(store, webhooks)
 
     def check(self, scope: Scope, operation: Operation) -> None:
         """Raises UnsupportedOperation or PushNotificationNotSupported for what the agent's card rules
@@ -127,8 +127,8 @@ class Service:
         runs: list[Run] = []
         work = asyncio.ensure_future(self._send(call, request, runs))
         try:
-            await asyncio.wait({work}, timeout=SHORT_SECONDS)
-            if not work.done() and self._caps is not None:
+            await asyncio.wait({work}, timeout=SLOTLESS_SEND_SECONDS)
+            if not work.done() and self._stream_limit is not None:
                 await self._hold_slot(call.scope.owner, work)
             return await work
         except TooManyStreams:
@@ -142,11 +142,11 @@ class Service:
 
     async def _hold_slot(self, owner: str, work: "asyncio.Task[SendMessageResponse]") -> None:
         """Hold a slot until the work is done. Raises TooManyStreams."""
-        assert self._caps is not None
+        assert self._stream_limit is not None
         with suppress(StoreError):  # without a slot, rather than not at all
-            async with self._caps.slot(owner) as slot:
+            async with self._stream_limit.slot(owner) as slot:
                 while not work.done():
-                    await asyncio.wait({work}, timeout=SHORT_SECONDS)
+                    await asyncio.wait({work}, timeout=SLOTLESS_SEND_SECONDS)
                     await slot.keep()
 
     async def _send(self, call: Call, request: SendMessageRequest, runs: list[Run]) -> SendMessageResponse:
@@ -157,8 +157,8 @@ class Service:
         while True:
             begun = await self._begun(call, request)
             if isinstance(begun, Head) and immediately:
-                task, _ = await threads.call(self._store.task, begun)
-                return _outcome(begun, shortened(task, length))
+                task, _ = await threads.run(self._store.get_task, begun)
+                return _outcome(begun, truncate_history(task, length))
             if isinstance(begun, Claim):
                 run = self._run(begun)
                 runs.append(run)
@@ -167,12 +167,12 @@ class Service:
                     events = [event async for _, event in published]
                 if not run.lost:
                     apply(begun.task, events)
-                    return _outcome(run.head, shortened(begun.task, length))
-                begun = await current(self._store, call.scope, begun.head.task_id)
-            begun = await rested(self._store, begun, call.deadline)
-            if not begun.lost:
-                task, _ = await threads.call(self._store.task, begun)
-                return _outcome(begun, shortened(task, length))
+                    return _outcome(run.head, truncate_history(begun.task, length))
+                begun = await load_head(self._store, call.scope, begun.head.task_id)
+            begun = await wait_until_stopped(self._store, begun, call.deadline)
+            if not begun.is_lost:
+                task, _ = await threads.run(self._store.get_task, begun)
+                return _outcome(begun, truncate_history(task, length))
 
     async def stream(self, call: Call, request: SendMessageRequest) -> AsyncGenerator[Published, None]:
         """The same turn as events: the task first, its closing status last.
@@ -184,16 +184,16 @@ class Service:
         length = _history_length(request)
         begun = await self._begun(self._placed(call), request)
         if isinstance(begun, Head):
-            return watched(self._store, begun, history_length=length, deadline=call.deadline)
+            return follow(self._store, begun, history_length=length, deadline=call.deadline)
         run = self._run(begun)
-        run.start(unread_limit=UNREAD)
+        run.start(unread_limit=UNREAD_EVENTS)
         return self._streamed(call, begun, run, length)
 
     async def get(self, scope: Scope, task_id: str) -> Found:
         """The task, whole. Raises TaskNotFound."""
-        head = await current(self._store, scope, task_id)
+        head = await load_head(self._store, scope, task_id)
         _bind(head)
-        task, _ = await threads.call(self._store.task, head)
+        task, _ = await threads.run(self._store.get_task, head)
         return Found(task, head.dialect)
 
     async def list(self, scope: Scope, request: ListTasksRequest) -> ListTasksResponse:
@@ -203,16 +203,16 @@ class Service:
 
     async def cancel(self, scope: Scope, task_id: str) -> Found:
         """End a task as canceled, wherever it runs. Raises TaskNotFound, TaskNotCancelable."""
-        for _ in range(ATTEMPTS):
-            head = await current(self._store, scope, task_id)
+        for _ in range(CANCEL_ATTEMPTS):
+            head = await load_head(self._store, scope, task_id)
             _bind(head)
             if head.state in TERMINAL:
                 raise TaskNotCancelable("the task has already ended", path="params.id")
             try:
                 head = await self._canceled(head)
-            except Superseded:
+            except Conflict:
                 continue
-            task, _ = await threads.call(self._store.task, head)
+            task, _ = await threads.run(self._store.get_task, head)
             return Found(task, head.dialect)
         raise StoreError("the task changes faster than it can be canceled")
 
@@ -224,12 +224,12 @@ class Service:
 
         live: as `Wire.subscribe_needs_running`. Raises TaskNotFound, UnsupportedOperation.
         """
-        head = await current(self._store, scope, task_id)
+        head = await load_head(self._store, scope, task_id)
         _bind(head)
         if live and head.state in TERMINAL and after is None:
             raise UnsupportedOperation("the task has ended: get it instead", path="params.id")
-        waiting = WAITING if live else 0.0
-        events = watched(self._store, head, after=after, deadline=deadline, waiting=waiting)
+        waiting = ANSWER_WAIT_SECONDS if live else 0.0
+        events = follow(self._store, head, after=after, deadline=deadline, waiting=waiting)
         return Subscription(events, head.dialect)
 
     async def _admit(self, call: Call, request: SendMessageRequest) -> None:
@@ -264,7 +264,7 @@ class Service:
             return begun
         assert self._queue is not None
         try:
-            await threads.call(self._queue.send, Ticket.of(begun.head))
+            await threads.run(self._queue.send, QueuedTurn.of(begun.head))
         except StoreError:
             logger.exception("task %s waits for the sweep", begun.head.task_id)
         return begun.head
@@ -275,27 +275,27 @@ class Service:
     async def _streamed(
         self, call: Call, claim: Claim, run: Run, history_length: int | None
     ) -> AsyncGenerator[Published, None]:
-        yield claim.sequence, Event(task=shortened(claim.task, history_length))
+        yield claim.sequence, Event(task=truncate_history(claim.task, history_length))
         async with aclosing(run.events()) as events:
             async for published in events:
                 yield published
         if run.lost or run.left_behind:
-            head = await current(self._store, call.scope, claim.head.task_id)
-            task, sequence = await threads.call(self._store.task, head)
+            head = await load_head(self._store, call.scope, claim.head.task_id)
+            task, sequence = await threads.run(self._store.get_task, head)
             yield sequence, Event(task=_with_emptied(task, run.artifact_ids))
-            async with aclosing(followed(self._store, head, sequence, call.deadline)) as events:
+            async with aclosing(follow_from(self._store, head, sequence, call.deadline)) as events:
                 async for published in events:
                     yield published
 
     async def _canceled(self, head: Head) -> Head:
         canceled = status(TaskState.CANCELED, self._store.clock())
         if head.state not in INTERRUPTED:
-            return await ended(self._store, head, canceled)
-        settled, left = head.succeeded().settled([head.closing()])
+            return await end_task(self._store, head, canceled)
+        settled, left = head.next_epoch().with_events([head.closing_event()])
         sequence = settled.sequence
         if left:
-            sequence = await threads.call(self._store.append, settled, left, after=sequence)
-        return await threads.call(self._store.replace, settled.closed(canceled, sequence))
+            sequence = await threads.run(self._store.append, settled, left, after=sequence)
+        return await threads.run(self._store.replace, settled.with_closing_status(canceled, sequence))
 
 
 def _bind(head: Head) -> None:
@@ -318,6 +318,6 @@ def _with_emptied(task: Task, shown: Sequence[str]) -> Task:
 
 
 def _outcome(head: Head, task: Task) -> SendMessageResponse:
-    if head.bare and "message" in task["status"]:
+    if head.message_only and "message" in task["status"]:
         return SendMessageResponse(task=task, message=task["status"]["message"])
     return SendMessageResponse(task=task)

@@ -14,12 +14,12 @@ from a2a_lambda import threads
 from a2a_lambda.errors import StoreError, TooManyStreams
 from a2a_lambda.store.store import Store
 
-HELD = 90.0
+SLOT_SECONDS = 90.0
 """Seconds a slot is held without being renewed: a process that died gives it back soon."""
 
-RENEWAL = 40.0
+SLOT_RENEWAL_SECONDS = 40.0
 
-GUESSES = 2
+RANDOM_TRIES = 2
 """Slots tried at random before it is looked which are free."""
 
 
@@ -34,11 +34,11 @@ class Slot:
     async def keep(self) -> None:
         """Renew it, where it is time to; called as the stream goes on."""
         now = self._store.clock()
-        if self._index < 0 or now - self._renewed < RENEWAL:
+        if self._index < 0 or now - self._renewed < SLOT_RENEWAL_SECONDS:
             return
         self._renewed = now
         with suppress(StoreError):
-            await threads.call(self._store.keep_slot, self._owner, self._index, self._holder, _until(now))
+            await threads.run(self._store.keep_slot, self._owner, self._index, self._holder, _until(now))
 
     async def free(self) -> None:
         """Give it back, even where the caller is being cancelled meanwhile."""
@@ -48,10 +48,10 @@ class Slot:
 
     async def _free(self) -> None:
         with suppress(StoreError):  # it is free when its time is up
-            await threads.call(self._store.free_slot, self._owner, self._index, self._holder)
+            await threads.run(self._store.free_slot, self._owner, self._index, self._holder)
 
 
-class Caps:
+class StreamLimit:
     """limit: slots of an owner; 0 = no limit."""
 
     def __init__(self, store: Store, limit: int) -> None:
@@ -82,19 +82,19 @@ class Caps:
             await Slot(self._store, owner, await taking, holder).free()
 
     async def _taken(self, owner: str, holder: str, until: int) -> int:
-        for _ in range(GUESSES):
+        for _ in range(RANDOM_TRIES):
             number = random.randrange(self._limit)  # noqa: S311
-            if await threads.call(self._store.take_slot, owner, number, holder, until):
+            if await threads.run(self._store.take_slot, owner, number, holder, until):
                 return number
-        while free := set(range(self._limit)) - await threads.call(self._store.slots, owner):
+        while free := set(range(self._limit)) - await threads.run(self._store.list_slots, owner):
             number = random.choice(sorted(free))  # noqa: S311
-            if await threads.call(self._store.take_slot, owner, number, holder, until):
+            if await threads.run(self._store.take_slot, owner, number, holder, until):
                 return number
         raise TooManyStreams(f"an owner has at most {self._limit} at once")
 
 
 def _until(now: float) -> int:
-    return int(now + HELD) + 1
+    return int(now + SLOT_SECONDS) + 1
 
 
 def _keep(future: "asyncio.Future[None]") -> "asyncio.Future[None]":

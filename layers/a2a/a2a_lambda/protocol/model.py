@@ -31,7 +31,7 @@ class TaskState(StrEnum):
 
 TERMINAL = frozenset({TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED})
 INTERRUPTED = frozenset({TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
-RESTING = TERMINAL | INTERRUPTED
+STOPPED = TERMINAL | INTERRUPTED
 """States in which no agent code runs: a stream ends and a blocking call answers."""
 
 
@@ -109,7 +109,7 @@ class TaskArtifactUpdateEvent(TypedDict):
     metadata: NotRequired[dict[str, Json]]
 
 
-class Asked(TypedDict):
+class RequestOptions(TypedDict):
     """What an agent may know of the request a message came in, and the turn it began."""
 
     turn: str
@@ -121,7 +121,7 @@ class Asked(TypedDict):
 class Event(TypedDict, total=False):
     """A 1.0 StreamResponse: exactly one of its fields. In the log, `asked` may stand beside a message."""
 
-    asked: Asked
+    asked: RequestOptions
     task: Task
     message: Message
     statusUpdate: TaskStatusUpdateEvent
@@ -195,7 +195,7 @@ def text_of(parts: list[Part]) -> str:
     return "\n".join(part["text"] for part in parts if "text" in part)
 
 
-def decoded(raw: str) -> bytes:
+def decode_raw(raw: str) -> bytes:
     """Bytes of a part's `raw`: base64, standard or url-safe, padded or not. Raises ValueError."""
     plain = raw.rstrip("=").translate(URL_SAFE)
     return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)

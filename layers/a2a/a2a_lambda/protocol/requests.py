@@ -32,13 +32,13 @@ class SendMessageConfiguration(TypedDict, total=False):
 
 
 class SendMessageRequest(TypedDict):
-    """opens: an unknown taskId makes a task, and a completed one goes on (A2A 0.1)."""
+    """creates_task: an unknown taskId makes a task, and a completed one goes on (A2A 0.1)."""
 
     message: Message
     configuration: NotRequired[SendMessageConfiguration]
     metadata: NotRequired[dict[str, Json]]
     tenant: NotRequired[str]
-    opens: NotRequired[bool]
+    creates_task: NotRequired[bool]
 
 
 class SendMessageResponse(TypedDict, total=False):
@@ -98,7 +98,7 @@ class ListPushConfigsResponse(TypedDict):
     nextPageToken: str
 
 
-class Listener(NamedTuple):
+class Recipient(NamedTuple):
     """Whom events are for. metadata: that of the message they answer, where there is one."""
 
     owner: str = ""

@@ -23,7 +23,7 @@ from a2a_lambda.net.addresses import Refused, Unresolved
 from a2a_lambda.net.transport import Guarded
 from a2a_lambda.protocol.model import Json, TaskPushNotificationConfig
 from a2a_lambda.push.webhook import wants_jwt
-from a2a_lambda.store.items import due_task, noticed
+from a2a_lambda.store.items import due_task, status_change
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.wire import negotiation
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
     from a2a_lambda.aws.signing import Signer
 
-TIMEOUT = 10.0
+WEBHOOK_SECONDS = 10.0
 """Seconds a webhook has to answer."""
 
-MAX_PAUSE = 900.0
+MAX_PAUSE_SECONDS = 900.0
 
 TOKEN = "X-A2A-Notification-Token"  # noqa: S105
 
@@ -49,11 +49,11 @@ for _name in ("httpx2", "httpcore2"):  # they log urls, which may hold secrets
 class Undelivered(KitError):
     """The webhook did not take a notification; it should be tried again."""
 
-    discreet = True
+    safe_to_log = True
 
 
-class Notices:
-    """signer: signs what webhooks that ask for a jwt get. this_machine: webhooks may be on it."""
+class PushNotifications:
+    """signer: signs what webhooks that ask for a jwt get. allow_loopback: webhooks may be on it."""
 
     def __init__(
         self,
@@ -62,13 +62,13 @@ class Notices:
         store: Store,
         *,
         signer: "Signer | None" = None,
-        this_machine: bool = False,
+        allow_loopback: bool = False,
     ) -> None:
         self._client = client
         self._url = url
         self._store = store
         self._signer = signer
-        self._this_machine = this_machine
+        self._allow_loopback = allow_loopback
 
     def relay(self, record: Mapping[str, Any]) -> int:
         """Enqueue what a stream record calls for; returns how many notifications. Blocks."""
@@ -78,7 +78,7 @@ class Notices:
         scope, task_id = due_task(images["NewImage"])
         telemetry.about(owner=scope.owner, agent=scope.agent, task_id=task_id)
         written = images["ApproximateCreationDateTime"]
-        found = noticed(images["NewImage"], images.get("OldImage"), written)
+        found = status_change(images["NewImage"], images.get("OldImage"), written)
         if found is None:
             return 0
         version, names = found
@@ -107,8 +107,8 @@ class Notices:
 
     async def _told(self, scope: Scope, task_id: str, name: str) -> str:
         """What became of a notification; "" where nobody wants it any more. Raises as `deliver`."""
-        head = await threads.call(self._store.head, scope, task_id)
-        found = await threads.call(self._store.push, scope, task_id, name)
+        head = await threads.run(self._store.get_head, scope, task_id)
+        found = await threads.run(self._store.get_push_config, scope, task_id, name)
         if head is None or name not in head.push:
             return ""
         if found is None:  # it is stored behind its head, and deleted before it
@@ -116,14 +116,14 @@ class Notices:
         config, dialect = found
         telemetry.bind(context_id=head.context_id, version=dialect)
         wire = negotiation.named(dialect)
-        task, _ = await threads.call(self._store.task, head)
+        task, _ = await threads.run(self._store.get_task, head)
         content = strictjson.dumps(wire.encode_notification(task))
         headers = {"Content-Type": wire.media_type, **await self._headers(config, content)}
         return await self._post(config["url"], content, headers)
 
     def postpone(self, handle: str, attempt: int) -> None:
         """Let a message come again later, the later the oftener it came; jitter keeps many apart."""
-        pause = min(MAX_PAUSE, 2.0 ** min(attempt, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
+        pause = min(MAX_PAUSE_SECONDS, 2.0 ** min(attempt, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
         self._client.change_message_visibility(
             QueueUrl=self._url, ReceiptHandle=handle, VisibilityTimeout=max(1, int(pause))
         )
@@ -134,7 +134,7 @@ class Notices:
             headers[TOKEN] = config["token"]
         info = config.get("authentication", {})
         if self._signer is not None and wants_jwt(config):
-            headers["Authorization"] = f"Bearer {await threads.call(self._signer.token, content)}"
+            headers["Authorization"] = f"Bearer {await threads.run(self._signer.token, content)}"
         elif info.get("credentials"):
             headers["Authorization"] = f"{info.get('scheme') or 'Bearer'} {info['credentials']}"
         return headers
@@ -144,9 +144,9 @@ class Notices:
         call the url. Raises Undelivered."""
         try:
             async with (
-                asyncio.timeout(TIMEOUT),
+                asyncio.timeout(WEBHOOK_SECONDS),
                 httpx2.AsyncClient(
-                    transport=Guarded(this_machine=self._this_machine), timeout=TIMEOUT
+                    transport=Guarded(allow_loopback=self._allow_loopback), timeout=WEBHOOK_SECONDS
                 ) as http,
                 http.stream("POST", url, content=content, headers=dict(headers)) as answer,
             ):

@@ -12,38 +12,38 @@ from a2a_lambda.protocol.model import TaskPushNotificationConfig
 HEADER = re.compile(r"(?:[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)?")
 """What a header's value may hold everywhere (RFC 9110 section 5.5): no end of line, above all."""
 
-MAX_URL = 2_048
+MAX_URL_BYTES = 2_048
 
-MAX_CONFIG = 8_192
+MAX_CONFIG_BYTES = 8_192
 """JSON bytes of a config."""
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """this_machine: its own addresses, by http too, are fine. signs: there is a key for jwts."""
+class WebhookPolicy:
+    """allow_loopback: its own addresses, by http too, are fine. signs: there is a key for jwts."""
 
-    this_machine: bool = False
+    allow_loopback: bool = False
     signs: bool = False
 
 
-async def check(config: TaskPushNotificationConfig, terms: Terms) -> None:
+async def check(config: TaskPushNotificationConfig, policy: WebhookPolicy) -> None:
     """Raises InvalidParams for a url nobody should call, or a secret no header can carry.
 
     A name without an address may get one later; it is looked at again with every call.
     """
-    if len(strictjson.dumps(config)) > MAX_CONFIG:
-        raise InvalidParams(f"a push notification config has at most {MAX_CONFIG} bytes")
+    if len(strictjson.dumps(config)) > MAX_CONFIG_BYTES:
+        raise InvalidParams(f"a push notification config has at most {MAX_CONFIG_BYTES} bytes")
     url = config["url"]
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or 443
     except ValueError:
         raise _refused("is not a url") from None
-    if len(url) > MAX_URL or not url.isascii() or re.search(r"[\x00-\x20\x7f]", url):
+    if len(url) > MAX_URL_BYTES or not url.isascii() or re.search(r"[\x00-\x20\x7f]", url):
         raise _refused("is not a url")
-    plain = parts.scheme == "http" and terms.this_machine
+    plain = parts.scheme == "http" and policy.allow_loopback
     if parts.scheme != "https" and not plain:
-        raise _refused("must be https" + (", or http on this machine" if terms.this_machine else ""))
+        raise _refused("must be https" + (", or http on this machine" if policy.allow_loopback else ""))
     if not host or parts.username is not None or parts.password is not None:
         raise _refused("must have a host, and no user in it")
     authentication = config.get("authentication", {})
@@ -55,10 +55,10 @@ async def check(config: TaskPushNotificationConfig, terms: Terms) -> None:
     for name, value in named.items():
         if not HEADER.fullmatch(value):
             raise InvalidParams(f"{name} of a push notification config cannot stand in a header")
-    if wants_jwt(config) and not terms.signs:
+    if wants_jwt(config) and not policy.signs:
         raise InvalidParams("the webhook asks for a jwt, and this deployment has no signing key")
     try:
-        addresses = await resolved(host, port, this_machine=terms.this_machine)
+        addresses = await resolved(host, port, allow_loopback=policy.allow_loopback)
     except Unresolved:
         addresses = []
     except Refused as error:

@@ -10,12 +10,12 @@ from a2a_lambda.store.items import Item, number
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
 
-LISTED_AT_ONCE = 1_000
+FILTERED_QUERY_LIMIT = 1_000
 """Tasks looked at in one query where some of them are filtered out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class TaskQuery:
     """A page of a listing: what to list, and where it goes on. since: a status time, included."""
 
     size: int
@@ -26,37 +26,37 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class TaskPage:
     """Tasks of a page, each with the place after which the next page would begin; `more`: there is one."""
 
     tasks: list[tuple[str, str]]
     more: bool
 
 
-def listed(table: Table, scope: Scope, page: Page) -> Listed:
+def list_tasks(table: Table, scope: Scope, page: TaskQuery) -> TaskPage:
     """A page of the tasks of a scope. Raises ValueError when `page.behind` is no place in the listing."""
     arguments = _query(table, scope, page)
     if page.behind:
         if page.behind < page.since:
             raise ValueError("behind the end of the listing")
         arguments["ExclusiveStartKey"] = items.listing_key(scope, page.behind)
-    arguments["Limit"] = page.size + 1 if not (page.state or page.context_id) else LISTED_AT_ONCE
+    arguments["Limit"] = page.size + 1 if not (page.state or page.context_id) else FILTERED_QUERY_LIMIT
     found: list[Item] = []
     for answer in table.pages(arguments):
         found += answer["Items"]
         if len(found) > page.size:
             break
     tasks = [(items.listed_id(item), item["changed"]["S"]) for item in found[: page.size]]
-    return Listed(tasks, more=len(found) > page.size)
+    return TaskPage(tasks, more=len(found) > page.size)
 
 
-def count(table: Table, scope: Scope, page: Page) -> int:
+def count_tasks(table: Table, scope: Scope, page: TaskQuery) -> int:
     """Number of tasks in a listing, all its pages together: reads the whole of it."""
     arguments = {**_query(table, scope, page), "Select": "COUNT"}
     return sum(answer["Count"] for answer in table.pages(arguments))
 
 
-def due(table: Table, minute: int) -> Iterator[tuple[Scope, str]]:
+def list_due(table: Table, minute: int) -> Iterator[tuple[Scope, str]]:
     """Tasks somebody should be running, that the sweep is to look at by a minute (Unix time / 60)."""
     for shard in range(items.SHARDS):
         query = {
@@ -69,7 +69,7 @@ def due(table: Table, minute: int) -> Iterator[tuple[Scope, str]]:
             yield from map(items.due_task, answer["Items"])
 
 
-def _query(table: Table, scope: Scope, page: Page) -> dict[str, Any]:
+def _query(table: Table, scope: Scope, page: TaskQuery) -> dict[str, Any]:
     keys = "listing = :listing"
     values = {":listing": items.listing(scope), ":now": number(int(table.clock()))}
     filters, names = ["expires > :now"], {}

@@ -1,7 +1,7 @@
 """Keys and items of the table.
 
     pk                              sk                         item
-    owner#agent#task#<task id>      e#<incarnation>#<seq>      log entry
+    owner#agent#task#<task id>      e#<generation>#<seq>      log entry
     owner#agent#task#<task id>      head                       head (sorts after the entries)
     owner#agent#task#<task id>      push#<config id>           push notification config
     owner#agent#context#<context>   context                    context
@@ -36,7 +36,7 @@ SHARDS = 8
 CHANGED_BYTES = 1_000
 """A sort key of an index may have 1,024."""
 
-RESTORED = 600.0
+RESTORED_AGE_SECONDS = 600.0
 """Seconds after its status' time at which a head that is new to the table is an old one."""
 
 LAST_SEQUENCE = 10**10 - 1
@@ -110,7 +110,7 @@ def due_task(item: Item) -> tuple[Scope, str]:
     return Scope(owner, agent), task_id
 
 
-def noticed(new: Item, old: Item | None, written: float) -> tuple[int, tuple[str, ...]] | None:
+def status_change(new: Item, old: Item | None, written: float) -> tuple[int, tuple[str, ...]] | None:
     """Of a record of the table's stream: version and push configs of a head whose status changed; None for
     any other change, and for a head that a backup brought back.
 
@@ -121,7 +121,7 @@ def noticed(new: Item, old: Item | None, written: float) -> tuple[int, tuple[str
     if old and all(old.get(name) == new[name] for name in ("changed", "state")):
         return None
     changed = unix_time(new["changed"]["S"].partition("#")[0])
-    if old is None and written - changed > RESTORED:
+    if old is None and written - changed > RESTORED_AGE_SECONDS:
         return None
     names = json.loads(_bytes(new["document"]["B"]))["push"]
     return int(new["version"]["N"]), tuple(names)
@@ -155,9 +155,9 @@ def from_head(head: Head) -> dict[str, Any]:
         "context": {"S": head.context_id},
         "created": number(head.created),
         "expires": number(head.expires),
-        "incarnation": {"S": head.incarnation},
+        "incarnation": {"S": head.generation},
         "epoch": number(head.epoch),
-        "floor": number(head.floor),
+        "floor": number(head.committed),
         "sequence": number(head.sequence),
         "lease": number(head.lease),
         "turn": {"S": head.turn},
@@ -167,11 +167,11 @@ def from_head(head: Head) -> dict[str, Any]:
         "changed": {"S": f"{head.status['timestamp']}#{head.task_id}"},
         "document": {"B": strictjson.dumps(head.document())},
     }
-    if not head.bare:
+    if not head.message_only:
         item["listing"] = listing(head.scope)
     if head.push:
         item["pushes"] = number(len(head.push))
-    if not head.resting:
+    if not head.is_stopped:
         item["shard"] = due_key(zlib.crc32(head.task_id.encode()) % SHARDS)
         item["due"] = number(head.due)
     return item
@@ -185,12 +185,12 @@ def to_head(scope: Scope, item: Item) -> Head:
         scope=scope,
         task_id=item["pk"]["S"].split("#task#", 1)[1],
         context_id=item["context"]["S"],
-        incarnation=item["incarnation"]["S"],
+        generation=item["incarnation"]["S"],
         created=float(item["created"]["N"]),
         expires=int(item["expires"]["N"]),
         version=int(item["version"]["N"]),
         epoch=int(item["epoch"]["N"]),
-        floor=int(item["floor"]["N"]),
+        committed=int(item["floor"]["N"]),
         sequence=int(item["sequence"]["N"]),
         status=status,
         inline=tuple((sequence, event) for sequence, event in document["inline"]),
@@ -203,8 +203,8 @@ def to_head(scope: Scope, item: Item) -> Head:
         pending=document["pending"],
         dialect=item["dialect"]["S"],
         push=tuple(document["push"]),
-        bare=document["bare"],
-        queued=document["queued"],
+        message_only=document["bare"],
+        is_queued=document["queued"],
         attempts=document["attempts"],
         artifacts=document["artifacts"],
     )
@@ -288,4 +288,4 @@ def _task(scope: Scope, task_id: str) -> str:
 
 
 def _sort(head: Head, sequence: int) -> str:
-    return f"e#{head.incarnation}#{sequence:010d}"
+    return f"e#{head.generation}#{sequence:010d}"

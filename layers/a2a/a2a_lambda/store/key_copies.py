@@ -14,12 +14,12 @@ from typing import Any
 
 from a2a_lambda.store import items
 from a2a_lambda.store.items import number
-from a2a_lambda.store.table import Conflict, Table
+from a2a_lambda.store.table import ConditionFailed, Table
 
 Rows = list[list[Any]]
 """JSON values, a row for each key."""
 
-KEPT = 3_600.0
+COPY_KEPT_SECONDS = 3_600.0
 """Seconds after which DynamoDB may delete a copy or a load that nobody renews."""
 
 FREE = "attribute_not_exists(pk) OR #until <= :now"
@@ -77,11 +77,11 @@ class Copies:
             **items.keys_key(self._path, "load"),
             "holder": {"S": load.holder},
             "until": {"N": str(now + seconds)},
-            "expires": number(int(now + KEPT)),
+            "expires": number(int(now + COPY_KEPT_SECONDS)),
         }
         try:
             old = self._table.swap(item, FREE, {":now": {"N": str(now)}}, {"#until": "until"})
-        except Conflict:
+        except ConditionFailed:
             return None
         if old and "token" in old and now - float(old["begun"]["N"]) <= resume:
             load.begun, load.pages = float(old["begun"]["N"]), int(old["pages"]["N"])
@@ -96,11 +96,11 @@ class Copies:
             "loaded": {"N": str(load.begun)},
             "pages": number(load.pages),
             "rows": {"B": _pack(load.rows)},
-            "expires": number(int(now + KEPT)),
+            "expires": number(int(now + COPY_KEPT_SECONDS)),
         }
         older = "attribute_not_exists(pk) OR loaded < :loaded OR loaded > :now"
         try:
-            with suppress(Conflict):  # a load that began later was quicker
+            with suppress(ConditionFailed):  # a load that began later was quicker
                 self._table.put(item, older, {":loaded": item["loaded"], ":now": {"N": str(now)}})
         finally:
             self._end(load, {"until": {"N": "0"}})
@@ -121,10 +121,10 @@ class Copies:
         item = {
             **items.keys_key(self._path, "load"),
             "holder": {"S": load.holder},
-            "expires": number(int(self._table.clock() + KEPT)),
+            "expires": number(int(self._table.clock() + COPY_KEPT_SECONDS)),
             **kept,
         }
-        with suppress(Conflict):  # it took too long, and another container does it now
+        with suppress(ConditionFailed):  # it took too long, and another container does it now
             self._table.put(item, "holder = :holder", {":holder": {"S": load.holder}})
 
 

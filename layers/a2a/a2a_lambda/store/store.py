@@ -11,7 +11,7 @@ conflicts changes nothing.
     take_slot slot     not there, or expired           a stream begins
     keep_slot slot     holder unchanged                it goes on
     count_requests     none                            an owner makes requests
-    put_push  config   none, or not there: the head says whether it counts
+    put_push_config  config   none, or not there: the head says whether it counts
 
 What a write that timed out did is unknown until it is tried again: one that conflicts with the very
 item it was to put has been made. Expired items count as absent, since TTL deletes late.
@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Any
 from a2a_lambda.errors import StoreError
 from a2a_lambda.protocol.model import Event, Task, TaskPushNotificationConfig, TaskState, TaskStatus
 from a2a_lambda.store import indexes, items
-from a2a_lambda.store.indexes import Listed, Page
+from a2a_lambda.store.indexes import TaskPage, TaskQuery
 from a2a_lambda.store.items import number
 from a2a_lambda.store.key_copies import Copies
-from a2a_lambda.store.table import Conflict, Table
+from a2a_lambda.store.table import ConditionFailed, Table
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import Entry, Numbered, apply, join, split
 from a2a_lambda.tasks.head import Head
@@ -39,13 +39,13 @@ from a2a_lambda.tasks.identity import Scope
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-MERGES = 20
+CONTEXT_MERGES = 20
 """How often a context is merged onto a newer one before the store gives up."""
 
 ABSENT = "attribute_not_exists(pk) OR expires <= :now"
 
 
-class Superseded(StoreError):
+class Conflict(StoreError):
     """The item is not what the writer thought. `head`: the head found in its place, if one was."""
 
     def __init__(self, head: Head | None = None) -> None:
@@ -68,7 +68,7 @@ class Store:
         self._ttl = ttl
         self.clock = clock
 
-    def copies(self, path: str) -> Copies:
+    def key_copies(self, path: str) -> Copies:
         """Copies of the keys under a path of Parameter Store."""
         return Copies(self._table, path)
 
@@ -88,7 +88,7 @@ class Store:
             scope=scope,
             task_id=task_id,
             context_id=context_id,
-            incarnation=f"{int(now * 1000):012x}{secrets.token_hex(4)}",
+            generation=f"{int(now * 1000):012x}{secrets.token_hex(4)}",
             created=now,
             expires=int(now) + self._ttl,
             status=status,
@@ -96,17 +96,17 @@ class Store:
         )
 
     def claim(self, head: Head) -> None:
-        """Store a new task. Raises Superseded with the head that is there."""
+        """Store a new task. Raises Conflict with the head that is there."""
         self._put(items.from_head(head), ABSENT, {":now": number(int(self.clock()))}, head.scope)
 
     def replace(self, head: Head) -> Head:
-        """Store a changed head; returns it with its new version. Raises Superseded."""
+        """Store a changed head; returns it with its new version. Raises Conflict."""
         newer = replace(head, version=head.version + 1)
         condition = {":version": number(head.version)}
         self._put(items.from_head(newer), "version = :version", condition, head.scope)
         return newer
 
-    def head(self, scope: Scope, task_id: str) -> Head | None:
+    def get_head(self, scope: Scope, task_id: str) -> Head | None:
         """Head of a task, strongly consistent, or None."""
         item = self._table.get(items.head_key(scope, task_id))
         return None if item is None else items.to_head(scope, item)
@@ -115,30 +115,30 @@ class Store:
         """Append events behind sequence `after`; returns the last sequence. A run may try again with
         the same events.
 
-        Raises Superseded when the run no longer has the task.
+        Raises Conflict when the run no longer has the task.
         """
         entries = split(events, after=after, epoch=head.epoch)
         for entry in entries:
             self._append(head, entry, over=head.epoch)
         return after + len(entries)
 
-    def events(self, head: Head, *, after: int = 0, artifacts: bool = True) -> list[Numbered]:
+    def get_events(self, head: Head, *, after: int = 0, artifacts: bool = True) -> list[Numbered]:
         """Events of a task behind sequence `after` that count under its head, in order; those of artifacts
         only if they are asked for.
 
         The closing status of a resting task is the head's and not among them. `after` must be the
         sequence of an event, not one inside it.
         """
-        entries = () if head.whole else self._entries(head, after)
+        entries = () if head.is_inline else self._entries(head, after)
         found = join(head.inline, filter(head.fence.admits, entries), after=after)
         return [numbered for numbered in found if artifacts or "artifactUpdate" not in numbered[1]]
 
-    def task(self, head: Head, *, artifacts: bool = True) -> tuple[Task, int]:
+    def get_task(self, head: Head, *, artifacts: bool = True) -> tuple[Task, int]:
         """The task as stored, with its artifacts or without, and the last sequence number in it."""
-        task, events = head.blank(), self.events(head, artifacts=artifacts)
+        task, events = head.empty_task(), self.get_events(head, artifacts=artifacts)
         apply(task, (event for _, event in events))
-        if head.resting:
-            apply(task, [head.closing()])
+        if head.is_stopped:
+            apply(task, [head.closing_event()])
             return task, head.sequence
         told = task["status"]["state"] == TaskState.WORKING  # some progress, since the turn began
         if not told or head.state != TaskState.WORKING:
@@ -148,50 +148,52 @@ class Store:
     def seal(self, head: Head, status: TaskStatus) -> Head:
         """Close a task that another run holds, with a terminal status; returns its head.
 
-        Raises Superseded, with the head there is, when that run or somebody else was first.
+        Raises Conflict, with the head there is, when that run or somebody else was first.
         """
-        last = self._sealed(head)
-        return self.replace(replace(head, epoch=head.epoch + 1, floor=last).closed(status, last))
+        last = self._put_seal(head)
+        return self.replace(
+            replace(head, epoch=head.epoch + 1, committed=last).with_closing_status(status, last)
+        )
 
-    def taken_over(self, head: Head) -> Head:
+    def take_over(self, head: Head) -> Head:
         """The head in the epoch of a run that takes the task from a dead one: what that one stored stays,
-        and it can store no more. Not stored itself. Raises Superseded as `seal`."""
-        last = self._sealed(head)
-        return replace(head, epoch=head.epoch + 2, floor=last, sequence=last)
+        and it can store no more. Not stored itself. Raises Conflict as `seal`."""
+        last = self._put_seal(head)
+        return replace(head, epoch=head.epoch + 2, committed=last, sequence=last)
 
-    def due(self, minute: int) -> list[tuple[Scope, str]]:
+    def list_due(self, minute: int) -> list[tuple[Scope, str]]:
         """See `lists.due`."""
-        return list(indexes.due(self._table, minute))
+        return list(indexes.list_due(self._table, minute))
 
     def take_slot(self, owner: str, index: int, holder: str, until: int) -> bool:
         """Take a slot of an owner's until a Unix time; False where somebody has it."""
         item = items.from_slot(owner, index, holder, until)
         try:
             self._table.put(item, ABSENT, {":now": number(int(self.clock()))})
-        except Conflict:
+        except ConditionFailed:
             return False
         return True
 
     def keep_slot(self, owner: str, index: int, holder: str, until: int) -> None:
         """Hold a slot on, until another Unix time, where the holder still has it."""
-        with suppress(Conflict):
+        with suppress(ConditionFailed):
             item = items.from_slot(owner, index, holder, until)
             self._table.put(item, "holder = :holder", {":holder": {"S": holder}})
 
     def free_slot(self, owner: str, index: int, holder: str) -> None:
         """Free a slot, where the holder still has it."""
-        with suppress(Conflict):
+        with suppress(ConditionFailed):
             key = items.slot_key(owner, index)
             self._table.delete(key, "holder = :holder", {":holder": {"S": holder}})
 
-    def slots(self, owner: str) -> set[int]:
+    def list_slots(self, owner: str) -> set[int]:
         """Slots of an owner's that are taken."""
-        found = self._found("pk = :pk", {":pk": items.slot_key(owner, 0)["pk"]})
+        found = self._query_unexpired("pk = :pk", {":pk": items.slot_key(owner, 0)["pk"]})
         return {items.slot_number(item) for item in found}
 
-    def _sealed(self, head: Head) -> int:
+    def _put_seal(self, head: Head) -> int:
         """Put an entry of the next epoch behind the log of a run; returns its last sequence. Raises
-        Superseded with the head there is, when somebody else changed it."""
+        Conflict with the head there is, when somebody else changed it."""
         while True:
             last = head.sequence
             for entry in self._entries(head, last):
@@ -200,23 +202,23 @@ class Store:
             try:
                 self._append(head, Entry(last + 1, head.epoch + 1, b"{}"), over=head.epoch)
                 return last
-            except Superseded:
-                current = self.head(head.scope, head.task_id)
+            except Conflict:
+                current = self.get_head(head.scope, head.task_id)
                 if current is None or current.version != head.version:
-                    raise Superseded(current) from None
+                    raise Conflict(current) from None
                 # The run appended between the query and the seal: again.
 
-    def context(self, scope: Scope, context_id: str) -> Context:
+    def get_context(self, scope: Scope, context_id: str) -> Context:
         """A context, strongly consistent; an empty one when there is none."""
         item = self._table.get(items.context_key(scope, context_id))
         return Context() if item is None else items.to_context(item)
 
-    def remember(
+    def update_context(
         self, scope: Scope, context_id: str, context: Context, change: Callable[[Context], Context]
     ) -> None:
         """Store `change(context)`. When somebody else was first, `change` is applied to theirs; it
         returns its argument when nothing is left to do."""
-        for _ in range(MERGES):
+        for _ in range(CONTEXT_MERGES):
             newer = change(context)
             if newer is context:
                 return
@@ -229,19 +231,19 @@ class Store:
                 else:
                     self._put(item, ABSENT, {":now": number(now)})
                 return
-            except Superseded:
-                context = self.context(scope, context_id)
+            except Conflict:
+                context = self.get_context(scope, context_id)
         raise StoreError("the context is changed by too many turns at once")
 
-    def listed(self, scope: Scope, page: Page) -> Listed:
+    def list_tasks(self, scope: Scope, page: TaskQuery) -> TaskPage:
         """See `lists.listed`."""
-        return indexes.listed(self._table, scope, page)
+        return indexes.list_tasks(self._table, scope, page)
 
-    def count(self, scope: Scope, page: Page) -> int:
+    def count_tasks(self, scope: Scope, page: TaskQuery) -> int:
         """See `lists.count`."""
-        return indexes.count(self._table, scope, page)
+        return indexes.count_tasks(self._table, scope, page)
 
-    def put_push(
+    def put_push_config(
         self, head: Head, config: TaskPushNotificationConfig, dialect: str, *, absent: bool = False
     ) -> None:
         """Store a config of a task, under its id; `absent`: unless there is one."""
@@ -249,22 +251,24 @@ class Store:
         if not absent:
             self._table.put(item)
             return
-        with suppress(Conflict):
+        with suppress(ConditionFailed):
             self._table.put(item, ABSENT, {":now": number(int(self.clock()))})
 
-    def push(
+    def get_push_config(
         self, scope: Scope, task_id: str, identity: str
     ) -> tuple[TaskPushNotificationConfig, str] | None:
         """A config, and the dialect it was set in."""
         item = self._table.get(items.push_key(scope, task_id, identity))
         return None if item is None else (items.to_push(item), items.push_dialect(item))
 
-    def pushes(self, scope: Scope, task_id: str) -> list[TaskPushNotificationConfig]:
-        """Configs of a task, by id."""
-        found = self._found("pk = :pk AND begins_with(sk, :prefix)", items.push_prefix(scope, task_id))
+    def list_push_configs(self, scope: Scope, task_id: str) -> list[TaskPushNotificationConfig]:
+        """PushConfigs of a task, by id."""
+        found = self._query_unexpired(
+            "pk = :pk AND begins_with(sk, :prefix)", items.push_prefix(scope, task_id)
+        )
         return [items.to_push(item) for item in found]
 
-    def delete_push(self, scope: Scope, task_id: str, identity: str) -> None:
+    def delete_push_config(self, scope: Scope, task_id: str, identity: str) -> None:
         self._table.delete(items.push_key(scope, task_id, identity))
 
     def _append(self, head: Head, entry: Entry, *, over: int) -> None:
@@ -274,14 +278,14 @@ class Store:
 
     def _entries(self, head: Head, after: int) -> Iterator[Entry]:
         condition = "pk = :pk AND sk BETWEEN :first AND :last"
-        yield from map(items.to_entry, self._queried(condition, items.entry_range(head, after)))
+        yield from map(items.to_entry, self._query(condition, items.entry_range(head, after)))
 
-    def _found(self, condition: str, values: Mapping[str, Any]) -> Iterator[items.Item]:
+    def _query_unexpired(self, condition: str, values: Mapping[str, Any]) -> Iterator[items.Item]:
         """Items of a query that have not expired."""
         now = self.clock()
-        return (item for item in self._queried(condition, values) if int(item["expires"]["N"]) > now)
+        return (item for item in self._query(condition, values) if int(item["expires"]["N"]) > now)
 
-    def _queried(self, condition: str, values: Mapping[str, Any]) -> Iterator[items.Item]:
+    def _query(self, condition: str, values: Mapping[str, Any]) -> Iterator[items.Item]:
         query = {
             "ConsistentRead": True,
             "KeyConditionExpression": condition,
@@ -295,6 +299,6 @@ class Store:
     ) -> None:
         try:
             self._table.put(item, condition, values)
-        except Conflict as conflict:
+        except ConditionFailed as conflict:
             found = items.to_head(scope, conflict.item) if scope and conflict.item else None
-            raise Superseded(found) from None
+            raise Conflict(found) from None

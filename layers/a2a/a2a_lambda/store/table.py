@@ -21,7 +21,7 @@ Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Program
 """
 
 
-class Conflict(Exception):
+class ConditionFailed(Exception):
     """The condition of a write did not hold. `item`: what is there in its place."""
 
     def __init__(self, item: Item) -> None:
@@ -47,8 +47,8 @@ class Table:
         return None if item is None or int(item["expires"]["N"]) <= self.clock() else item
 
     def put(self, item: dict[str, Any], condition: str = "", values: Mapping[str, Any] | None = None) -> None:
-        """Put an item. Raises Conflict, unless the item in the way is this very one: then an earlier try
-        has been made after all."""
+        """Put an item. Raises ConditionFailed, unless the item in the way is this very one: then an
+        earlier try succeeded after all."""
         conditional: dict[str, Any] = {}
         if condition:
             conditional = {
@@ -59,14 +59,14 @@ class Table:
         try:
             with _errors():
                 self._client.put_item(TableName=self.name, Item=item, **conditional)
-        except Conflict as conflict:
+        except ConditionFailed as conflict:
             if conflict.item != item:
                 raise
 
     def swap(
         self, item: dict[str, Any], condition: str, values: Mapping[str, Any], names: Mapping[str, str]
     ) -> Item | None:
-        """Put an item; returns the one that was there. Raises Conflict."""
+        """Put an item; returns the one that was there. Raises ConditionFailed."""
         with _errors():
             answer = self._client.put_item(
                 TableName=self.name,
@@ -94,7 +94,7 @@ class Table:
     def delete(
         self, key: dict[str, Any], condition: str = "", values: Mapping[str, Any] | None = None
     ) -> None:
-        """Delete an item. Raises Conflict."""
+        """Delete an item. Raises ConditionFailed."""
         conditional: dict[str, Any] = {}
         if condition:
             conditional = {"ConditionExpression": condition, "ExpressionAttributeValues": values}
@@ -123,7 +123,7 @@ def _errors() -> Iterator[None]:
         code = error.response["Error"]["Code"]
         if code == "ConditionalCheckFailedException":
             found: Any = error.response.get("Item", {})
-            raise Conflict(found) from None
+            raise ConditionFailed(found) from None
         kind = WriteRefused if code in REFUSALS else StoreError
         raise kind(f"DynamoDB refused: {code}") from error
     except BotoCoreError as error:

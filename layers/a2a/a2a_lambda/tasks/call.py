@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from a2a_lambda.errors import InvalidParams
-from a2a_lambda.protocol.model import Asked, Event
+from a2a_lambda.protocol.model import Event, RequestOptions
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import Request, Scope, Seen
+from a2a_lambda.tasks.identity import AnsweredRequest, Request, Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,15 @@ class Call:
             event["asked"] = self.asked(asked, turn)
         return event
 
-    def asked(self, request: SendMessageRequest, turn: str) -> Asked:
-        return Asked(
+    def asked(self, request: SendMessageRequest, turn: str) -> RequestOptions:
+        return RequestOptions(
             turn=turn,
             acceptedOutputModes=request.get("configuration", {}).get("acceptedOutputModes", []),
             extensions=list(self.extensions),
             metadata=request.get("metadata", {}),
         )
 
-    def repeats(self, seen: Seen | None, *, since: float) -> bool:
+    def repeats(self, seen: AnsweredRequest | None, *, since: float) -> bool:
         """Whether a request that was answered is this very one.
 
         since: Unix time from which on the same bytes are the same request. Raises InvalidParams for an
@@ -59,7 +59,7 @@ class Call:
         self.check_body(seen)
         return True
 
-    def check_body(self, seen: Seen) -> None:
+    def check_body(self, seen: AnsweredRequest) -> None:
         """Raises InvalidParams for an Idempotency-Key that came with other bytes."""
         if seen["body"] != self.request.body:
             raise InvalidParams("this Idempotency-Key was used with another request")

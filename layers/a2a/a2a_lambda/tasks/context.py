@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from a2a_lambda.protocol.model import Json, Part, text_of
-from a2a_lambda.tasks.identity import Request, Seen
+from a2a_lambda.tasks.identity import AnsweredRequest, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Context:
     turns: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     waiting: str = ""
-    requests: tuple[Seen, ...] = ()
+    requests: tuple[AnsweredRequest, ...] = ()
 
     def before(self, turn: str, task: str) -> "Context":
         """The context without what a turn of a task said in it, if that was stored already."""
@@ -56,7 +56,7 @@ class Context:
         )
         return replace(self, conversation=left)
 
-    def seen(self, request: Request) -> Seen | None:
+    def find_answer(self, request: Request) -> AnsweredRequest | None:
         """The newest answer to a request."""
         return next((seen for seen in reversed(self.requests) if seen["key"] == request.key), None)
 
@@ -87,7 +87,7 @@ class Delete:
 Change = Add | Put | Delete
 
 
-def changed(memory: dict[str, Json], changes: Sequence[Change]) -> dict[str, Json]:
+def apply_changes(memory: dict[str, Json], changes: Sequence[Change]) -> dict[str, Json]:
     """Memory with changes made, in order. Raises TypeError when adding to what is no number."""
     result = dict(memory)
     for change in changes:

@@ -53,13 +53,13 @@ class Fence:
     """
 
     epoch: int
-    floor: int
+    committed: int
     last: int | None
 
     def admits(self, entry: Entry) -> bool:
         if self.last is not None and entry.sequence > self.last:
             return False
-        return entry.sequence <= self.floor or entry.epoch == self.epoch
+        return entry.sequence <= self.committed or entry.epoch == self.epoch
 
 
 def split(events: Iterable[Event], *, after: int, epoch: int) -> list[Entry]:

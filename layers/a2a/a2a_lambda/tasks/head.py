@@ -5,7 +5,7 @@ from typing import TypedDict
 
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import (
-    RESTING,
+    STOPPED,
     Event,
     Json,
     Task,
@@ -15,7 +15,7 @@ from a2a_lambda.protocol.model import (
     status,
 )
 from a2a_lambda.tasks.event_log import Fence, Numbered
-from a2a_lambda.tasks.identity import Request, Scope, Seen
+from a2a_lambda.tasks.identity import AnsweredRequest, Request, Scope
 
 DOCUMENT_BYTES = 3_300
 """JSON of a head, events included; with the rest of the item it stays within 4 KB, four write units."""
@@ -40,7 +40,7 @@ class Pending(TypedDict):
 class Head:
     """State of a task. Times are Unix seconds.
 
-    incarnation: tells the entries of this task from those of an expired one with the same id.
+    generation: tells the entries of this task from those of an expired one with the same id.
     version: grows by one with every write; every write is conditional on it.
     epoch, floor: see `log.Fence`.
     sequence: last sequence number the head knows; at rest, that of the closing status itself.
@@ -59,12 +59,12 @@ class Head:
     scope: Scope
     task_id: str
     context_id: str
-    incarnation: str
+    generation: str
     created: float
     expires: int
     version: int = 1
     epoch: int = 1
-    floor: int = 0
+    committed: int = 0
     sequence: int = 0
     status: TaskStatus
     inline: tuple[Numbered, ...] = ()
@@ -72,13 +72,13 @@ class Head:
     holder: str = ""
     lease: float = 0.0
     due: int = 0
-    requests: tuple[Seen, ...] = ()
+    requests: tuple[AnsweredRequest, ...] = ()
     successor: str = ""
     pending: Pending | None = None
     dialect: str = ""
     push: tuple[str, ...] = ()
-    bare: bool = False
-    queued: bool = False
+    message_only: bool = False
+    is_queued: bool = False
     attempts: int = 0
     artifacts: int = 0
 
@@ -87,33 +87,33 @@ class Head:
         return self.status["state"]
 
     @property
-    def resting(self) -> bool:
+    def is_stopped(self) -> bool:
         """Nobody runs the task; its log ends before `sequence`, the number of the closing status."""
-        return self.state in RESTING
+        return self.state in STOPPED
 
     @property
     def fence(self) -> Fence:
-        return Fence(self.epoch, self.floor, self.sequence - 1 if self.resting else None)
+        return Fence(self.epoch, self.committed, self.sequence - 1 if self.is_stopped else None)
 
     @property
-    def whole(self) -> bool:
+    def is_inline(self) -> bool:
         """Every event is inline: the log need not be read."""
-        return self.resting and [sequence for sequence, _ in self.inline] == list(range(1, self.sequence))
+        return self.is_stopped and [sequence for sequence, _ in self.inline] == list(range(1, self.sequence))
 
     @property
-    def lost(self) -> bool:
+    def is_lost(self) -> bool:
         """Its run died, and no request counts as answered by it."""
         return self.state == TaskState.FAILED and not self.requests
 
-    def running(self, now: float) -> bool:
+    def is_running(self, now: float) -> bool:
         """Whether a run holds the task."""
-        return bool(self.holder) and not self.resting and self.lease >= now
+        return bool(self.holder) and not self.is_stopped and self.lease >= now
 
-    def owned_by(self, run: "Head") -> bool:
+    def is_held_by(self, run: "Head") -> bool:
         """Whether the run that holds `run` still holds the task."""
-        return not self.resting and (self.epoch, self.holder) == (run.epoch, run.holder)
+        return not self.is_stopped and (self.epoch, self.holder) == (run.epoch, run.holder)
 
-    def seen(self, request: Request) -> Seen | None:
+    def find_answer(self, request: Request) -> AnsweredRequest | None:
         """The newest answer to a request."""
         return next((seen for seen in reversed(self.requests) if seen["key"] == request.key), None)
 
@@ -125,8 +125,8 @@ class Head:
             "requests": self.requests,
             "pending": self.pending,
             "push": self.push,
-            "bare": self.bare,
-            "queued": self.queued,
+            "bare": self.message_only,
+            "queued": self.is_queued,
             "attempts": self.attempts,
             "artifacts": self.artifacts,
         }
@@ -136,12 +136,12 @@ class Head:
         """Whether it can carry its inline events."""
         return len(strictjson.dumps(self.document())) <= DOCUMENT_BYTES
 
-    def succeeded(self) -> "Head":
+    def next_epoch(self) -> "Head":
         """The head in the epoch that follows a rest. One is left out: a seal that was overtaken by the
         rest may stand in the log with it, and must not outrank what comes."""
         return replace(self, epoch=self.epoch + 2)
 
-    def settled(self, events: list[Event]) -> tuple["Head", list[Event]]:
+    def with_events(self, events: list[Event]) -> tuple["Head", list[Event]]:
         """The head with events behind its log, inline where they fit; else they are left to append.
 
         At rest the closing status holds the last number without standing in the log: the first event
@@ -149,11 +149,11 @@ class Head:
         """
         last = max(0, self.sequence - 1)
         inline = (*self.inline, *enumerate(events, last + 1))
-        whole = replace(self, inline=inline, sequence=last + len(events), floor=last + len(events))
-        return (whole, []) if whole.fits else (replace(self, sequence=last, floor=last), events)
+        whole = replace(self, inline=inline, sequence=last + len(events), committed=last + len(events))
+        return (whole, []) if whole.fits else (replace(self, sequence=last, committed=last), events)
 
-    def closed(
-        self, status: TaskStatus, sequence: int, pending: Pending | None = None, *, bare: bool = False
+    def with_closing_status(
+        self, status: TaskStatus, sequence: int, pending: Pending | None = None, *, message_only: bool = False
     ) -> "Head":
         """The head at rest: its log ends at `sequence`, and the status has the number behind."""
         return replace(
@@ -163,16 +163,16 @@ class Head:
             holder="",
             lease=0.0,
             pending=pending,
-            bare=bare,
-            queued=False,
+            message_only=message_only,
+            is_queued=False,
         )
 
-    def blank(self) -> Task:
+    def empty_task(self) -> Task:
         """The task before its first event."""
         submitted = status(TaskState.SUBMITTED, self.created)
         return Task(id=self.task_id, contextId=self.context_id, status=submitted)
 
-    def closing(self) -> Event:
+    def closing_event(self) -> Event:
         """The status as an event; at rest, the one that stands at `sequence`."""
         return Event(
             statusUpdate=TaskStatusUpdateEvent(

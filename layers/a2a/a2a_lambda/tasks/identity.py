@@ -7,7 +7,7 @@ from typing import TypedDict
 
 from a2a_lambda import strictjson
 
-REMEMBERED = 8
+KEPT_REQUESTS = 8
 """Requests a head, or a context, remembers."""
 
 
@@ -63,7 +63,7 @@ def _uuid(source: str) -> str:
     return str(uuid.UUID(hashlib.sha256(source.encode()).hexdigest()[:32], version=4))
 
 
-class Seen(TypedDict):
+class AnsweredRequest(TypedDict):
     """A request that was answered: Request's hashes, the task, and when (Unix seconds)."""
 
     key: str

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from a2a_lambda.agent.turn import Turn
-from a2a_lambda.protocol.model import Asked, Message, Task, TaskStatus
+from a2a_lambda.protocol.model import Message, RequestOptions, Task, TaskStatus
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.head import Head, Pending
-from a2a_lambda.tasks.identity import Seen
+from a2a_lambda.tasks.identity import AnsweredRequest
 
-LEASE = 30.0
+LEASE_SECONDS = 30.0
 """Seconds a run holds its task without renewing."""
 
 
@@ -27,7 +27,7 @@ class Claim:
     task: Task
     sequence: int
     turn: Turn
-    seen: Seen
+    seen: AnsweredRequest
     resumes: TaskStatus | None = None
 
     @classmethod
@@ -37,7 +37,7 @@ class Claim:
         task: Task,
         sequence: int,
         message: Message,
-        asked: Asked,
+        asked: RequestOptions,
         *,
         context: Context,
         pending: Pending | None,

@@ -8,13 +8,13 @@ from contextlib import suppress
 from a2a_lambda import strictjson, threads
 from a2a_lambda.errors import StoreError, WriteRefused
 from a2a_lambda.protocol.model import Event
-from a2a_lambda.store.store import Store, Superseded
+from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.event_log import Numbered, coalesce
 from a2a_lambda.tasks.head import Head
 
 FLUSH_SECONDS = 0.25
 FLUSH_BYTES = 4_000
-SILENCE = 2 * FLUSH_SECONDS
+SILENCE_SECONDS = 2 * FLUSH_SECONDS
 """Seconds after which pending events are stored though no other follows."""
 
 BACKLOG_BYTES = 1_000_000
@@ -58,7 +58,7 @@ class Journal:
         """Forget what is not stored."""
         self._pending, self._pending_bytes, self._writing = [], 0, []
 
-    def rest(self) -> tuple[Numbered, ...] | None:
+    def numbered_pending(self) -> tuple[Numbered, ...] | None:
         """What is pending, numbered; None where earlier events have to be written first."""
         if self._writing:
             return None
@@ -67,13 +67,13 @@ class Journal:
     async def flush(self) -> bool:
         """Store what is pending; False where the table did not take it, which is tried again.
 
-        Raises Superseded, WriteRefused.
+        Raises Conflict, WriteRefused.
         """
         async with self._lock:
             self._flushed = asyncio.get_running_loop().time()
             try:
                 await self.write()
-            except Superseded:
+            except Conflict:
                 raise
             except StoreError:
                 logger.exception("events of task %s are not stored yet", self._head().task_id)
@@ -81,32 +81,32 @@ class Journal:
             return True
 
     async def write(self) -> None:
-        """Store what is pending. Raises Superseded when the run's lease is over, StoreError."""
+        """Store what is pending. Raises Conflict when the run's lease is over, StoreError."""
         # What a failed write was to store keeps its numbers and its bytes, since it may be there.
         while self._writing or self._pending:
             if not self._writing:
                 self._writing, self._pending, self._pending_bytes = coalesce(self._pending), [], 0
             head = self._head()
             if self._store.clock() >= head.lease:
-                raise Superseded
-            self.sequence = await threads.call(self._store.append, head, self._writing, after=self.sequence)
+                raise Conflict
+            self.sequence = await threads.run(self._store.append, head, self._writing, after=self.sequence)
             self._writing = []
 
-    async def relieve(self) -> None:
-        """Wait until a backlog that the table did not take is stored. Raises Superseded."""
+    async def wait_for_room(self) -> None:
+        """Wait until a backlog that the table did not take is stored. Raises Conflict."""
         while self._pending_bytes > BACKLOG_BYTES:
             await asyncio.sleep(RETRY_SECONDS)
             await self.flush()
 
     async def flush_in_silence(self) -> None:
         """Store what nothing follows, again and again; ends when the run no longer may."""
-        with suppress(Superseded, WriteRefused):  # which the run sees too
+        with suppress(Conflict, WriteRefused):  # which the run sees too
             while True:
-                await asyncio.sleep(SILENCE)
+                await asyncio.sleep(SILENCE_SECONDS)
                 if self._pending:
                     await self.flush()
 
-    async def quiet(self) -> None:
+    async def wait_for_flush(self) -> None:
         """Wait for a flush that is under way."""
         async with self._lock:
             pass

@@ -8,15 +8,15 @@ from dataclasses import replace
 
 from a2a_lambda import threads
 from a2a_lambda.errors import StoreError
-from a2a_lambda.store.store import Store, Superseded
+from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.turns.claim import LEASE
+from a2a_lambda.turns.claim import LEASE_SECONDS
 
-RENEWAL = 10.0
-WATCH = 2.0
+LEASE_RENEWAL_SECONDS = 10.0
+CANCEL_POLL_SECONDS = 2.0
 """Seconds between looks at the head, for a cancel from elsewhere."""
 
-FRESH = 1.0
+LOOK_SECONDS = 1.0
 """Seconds for which a look at the head is worth another."""
 
 logger = logging.getLogger(__name__)
@@ -31,45 +31,45 @@ class Lease:
         self._looked = store.clock()
         self.head = head
 
-    async def kept(self) -> None:
+    async def renew_until_lost(self) -> None:
         """Renew it; returns when the task is no longer this run's."""
         renewed = self._store.clock()
         while self._store.clock() < self.head.lease:
-            await asyncio.sleep(WATCH)
+            await asyncio.sleep(CANCEL_POLL_SECONDS)
             now = self._store.clock()
             try:
-                if now - renewed >= RENEWAL:
+                if now - renewed >= LEASE_RENEWAL_SECONDS:
                     renewed = now
-                    await self.put(lambda head: replace(head, lease=self._store.clock() + LEASE))
+                    await self.update(lambda head: replace(head, lease=self._store.clock() + LEASE_SECONDS))
                 else:
-                    await self._look()
+                    await self._reload()
                 self._looked = now
-            except Superseded:
+            except Conflict:
                 return
             except StoreError:
                 logger.exception("the lease of task %s is not renewed yet", self.head.task_id)
 
-    async def put(self, change: Callable[[Head], Head]) -> None:
-        """Store a changed head while this run holds the task. Raises Superseded when it does not."""
+    async def update(self, change: Callable[[Head], Head]) -> None:
+        """Store a changed head while this run holds the task. Raises Conflict when it does not."""
         async with self._lock:
             while True:
                 newer = change(self.head)
                 try:
-                    self.head = await threads.call(self._store.replace, newer)
+                    self.head = await threads.run(self._store.replace, newer)
                     return
-                except Superseded as error:
-                    if error.head is None or not error.head.owned_by(self.head):
+                except Conflict as error:
+                    if error.head is None or not error.head.is_held_by(self.head):
                         raise
                     self.head = error.head
 
-    async def check(self) -> None:
-        """Raises Superseded where the task is another's by now, as far as a look a second ago tells."""
-        if self._store.clock() - self._looked > FRESH:
-            await self._look()
+    async def check_held(self) -> None:
+        """Raises Conflict where the task is another's by now, as far as a look a second ago tells."""
+        if self._store.clock() - self._looked > LOOK_SECONDS:
+            await self._reload()
 
-    async def _look(self) -> None:
+    async def _reload(self) -> None:
         async with self._lock:
-            found = await threads.call(self._store.head, self.head.scope, self.head.task_id)
-            if found is None or not found.owned_by(self.head):
-                raise Superseded(found)
+            found = await threads.run(self._store.get_head, self.head.scope, self.head.task_id)
+            if found is None or not found.is_held_by(self.head):
+                raise Conflict(found)
             self.head = found

@@ -13,7 +13,7 @@ from a2a_lambda.protocol.model import (
     agent_message,
     status,
 )
-from a2a_lambda.store.store import Store, Superseded
+from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 LOST = "This turn was lost before it ended; send the message again."
 
 
-async def current(store: Store, scope: Scope, task_id: str, *, path: str = "params.id") -> Head:
+async def load_head(store: Store, scope: Scope, task_id: str, *, path: str = "params.id") -> Head:
     """Head of the caller's task; one whose lease ran out is ended as failed first, but for those that
     the worker will begin again.
 
@@ -31,26 +31,26 @@ async def current(store: Store, scope: Scope, task_id: str, *, path: str = "para
     Raises TaskNotFound, StoreError.
     """
     while True:
-        head = await threads.call(store.head, scope, task_id)
+        head = await threads.run(store.get_head, scope, task_id)
         if head is None:
             raise TaskNotFound("the key's owner has no such task with this agent", path=path)
-        if head.resting or head.queued or head.lease >= store.clock():
+        if head.is_stopped or head.is_queued or head.lease >= store.clock():
             return head
         try:
             logger.warning("task %s is lost: its lease ran out", task_id)
-            return await ended(store, replace(head, requests=()), lost(store, head))
-        except Superseded:
+            return await end_task(store, replace(head, requests=()), lost_status(store, head))
+        except Conflict:
             continue
 
 
-async def ended(store: Store, head: Head, status: TaskStatus) -> Head:
-    """End a task that another run holds, or nobody. Raises Superseded."""
-    head = await threads.call(store.seal, head, status)
-    telemetry.measure({"Turns": 1}, agent=head.scope.agent, outcome=outcome(head))
+async def end_task(store: Store, head: Head, status: TaskStatus) -> Head:
+    """End a task that another run holds, or nobody. Raises Conflict."""
+    head = await threads.run(store.seal, head, status)
+    telemetry.measure({"Turns": 1}, agent=head.scope.agent, outcome=outcome_of(head))
     return head
 
 
-def outcome(head: Head) -> str:
+def outcome_of(head: Head) -> str:
     """The state of a task in metrics: completed, input_required …"""
     return head.state.removeprefix("TASK_STATE_").lower()
 
@@ -58,11 +58,11 @@ def outcome(head: Head) -> str:
 async def abandon(store: Store, head: Head) -> None:
     """End a task this process claimed and cannot run, so that the same request can be made again."""
     with suppress(StoreError):
-        closed = replace(head, requests=()).closed(lost(store, head), head.sequence)
-        await threads.call(store.replace, closed)
+        closed = replace(head, requests=()).with_closing_status(lost_status(store, head), head.sequence)
+        await threads.run(store.replace, closed)
 
 
-def lost(store: Store, head: Head, text: str = LOST) -> TaskStatus:
+def lost_status(store: Store, head: Head, text: str = LOST) -> TaskStatus:
     """The status of a task that ends without its run."""
     message = agent_message(head.task_id, head.context_id, [Part(text=text)])
     return status(TaskState.FAILED, store.clock(), message)

@@ -22,22 +22,22 @@ from typing import TypeVar
 
 from a2a_lambda import telemetry, threads
 from a2a_lambda.agent.agent import Agent
-from a2a_lambda.agent.event_builder import FAILED, Reply
+from a2a_lambda.agent.event_builder import FAILED, EventBuilder
 from a2a_lambda.agent.turn import conclude
 from a2a_lambda.errors import SkillError, StoreError
 from a2a_lambda.protocol.model import INTERRUPTED, Event, Published, TaskStatus
-from a2a_lambda.store.store import Store, Superseded
+from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.head import Head, Pending
 from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.journal import Journal, size_of
 from a2a_lambda.turns.lease import Lease
-from a2a_lambda.turns.recovery import outcome
+from a2a_lambda.turns.recovery import outcome_of
 
-CLOSING = 1.5
+CLOSING_SECONDS = 1.5
 """Seconds behind a turn's deadline in which its end may still be stored: what the deadline left for it."""
 
-RETRY = 0.5
+END_RETRY_SECONDS = 0.5
 """Seconds between tries to store a turn's end."""
 
 TIME_LIMIT = "The agent ran out of time."
@@ -45,7 +45,7 @@ TIME_LIMIT = "The agent ran out of time."
 OUTPUT_BYTES = 50_000_000
 """JSON bytes a turn may put out. A task is read whole, in several forms at once, and a function has 1 GB."""
 
-UNREAD = 256
+UNREAD_EVENTS = 256
 """Events that wait for a client before the agent does."""
 
 UNREAD_SECONDS = 60.0
@@ -69,7 +69,7 @@ class Run:
         self._agent = agent
         self._turn = claim.turn
         self._seen = claim.seen
-        self._reply = Reply(head.task_id, head.context_id, store.clock, artifacts=head.artifacts)
+        self._reply = EventBuilder(head.task_id, head.context_id, store.clock, artifacts=head.artifacts)
         self._lease = Lease(store, head)
         self._journal = Journal(store, lambda: self.head, claim.sequence)
         self._published: asyncio.Queue[Published | BaseException | None] = asyncio.Queue()
@@ -79,7 +79,7 @@ class Run:
         self._patience = UNREAD_SECONDS
         self._work_task: asyncio.Task[None] | None = None
         self._stopped_with = ""
-        self._queued = head.queued
+        self._queued = head.is_queued
         self._begun = telemetry.begun()
         self._first: float | None = None
         self._resumes = claim.resumes
@@ -134,7 +134,7 @@ class Run:
 
     async def _execute(self) -> None:
         began = time.monotonic()
-        beat = asyncio.create_task(self._lease.kept())
+        beat = asyncio.create_task(self._lease.renew_until_lost())
         flusher = asyncio.create_task(self._journal.flush_in_silence())
         work = self._work_task = asyncio.create_task(self._work())
         if self._stopped_with:  # before it began
@@ -148,14 +148,14 @@ class Run:
                 logger.error("the lease of task %s was given up", self.head.task_id, exc_info=error)
             work.cancel()
             await asyncio.wait({work})
-            await self._journal.quiet()
+            await self._journal.wait_for_flush()
             flusher.cancel()
             if not self.lost:
                 async with asyncio.timeout_at(self._last_moment()):
-                    await self._concluded(self._outcome(work, ended))
+                    await self._conclude(self._outcome(work, ended))
         except TimeoutError:
             self._published.put_nowait(StoreError("the end of the turn was not stored in time"))
-        except Superseded:
+        except Conflict:
             self.lost = True
         except Exception as error:
             self._published.put_nowait(error)
@@ -175,7 +175,7 @@ class Run:
                 await self._record(events, size)
                 if self._reply.closing is not None:
                     return
-                await self._journal.relieve()
+                await self._journal.wait_for_room()
                 await self._await_reader()
 
     def _outcome(self, work: "asyncio.Task[None]", ended: bool) -> bool:
@@ -185,7 +185,7 @@ class Run:
             error = asyncio.CancelledError() if work.cancelled() else work.exception()
             if error is None:
                 return True
-            if isinstance(error, Superseded):
+            if isinstance(error, Conflict):
                 raise error
             failure = str(error) if isinstance(error, SkillError) else FAILED
             if self._stopped_with:
@@ -221,8 +221,8 @@ class Run:
     def _measure(self, began: float) -> None:
         """Whoever ends a task counts the turn: of a lost one only the time is told here."""
         agent = self.head.scope.agent
-        if self.head.resting:
-            telemetry.measure({"Turns": 1}, agent=agent, outcome=outcome(self.head))
+        if self.head.is_stopped:
+            telemetry.measure({"Turns": 1}, agent=agent, outcome=outcome_of(self.head))
         times = {"RunTime": time.monotonic() - began}
         if self._first is not None and not self._queued:  # nobody waits for the worker
             times["FirstEventTime"] = self._first
@@ -250,7 +250,7 @@ class Run:
                 self._published = asyncio.Queue()
                 self._published.put_nowait(None)
 
-    async def _concluded(self, meant: bool) -> None:
+    async def _conclude(self, meant: bool) -> None:
         try:
             await self._close(meant)
         except StoreError:
@@ -261,17 +261,17 @@ class Run:
             logger.exception("the end of task %s cannot be stored as it is", self.head.task_id)
             self._journal.clear()
             self._reply.fail(FAILED)
-            await self._insisted(self._end)
+            await self._retry_until_lease_ends(self._end)
             self.lost = True
 
     async def _close(self, meant: bool) -> None:
-        await self._insisted(partial(self._remember, meant))
-        await self._insisted(self._end)
-        self._publish(self.head.closing(), self.head.sequence)
+        await self._retry_until_lease_ends(partial(self._remember, meant))
+        await self._retry_until_lease_ends(self._end)
+        self._publish(self.head.closing_event(), self.head.sequence)
 
     async def _end(self) -> None:
         closing = self._closing
-        numbered = self._journal.rest()
+        numbered = self._journal.numbered_pending()
         inline = (*self.head.inline, *(numbered or ()))
         if numbered is None or not replace(self.head, status=closing, inline=inline).fits:
             await self._journal.write()
@@ -283,23 +283,23 @@ class Run:
             whole = replace(head, inline=(*head.inline, *numbered))
             if self._stopped_with:  # its request does not count as answered
                 whole = replace(whole, requests=whole.requests[:-1])
-            return whole.closed(closing, last, pending, bare=self._reply.bare)
+            return whole.with_closing_status(closing, last, pending, message_only=self._reply.message_only)
 
-        await self._lease.put(end)
+        await self._lease.update(end)
 
-    async def _insisted(self, step: Callable[[], Awaitable[Result]]) -> Result:
+    async def _retry_until_lease_ends(self, step: Callable[[], Awaitable[Result]]) -> Result:
         """Result of a step that is safe to repeat, tried until the lease ends: the turn is done, and
         only its storing is not."""
         while True:
             try:
                 return await step()
-            except Superseded:
+            except Conflict:
                 raise
             except StoreError:
-                if self._store.clock() + RETRY >= self.head.lease:
+                if self._store.clock() + END_RETRY_SECONDS >= self.head.lease:
                     raise
                 logger.exception("the end of task %s is not stored yet", self.head.task_id)
-            await asyncio.sleep(RETRY)
+            await asyncio.sleep(END_RETRY_SECONDS)
 
     @property
     def _closing(self) -> TaskStatus:
@@ -308,17 +308,17 @@ class Run:
 
     async def _remember(self, meant: bool) -> None:
         """Store what the context keeps of the turn: of a failed one, not its changes to memory; of one that
-        was stopped, nothing. Raises Superseded if the task is another's by now, as far as a look a second
+        was stopped, nothing. Raises Conflict if the task is another's by now, as far as a look a second
         ago tells."""
         if self._stopped_with:
             return
         scope, task_id, context_id = self.head.scope, self.head.task_id, self.head.context_id
-        await self._lease.check()
+        await self._lease.check_held()
         context = self._turn.context
         # An earlier try of this turn may have changed it; then what the turn saw is not all there is.
         again = self._turn.attempt > 1 or self._turn.id in (*context.turns, *context.failed)
         if again:
-            context = await threads.call(self._store.context, scope, context_id)
+            context = await threads.run(self._store.get_context, scope, context_id)
 
         def change(context: Context) -> Context:
             newer = conclude(context, self._turn, self._reply.parts, self._seen, meant=meant)
@@ -330,7 +330,7 @@ class Run:
             return newer if waiting == newer.waiting else replace(newer, waiting=waiting)
 
         try:
-            await threads.call(self._store.remember, scope, context_id, context, change)
+            await threads.run(self._store.update_context, scope, context_id, context, change)
         except (TypeError, ValueError, SkillError) as error:
             logger.error("the memory of task %s cannot be changed", task_id, exc_info=error)
             self._reply.fail(str(error) if isinstance(error, SkillError) else FAILED)
@@ -346,14 +346,14 @@ class Run:
         """When even the turn's end has to be stored, on the event loop's clock."""
         if self._turn.deadline is None:
             return None
-        return asyncio.get_running_loop().time() + self._turn.deadline - self._turn.clock() + CLOSING
+        return asyncio.get_running_loop().time() + self._turn.deadline - self._turn.clock() + CLOSING_SECONDS
 
     def _seconds_left(self) -> float | None:
         left = self._turn.time_left
         return None if left == float("inf") else left
 
 
-async def settled() -> None:
+async def wait_for_turns() -> None:
     """Wait for every turn of this process to end, those nobody listens to included."""
     while _running:
         await asyncio.wait(_running)

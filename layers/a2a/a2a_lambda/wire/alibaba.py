@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import (
-    RESTING,
+    STOPPED,
     Artifact,
     Event,
     Json,
@@ -23,7 +23,7 @@ from a2a_lambda.protocol.model import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
-from a2a_lambda.protocol.requests import Listener, SendMessageResponse
+from a2a_lambda.protocol.requests import Recipient, SendMessageResponse
 from a2a_lambda.wire import v0_3
 from a2a_lambda.wire.interface import Codec
 from a2a_lambda.wire.shared import card_json, json_0x
@@ -42,14 +42,14 @@ def encode_outcome(outcome: SendMessageResponse) -> Json:
 def encode_task(task: Task) -> Json:
     told = Task(id=task["id"], contextId=task["contextId"], status=_status(task["status"]))
     artifacts = [_plain(artifact) for artifact in task.get("artifacts", [])]
-    if "message" in task["status"] and task["status"]["state"] in RESTING:
+    if "message" in task["status"] and task["status"]["state"] in STOPPED:
         artifacts.append(_artifact(task["status"]["message"]))
     if artifacts:
         told["artifacts"] = artifacts
     return json_0x.encode_task(told)
 
 
-def encode_event(event: Event, listener: Listener) -> list[Json]:
+def encode_event(event: Event, recipient: Recipient) -> list[Json]:
     if "task" in event:
         return [encode_task(event["task"])]
     if "artifactUpdate" in event:
@@ -63,7 +63,7 @@ def encode_event(event: Event, listener: Listener) -> list[Json]:
     events = [json_0x.encode_event(Event(statusUpdate=told))]
     if "message" not in update["status"]:
         return events
-    if update["status"]["state"] not in RESTING:
+    if update["status"]["state"] not in STOPPED:
         return []  # progress: to the suite it would be part of the answer
     chunk = TaskArtifactUpdateEvent(
         taskId=update["taskId"],

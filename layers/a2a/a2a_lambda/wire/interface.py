@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from a2a_lambda.errors import MethodNotFound, ProtocolError
 from a2a_lambda.protocol.model import Event, Json, Task
-from a2a_lambda.protocol.requests import Listener, Operation
+from a2a_lambda.protocol.requests import Operation, Recipient
 from a2a_lambda.wire.shared.card_json import Description
 from a2a_lambda.wire.shared.error_json import encode_failure
 
@@ -61,7 +61,7 @@ class Wire:
     requests: Mapping[Operation, Codec]
     results: Mapping[Operation, Codec]
     encode_card: Callable[[Description], dict[str, Json]]
-    encode_event: Callable[[Event, Listener], list[Json]]
+    encode_event: Callable[[Event, Recipient], list[Json]]
     decode_event: Callable[[Json], Event] = not_called
     encode_notification: Callable[[Task], Json]
     encode_error: Callable[[ProtocolError], Json]

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import (
-    RESTING,
     STAGE,
+    STOPPED,
     Event,
     Json,
     Part,
@@ -21,7 +21,7 @@ from a2a_lambda.protocol.model import (
     TaskState,
     TaskStatusUpdateEvent,
 )
-from a2a_lambda.protocol.requests import Listener, SendMessageRequest, SendMessageResponse
+from a2a_lambda.protocol.requests import Recipient, SendMessageRequest, SendMessageResponse
 from a2a_lambda.wire import v0_3
 from a2a_lambda.wire.interface import Codec
 from a2a_lambda.wire.shared import card_json, fields, json_0x
@@ -97,23 +97,23 @@ def encode_outcome(outcome: SendMessageResponse) -> Json:
     return encode_task(outcome["task"])
 
 
-def encode_event(event: Event, listener: Listener) -> list[Json]:
+def encode_event(event: Event, recipient: Recipient) -> list[Json]:
     if "task" in event:
         return [encode_task(event["task"])]
     if "statusUpdate" in event:
-        return [_told(event["statusUpdate"], listener)]
+        return [_told(event["statusUpdate"], recipient)]
     if "artifactUpdate" in event:
-        return [_chunk(event["artifactUpdate"], listener)]
+        return [_chunk(event["artifactUpdate"], recipient)]
     return []
 
 
-def _told(update: TaskStatusUpdateEvent, listener: Listener) -> Json:
+def _told(update: TaskStatusUpdateEvent, recipient: Recipient) -> Json:
     """A status; or, of a step on the way that has a stage, the artifact it is there."""
     message, state = update["status"].get("message"), update["status"]["state"]
-    if state in RESTING:
+    if state in STOPPED:
         told = json_0x.encode_event(Event(statusUpdate=update))
         told["metadata"] = {
-            **_round(update, listener, role="assistant", status=ENDS.get(state, "done")),
+            **_round(update, recipient, role="assistant", status=ENDS.get(state, "done")),
             **update.get("metadata", {}),
         }
         return told
@@ -133,11 +133,11 @@ def _told(update: TaskStatusUpdateEvent, listener: Listener) -> Json:
         },
         "append": True,
         "lastChunk": False,
-        "metadata": _round(update, listener, role="tool", status="running"),
+        "metadata": _round(update, recipient, role="tool", status="running"),
     }
 
 
-def _chunk(update: TaskArtifactUpdateEvent, listener: Listener) -> Json:
+def _chunk(update: TaskArtifactUpdateEvent, recipient: Recipient) -> Json:
     result = json_0x.encode_event(Event(artifactUpdate=update))
     artifact, parts = result["artifact"], update["artifact"]["parts"]
     artifact["parts"] = _parts(artifact["parts"])
@@ -146,7 +146,7 @@ def _chunk(update: TaskArtifactUpdateEvent, listener: Listener) -> Json:
     described = _describe(artifact["artifactId"], artifact["name"], parts, step)
     artifact["metadata"] = {**described, **artifact.get("metadata", {})}
     result["metadata"] = {
-        **_round(update, listener, role="assistant", status="running"),
+        **_round(update, recipient, role="assistant", status="running"),
         **update.get("metadata", {}),
     }
     return result
@@ -182,10 +182,10 @@ def _type(parts: list[Part]) -> Literal["text", "image", "files"]:
 
 
 def _round(
-    update: TaskStatusUpdateEvent | TaskArtifactUpdateEvent, listener: Listener, *, role: str, status: str
+    update: TaskStatusUpdateEvent | TaskArtifactUpdateEvent, recipient: Recipient, *, role: str, status: str
 ) -> Object:
     """Metadata of an event: a task is one round of its conversation."""
-    user: Any = listener.metadata.get("end_user_id")
+    user: Any = recipient.metadata.get("end_user_id")
     return {
         "conversation_id": update["contextId"],
         "end_user_id": user if isinstance(user, str) else "",
@@ -194,7 +194,7 @@ def _round(
         "role": role,
         "status": status,
         "trace_id": update["taskId"],
-        "user_id": listener.owner,
+        "user_id": recipient.owner,
     }
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import cast
 
 from a2a_lambda.protocol.model import (
-    RESTING,
+    STOPPED,
     Artifact,
     Event,
     Json,
@@ -23,8 +23,8 @@ from a2a_lambda.protocol.model import (
     artifact_index,
 )
 from a2a_lambda.protocol.requests import (
-    Listener,
     PushConfigRequest,
+    Recipient,
     SendMessageConfiguration,
     SendMessageRequest,
     SendMessageResponse,
@@ -64,7 +64,7 @@ def decode_send(params: Json) -> SendMessageRequest:
         options["acceptedOutputModes"] = modes
     if (config := fields.optional_mapping(source, "pushNotification", "params")) is not None:
         options["taskPushNotificationConfig"] = json_0x.decode_config(config, "params.pushNotification")
-    request = SendMessageRequest(message=message, configuration=options, opens=True)
+    request = SendMessageRequest(message=message, configuration=options, creates_task=True)
     if (metadata := fields.optional_mapping(source, "metadata", "params")) is not None:
         request["metadata"] = metadata
     return request
@@ -161,7 +161,7 @@ def encode_task(task: Task) -> Object:
     return result
 
 
-def encode_event(event: Event, listener: Listener) -> list[Json]:
+def encode_event(event: Event, recipient: Recipient) -> list[Json]:
     """A task is told as its artifacts and its status: streams hold nothing else."""
     if "task" in event:
         task = event["task"]
@@ -170,12 +170,12 @@ def encode_event(event: Event, listener: Listener) -> list[Json]:
             {**ids, "artifact": {**encode_artifact(item, index), "lastChunk": True}}
             for index, item in enumerate(task.get("artifacts", []))
         ]
-        if task["status"]["state"] in RESTING:  # told by the event that ends the stream
+        if task["status"]["state"] in STOPPED:  # told by the event that ends the stream
             return told
         return [*told, {**ids, "status": encode_status(task["status"]), "final": False}]
     if "statusUpdate" in event:
         update = event["statusUpdate"]
-        final = update["status"]["state"] in RESTING
+        final = update["status"]["state"] in STOPPED
         rest = fields.without(dict(update), ("taskId", "contextId"))
         ids = {"id": update["taskId"], "sessionId": update["contextId"]}
         return [{**ids, **rest, "status": encode_status(update["status"]), "final": final}]

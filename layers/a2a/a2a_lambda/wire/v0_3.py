@@ -8,10 +8,10 @@ from typing import cast
 from a2a_lambda.errors import ExtendedAgentCardNotConfigured, ProtocolError
 from a2a_lambda.protocol.model import Event, Json, TaskPushNotificationConfig
 from a2a_lambda.protocol.requests import (
-    Listener,
     ListPushConfigsRequest,
     ListPushConfigsResponse,
     PushConfigRequest,
+    Recipient,
     SendMessageConfiguration,
     SendMessageRequest,
     SendMessageResponse,
@@ -131,7 +131,7 @@ def decode_configs(value: Json) -> ListPushConfigsResponse:
     return ListPushConfigsResponse(configs=configs, nextPageToken="")
 
 
-def encode_event(event: Event, listener: Listener) -> list[Json]:
+def encode_event(event: Event, recipient: Recipient) -> list[Json]:
     return [json_0x.encode_event(event)]
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from a2a_lambda.errors import ProtocolError
 from a2a_lambda.protocol.model import (
-    RESTING,
+    STOPPED,
     Artifact,
     Event,
     Json,
@@ -20,9 +20,9 @@ from a2a_lambda.protocol.model import (
     TaskStatus,
 )
 from a2a_lambda.protocol.requests import (
-    Listener,
     ListPushConfigsResponse,
     ListTasksResponse,
+    Recipient,
     SendMessageConfiguration,
     SendMessageRequest,
     SendMessageResponse,
@@ -126,7 +126,7 @@ def encode_task(task: Task) -> Object:
     return result
 
 
-def encode_event(event: Event, listener: Listener) -> list[Json]:
+def encode_event(event: Event, recipient: Recipient) -> list[Json]:
     if "task" in event:
         return [{"task": encode_task(event["task"])}]
     if "message" in event:
@@ -136,7 +136,7 @@ def encode_event(event: Event, listener: Listener) -> list[Json]:
         told: Object = {"taskId": update["taskId"], "contextId": update["contextId"]}
         told |= {
             "status": encode_status(update["status"]),
-            "final": update["status"]["state"] in RESTING,
+            "final": update["status"]["state"] in STOPPED,
         }
         return [{"statusUpdate": _with_metadata(told, dict(update))}]
     chunk = event["artifactUpdate"]

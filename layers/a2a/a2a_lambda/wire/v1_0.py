@@ -9,12 +9,12 @@ from typing import cast
 from a2a_lambda.errors import InvalidParams, UnsupportedOperation
 from a2a_lambda.protocol.model import Event, Json, Task, TaskPushNotificationConfig
 from a2a_lambda.protocol.requests import (
-    Listener,
     ListPushConfigsRequest,
     ListPushConfigsResponse,
     ListTasksRequest,
     ListTasksResponse,
     PushConfigRequest,
+    Recipient,
     SendMessageConfiguration,
     SendMessageRequest,
     SendMessageResponse,
@@ -41,7 +41,7 @@ ROUTES = (
 
 PAGE_SIZES = range(1, 101)
 
-PAGE_TOKEN = 2_000
+PAGE_TOKEN_CHARACTERS = 2_000
 """Characters of a page token: it holds a task id."""
 
 SEND_FIELDS = protojson.spelled(SendMessageRequest.__annotations__)
@@ -85,7 +85,7 @@ def decode_configuration(value: Json, path: str) -> SendMessageConfiguration:
 
 
 def encode_send(request: SendMessageRequest) -> Json:
-    result: Object = fields.without(dict(request), ("opens",))
+    result: Object = fields.without(dict(request), ("creates_task",))
     if "taskPushNotificationConfig" in request.get("configuration", {}):
         config = protojson.encode_config(request["configuration"]["taskPushNotificationConfig"])
         result["configuration"] = {**request["configuration"], "taskPushNotificationConfig": config}
@@ -130,7 +130,7 @@ def _page_token(source: Object) -> None:
     """Check it, and leave it out where it is empty."""
     if source.get("pageToken") in (None, ""):
         source.pop("pageToken", None)
-    elif len(fields.text(source, "pageToken", "params")) > PAGE_TOKEN:
+    elif len(fields.text(source, "pageToken", "params")) > PAGE_TOKEN_CHARACTERS:
         raise InvalidParams("params.pageToken is none this agent gave out", path="params.pageToken")
 
 
@@ -211,7 +211,7 @@ def encode_notification(task: Task) -> Json:
     return {"task": task}
 
 
-def encode_event(event: Event, listener: Listener) -> list[Json]:
+def encode_event(event: Event, recipient: Recipient) -> list[Json]:
     return [event]
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from a2a_lambda.errors import InvalidParams
-from a2a_lambda.protocol.model import Json, decoded
+from a2a_lambda.protocol.model import Json, decode_raw
 
 DIGITS = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
@@ -129,7 +129,7 @@ def encoded(source: Object, key: str, path: str) -> str:
     """Base64, standard or url-safe, padded or not; returned as the standard has it, padded."""
     value = text(source, key, path)
     try:
-        plain = base64.b64encode(decoded(value)).decode()
+        plain = base64.b64encode(decode_raw(value)).decode()
     except ValueError:
         raise InvalidParams(f"{path}.{key} is not base64", path=f"{path}.{key}") from None
     return plain

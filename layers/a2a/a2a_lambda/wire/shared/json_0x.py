@@ -8,7 +8,7 @@ from typing import cast
 
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import (
-    RESTING,
+    STOPPED,
     Artifact,
     AuthenticationInfo,
     Event,
@@ -242,7 +242,7 @@ def encode_event(event: Event) -> Object:
         return encode_message(event["message"])
     if "statusUpdate" in event:
         update = event["statusUpdate"]
-        final = update["status"]["state"] in RESTING
+        final = update["status"]["state"] in STOPPED
         return {"kind": "status-update", **update, "status": encode_status(update["status"]), "final": final}
     chunk = event["artifactUpdate"]
     return {"kind": "artifact-update", **chunk, "artifact": encode_artifact(chunk["artifact"])}
