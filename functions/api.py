@@ -1,11 +1,11 @@
-"""Lambda function, buffered: the cards; and the whole application for whoever fronts it with an HTTP
-API, an ALB or `sam local invoke`."""
+"""Lambda function, buffered: the cards. It can serve the whole application, too, for an HTTP API, an ALB
+or `sam local invoke`."""
 
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.buffered import adapt
-from a2a_lambda.lambda_.observability import Observed, prepared
+from a2a_lambda.lambda_.observability import Observed, prepare
 
-kit = Kit(prepared())
+kit = Kit(prepare())
 app = create_app(kit)
 handler = Observed(adapt(app), kit.settings)

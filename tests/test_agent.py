@@ -181,7 +181,7 @@ def test_a_slot_that_does_not_fit_is_asked_for(hint: Any, text: str) -> None:
 @pytest.mark.parametrize(
     ("code", "card", "what"),
     [
-        ("", CARD, "no function has that id"),
+        ("", CARD, "no function implements it"),
         ("@skill\ndef bye(turn): ...\n@skill\ndef hello(turn): ...", CARD, "'bye' is not in card.yaml"),
         ("@skill\ndef hello(turn, *rest): ...", CARD, "parameter rest"),
         ("@skill\ndef hello(turn): ...", "name: x", "description is missing"),
@@ -197,7 +197,7 @@ def test_mistakes_are_named_where_they_are(tmp_path: Path, code: str, card: str,
 
 @pytest.mark.parametrize("name", ["v1", "v2", "a2a", "alibaba", "stream", "tasks", "messages", "a.b", "V1"])
 def test_names_that_are_paths_are_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigurationError, match="cannot be called"):
+    with pytest.raises(ConfigurationError, match="cannot be the name"):
         Agent.load(write(tmp_path, "@skill\ndef hello(turn): ...", name=name))
 
 

@@ -18,9 +18,9 @@ from a2a_lambda.protocol.model import Json, Message, Part, Role, Task, TaskState
 from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
-from a2a_lambda.tasks.call import Call
+from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import Request, Scope
+from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from a2a_lambda.turns import lease
 from a2a_lambda.turns.run import Run
 from a2a_lambda.turns.worker import QUEUED_TURN_SECONDS, REQUEUE_MINUTES, TURN_ATTEMPTS, Worker
@@ -54,9 +54,9 @@ class Bench:
         self.line = Line()
         agents: Mapping[str, Agent] = {"probe": agent}
         self.service = Service(self.store, agents, window=60, queue=self.line)
-        self.background = Worker(self.store, agents, self.line)
+        self.worker = Worker(self.store, agents, self.line)
 
-    def sent(self, skill: str, identity: str = "", **fields: Any) -> tuple[Call, SendMessageRequest]:
+    def sent(self, skill: str, identity: str = "", **fields: Any) -> tuple[CallContext, SendMessageRequest]:
         said = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
         said["metadata"] = intent(skill, **fields.pop("slots", {}))
         said.update(fields)  # type: ignore[typeddict-item]
@@ -68,7 +68,9 @@ class Bench:
             metadata={"around": 9007199254740993},
         )
         body = (identity or str(uuid.uuid4())).encode()
-        return Call(self.scope, Request.of(self.scope, "send", body), extensions=("urn:x",)), request
+        return CallContext(
+            self.scope, RequestIdentity.of(self.scope, "send", body), extensions=("urn:x",)
+        ), request
 
     def send(self, skill: str, identity: str = "", **fields: Any) -> Task:
         return asyncio.run(self.service.send(*self.sent(skill, identity, **fields)))["task"]
@@ -77,7 +79,7 @@ class Bench:
         """Work off what waits; returns how much that was."""
         waiting, self.line.waiting = self.line.waiting, []
         for ticket in waiting:
-            asyncio.run(self.background.run(ticket, None))
+            asyncio.run(self.worker.run_turn(ticket, None))
         return len(waiting)
 
     def get(self, task_id: str) -> Task:
@@ -195,7 +197,7 @@ def test_a_dead_workers_turn_is_nobodys_while_it_waits(bench: Bench) -> None:
     task = bench.send("echo")
     bench.died(task["id"], said="half")
     bench.clock.now += 60
-    asyncio.run(bench.background.sweep())
+    asyncio.run(bench.worker.sweep())
     assert bench.get(task["id"])["status"]["state"] == TaskState.SUBMITTED
     bench.work()
     assert bench.get(task["id"])["status"]["state"] == TaskState.COMPLETED
@@ -203,7 +205,7 @@ def test_a_dead_workers_turn_is_nobodys_while_it_waits(bench: Bench) -> None:
 
 def test_a_second_attempt_does_not_remember_the_first(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker died between the context's write and the head's."""
-    asyncio.run(bench.background.run(bench.ticket(bench.send("echo", contextId="twice")["id"]), None))
+    asyncio.run(bench.worker.run_turn(bench.ticket(bench.send("echo", contextId="twice")["id"]), None))
     task = bench.send("recall", contextId="twice")
 
     class Died(BaseException):
@@ -214,12 +216,12 @@ def test_a_second_attempt_does_not_remember_the_first(bench: Bench, monkeypatch:
 
     with monkeypatch.context() as patch:
         patch.setattr(Run, "_end", dies)
-        asyncio.run(bench.background.run(bench.ticket(task["id"]), None))
+        asyncio.run(bench.worker.run_turn(bench.ticket(task["id"]), None))
     assert bench.head(task["id"]).state == TaskState.WORKING
     turns = len(bench.store.get_context(bench.scope, "twice").conversation)
     assert turns == 4
     bench.clock.now += 91
-    asyncio.run(bench.background.run(bench.ticket(task["id"]), None))
+    asyncio.run(bench.worker.run_turn(bench.ticket(task["id"]), None))
     done = bench.get(task["id"])
     assert done["artifacts"][0]["parts"][0]["data"] == {"history": 2, "attempt": 2}
     assert len(bench.store.get_context(bench.scope, "twice").conversation) == turns
@@ -256,7 +258,7 @@ def test_the_sweep_heals_a_crash_between_head_and_queue(bench: Bench) -> None:
     bench.line.broken = False
     assert bench.line.waiting == []
     bench.clock.now += 120
-    asyncio.run(bench.background.sweep())
+    asyncio.run(bench.worker.sweep())
     assert bench.ticket(task["id"]) in bench.line.waiting
     bench.work()
     assert bench.get(task["id"])["status"]["state"] == TaskState.COMPLETED
@@ -267,15 +269,15 @@ def test_the_sweep_does_not_grow_a_backlog(bench: Bench) -> None:
     mine = bench.ticket(task["id"])
     bench.clock.now += 120
     for minute in range(REQUEUE_MINUTES):
-        asyncio.run(bench.background.sweep())
+        asyncio.run(bench.worker.sweep())
         assert bench.line.waiting.count(mine) == 2, minute
         bench.clock.now += 50
     bench.clock.now += 120
-    asyncio.run(bench.background.sweep())
+    asyncio.run(bench.worker.sweep())
     assert bench.line.waiting.count(mine) == 3
     assert bench.get(task["id"])["status"]["state"] == TaskState.SUBMITTED
     bench.clock.now += QUEUED_TURN_SECONDS
-    asyncio.run(bench.background.sweep())
+    asyncio.run(bench.worker.sweep())
     assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
 
 
@@ -285,9 +287,9 @@ def test_a_late_sweep_enqueues_nothing_again(bench: Bench, monkeypatch: pytest.M
     bench.clock.now += 120
     minute = int(bench.clock()) // 60
     listed = bench.store.list_due(minute)
-    asyncio.run(bench.background.sweep())
+    asyncio.run(bench.worker.sweep())
     monkeypatch.setattr(bench.store, "list_due", lambda _: listed)
-    asyncio.run(bench.background.sweep())
+    asyncio.run(bench.worker.sweep())
     assert bench.line.waiting.count(bench.ticket(task["id"])) == 2
 
 
@@ -303,7 +305,7 @@ def test_a_task_nobody_can_read_holds_up_no_other(bench: Bench, monkeypatch: pyt
 
     monkeypatch.setattr(bench.store, "list_due", lambda _: [(bench.scope, broken), (bench.scope, whole)])
     monkeypatch.setattr(bench.store, "get_head", head)
-    asyncio.run(bench.background.sweep())
+    asyncio.run(bench.worker.sweep())
     assert bench.line.waiting.count(bench.ticket(whole)) == 2
 
 
@@ -311,21 +313,21 @@ def test_a_worker_that_dies_after_a_long_wait_is_missed_as_soon_as_any(bench: Be
     task = bench.send("echo")
     for _ in range(60):  # a backlog of an hour
         bench.clock.now += 60
-        asyncio.run(bench.background.sweep())
+        asyncio.run(bench.worker.sweep())
     waiting = bench.line.waiting.count(bench.ticket(task["id"]))
     assert waiting < 8
-    assert asyncio.run(bench.background._claimed(bench.ticket(task["id"]), None))
+    assert asyncio.run(bench.worker._claim(bench.ticket(task["id"]), None))
     bench.clock.now += 90  # its lease, and the minute in which the sweep comes by
-    asyncio.run(bench.background.sweep())
+    asyncio.run(bench.worker.sweep())
     assert bench.line.waiting.count(bench.ticket(task["id"])) == waiting + 1
 
 
 def test_the_sweep_ends_an_inline_turn_that_died(bench: Bench) -> None:
     call, request = bench.sent("echo")
     request["configuration"]["returnImmediately"] = False
-    claim: Any = asyncio.run(bench.service._intake.begin(call, request))
+    claim: Any = asyncio.run(bench.service._intake.start(call, request))
     bench.clock.now += 91
-    asyncio.run(bench.background.sweep())
+    asyncio.run(bench.worker.sweep())
     head = bench.head(claim.head.task_id)
     assert head.state == TaskState.FAILED
     assert bench.line.waiting == []
@@ -334,10 +336,10 @@ def test_the_sweep_ends_an_inline_turn_that_died(bench: Bench) -> None:
 def test_dead_letters_end_their_tasks(bench: Bench) -> None:
     task = bench.send("echo")
     ticket = bench.ticket(task["id"])
-    asyncio.run(bench.background.bury(ticket))
+    asyncio.run(bench.worker.fail_turn(ticket))
     assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
-    asyncio.run(bench.background.bury(ticket))
-    asyncio.run(bench.background.bury(replace(ticket, task_id="nobody's")))
+    asyncio.run(bench.worker.fail_turn(ticket))
+    asyncio.run(bench.worker.fail_turn(replace(ticket, task_id="nobody's")))
 
 
 def test_an_old_message_is_none_of_a_later_turns(bench: Bench) -> None:
@@ -345,8 +347,8 @@ def test_an_old_message_is_none_of_a_later_turns(bench: Bench) -> None:
     old = bench.ticket(asked["id"])
     bench.work()
     answered = bench.send("question", taskId=asked["id"])
-    asyncio.run(bench.background.bury(old))
-    asyncio.run(bench.background.run(old, None))
+    asyncio.run(bench.worker.fail_turn(old))
+    asyncio.run(bench.worker.run_turn(old, None))
     assert bench.get(asked["id"])["status"]["state"] == TaskState.SUBMITTED
     bench.work()
     assert bench.get(answered["id"])["status"]["state"] == TaskState.COMPLETED
@@ -390,7 +392,7 @@ def test_a_message_waits_for_the_worker_a_moment(bench: Bench, monkeypatch: pyte
         call, request = bench.sent("question", taskId=asked["id"])
         answering = asyncio.create_task(bench.service.send(call, request))
         await asyncio.sleep(0)
-        await bench.background.run(bench.ticket(asked["id"]), None)
+        await bench.worker.run_turn(bench.ticket(asked["id"]), None)
         await answering
 
     asyncio.run(both())
@@ -408,7 +410,7 @@ def test_an_agent_may_be_background_itself(bench: Bench) -> None:
         events = await bench.service.stream(call, request)
         first = await anext(events)
         [ticket] = bench.line.waiting
-        running = asyncio.create_task(bench.background.run(ticket, None))
+        running = asyncio.create_task(bench.worker.run_turn(ticket, None))
         rest = [event async for event in events]
         await running
         return [first, *rest]
@@ -433,7 +435,7 @@ def test_a_cancel_reaches_the_worker(bench: Bench) -> None:
     task = bench.send("pause", slots={"seconds": "600"})
 
     async def go() -> None:
-        running = asyncio.create_task(bench.background.run(bench.ticket(task["id"]), None))
+        running = asyncio.create_task(bench.worker.run_turn(bench.ticket(task["id"]), None))
         while bench.head(task["id"]).state != TaskState.WORKING:
             await asyncio.sleep(0.01)
         await bench.service.cancel(bench.scope, task["id"])
@@ -462,7 +464,7 @@ def test_a_message_that_was_not_stored_is_not_mistaken_for_the_last(
         with pytest.raises(Died):
             asyncio.run(bench.service.send(call, request))
     assert bench.head(asked["id"]).is_queued
-    asyncio.run(bench.background.run(bench.ticket(asked["id"]), None))
+    asyncio.run(bench.worker.run_turn(bench.ticket(asked["id"]), None))
     ended = bench.get(asked["id"])
     assert ended["status"]["state"] == TaskState.FAILED
     assert "thanks" not in json.dumps(ended)

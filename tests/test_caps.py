@@ -19,8 +19,8 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.operations.stream_limit import StreamLimit
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
-from a2a_lambda.tasks.call import Call
-from a2a_lambda.tasks.identity import Request, Scope
+from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from tests.clock import Clock
 from tests.conftest import BASE_URL, ROOT, new_key
 from tests.rest import Rest, message
@@ -39,17 +39,17 @@ def test_as_many_as_there_are_slots(settings: Settings, owner: str) -> None:
     async def go() -> None:
         async with AsyncExitStack() as held:
             for _ in range(3):
-                await held.enter_async_context(caps.slot(owner))
+                await held.enter_async_context(caps.hold_slot(owner))
             with pytest.raises(TooManyStreams):
-                async with caps.slot(owner):
+                async with caps.hold_slot(owner):
                     pass
-            async with caps.slot(f"{owner}-other"):
+            async with caps.hold_slot(f"{owner}-other"):
                 pass
             clock.now += 92  # they died, and their time is up
-            async with caps.slot(owner):
+            async with caps.hold_slot(owner):
                 pass
         clock.now -= 92
-        async with caps.slot(owner):
+        async with caps.hold_slot(owner):
             pass
 
     asyncio.run(go())
@@ -60,12 +60,12 @@ def test_one_that_goes_on_is_kept(settings: Settings, owner: str) -> None:
     caps = StreamLimit(Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock), 1)
 
     async def go() -> None:
-        async with caps.slot(owner) as slot:
+        async with caps.hold_slot(owner) as slot:
             for _ in range(60):
                 clock.now += 4
-                await slot.keep()
+                await slot.renew()
             with pytest.raises(TooManyStreams):
-                async with caps.slot(owner):
+                async with caps.hold_slot(owner):
                     pass
 
     asyncio.run(go())
@@ -86,7 +86,7 @@ def test_one_whose_client_leaves_is_free_at_once(
     monkeypatch.setattr(store, "free_slot", slowly)
 
     async def hold() -> None:
-        async with caps.slot(owner):
+        async with caps.hold_slot(owner):
             await asyncio.Event().wait()
 
     async def go() -> None:
@@ -118,7 +118,7 @@ def test_one_whose_client_leaves_while_it_is_taken_is_given_back(
     monkeypatch.setattr(store, "take_slot", slowly)
 
     async def hold() -> None:
-        async with caps.slot(owner):
+        async with caps.hold_slot(owner):
             pytest.fail("it was cancelled before")
 
     async def go() -> None:
@@ -131,7 +131,7 @@ def test_one_whose_client_leaves_while_it_is_taken_is_given_back(
         left.set()
         from a2a_lambda.operations import stream_limit as module
 
-        while module._freeing:
+        while module._releasing:
             await asyncio.sleep(0.01)
         assert store.list_slots(owner) == set()
 
@@ -145,7 +145,7 @@ def test_many_at_once(settings: Settings, owner: str) -> None:
     async def one(full: asyncio.Event) -> None:
         nonlocal most, now, refused
         try:
-            async with caps.slot(owner):
+            async with caps.hold_slot(owner):
                 now += 1
                 most = max(most, now)
                 await full.wait()
@@ -259,7 +259,7 @@ def test_a_refused_repeat_leaves_the_turn_alone(settings: Settings, short: None)
     scope = Scope(owner, "probe")
 
     async def go() -> None:
-        call = Call(scope, Request.of(scope, "send", b"same"))
+        call = CallContext(scope, RequestIdentity.of(scope, "send", b"same"))
         sent: Any = {"message": message(metadata=intent("pause", seconds="600"))}
         answers = [asyncio.create_task(kit.service.send(call, sent)) for _ in range(2)]
         await slots_taken(kit, owner, 2)

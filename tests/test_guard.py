@@ -9,8 +9,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from a2a_lambda.net.addresses import Refused, Unresolved, public, resolved
-from a2a_lambda.net.transport import Guarded
+from a2a_lambda.net.addresses import Refused, Unresolved, is_public, resolve
+from a2a_lambda.net.transport import GuardedTransport
 
 INNER = [
     "127.0.0.1",
@@ -46,17 +46,17 @@ INNER = [
 
 @pytest.mark.parametrize("address", INNER)
 def test_inner_addresses(address: str) -> None:
-    assert not public(address)
+    assert not is_public(address)
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8"])
 def test_public_addresses(address: str) -> None:
-    assert public(address)
+    assert is_public(address)
 
 
 def get(url: str, **where: bool) -> httpx2.Response:
     async def go() -> httpx2.Response:
-        async with httpx2.AsyncClient(transport=Guarded(**where), timeout=60) as client:
+        async with httpx2.AsyncClient(transport=GuardedTransport(**where), timeout=60) as client:
             return await client.get(url)
 
     return asyncio.run(go())
@@ -98,7 +98,7 @@ def test_the_name_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
         connected.append((request.url.host, request.headers["host"], request.extensions["sni_hostname"]))
         return httpx2.Response(200)
 
-    guarded = Guarded()
+    guarded = GuardedTransport()
     monkeypatch.setattr(guarded._inner, "handle_async_request", inner)
 
     async def go() -> None:
@@ -114,7 +114,7 @@ def test_one_inner_address_of_several_is_enough(monkeypatch: pytest.MonkeyPatch)
     found = [(socket.AF_INET, 1, 6, "", (address, 443)) for address in ("8.8.8.8", "10.0.0.1")]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
     with pytest.raises(Refused):
-        asyncio.run(resolved("mixed.example.com", 443))
+        asyncio.run(resolve("mixed.example.com", 443))
 
 
 def test_each_address_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def test_each_address_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
             raise httpx2.ConnectError("nobody there")
         return httpx2.Response(200)
 
-    guarded = Guarded()
+    guarded = GuardedTransport()
     monkeypatch.setattr(guarded._inner, "handle_async_request", inner)
 
     async def go() -> None:
@@ -142,10 +142,10 @@ def test_each_address_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_slow_name_server_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: over.wait(60))
-    monkeypatch.setattr("a2a_lambda.net.addresses.PATIENCE", 0.1)
+    monkeypatch.setattr("a2a_lambda.net.addresses.LOOKUP_SECONDS", 0.1)
     try:
         with pytest.raises(Unresolved):
-            asyncio.run(resolved("slow.example.com", 443))
+            asyncio.run(resolve("slow.example.com", 443))
     finally:
         over.set()
 

@@ -23,9 +23,9 @@ from a2a_lambda.protocol.model import Message, Part, Role, Task, TaskState
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
-from a2a_lambda.tasks.call import Call
+from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import Request, Scope
+from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.recovery import load_head
 from a2a_lambda.turns.run import Run
@@ -52,7 +52,7 @@ def send(service: Service, scope: Scope) -> Send:
         made = Message(messageId="always-the-same", role=Role.USER, parts=[Part(text=text)])
         made.update(fields)  # type: ignore[typeddict-item]
         body = json.dumps([text, fields]).encode()
-        call = Call(scope, Request.of(scope, "message/send", body))
+        call = CallContext(scope, RequestIdentity.of(scope, "message/send", body))
         return asyncio.run(service.send(call, SendMessageRequest(message=made)))["task"]
 
     return send
@@ -98,8 +98,8 @@ def test_a_task_whose_run_was_lost_ends_as_failed(
     """Its process died: nobody renews the lease, and the next look says so."""
     store = Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock)
     said = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
-    call = Call(scope, Request.of(scope, "message/send", b"1"))
-    claim: Any = asyncio.run(Intake(store, window=WINDOW).begin(call, SendMessageRequest(message=said)))
+    call = CallContext(scope, RequestIdentity.of(scope, "message/send", b"1"))
+    claim: Any = asyncio.run(Intake(store, window=WINDOW).start(call, SendMessageRequest(message=said)))
     target = claim.head.task_id
     assert asyncio.run(service.get(scope, target)).task["status"]["state"] == TaskState.WORKING
     clock.now += 31
@@ -108,7 +108,7 @@ def test_a_task_whose_run_was_lost_ends_as_failed(
     assert "lost" in task["status"]["message"]["parts"][0]["text"]
     assert asyncio.run(service.get(scope, target)).task == task
     follow = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")], taskId=claim.head.task_id)
-    later = Call(scope, Request.of(scope, "message/send", b"2"))
+    later = CallContext(scope, RequestIdentity.of(scope, "message/send", b"2"))
     with pytest.raises(UnsupportedOperation):
         asyncio.run(service.send(later, SendMessageRequest(message=follow)))
 
@@ -117,7 +117,7 @@ def test_what_makes_two_requests_the_same(scope: Scope) -> None:
     def key(
         scope: Scope = scope, operation: str = "send", body: bytes = b"x", name: str | None = None
     ) -> str:
-        return Request.of(scope, operation, body, name).key
+        return RequestIdentity.of(scope, operation, body, name).key
 
     assert key() == key()
     assert key(name="k") == key(name="k", body=b"other")
@@ -139,11 +139,13 @@ class Once:
     def __init__(self, service: Service, scope: Scope) -> None:
         self.service, self.scope = service, Scope(scope.owner, "probe")
 
-    def asked(self, skill: str, body: str = "pay", key: str = "PAY-1", **fields: Any) -> tuple[Call, Any]:
+    def asked(
+        self, skill: str, body: str = "pay", key: str = "PAY-1", **fields: Any
+    ) -> tuple[CallContext, Any]:
         made = Message(messageId="m", role=Role.USER, parts=[Part(text=body)], metadata=intent(skill))
         made.update(fields)  # type: ignore[typeddict-item]
-        request = Request.of(self.scope, "message/send", body.encode(), key)
-        return Call(self.scope, request, idempotent=True), SendMessageRequest(message=made)
+        request = RequestIdentity.of(self.scope, "message/send", body.encode(), key)
+        return CallContext(self.scope, request, idempotent=True), SendMessageRequest(message=made)
 
     def send(self, skill: str, **options: Any) -> Task:
         return asyncio.run(self.service.send(*self.asked(skill, **options)))["task"]
@@ -155,7 +157,7 @@ class Once:
             raise _Died
 
         async def go() -> str:
-            while isinstance(claim := await self.service._intake.begin(*self.asked(skill, **options)), Head):
+            while isinstance(claim := await self.service._intake.start(*self.asked(skill, **options)), Head):
                 await load_head(self.service._store, self.scope, claim.task_id)
             assert isinstance(claim, Claim)
             run = Run(self.service._store, self.service._agents["probe"], claim)
@@ -233,9 +235,11 @@ def test_every_request_counts_once(
     counted, lost = 0, False
     plain = once.asked
 
-    def asked(skill: str, **_: Any) -> tuple[Call, Any]:
+    def asked(skill: str, **_: Any) -> tuple[CallContext, Any]:
         call, request = plain(skill, contextId=context)
-        return replace(call, request=Request.of(once.scope, "send", b"same"), idempotent=False), request
+        return replace(
+            call, request=RequestIdentity.of(once.scope, "send", b"same"), idempotent=False
+        ), request
 
     once.asked = asked  # type: ignore[assignment,method-assign]
 

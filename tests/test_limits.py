@@ -41,7 +41,7 @@ def test_a_last_word_larger_than_an_item_fails_at_once(bench: Bench, how: str) -
 
 def test_a_command_too_large_for_a_failed_turn_is_left_out() -> None:
     reply = EventBuilder("task", "context")
-    reply.compose(Batch((_command(),), last=False))
+    reply.build(Batch((_command(),), last=False))
     reply.fail("No.")
     assert reply.closing is not None
     assert "metadata" not in reply.closing["message"]
@@ -330,7 +330,7 @@ def test_100_000_chunks_are_composed_in_two_seconds_of_the_processor() -> None:
     def compose(count: int) -> EventBuilder:
         reply = EventBuilder(str(uuid.uuid4()), "c")
         for _ in range(count):
-            reply.compose(Batch(("word ",), last=False))
+            reply.build(Batch(("word ",), last=False))
         assert reply.parts == [{"text": "word " * count}]
         return reply
 

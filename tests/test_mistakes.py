@@ -42,20 +42,20 @@ def mistake(folder: Path, code: str = GOOD, card: str = CARD) -> str:
         ),
         ("raise SystemExit(3)", "hello/agent.py:2: SystemExit: 3"),
         ("from . import helper\nhelper.broken()", "hello/helper.py:2: ZeroDivisionError: division by zero"),
-        ("@skill\nclass Hello: ...", "@skill is for functions, and Hello is a class"),
+        ("@skill\nclass Hello: ...", "@skill is for functions, but Hello is a class"),
         (
             "@skill\ndef hello(t): ...",
             "hello/agent.py:3: skill hello: parameter t has no type: write `t: str`, or",
         ),
         ("@skill\ndef hello(turn, n=3): ...", "parameter n has no type: write `n: str`"),
-        ("@skill\ndef hello(turn, *more): ...", "parameter more must be an ordinary named one, with no `*`"),
+        ("@skill\ndef hello(turn, *more): ...", "parameter more must be a plain named parameter: remove the `*`"),
         (
             "@skill\ndef hello(turn, x: 'Nowhere'): ...",
             "hello/agent.py:3: skill hello: its type hints raise NameError: name 'Nowhere' is not def",
         ),
         (
             "@skill\ndef helo(turn): ...",
-            "hello/agent.py: card.yaml has the skill 'hello' but no function has",
+            "hello/agent.py: card.yaml has the skill 'hello', but no function implements it",
         ),
     ],
 )

@@ -267,7 +267,7 @@ def test_a_name_server_that_fails_once_costs_no_notification(
     notices = courier.kit.push_notifications
     [sent] = courier.sqs.receive_message(QueueUrl=courier.kit.settings.notices)["Messages"]
     with monkeypatch.context() as patch:
-        patch.setattr("a2a_lambda.net.transport.resolved", fails)
+        patch.setattr("a2a_lambda.net.transport.resolve", fails)
         with pytest.raises(Undelivered):
             asyncio.run(notices.deliver(sent["Body"]))
     asyncio.run(notices.deliver(sent["Body"]))

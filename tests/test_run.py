@@ -20,10 +20,10 @@ from a2a_lambda.protocol.model import Message, Part, Published, Role, Task, Task
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
-from a2a_lambda.tasks.call import Call
+from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.event_log import Entry
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import Request, Scope
+from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from a2a_lambda.turns import journal, lease, run
 from tests.clock import Clock
 from tests.rpc import intent
@@ -43,7 +43,7 @@ class Bench:
 
     def sent(
         self, skill: str, identity: str = "", deadline: float | None = None, **options: Any
-    ) -> tuple[Call, SendMessageRequest]:
+    ) -> tuple[CallContext, SendMessageRequest]:
         """A message; the same identity is the same request."""
         slots = options.pop("slots", {})
         text = options.pop("text", "x")
@@ -51,7 +51,9 @@ class Bench:
         made["metadata"] = intent(skill, **slots)
         made.update(options)  # type: ignore[typeddict-item]
         body = (identity or str(uuid.uuid4())).encode()
-        call = Call(self.scope, Request.of(self.scope, "message/send", body), deadline=deadline)
+        call = CallContext(
+            self.scope, RequestIdentity.of(self.scope, "message/send", body), deadline=deadline
+        )
         return call, SendMessageRequest(message=made)
 
     async def send(self, skill: str, identity: str = "", **options: Any) -> Task:
@@ -232,7 +234,7 @@ def test_a_turn_lost_behind_its_context_can_be_sent_again(
     with monkeypatch.context() as patch:
         patch.setattr(run.Run, "_end", dies)
         call, request = bench.sent("look", "same", contextId=context)
-        claim = within(bench.service._intake.begin(call, request))
+        claim = within(bench.service._intake.start(call, request))
 
         async def die() -> None:
             dying = run.Run(bench.store, bench.service._agents["probe"], claim)
@@ -485,7 +487,7 @@ def test_a_follower_that_has_the_question_waits_for_more(
 
     async def subscribed() -> list[Published]:
         found = await bench.service.subscribe(
-            bench.scope, task["id"], after=sequence, live=True, deadline=None
+            bench.scope, task["id"], after=sequence, needs_running=True, deadline=None
         )
         return [published async for published in found.events]
 

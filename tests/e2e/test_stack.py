@@ -12,13 +12,13 @@ from dataclasses import replace
 import pytest
 from botocore.exceptions import ClientError
 
-from a2a_lambda.operations.intake import Intake, Queued
+from a2a_lambda.operations.intake import Handover, Intake
 from a2a_lambda.protocol.model import Message, Part, Role
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.store.store import Store
-from a2a_lambda.tasks.call import Call
+from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import Request, Scope
+from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from tests.conftest import ROOT
 from tests.processes.servers import running_ministack
 from tests.rest import message
@@ -210,9 +210,11 @@ def test_the_sweep(stack: Stack, rest: Rest, key: str) -> None:
     store = Store(stack.client("dynamodb"), stack.outputs["TableName"], ttl=86_400)
     scope = Scope("somebody", "assistant")
     said = Message(messageId="m", role=Role.USER, parts=[Part(text="What is 1 plus 2?")])
-    call = Call(scope, Request.of(scope, "send", uuid.uuid4().bytes), dialect="1.0", background=True)
-    begun = asyncio.run(Intake(store, window=60).begin(call, SendMessageRequest(message=said)))
-    assert isinstance(begun, Queued)
+    call = CallContext(
+        scope, RequestIdentity.of(scope, "send", uuid.uuid4().bytes), dialect="1.0", background=True
+    )
+    begun = asyncio.run(Intake(store, window=60).start(call, SendMessageRequest(message=said)))
+    assert isinstance(begun, Handover)
     head: Head = store.replace(replace(begun.head, due=0))
     assert rest.state(head.task_id) == "TASK_STATE_SUBMITTED"
     assert stack.sweep()["swept"] >= 1

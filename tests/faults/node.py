@@ -75,7 +75,7 @@ def main(role: str, port: str, when: str = "", number: str = "0") -> None:
     if when:
         die_at(when, int(number), counting)
     kit = kit_of_environment()
-    kit.warm()
+    kit.warm_up()
     if role != "work":
         kit.keys.find("nobody's")  # the keys are read, and shared, before anything is counted
     counting.set()

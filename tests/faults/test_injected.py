@@ -164,13 +164,13 @@ def test_every_call_of_the_worker_and_of_the_sweep(
         ticket = bench.ticket(task_id)
         faulty.calls, faulty.at, faulty.how = 0, at, how
         with contextlib.suppress(StoreError):
-            asyncio.run(worker.run(ticket, None))
+            asyncio.run(worker.run_turn(ticket, None))
         made = faulty.calls
         for _ in range(3):
             faulty.at = 0
             bench.clock.now += 400  # whoever had it is no more; the sweep and SQS bring it again
             asyncio.run(worker.sweep())
-            asyncio.run(worker.run(ticket, None))
+            asyncio.run(worker.run_turn(ticket, None))
         head = bench.head(task_id)
         assert head.state in STOPPED, (at, how, head.state)
         if head.state == "TASK_STATE_COMPLETED":

@@ -33,10 +33,11 @@ def request(skill, **slots):
 
 
 def text(events):
-    found = [MessageToDict(event) for event in events]
-    artifacts = [event["artifactUpdate"]["artifact"] for event in found if "artifactUpdate" in event]
-    for event in found:
+    artifacts = []
+    for event in map(MessageToDict, events):
         artifacts += event.get("task", {}).get("artifacts", [])
+        if "artifactUpdate" in event:
+            artifacts.append(event["artifactUpdate"]["artifact"])
     return "".join(part.get("text", "") for artifact in artifacts for part in artifact["parts"])
 
 

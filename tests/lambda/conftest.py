@@ -22,17 +22,16 @@ KEYS_PATH = "/built/keys"
 @contextmanager
 def logging_kept() -> Iterator[None]:
     """Loggers are pytest's again afterwards, whatever a function made of them."""
-    loggers = [logging.getLogger(), telemetry.MEASURES]
-    before = [(logger.handlers[:], logger.level) for logger in loggers]
+    root = logging.getLogger()
+    handlers, level, sink = root.handlers[:], root.level, telemetry.sink
     hooks = threading.excepthook, sys.unraisablehook
     try:
         yield
     finally:
         threading.excepthook, sys.unraisablehook = hooks
         logging.captureWarnings(False)
-        for logger, (handlers, level) in zip(loggers, before, strict=True):
-            logger.handlers = handlers
-            logger.setLevel(level)
+        root.handlers, telemetry.sink = handlers, sink
+        root.setLevel(level)
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from a2a_lambda.aws import clients
-from a2a_lambda.aws.queue import QueuedTurn, Sqs, body
+from a2a_lambda.aws.queue import QueuedTurn, Sqs, message_body
 from a2a_lambda.errors import StoreError
 from a2a_lambda.lambda_.batch import TurnHandler
 from a2a_lambda.settings import Settings
@@ -46,7 +46,7 @@ class Worker:
 def record(task_id: str, queue: str = "turns") -> dict[str, Any]:
     return {
         "messageId": f"message-{task_id}",
-        "body": body(QueuedTurn(Scope("owner", "agent"), task_id, "turn")),
+        "body": message_body(QueuedTurn(Scope("owner", "agent"), task_id, "turn")),
         "eventSource": "aws:sqs",
         "eventSourceARN": queue,
         "receiptHandle": f"handle-{task_id}",

@@ -181,7 +181,7 @@ def table(taken: tuple[int, int]) -> float:
 
 
 async def drained(counted: Counted) -> None:
-    async with StreamLimit(counted.service._store, 100).slot(counted.scope.owner):
+    async with StreamLimit(counted.service._store, 100).hold_slot(counted.scope.owner):
         async for _ in await counted.service.stream(*counted.message("Teach me basketball")):
             pass
 
@@ -194,4 +194,4 @@ async def in_the_background(counted: Counted, kit: Kit) -> None:
     request["configuration"] = {"returnImmediately": True}
     await service.send(call, request)
     [ticket] = line.waiting
-    await Worker(store, kit.agents, line).run(ticket, None)
+    await Worker(store, kit.agents, line).run_turn(ticket, None)

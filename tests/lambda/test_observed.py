@@ -16,7 +16,7 @@ import pytest
 from mangum import Mangum
 
 from a2a_lambda import telemetry
-from a2a_lambda.aws.queue import body
+from a2a_lambda.aws.queue import message_body
 from a2a_lambda.client import AgentError
 from a2a_lambda.errors import SkillError
 from a2a_lambda.http.app import create_app
@@ -272,10 +272,10 @@ def test_whoever_ends_a_task_counts_its_turn(settings: Settings, capsys: pytest.
         for _ in range(3):
             bench.died(dead["id"])
         ticket = bench.ticket(dead["id"])
-        assert counted(lambda: asyncio.run(bench.background.run(ticket, None))) == ["failed"]
+        assert counted(lambda: asyncio.run(bench.worker.run_turn(ticket, None))) == ["failed"]
         asked = bench.send("question")
         asked_ticket = bench.ticket(asked["id"])
-        assert counted(lambda: asyncio.run(bench.background.run(asked_ticket, None))) == ["input_required"]
+        assert counted(lambda: asyncio.run(bench.worker.run_turn(asked_ticket, None))) == ["input_required"]
 
 
 def test_a_mistake_of_the_clients_is_no_error(tell: Tell) -> None:
@@ -310,14 +310,14 @@ def test_the_worker_tells_of_its_turn(settings: Settings, capsys: pytest.Capture
     bench = Bench(settings)
     task = bench.send("echo")
     [ticket] = bench.line.waiting
-    record = {"messageId": "1", "eventSourceARN": "turns", "body": body(ticket)}
+    record = {"messageId": "1", "eventSourceARN": "turns", "body": message_body(ticket)}
 
     class Long(Context):
         def get_remaining_time_in_millis(self) -> int:
             return 900_000
 
     with logging_kept():
-        handler = Observed(TurnHandler(bench.background, "dead"), settings)
+        handler = Observed(TurnHandler(bench.worker, "dead"), settings)
         capsys.readouterr()
         handler({"Records": [record]}, Long())
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -332,7 +332,7 @@ def test_traces_are_of_the_parameter_alone() -> None:
 import json, os, sys
 os.environ |= {"AWS_XRAY_SDK_ENABLED": "true", "LAMBDA_TASK_ROOT": "/tmp", "_X_AMZN_TRACE_ID":
     "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"}
-from a2a_lambda.lambda_ import logs
+from a2a_lambda.lambda_ import json_logs
 from a2a_lambda.lambda_.observability import Observed
 from a2a_lambda.settings import Settings
 from a2a_lambda import telemetry

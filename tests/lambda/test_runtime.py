@@ -418,7 +418,7 @@ def test_restored_containers_do_not_draw_the_same_numbers(monkeypatch: pytest.Mo
 
     import snapshot_restore_py
 
-    from a2a_lambda.lambda_.observability import prepared
+    from a2a_lambda.lambda_.observability import prepare
 
     from .conftest import logging_kept
 
@@ -426,7 +426,7 @@ def test_restored_containers_do_not_draw_the_same_numbers(monkeypatch: pytest.Mo
     monkeypatch.setattr(snapshot_restore_py, "register_after_restore", hooks.append)
     monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", "snap-start")
     with logging_kept():
-        prepared()
+        prepare()
     drawn = set()
     for _ in range(3):
         random.seed("one snapshot")

@@ -16,8 +16,8 @@ from a2a_lambda.protocol.model import Event, Message, Part, Published, Role
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
-from a2a_lambda.tasks.call import Call
-from a2a_lambda.tasks.identity import Request, Scope
+from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from a2a_lambda.turns.journal import FLUSH_SECONDS
 from tests.store.calls import Calls
 
@@ -34,12 +34,12 @@ class Counted:
         self.service = Service(store, kit.agents, window=60)
         self.scope = scope
 
-    def message(self, text: str, **fields: Any) -> tuple[Call, SendMessageRequest]:
+    def message(self, text: str, **fields: Any) -> tuple[CallContext, SendMessageRequest]:
         parts = [Part(text=text)]
         made = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=parts)
         made.update(fields)  # type: ignore[typeddict-item]
         body = json.dumps(made).encode()
-        return Call(self.scope, Request.of(self.scope, "send", body)), SendMessageRequest(
+        return CallContext(self.scope, RequestIdentity.of(self.scope, "send", body)), SendMessageRequest(
             message=made,
         )
 

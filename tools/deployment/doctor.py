@@ -18,8 +18,8 @@ import httpx2
 from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, Client, discovery
 from a2a_lambda.errors import ConfigurationError, KitError
-from a2a_lambda.net.transport import Guarded
-from a2a_lambda.protocol.model import STOPPED, Event, Json, word
+from a2a_lambda.net.transport import GuardedTransport
+from a2a_lambda.protocol.model import STOPPED, Event, Json, state_word
 from a2a_lambda.wire import v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
 from tools.deployment.checkup import Checkup
@@ -159,11 +159,11 @@ class Visit:
             answer: Any = await client.send(self._text)
             state = answer.get("status", {}).get("state", "")
             task_id = answer.get("id", "")
-            known = not states or word(state) in states
+            known = not states or state_word(state) in states
             say(
                 "a plain call",
                 (state in STOPPED and known) or not (state or states),
-                word(state) or "a message",
+                state_word(state) or "a message",
             )
         if (agent.card.get("capabilities") or {}).get("streaming"):
             await self._stream(replace(agent, url=agent.url + stream_at), first)
@@ -216,7 +216,7 @@ CLIENTS: Mapping[str, Callable[[Visit, str], Any]] = {
 async def examine(url: str, key: str, text: str, transport: httpx2.AsyncBaseTransport | None = None) -> int:
     """Prints a table for each client; returns the number of failures."""
     failed = 0
-    transport = transport or Guarded(private=httpx2.URL(url).host in LOCAL)
+    transport = transport or GuardedTransport(private=httpx2.URL(url).host in LOCAL)
     for name, look in CLIENTS.items():
         visit = Visit(transport, key, text)
         await look(visit, url.rstrip("/"))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import a2a_lambda
 from a2a_lambda import telemetry
 from a2a_lambda.errors import Unavailable
-from a2a_lambda.http.error_responses import answer
+from a2a_lambda.http.error_responses import error_response
 from a2a_lambda.lambda_.json_logs import CHATTY
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class RequestLog:
             asyncio.CancelledError
         ):  # the server ends, after an edit or Ctrl-C; a traceback would say nothing new
             if not status:
-                await answer(Unavailable(ENDING))(scope, receive, watch)
+                await error_response(Unavailable(ENDING))(scope, receive, watch)
         finally:
             fields = (
                 f"{scope['method']} {scope.get('raw_path', b'').decode('ascii', 'replace') or scope['path']}",

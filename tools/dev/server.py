@@ -21,7 +21,7 @@ from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable, Unavailable
 from a2a_lambda.http.app import create_app
-from a2a_lambda.http.error_responses import answer
+from a2a_lambda.http.error_responses import error_response
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from tools.build.check import checked
@@ -115,7 +115,7 @@ def broken(reason: str) -> FastAPI:
 
     @app.api_route("/{path:path}", methods=["GET", "HEAD", "POST"])
     async def unavailable(path: str) -> Response:
-        return answer(Unavailable(reason))
+        return error_response(Unavailable(reason))
 
     return app
 

@@ -1,8 +1,8 @@
-"""Everything the kit raises, under one root.
+"""Every exception of the kit, under one root.
 
-A `ProtocolError` is an answer to a client: it has the JSON-RPC code and message of the A2A
-specification (https://a2a-protocol.org/v0.3.0/specification, section 8) and, where a field is at
-fault, its path. Anything else is for the operator and reaches a client only as `InternalError`.
+A `ProtocolError` is an answer to a client. It has a JSON-RPC code and message of the A2A specification
+(https://a2a-protocol.org/v0.3.0/specification, section 8), and the path of the wrong field if there is
+one. All other exceptions are for the operator. A client gets an `InternalError` instead.
 """
 
 import math
@@ -10,42 +10,42 @@ from collections.abc import Mapping
 
 
 class KitError(Exception):
-    """Root of every exception this package raises.
+    """Root of every exception of this package.
 
-    safe_to_log: its words name ids at most, so they may stand in a log.
+    safe_to_log: its text holds ids at most, so it may be logged.
     """
 
     safe_to_log = False
 
 
 class ConfigurationError(KitError):
-    """A card, an agent module, a setting or the template is wrong; names the file and the fix."""
+    """A card, an agent's module, a setting or the template is wrong. The text names the file and the fix."""
 
     safe_to_log = True
 
 
 class SkillError(KitError):
-    """Raise it in a skill to end the task as failed with a text the client may read."""
+    """Raise it in a skill to end the task as failed, with a text that the client may read."""
 
 
 class MemoryFull(SkillError):
-    """`turn.memory` has no room for a value. Delete or shorten something, or let it end the turn."""
+    """`turn.memory` has no room for a value. Delete or shorten something, or let the error end the turn."""
 
 
 class StoreError(KitError):
-    """The table could not be read or written; nothing is half-written."""
+    """The table could not be read or written. No item is half-written."""
 
     safe_to_log = True
 
 
 class WriteRefused(KitError):
-    """DynamoDB refused a write as it is: too large, or not valid. To try it again cannot help."""
+    """DynamoDB refused a write: it is too large, or not valid. A retry cannot help."""
 
     safe_to_log = True
 
 
 class KeysUnavailable(KitError):
-    """Parameter Store did not answer, so nobody can be let in or turned away."""
+    """Parameter Store did not answer, so a key can be neither accepted nor refused."""
 
     safe_to_log = True
 
@@ -53,9 +53,8 @@ class KeysUnavailable(KitError):
 class ProtocolError(KitError):
     """A JSON-RPC error object.
 
-    code: JSON-RPC error code.
-    status: HTTP status it travels with.
-    path: JSON path of the field at fault, such as `params.message.parts[0].kind`, or None.
+    code: JSON-RPC error code. status: HTTP status of the answer.
+    path: JSON path of the wrong field, such as `params.message.parts[0].kind`, or None.
     """
 
     code = -32603
@@ -68,7 +67,7 @@ class ProtocolError(KitError):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """HTTP headers the answer needs."""
+        """HTTP headers of the answer."""
         return {}
 
 
@@ -89,7 +88,7 @@ class InvalidParams(ProtocolError):
 
 
 class InternalError(ProtocolError):
-    """The server's own fault. Its text never holds the cause: that is in the log."""
+    """The server failed. The text never holds the cause; the log does."""
 
 
 class TaskNotFound(ProtocolError):
@@ -109,7 +108,7 @@ class UnsupportedOperation(ProtocolError):
 
 
 class StreamingNotSupported(UnsupportedOperation):
-    """The agent's card says that it does not stream."""
+    """The agent's card says that the agent does not stream."""
 
 
 class ContentTypeNotSupported(ProtocolError):
@@ -129,7 +128,7 @@ class VersionNotSupported(ProtocolError):
 
 
 class UnsupportedMediaType(ContentTypeNotSupported):
-    """The HTTP request itself is not JSON. The status is that of A2A 1.0.1 section 5.4."""
+    """The body of the HTTP request is not JSON. The status is from A2A 1.0.1 section 5.4."""
 
     status = 400
 
@@ -143,7 +142,7 @@ class RouteNotFound(InvalidRequest):
 
 
 class Unauthenticated(InvalidRequest):
-    """No key, or one that is not valid. RFC 9110 section 11.6.1 wants the challenge."""
+    """No key, or a key that is not valid. RFC 9110 section 11.6.1 requires the challenge."""
 
     status, title = 401, "Authentication required"
 
@@ -157,7 +156,7 @@ class Forbidden(InvalidRequest):
 
 
 class TooManyStreams(ProtocolError):
-    """The owner has as many streams, followers and lasting sends as it may have."""
+    """The owner has as many streams, followers and long sends as it may have."""
 
     status, title = 429, "Too many calls at once"
 
@@ -167,7 +166,7 @@ class TooManyStreams(ProtocolError):
 
 
 class TooManyRequests(ProtocolError):
-    """The owner has made as many requests as it may. after: seconds until it may make more."""
+    """The owner has made as many requests as it may make. after: seconds until it may make more."""
 
     status, title = 429, "Too many requests"
 
@@ -187,7 +186,7 @@ class NotFromOrigin(InvalidRequest):
 
 
 class Unavailable(ProtocolError):
-    """A service behind the kit did not answer in time; the client may try again."""
+    """A service that the kit uses did not answer in time. The client may try again."""
 
     status, title = 503, "Service unavailable"
 

@@ -1,4 +1,4 @@
-"""The parts put together, each made when it is first needed: a card costs no AWS client."""
+"""Puts the parts together. Each is made when it is first needed: a card needs no AWS client."""
 
 import os
 from functools import cached_property
@@ -55,7 +55,7 @@ class Kit:
 
     @cached_property
     def queue(self) -> "Queue | None":
-        """None where nothing runs in the background."""
+        """None if no turns run in the background."""
         if not self.settings.queue:
             return None
         from a2a_lambda.aws import clients
@@ -79,7 +79,7 @@ class Kit:
 
     @cached_property
     def worker(self) -> "Worker":
-        """Raises ConfigurationError where there is no queue."""
+        """Raises ConfigurationError if there is no queue."""
         from a2a_lambda.turns.worker import Worker
 
         if self.queue is None:
@@ -97,7 +97,7 @@ class Kit:
 
     @cached_property
     def signer(self) -> "Signer | None":
-        """None where no signing key is configured."""
+        """None if no signing key is configured."""
         if not self.settings.signing_key:
             return None
         from a2a_lambda.aws import clients
@@ -107,7 +107,7 @@ class Kit:
 
     @cached_property
     def push_notifications(self) -> "PushNotifications":
-        """Raises ConfigurationError where there is no queue of them."""
+        """Raises ConfigurationError if they have no queue."""
         from a2a_lambda.aws import clients
         from a2a_lambda.push.delivery import PushNotifications
 
@@ -121,6 +121,7 @@ class Kit:
             allow_loopback=self.settings.loopback_webhooks,
         )
 
-    def warm(self) -> None:
-        """Make what calls need, while Lambda's initialization has the CPU; asks nobody anything."""
+    def warm_up(self) -> None:
+        """Make the parts that calls need, while Lambda's initialization has the full CPU. Calls no
+        service."""
         _ = self.service, self.keys

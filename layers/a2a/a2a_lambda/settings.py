@@ -1,4 +1,4 @@
-"""The environment variables of a deployment; the development server has a few of its own."""
+"""Environment variables of a deployment, and a few of the development server."""
 
 import os
 from collections.abc import Mapping
@@ -19,24 +19,24 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Settings(BaseModel):
-    """Variables are the fields' names in capitals, behind `A2A_`.
+    """The variables are the names of the fields in capitals, after `A2A_`.
 
-    table: name of the DynamoDB table. keys_path: SSM path of the API keys.
-    base_url: public url of the deployment, where it has one of its own (a custom domain, with its
-    base path); else the API's own url is used.
-    agents: folder of the agents. cors_origins: origins browsers may call from, or "*".
-    task_days: days a task is kept. repeat_seconds: how long the same bytes are the same request.
-    origin_digests: SHA-256, hex, of secrets, one of which every request bears as X-Origin-Secret; none =
-    anyone may call.
-    requests_per_owner: requests a second an owner may make; 0 = any number.
-    streams_per_owner: streams, followers and lasting sends an owner may have at once; 0 = any number.
+    table: name of the DynamoDB table. keys_path: path of the API keys in Parameter Store.
+    base_url: public url of the deployment, if it has a custom domain, with its base path. Else it is the
+        API's own url.
+    agents: folder of the agents. origin_digests: SHA-256, hex, of secrets. Every request must have one of the
+        secrets as X-Origin-Secret. Empty = any caller.
+    cors_origins: origins that browsers may call from, or "*".
+    task_days: days for which a task is kept. repeat_seconds: how long the same bytes are the same request.
+    requests_per_owner: requests a second that an owner may make; 0 = no limit.
+    streams_per_owner: streams, followers and long sends that an owner may have at once; 0 = no limit.
     signing_key: ARN of an asymmetric KMS key that signs the cards, or "".
-    queue: url of the SQS queue of background turns, or "": then every turn runs in its request.
-    dead_letters: ARN of the queue's dead letters. notices: url of the FIFO queue of notifications.
+    queue: url of the SQS queue of background turns. "" = every turn runs in its request.
+    dead_letters: ARN of its dead-letter queue. notices: url of the FIFO queue of push notifications.
     service: name of the deployment, on log lines and metrics. log_level: of Python's logging.
-    debug_logs: log lines may quote what exceptions say, messages of clients included. tracing: by X-Ray.
-    loopback_webhooks: webhooks may be on this machine and plain http, for tests and make run.
-    local: development server; local keys are let in. emulator: its url, where it has one.
+    debug_logs: log the text of exceptions, which may hold messages of clients. tracing: use X-Ray.
+    loopback_webhooks: webhooks may be on this machine, and use http, for tests and `make run`.
+    local: the process is a development server; local keys are accepted. emulator: url of its emulator, or "".
     """
 
     model_config = ConfigDict(frozen=True)
@@ -66,12 +66,12 @@ class Settings(BaseModel):
 
     @property
     def base_path(self) -> str:
-        """Path the deployment's routes stand under at `base_url`."""
+        """Path of `base_url`, before the deployment's routes."""
         return urlsplit(self.base_url).path.rstrip("/")
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> "Settings":
-        """Settings of an environment. Raises ConfigurationError naming the variable."""
+        """Settings of an environment. Raises ConfigurationError, which names the variable."""
         given = {name: environ[_variable(name)] for name in cls.model_fields if environ.get(_variable(name))}
         try:
             return cls.model_validate(given)

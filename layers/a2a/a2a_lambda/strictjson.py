@@ -1,7 +1,7 @@
-"""JSON as RFC 8259 has it, and nothing more: what is read can always be written again unchanged.
+"""JSON as in RFC 8259, and nothing more. What is read can always be written again, unchanged.
 
-The standard library's reader lets through NaN, infinities, duplicate keys and lone surrogates;
-each of them would break a client, or the store, much later and far away.
+The standard library's reader accepts NaN, infinities, duplicate keys and lone surrogates. Each of them
+would break a client, or the store, much later and far away.
 """
 
 import json
@@ -12,13 +12,13 @@ from a2a_lambda.errors import ParseError
 MAX_DEPTH = 64
 
 ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-"""Made once: `json.dumps` makes one for every call that has options."""
+"""`json.dumps` with options would make one for every call."""
 
 
 def loads(body: bytes) -> Any:
-    """Value of a UTF-8 JSON text; integers of up to 4300 digits stay exact.
+    """Value of a UTF-8 JSON text. Integers of up to 4300 digits stay exact.
 
-    Raises ParseError naming what is wrong.
+    Raises ParseError, which says what is wrong.
     """
     try:
         text = body.decode("utf-8")
@@ -39,12 +39,12 @@ def loads(body: bytes) -> Any:
 
 
 def dumps(value: Any) -> bytes:
-    """Compact UTF-8 JSON text of a value; keys keep their order."""
+    """Compact UTF-8 JSON text of a value. Keys keep their order."""
     return ENCODER.encode(value).encode()
 
 
-def verified(value: Any) -> bytes:
-    """JSON text of a value that `loads` would take back. Raises ValueError or TypeError."""
+def dumps_verified(value: Any) -> bytes:
+    """JSON text of a value, which `loads` can read. Raises ValueError or TypeError."""
     text = dumps(value)
     if text.count(b"{") + text.count(b"[") > MAX_DEPTH:  # else it cannot be too deep
         try:

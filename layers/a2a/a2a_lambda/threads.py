@@ -1,4 +1,4 @@
-"""Blocking calls, off the event loop, in threads that no skill can hold."""
+"""Runs blocking calls off the event loop, in threads that no skill can occupy."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 class Pool:
-    """Threads of one purpose, made when first needed: what waits in one holds up no other."""
+    """Threads for one purpose, made when first needed. A pool that waits does not delay another."""
 
     def __init__(self, name: str, threads: int) -> None:
         self._name = name

@@ -1,8 +1,8 @@
-"""How many requests an owner may make: one key must not take the API from all others.
+"""How many requests an owner may make: one key must not use up the API.
 
-Containers count by themselves. Each shares its count at an owner's second and fourth request in a window, so
-that many containers with few requests each are seen, and then every STEP requests. A lone request costs
-nothing, and the limit is exact to STEP requests a container.
+Each container counts by itself. In each window it shares its count after an owner's second and fourth
+request, so that many containers with few requests are noticed, and then after every STEP requests. A
+single request costs nothing. The limit is exact to STEP requests a container.
 """
 
 from contextlib import suppress
@@ -13,10 +13,11 @@ from a2a_lambda.store.store import Store
 
 WINDOW_SECONDS = 10
 
-FIRST = (2, 4)
+FIRST_SHARES = (2, 4)
+"""Numbers of requests after which a count is shared early."""
 
 STEP = 8
-"""Requests a container counts before it shares them: a write to DynamoDB."""
+"""Requests that a container counts before it shares them. To share is a write to DynamoDB."""
 
 
 class RateLimit:
@@ -40,13 +41,13 @@ class RateLimit:
         if window != self._window:
             self._window, self._counts, self._shared, self._over = window, {}, {}, set()
         self._counts[owner] = count = self._counts.get(owner, 0) + 1
-        if owner not in self._over and (count in FIRST or count % STEP == 0):
+        if owner not in self._over and (count in FIRST_SHARES or count % STEP == 0):
             new, self._shared[owner] = count - self._shared.get(owner, 0), count
-            with suppress(StoreError):  # whoever cannot count lets in
-                counted = self._store.count_requests
-                if await threads.run(counted, owner, window, new, until=end) > self._most:
+            with suppress(StoreError):  # without a count, the request is allowed
+                count_requests = self._store.count_requests
+                if await threads.run(count_requests, owner, window, new, until=end) > self._most:
                     self._over.add(owner)
         if owner in self._over:
             raise TooManyRequests(
-                f"{self._most} within {WINDOW_SECONDS} seconds are the most", after=end - now
+                f"an owner may make {self._most} within {WINDOW_SECONDS} seconds", after=end - now
             )

@@ -1,8 +1,8 @@
-"""An agent: a folder with card.yaml and agent.py, and one turn of it.
+"""An agent: a folder with card.yaml and agent.py.
 
-    message --route--> skill --slots--> arguments --play--> outputs
+    message --route--> skill --slots--> arguments --execute--> outputs
 
-No HTTP, no table: `await Agent.load(folder).run("…")` is all a test of an agent needs.
+It needs no HTTP and no table. To test an agent: `await Agent.load(folder).run("…")`.
 """
 
 import importlib.util
@@ -14,7 +14,7 @@ import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -26,8 +26,8 @@ from a2a_lambda.agent.outputs import Ask, Batch
 from a2a_lambda.agent.skill import MARK, ROUTE, Skill
 from a2a_lambda.agent.turn import Turn, conclude
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.protocol import card as cards
 from a2a_lambda.protocol.alibaba_metadata import SUITE_EXTENSIONS, intents
+from a2a_lambda.protocol.card import Card, read_card
 from a2a_lambda.protocol.model import (
     Artifact,
     Event,
@@ -37,9 +37,9 @@ from a2a_lambda.protocol.model import (
     Role,
     Task,
     TaskState,
+    state_word,
     status,
     text_of,
-    word,
 )
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import apply
@@ -49,10 +49,10 @@ from a2a_lambda.tasks.head import PENDING_BYTES, Pending
 class Agent:
     """One agent.
 
-    name: its folder's name. modified: Unix seconds of the last change to its files.
+    name: name of its folder. modified: when its files changed last, in Unix seconds.
     """
 
-    def __init__(self, name: str, card: cards.Card, module: ModuleType, modified: float = 0.0) -> None:
+    def __init__(self, name: str, card: Card, module: ModuleType, modified: float = 0.0) -> None:
         self.name = name
         self.card = card
         self.modified = modified
@@ -67,21 +67,21 @@ class Agent:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> "Agent":
-        """Agent of a folder. Raises ConfigurationError, also if agent.py raises anything."""
+        """The agent in a folder. Raises ConfigurationError, also if agent.py raises anything."""
         path = Path(folder).resolve()
-        card = cards.read(path / "card.yaml")
+        card = read_card(path / "card.yaml")
         module = _import(path)
         modified = max(file.stat().st_mtime for file in (path / "card.yaml", path / "agent.py"))
         return cls(path.name, card, module, modified)
 
     @property
     def extension_uris(self) -> frozenset[str]:
-        """Extensions a client may activate."""
+        """URIs of the extensions that a client may activate."""
         return SUITE_EXTENSIONS | {extension.uri for extension in self.card.extensions}
 
     @cached_property
     def takes_arguments(self) -> bool:
-        """Whether a message may bring arguments as JSON: some skill has parameters."""
+        """Whether a message may have arguments as JSON: a skill has parameters."""
         return any(skill.parameters for skill in self.skills.values())
 
     @cached_property
@@ -90,11 +90,11 @@ class Agent:
         return {skill.id: skill.input_schema for skill in self.skills.values() if skill.parameters}
 
     async def perform(self, turn: Turn) -> AsyncGenerator[Batch, None]:
-        """Outputs of one turn. Raises what the skill raises."""
-        skill, slots, asks = self._named(turn)
+        """Outputs of a turn. Raises what the skill raises."""
+        skill, slots, asks = self._skill_named(turn)
         if skill is None:
-            skill = await self._routed(turn)
-        given = skill.fields(turn)
+            skill = await self._route_turn(turn)
+        given = skill.texts_in(turn)
         if asks is not None and turn.text.strip():
             slots[asks] = [turn.text]
         slots |= given
@@ -103,10 +103,8 @@ class Agent:
         if isinstance(arguments, Ask):
             yield Batch((arguments,), last=True)
             return
-        chosen = arguments
-        outputs = executor.execute(
-            lambda: skill.call(turn, chosen), turn, asynchronous=_asynchronous(skill.function)
-        )
+        call = partial(skill.call, turn, arguments)
+        outputs = executor.execute(call, turn, is_async=_is_async(skill.function))
         async with aclosing(outputs):
             async for batch in outputs:
                 for output in batch.outputs:
@@ -114,13 +112,13 @@ class Agent:
                         skill.check_question(output)
                 yield batch
 
-    def waiting(self, turn: Turn, asked: Ask) -> Pending:
+    def pending_after(self, turn: Turn, asked: Ask) -> Pending:
         """What to keep of a turn that ends with a question."""
         known = turn.slots | {name: [text] for name, text in asked.known.items()}
         parameters = {parameter.name for parameter in self.skills[turn.skill].parameters} - {asked.fills}
         slots = {name: texts for name, texts in known.items() if name in parameters}
         if len(strictjson.dumps(slots)) > PENDING_BYTES:
-            slots = {}  # too much to keep: they are asked for again
+            slots = {}  # too large to keep: the skill asks for them again
         return Pending(skill=turn.skill, slots=slots, asks=asked.fills)
 
     async def run(
@@ -133,11 +131,11 @@ class Agent:
         metadata: Mapping[str, Json] = MappingProxyType({}),
         after: "Answer | None" = None,
     ) -> "Answer":
-        """One turn, for tests: nothing is stored and what the skill raises goes through.
+        """Run one turn, for tests. Nothing is stored, and what the skill raises is raised here.
 
-        skill, slots: the intent a client names. after: the answer this message follows; the
-        conversation, the memory and a question asked go on from there.
-        Raises ValueError for a skill, or a slot, that there is not.
+        skill, slots: the intent that a client names. after: the answer before this message. The conversation,
+            the memory and an open question continue from there.
+        Raises ValueError for an unknown skill or slot.
         """
         known = dict(metadata)
         if skill is not None:
@@ -159,27 +157,27 @@ class Agent:
             pending=after.pending if after else None,
             id=str(uuid.uuid4()),
         )
-        reply = EventBuilder(turn.task_id, turn.context_id)
+        builder = EventBuilder(turn.task_id, turn.context_id)
         task = Task(id=turn.task_id, contextId=turn.context_id, status=status(TaskState.WORKING, 0))
         events: list[Event] = []
         async with aclosing(self.perform(turn)) as batches:
             async for batch in batches:
-                events += reply.compose(batch)
-                if reply.closing is not None:
+                events += builder.build(batch)
+                if builder.closing is not None:
                     break
         apply(task, events)
-        if reply.closing is not None:
-            task["status"] = reply.closing
+        if builder.closing is not None:
+            task["status"] = builder.closing
         return Answer(
             task=task,
             events=events,
-            context=conclude(turn.context, turn, reply.parts),
-            pending=self.waiting(turn, reply.asked) if reply.asked else None,
+            context=conclude(turn.context, turn, builder.parts),
+            pending=self.pending_after(turn, builder.asked) if builder.asked else None,
         )
 
-    def _named(self, turn: Turn) -> tuple[Skill | None, dict[str, list[str]], str | None]:
-        """The skill the message names, or the one whose question it answers; the texts known for its
-        parameters; and the parameter that the message's own text answers, if one."""
+    def _skill_named(self, turn: Turn) -> tuple[Skill | None, dict[str, list[str]], str | None]:
+        """The skill that the message names, or whose question it answers. With it, the texts known for its
+        parameters, and the parameter that the message's text answers, or None."""
         pending = turn.pending
         for intent in intents(turn.metadata):
             if intent.skill in self.skills:
@@ -190,13 +188,14 @@ class Agent:
             return None, {}, None
         return self.skills[pending["skill"]], dict(pending["slots"]), pending["asks"]
 
-    async def _routed(self, turn: Turn) -> Skill:
+    async def _route_turn(self, turn: Turn) -> Skill:
+        """The skill that the agent's router chooses, or the default skill."""
         if self._route is None:
             return self._default
-        function = self._route
-        calls = executor.execute(lambda: function(turn), turn, asynchronous=_asynchronous(function))
-        async with aclosing(calls):
-            async for batch in calls:
+        call = partial(self._route, turn)
+        outputs = executor.execute(call, turn, is_async=_is_async(self._route))
+        async with aclosing(outputs):
+            async for batch in outputs:
                 for chosen in batch.outputs:
                     return self.skills[getattr(chosen, MARK)[0]]
         return self._default
@@ -218,8 +217,8 @@ class Agent:
         if missing := sorted(declared - self.skills.keys()):
             known = sorted(self.skills.keys() - declared)
             raise ConfigurationError(
-                f"{where}: card.yaml has the skill {missing[0]!r} but no function has that id:"
-                f" put @skill on `def {missing[0].replace('-', '_')}(turn)`"
+                f"{where}: card.yaml has the skill {missing[0]!r}, but no function implements it:"
+                f" add @skill to `def {missing[0].replace('-', '_')}(turn)`"
                 f"{mistakes.did_you_mean(missing[0], known)}"
             )
         if extra := sorted(self.skills.keys() - declared):
@@ -227,12 +226,12 @@ class Agent:
                 f"{where}: the skill {extra[0]!r} is not in card.yaml; describe it there"
             )
         if sum(skill.default for skill in self.skills.values()) > 1:
-            raise ConfigurationError(f"{where}: two skills are marked default=True; one can be")
+            raise ConfigurationError(f"{where}: two skills have default=True; only one may have it")
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a turn came to. `events` as a client would see them, `context` as it would be stored."""
+    """Result of a turn. events: as a client gets them. context: as it would be stored."""
 
     task: Task
     events: list[Event]
@@ -241,8 +240,8 @@ class Answer:
 
     @property
     def state(self) -> str:
-        """A2A's word: "completed", "input-required", "rejected"…"""
-        return word(self.task["status"]["state"])
+        """The state in A2A's words: "completed", "input-required", "rejected"…"""
+        return state_word(self.task["status"]["state"])
 
     @property
     def artifacts(self) -> list[Artifact]:
@@ -250,7 +249,7 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """The reply's text; of a question or a rejection, that text."""
+        """Text of the reply; of a question or a rejection, that text."""
         message = self.task["status"].get("message")
         return text_of(message["parts"] if message else self._reply["parts"])
 
@@ -272,9 +271,9 @@ class Answer:
 
 
 def load_all(folder: Path) -> "dict[str, Agent]":
-    """Agents of a folder by name, the default one first.
+    """Agents in a folder by name, the default agent first.
 
-    Raises ConfigurationError when there is none, or when it is not clear which is the default.
+    Raises ConfigurationError if there is no agent, or no clear default.
     """
     found = [Agent.load(path.parent) for path in sorted(folder.glob("*/card.yaml"))]
     if not found:
@@ -286,12 +285,12 @@ def load_all(folder: Path) -> "dict[str, Agent]":
     return {agent.name: agent for agent in sorted(found, key=lambda agent: agent is not defaults[0])}
 
 
-def _asynchronous(function: Any) -> bool:
+def _is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
 def _import(folder: Path) -> ModuleType:
-    """agent.py of a folder, as `agents.<name>.agent`, so that it may import its neighbours. Raises
+    """Import agent.py of a folder as `agents.<name>.agent`, so that it can import the files beside it. Raises
     ConfigurationError."""
     path = folder / "agent.py"
     if not path.exists():
@@ -312,6 +311,6 @@ def _import(folder: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # SystemExit too: an agent's module ends no process
+    except BaseException as error:  # SystemExit, too: an agent's module must not end the process
         raise ConfigurationError(mistakes.of_import(error, folder)) from error
     return module

@@ -1,4 +1,4 @@
-"""What a skill put out, as A2A events: one reply artifact for a turn, named artifacts beside it."""
+"""Builds A2A events from the outputs of a skill: one reply artifact a turn, and named artifacts beside it."""
 
 import base64
 import time
@@ -10,9 +10,8 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from a2a_lambda import strictjson
-from a2a_lambda.agent.outputs import Artifact as NamedArtifact
+from a2a_lambda.agent import outputs
 from a2a_lambda.agent.outputs import Ask, Authorize, Batch, Command, File, Progress, Reject
-from a2a_lambda.agent.outputs import Message as Words
 from a2a_lambda.errors import SkillError
 from a2a_lambda.protocol.model import (
     STAGE,
@@ -32,11 +31,11 @@ from a2a_lambda.protocol.model import (
 from a2a_lambda.tasks.event_log import join_texts
 
 STATUS_TEXT_BYTES = 64_000
-"""JSON bytes of a text that travels in a status."""
+"""JSON bytes of a text in a status."""
 
 CLOSING_BYTES = 256_000
-"""JSON bytes of the status that ends a turn. It is stored in the task's head, and a DynamoDB item has at
-most 400 KB."""
+"""JSON bytes of the status that ends a turn. It is stored in the task's head, and a DynamoDB item may have
+400 KB."""
 
 FAILED = "The agent could not finish this request."
 
@@ -45,7 +44,7 @@ class EventBuilder:
     """Composes the events of one turn.
 
     closing: the status the turn ends with; `asked` says what a question waits for.
-    bare: the closing message is the whole answer.
+    message_only: the closing message is the whole answer.
     artifacts: how many the task has already.
     """
 
@@ -72,26 +71,26 @@ class EventBuilder:
 
     @property
     def parts(self) -> list[Part]:
-        """What was said so far, for the conversation: the reply as its artifact has it, texts that follow
-        one another joined; then the question or the message that ended the turn."""
+        """What the agent has said, for the conversation: the reply with consecutive texts joined, then the
+        question or message that ended the turn."""
         return [*(join_texts(self._said) if self._said else ()), *self._last_words]
 
     @property
     def artifact_ids(self) -> list[str]:
-        """Ids of the artifacts begun so far."""
+        """Ids of the artifacts started so far."""
         return list(self._artifacts.values())
 
-    def compose(self, batch: Batch) -> list[Event]:
-        """Events of outputs; after the last batch, or a question, `closing` is set.
+    def build(self, batch: Batch) -> list[Event]:
+        """Events of a batch of outputs. After the last batch, or a question, `closing` is set.
 
-        Raises SkillError, TypeError or ValueError for an output no event can carry; none of the batch
-        counts then.
+        Raises SkillError, TypeError or ValueError for an output that no event can hold. Then the whole batch
+        is dropped.
         """
-        # Lengths, not copies: a turn of n chunks has to cost n, not n squared.
+        # Lengths, not copies: n chunks must cost n, not n squared.
         commands, artifacts, said = self._commands, len(self._artifacts), len(self._said)
         ordered = len(commands)
         try:
-            events = self._composed(batch)
+            events = self._build(batch)
             self._verify(events)
             return events
         except Exception:
@@ -103,7 +102,7 @@ class EventBuilder:
             self.message_only = self._closed = False
             raise
 
-    def _composed(self, batch: Batch) -> list[Event]:
+    def _build(self, batch: Batch) -> list[Event]:
         events: list[Event] = []
         for output in batch.outputs:
             match output:
@@ -120,14 +119,14 @@ class EventBuilder:
                     state = TaskState.AUTH_REQUIRED if asks else TaskState.INPUT_REQUIRED
                     self.closing = self._say(state, question)
                     self._last_words = [Part(text=question)]
-                case Words(contents=contents):
+                case outputs.Message(contents=contents):
                     said = [_part(content) for content in contents]
                     self.closing = status(TaskState.COMPLETED, self._clock(), agent_message(*self._ids, said))
                     self.message_only = self._plain and not events
                     self._last_words = said
                 case Reject(reason):
                     self.closing = self._say(TaskState.REJECTED, reason)
-                case NamedArtifact():
+                case outputs.Artifact():
                     events.append(self._chunk(output.name, output.contents, output))
                 case _:
                     events.append(self._chunk("", (output,)))
@@ -141,29 +140,28 @@ class EventBuilder:
         return events
 
     def _verify(self, events: list[Event]) -> None:
-        """What JSON or the store cannot carry fails in the skill's turn. Raises SkillError, TypeError,
-        ValueError."""
-        strictjson.verified([events, dict(self.asked.known) if self.asked else None])
-        if self.closing is not None and len(strictjson.verified(self.closing)) > CLOSING_BYTES:
+        """Raises SkillError, TypeError or ValueError for what JSON or the store cannot hold."""
+        strictjson.dumps_verified([events, dict(self.asked.known) if self.asked else None])
+        if self.closing is not None and len(strictjson.dumps_verified(self.closing)) > CLOSING_BYTES:
             raise SkillError(
                 f"A message that ends a turn, with its commands, has at most {CLOSING_BYTES:,} bytes of JSON."
                 " Yield longer content as text, a File or an Artifact."
             )
 
     def restore(self, status: TaskStatus) -> list[Event]:
-        """End the turn with the question it was to answer."""
+        """End the turn with the question that it was to answer."""
         self.closing = {**status, "timestamp": timestamp(self._clock())}
         events: list[Event] = []
         self._close(events)
         return events
 
     def fail(self, text: str) -> list[Event]:
-        """End the turn as failed; what was said stays. A text no status can carry is FAILED instead."""
+        """End the turn as failed. What was said stays. FAILED replaces a text that no status can hold."""
         self.asked = None
         self.message_only = False
         try:
             self.closing = self._say(TaskState.FAILED, text)
-            strictjson.verified(self.closing)
+            strictjson.dumps_verified(self.closing)
         except (SkillError, ValueError):
             self.closing = self._say(TaskState.FAILED, FAILED)
         events: list[Event] = []
@@ -183,7 +181,7 @@ class EventBuilder:
         task_id, context_id = self._ids
         return Event(statusUpdate=TaskStatusUpdateEvent(taskId=task_id, contextId=context_id, status=status))
 
-    def _chunk(self, name: str, contents: tuple[Any, ...], named: NamedArtifact | None = None) -> Event:
+    def _chunk(self, name: str, contents: tuple[Any, ...], named: outputs.Artifact | None = None) -> Event:
         parts = [_part(content) for content in contents]
         if not name:
             self._said += parts
@@ -207,8 +205,8 @@ class EventBuilder:
         )
 
     def _close(self, events: list[Event]) -> None:
-        """Mark the last chunk of every artifact: in `events` where one is there, else with an empty
-        chunk more. Commands go with the last words: the closing message, or the last artifact."""
+        """Mark the last chunk of every artifact: in `events` if one is there, else with an empty chunk.
+        Commands go into the closing message, or into the last artifact."""
         assert self.closing is not None
         if self._commands and not self._artifacts and "message" not in self.closing:
             events.append(self._chunk("", ("",)))
@@ -229,7 +227,7 @@ class EventBuilder:
             self._commands = []
 
     def _last(self, events: list[Event], name: str, *, at_end: bool) -> TaskArtifactUpdateEvent:
-        """The last chunk of an artifact; `at_end`: and of all the events."""
+        """The last chunk of an artifact. at_end: it must be the last event, too."""
         identity = self._artifacts[name]
         for event in reversed(events):
             update = event.get("artifactUpdate")
@@ -251,7 +249,7 @@ def _part(value: Any) -> Part:
             part = Part(text=str(value))
         case File(name, content, url, media_type):
             if (content is None) == (url is None):
-                raise SkillError(f"File {name!r} needs either content or url")
+                raise SkillError(f"File {name!r} needs content or url, and not both")
             part = Part(filename=name)
             if content is not None:
                 part["raw"] = base64.b64encode(content).decode()
@@ -265,8 +263,8 @@ def _part(value: Any) -> Part:
             part = Part(data=to_jsonable_python(value))
         case _:
             raise TypeError(
-                f"a skill cannot put out a {type(value).__name__}. It can put out text; a dict, list, number,"
+                f"a skill cannot return or yield a {type(value).__name__}. Use text; a dict, list, number,"
                 " bool, pydantic model or dataclass; File, Artifact, Progress, Message, Command, Ask,"
-                " Authorize or Reject; a tuple of these."
+                " Authorize or Reject; or a tuple of these."
             )
     return part

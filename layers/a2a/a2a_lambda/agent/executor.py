@@ -1,13 +1,12 @@
-"""Runs a skill's code apart from the event loop, whatever it is made of.
+"""Runs a skill's code apart from the server's event loop.
 
-Synchronous code gets a thread of its own. Asynchronous code gets the process's one agent loop, so a
-client a module made once works in every turn, and a call that blocks by mistake holds up other
-agents' code but no keep-alive, no lease and no other request of the server's.
+Synchronous code gets a thread of its own. All asynchronous code shares one agent loop in another thread. So a
+client that a module made once works in every turn. A call that blocks by mistake delays the code of other
+agents, but no keep-alive, no lease and no other request.
 
-Code that yields faster than its outputs are stored waits: at most AHEAD_OUTPUTS of them are in memory.
-Code can also
-end the agent loop (`sys.exit` in a task of its own, `loop.stop()`). Then every turn on that loop
-fails at once, the next one gets a new loop, and on Lambda the process is replaced.
+Code that yields faster than its outputs are stored must wait: at most AHEAD_OUTPUTS of them are in memory.
+Code can also end the agent loop (`sys.exit` in a task of its own, `loop.stop()`). Then every turn on that
+loop fails at once, the next turn gets a new loop, and on Lambda the process is replaced.
 """
 
 import asyncio
@@ -26,13 +25,14 @@ from a2a_lambda.agent.outputs import Artifact, Batch, File, Message
 from a2a_lambda.agent.turn import Turn
 
 LOOK_AHEAD_SECONDS = 0.005
-"""Seconds an output waits to learn whether it is the last: it mostly is known at once."""
+"""Seconds for which an output waits for the next one, to learn whether it is the last. A last chunk that is
+known to be the last saves an empty event."""
 
 STRAGGLER_SECONDS = 1.0
-"""Seconds a skill has to end once its turn has."""
+"""Seconds in which a skill must end after its turn has ended."""
 
 AHEAD_OUTPUTS = 64
-"""Outputs a skill may be ahead of what is stored and sent."""
+"""Outputs of a skill that may wait to be stored and sent."""
 
 AHEAD_BYTES = 4_000_000
 """The same in bytes of their texts and files."""
@@ -40,19 +40,18 @@ AHEAD_BYTES = 4_000_000
 logger = logging.getLogger(__name__)
 
 _busy: set[object] = set()
-"""Skills' code that is running now."""
+"""Code of skills that is running now."""
 
 
-async def execute(call: Callable[[], Any], turn: Turn, *, asynchronous: bool) -> AsyncGenerator[Batch, None]:
-    """Outputs of `call()`, as they come: of the value, awaitable or generator it returns.
+async def execute(call: Callable[[], Any], turn: Turn, *, is_async: bool) -> AsyncGenerator[Batch, None]:
+    """Outputs of `call()` as they come. It may return a value, an awaitable or a generator.
 
-    asynchronous: calling it is sure not to block. Closing this generator before the last batch
-    cancels the code: an `asyncio.CancelledError` in asynchronous code, `turn.cancelled` in
-    synchronous.
+    is_async: the call itself does not block. Closing this generator before the last batch cancels the code:
+    asynchronous code gets an `asyncio.CancelledError`, synchronous code sees `turn.cancelled`.
     Raises what the code raises.
     """
     channel = _Channel(asyncio.get_running_loop())
-    if asynchronous:
+    if is_async:
         future = _agent_loop().submit(_await(call, channel), channel)
     else:
         future = Future()
@@ -87,12 +86,12 @@ async def execute(call: Callable[[], Any], turn: Turn, *, asynchronous: bool) ->
 
 
 class _Channel:
-    """What a skill's code puts out, on its way from its thread or loop to the server's loop."""
+    """Outputs of a skill's code, on their way from its thread or loop to the server's loop."""
 
     def __init__(self, reader: asyncio.AbstractEventLoop) -> None:
         self._reader = reader
         self._items: asyncio.Queue[tuple[Batch | BaseException, int]] = asyncio.Queue()
-        # Pairs of outputs and bytes. The code's thread alone changes the one, the reader alone the other.
+        # Pairs: outputs and bytes. Only the code's thread changes the first, only the reader the second.
         self._posted = (0, 0)
         self._taken = (0, 0)
         self._closed = False
@@ -101,8 +100,8 @@ class _Channel:
         self._waiting: asyncio.Future[None] | None = None
 
     def post(self, item: Batch | BaseException) -> None:
-        """Hand an item over, whatever is there already."""
-        if not isinstance(item, Batch | Exception):  # SystemExit and its like stay with the skill
+        """Hand an item over, however many wait."""
+        if not isinstance(item, Batch | Exception):  # SystemExit must not leave the skill
             error = RuntimeError(f"the skill ended with {type(item).__name__}")
             error.__cause__ = item
             item = error
@@ -112,7 +111,7 @@ class _Channel:
             self._reader.call_soon_threadsafe(self._items.put_nowait, (item, size))
 
     def post_blocking(self, item: Batch, turn: Turn) -> None:
-        """Hand an item over and wait for room, or for the turn's end."""
+        """Hand an item over, and wait for room or for the end of the turn."""
         self.post(item)
         if self._is_over(1):
             with self._room:
@@ -121,7 +120,7 @@ class _Channel:
 
     async def post_waiting(self, item: Batch) -> None:
         """The same on the agent loop."""
-        if self._closed:  # a generator that never waits by itself would not meet its cancellation
+        if self._closed:  # a generator that never awaits would not notice its cancellation
             await asyncio.sleep(0)
         self.post(item)
         if self._is_over(1):
@@ -135,18 +134,18 @@ class _Channel:
     async def get(self) -> Batch | BaseException:
         item, size = await self._items.get()
         self._taken = (self._taken[0] + 1, self._taken[1] + size)
-        # Half empty, so that a fast skill and a slow table do not take turns at every single output.
+        # At half, not sooner: else a fast skill and a slow table would alternate at every output.
         if self._blocked and not self._is_over(2):
             self._wake()
         return item
 
     def close(self) -> None:
-        """Nothing is read any more; code that waits for room continues, and meets its cancellation."""
+        """Nothing is read any more. Code that waits for room continues, and notices its cancellation."""
         self._closed = True
         self._wake()
 
     def _is_over(self, divisor: int) -> bool:
-        """Whether as much as is allowed, or a part of that, waits to be read."""
+        """Whether the allowed amount, divided by `divisor`, waits to be read."""
         count, size = (posted - taken for posted, taken in zip(self._posted, self._taken, strict=True))
         return not self._closed and (count >= AHEAD_OUTPUTS // divisor or size >= AHEAD_BYTES // divisor)
 
@@ -180,15 +179,16 @@ def _resolve(waiting: "asyncio.Future[None]") -> None:
 
 
 def end_stragglers() -> None:
-    """End the process if a skill's code continues after its turn's end, or has ended the agent loop.
+    """End the process if a skill's code still runs after its turn, or has ended the agent loop.
 
-    Nothing stops a thread, or code that blocks the agent loop; frozen with the process it would continue in
-    somebody else's turn. What ran on a loop that ended is in no known state."""
+    Nothing can stop a thread, or code that blocks the agent loop. Lambda freezes it with the process, and
+    it would continue in the turn of another caller. After a loop has ended, the state of its code is
+    unknown."""
     if any(loop.ended for loop in _loops):
         logger.error("a skill has ended the agents' event loop; the process ends with it")
         os._exit(1)
-    give_up = time.monotonic() + STRAGGLER_SECONDS
-    while _busy and time.monotonic() < give_up:
+    give_up_at = time.monotonic() + STRAGGLER_SECONDS
+    while _busy and time.monotonic() < give_up_at:
         time.sleep(0.01)
     if _busy:
         logger.error("a skill did not stop when its turn ended; the process ends with it")
@@ -252,14 +252,14 @@ async def _await(call: Callable[[], Any], channel: _Channel, cancelled: "Future[
 
 
 def _outputs(value: Any) -> tuple[Any, ...]:
-    """A tuple is several outputs, None is none."""
+    """A tuple is several outputs; None is no output."""
     if value is None:
         return ()
     return value if isinstance(value, tuple) else (value,)
 
 
 class _AgentLoop:
-    """An event loop in a thread, and the turns that run on it."""
+    """An event loop in a thread, and the turns on it."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -273,7 +273,7 @@ class _AgentLoop:
         return self._ended
 
     def submit(self, work: Coroutine[Any, Any, None], channel: _Channel) -> "Future[None]":
-        """Run a turn's code; if the loop has ended, its channel gets the error at once."""
+        """Run the code of a turn. If the loop has ended, the channel gets the error at once."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         with self._lock:
             self._turns[future] = channel
@@ -297,7 +297,7 @@ class _AgentLoop:
             turns, self._turns = self._turns, {}
         for future, channel in turns.items():
             channel.post(RuntimeError("an agent ended the event loop that asynchronous skills share"))
-            future.cancel()  # lets go of a thread that waits for it
+            future.cancel()  # releases a thread that waits for it
 
     def _forget(self, future: "Future[None]") -> None:
         with self._lock:
@@ -305,7 +305,7 @@ class _AgentLoop:
 
 
 _loops: list[_AgentLoop] = []
-"""Every agent loop of this process: the last one is in use, any before has ended."""
+"""Agent loops of this process. The last one is in use; the others have ended."""
 
 _making = threading.Lock()
 

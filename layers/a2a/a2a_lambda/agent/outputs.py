@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file: its bytes, or a url where it can be had.
+    """A file: its bytes, or a url to get it from.
 
     File("sum.csv", b"1,2", media_type="text/csv")
     File("map.png", url="https://example.com/map.png")
@@ -20,9 +20,9 @@ class File:
 
 
 class Artifact:
-    """A result with a name of its own, beside the reply.
+    """A result with a name, beside the reply.
 
-    Yielding the same name again appends to it: Artifact("report", "First, "), then
+    To append to it, yield the same name again: Artifact("report", "First, "), then
     Artifact("report", "second."). Contents are text, structured values and Files.
     """
 
@@ -40,10 +40,10 @@ class Artifact:
 
 
 class Message:
-    """An answer in words alone, where there is nothing to track: Message("Hello!").
+    """An answer that needs no task: Message("Hello!").
 
-    As a skill's only output it answers a plain call with a message and no task, in the versions that
-    have such answers; anywhere else it is the task's last word.
+    If it is the only output of a call that does not stream, the client gets a message instead of a task,
+    in the versions that have such answers. Otherwise it is the task's final status message.
     """
 
     def __init__(self, *contents: Any) -> None:
@@ -52,9 +52,9 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the agent is doing now; shown while it works, no part of the result.
+    """What the agent is doing now. Clients show it while the agent works; it is not part of the result.
 
-    stage: the step's name, such as "/thought/plan", for clients that show steps.
+    stage: name of the step, such as "/thought/plan", for clients that show steps.
     """
 
     text: str
@@ -64,7 +64,7 @@ class Progress:
 class Command:
     """A command for the client, in the last artifact's metadata (Alibaba's protocol extension).
 
-    Command("flash", color="red") has one param; a (value, norm value) pair gives a normalized value.
+    Command("flash", color="red") has one parameter. A pair (value, normalized value) gives both values.
     """
 
     def __init__(self, name: str, *, request_id: str | None = None, **params: str | tuple[str, str]) -> None:
@@ -91,11 +91,10 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A question: the task waits for the user's answer (`input-required`), which comes back to the
-    same skill.
+    """A question. The task waits for the user's answer (`input-required`), which goes to the same skill.
 
-    fills: parameter that takes the answer; without it, read `turn.text`.
-    known: arguments to come back with, by parameter, as texts.
+    fills: parameter that gets the answer. Without it, read `turn.text`.
+    known: arguments that the skill gets again with the answer, by parameter, as texts.
     """
 
     question: str
@@ -105,19 +104,19 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Authorize(Ask):
-    """A question for credentials, or for a sign-in elsewhere (`auth-required`); it goes on as Ask does."""
+    """A question for credentials, or for a sign-in elsewhere (`auth-required`). It continues as Ask does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """Not a request for this agent; the task ends as `rejected`."""
+    """The agent does not take the request. The task ends as `rejected`."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Outputs that came together. `last`: the skill has returned."""
+    """Outputs that came together. last: the skill has returned."""
 
     outputs: Sequence[Any]
     last: bool

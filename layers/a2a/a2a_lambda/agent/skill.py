@@ -1,4 +1,4 @@
-"""A skill: a function, what its hints say of its parameters, and how texts become arguments."""
+"""A skill: a function, its typed parameters, and how texts become arguments."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -27,17 +27,17 @@ def skill(function: Function, /) -> Function: ...
 @overload
 def skill(id: str | None = None, /, *, default: bool = False) -> Callable[[Function], Function]: ...
 def skill(target: Any = None, /, *, default: bool = False) -> Any:
-    """Make a function a skill of its agent; the function itself stays as it is.
+    """Make a function a skill of its agent. The function itself does not change.
 
-    Its id is the function's name with `-` for `_`, or the one given. `default` skills answer
-    messages that name no intent; an agent's only skill is its default.
+    The skill's id is the function's name with `-` for `_`, or the id given here. The default skill answers
+    messages that name no intent. An agent's only skill is its default.
     """
 
     def mark(function: Any, id: str | None = None) -> Any:
         if not inspect.isroutine(function):
             name = getattr(function, "__name__", repr(function))
             kind = "a class" if inspect.isclass(function) else "not a function"
-            raise ConfigurationError(f"@skill is for functions, and {name} is {kind}: put it on a `def`")
+            raise ConfigurationError(f"@skill is for functions, but {name} is {kind}: add it to a `def`")
         setattr(function, MARK, (id or function.__name__.replace("_", "-"), default))
         return function
 
@@ -47,15 +47,15 @@ def skill(target: Any = None, /, *, default: bool = False) -> Any:
 
 
 def route(function: Function) -> Function:
-    """Make a function the agent's router: for a message that names no intent it gets the turn and
-    returns the skill to call, or None for the default one."""
+    """Make a function the agent's router. For a message that names no intent, it gets the turn and returns
+    the skill to call, or None for the default skill."""
     setattr(function, ROUTE, True)
     return function
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A skill's parameter; `description` is the text in Annotated[type, "text"]."""
+    """A parameter of a skill. description: the text in Annotated[type, "text"]."""
 
     name: str
     hint: Any
@@ -71,7 +71,7 @@ class Parameter:
         return TypeAdapter(self.hint)
 
     def read(self, texts: Sequence[str]) -> Any:
-        """Argument from the first text that fits the hint. Raises ValueError when none does."""
+        """Argument from the first text that fits the type. Raises ValueError if none fits."""
         for text in texts:
             for read in (self._adapter.validate_strings, self._adapter.validate_json):
                 for candidate in (text, text.strip()):
@@ -79,13 +79,13 @@ class Parameter:
                         return read(candidate)
                     except ValidationError:
                         continue
-        raise ValueError(f"nothing given for {self.name} fits its hint")
+        raise ValueError(f"no text given for {self.name} fits its type")
 
 
 class Skill:
     """A function made a skill.
 
-    Raises ConfigurationError when a parameter has no hint, or one that cannot be read.
+    Raises ConfigurationError if a parameter has no type, or one that cannot be read.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -98,15 +98,15 @@ class Skill:
         self._where = where = f"{mistakes.place_of(function)}: skill {self.id}"
         try:
             hints = get_type_hints(function, include_extras=True)
-        except Exception as error:  # a hint is code: it may raise anything
+        except Exception as error:  # a type hint is code, so it may raise anything
             raise ConfigurationError(
                 f"{where}: its type hints raise {type(error).__name__}: {error}"
             ) from None
         for name, parameter in inspect.signature(function).parameters.items():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
                 raise ConfigurationError(
-                    f"{where}: parameter {name} must be an ordinary named one, with no `*` before it and no"
-                    " `/` after it"
+                    f"{where}: parameter {name} must be a plain named parameter: remove the `*` before it,"
+                    " or the `/` after it"
                 )
             if hints.get(name) is Turn or name == "turn":
                 self.turn_name = name
@@ -118,8 +118,8 @@ class Skill:
                 hint = hints[name]
                 self.parameters.append(Parameter(name, hint, parameter.default, _description(hint)))
 
-    def fields(self, turn: Turn) -> dict[str, list[str]]:
-        """Texts for parameters, from the message's data parts, or from its text if that is a JSON object."""
+    def texts_in(self, turn: Turn) -> dict[str, list[str]]:
+        """Texts for parameters: from the message's data parts, or from its text if that is a JSON object."""
         objects = [value for value in turn.data if isinstance(value, dict)]
         text = turn.text.strip()
         if not objects and self.parameters and text.startswith("{"):
@@ -134,7 +134,7 @@ class Skill:
         }
 
     def check_question(self, asked: Ask) -> None:
-        """Raises ValueError for a question that fills, or knows, a parameter the skill does not have."""
+        """Raises ValueError if a question names a parameter that the skill does not have."""
         known = [parameter.name for parameter in self.parameters]
         for name in (*([] if asked.fills is None else [asked.fills]), *asked.known):
             if name not in known:
@@ -144,7 +144,7 @@ class Skill:
                 )
 
     def arguments(self, slots: Mapping[str, Sequence[str]]) -> dict[str, Any] | Ask:
-        """Arguments from the texts given for them, or the question for the first that is missing."""
+        """Arguments from their texts, or the question for the first missing one."""
         result: dict[str, Any] = {}
         for parameter in self.parameters:
             texts = slots.get(parameter.name)
@@ -167,7 +167,7 @@ class Skill:
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
-        """JSON Schema of the parameters, as MCP tools have it. Raises ConfigurationError."""
+        """JSON Schema of the parameters, as for a tool of MCP. Raises ConfigurationError."""
         fields: dict[str, Any] = {
             parameter.name: (
                 parameter.hint,
@@ -184,13 +184,11 @@ class Skill:
             )
             return schema
         except Exception as error:
-            raise ConfigurationError(
-                f"{self._where}: no JSON schema can be made for its parameters: {error}"
-            ) from error
+            raise ConfigurationError(f"{self._where}: its parameters have no JSON Schema: {error}") from error
 
 
 class _Schema(GenerateJsonSchema):
-    """Schemas a client's slot filling can use: no titles, a decimal is a number, no nulls."""
+    """Schemas that a client can fill slots by: without titles and nulls, and a decimal is a number."""
 
     def generate(self, schema: Any, mode: Any = "validation") -> JsonSchemaValue:
         result = super().generate(schema, mode)

@@ -1,4 +1,4 @@
-"""What a skill sees: the message, the conversation, the context's memory, the client's metadata."""
+"""What a skill sees: the message, the conversation, the memory, and the client's metadata."""
 
 import copy
 import itertools
@@ -8,30 +8,30 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-import a2a_lambda.protocol.alibaba_metadata as suite
 from a2a_lambda import strictjson
 from a2a_lambda.errors import MemoryFull
+from a2a_lambda.protocol import alibaba_metadata
 from a2a_lambda.protocol.model import Json, Message, Part, decode_raw, text_of
 from a2a_lambda.tasks.context import Add, Change, Context, Delete, Put, Utterance, apply_changes
 from a2a_lambda.tasks.head import Pending
 from a2a_lambda.tasks.identity import KEPT_REQUESTS, AnsweredRequest
 
 CONVERSATION_LENGTH = 40
-"""Entries of conversation a context keeps."""
+"""Entries of the conversation that a context keeps."""
 
 CONVERSATION_BYTES = 64_000
-"""JSON bytes of conversation a context keeps. A turn that is larger by itself is not kept."""
+"""JSON bytes of the conversation that a context keeps. It does not keep a turn that is larger by itself."""
 
 MEMORY_BYTES = 256_000
-"""JSON bytes of memory a context keeps."""
+"""JSON bytes of the memory that a context keeps."""
 
 NO_TEXT = "(no text)"
-"""What a model is given for a message that says nothing: its APIs refuse an empty text."""
+"""What a model gets for a message without text: its API refuses an empty text."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedFile:
-    """A file the user sent: `content` is its bytes, or None when there is only a `url`."""
+    """A file from the user. content: its bytes, or None if there is only a url."""
 
     name: str | None
     media_type: str | None
@@ -40,9 +40,9 @@ class ReceivedFile:
 
 
 class Memory:
-    """The context's map, kept across turns and containers. Values are JSON, at most 256,000 bytes of it.
+    """The context's map, kept across turns and containers. Values are JSON, at most 256,000 bytes in all.
 
-    Changes are stored when the turn ends, all or none; `add` adds to what is there then, so turns
+    Changes are stored when the turn ends, all or none. `add` adds to the number that is stored then, so turns
     that run at the same time lose nothing.
     """
 
@@ -52,17 +52,17 @@ class Memory:
         self.changes: list[Change] = []
 
     def get(self, key: str, default: Json = None) -> Json:
-        """A copy of a value: only `set`, `add` and `delete` change the memory."""
+        """A copy of a value. Only `set`, `add` and `delete` change the memory."""
         return copy.deepcopy(self._values.get(key, default))
 
     def set(self, key: str, value: Json) -> None:
-        """Raises MemoryFull, and TypeError or ValueError for what JSON cannot carry."""
-        self._change(Put(key, strictjson.loads(strictjson.verified(value))))
+        """Raises MemoryFull, and TypeError or ValueError for what JSON cannot hold."""
+        self._change(Put(key, strictjson.loads(strictjson.dumps_verified(value))))
 
     def add(self, key: str, number: int | float = 1) -> int | float:
-        """Add to a number, 0 when absent; returns the sum as this turn sees it.
+        """Add to a number, which is 0 if it is absent; returns the sum as this turn sees it.
 
-        Raises MemoryFull, and TypeError when the value is no number.
+        Raises MemoryFull, and TypeError if the value is not a number.
         """
         self._change(Add(key, number))
         result: int | float = self._values[key]
@@ -82,11 +82,11 @@ class Memory:
         if change.key in values:
             needed = _memory_bytes(change.key, values[change.key])
             total = sum(self._bytes.values()) - self._bytes.get(change.key, 0) + needed
-            # What makes it smaller is let through, whatever there is.
+            # A smaller value is always allowed.
             if total > MEMORY_BYTES and needed > self._bytes.get(change.key, 0):
                 raise MemoryFull(
-                    f"The conversation's memory is full: with {change.key!r} it would take {total:,} bytes of"
-                    f" JSON, and at most {MEMORY_BYTES:,} are kept."
+                    f"The conversation's memory is full: with {change.key!r} it would have {total:,} bytes of"
+                    f" JSON, and it may have {MEMORY_BYTES:,}."
                 )
             self._bytes[change.key] = needed
         else:
@@ -97,17 +97,16 @@ class Memory:
 
 @dataclass(kw_only=True)
 class Turn:
-    """One message to the agent and what surrounds it.
+    """A message to the agent, and what surrounds it.
 
-    id: the same for every run of the turn. attempt: how often it was begun; more than once where a worker
-        died.
-    deadline: when the turn is ended, on `clock`.
-    accepted_output_modes: media types the client can take; empty = any.
-    extensions: URIs of the extensions the client activated. request_metadata: that of the request
-        around the message.
-    history: the conversation before this message, oldest first, across the tasks of its context;
-        each entry has role ("user" or "agent"), text, parts and task. The last 40 entries are kept, and
-        at most 64,000 bytes of them.
+    id: the same in every attempt at the turn. attempt: counts from 1. It is more if a worker died.
+    deadline: when the turn must end, on `clock`.
+    accepted_output_modes: media types that the client takes; empty = any.
+    extensions: URIs of the extensions that the client activated.
+    request_metadata: metadata of the request around the message.
+    history: the conversation before this message, oldest first, across the tasks of its context. Each entry
+        has role ("user" or "agent"), text, parts and task. The last 40 entries are kept, and at most 64,000
+        bytes of them.
     """
 
     message: Message
@@ -133,12 +132,12 @@ class Turn:
 
     @property
     def text(self) -> str:
-        """Text parts, a line each."""
+        """Texts of the message, each on a line."""
         return text_of(self.message["parts"])
 
     @property
     def parts(self) -> list[Part]:
-        """Parts as A2A 1.0 has them, unknown fields included."""
+        """Parts as in A2A 1.0, with unknown fields."""
         return self.message["parts"]
 
     @property
@@ -166,14 +165,14 @@ class Turn:
     def messages(
         self, *, user: str = "user", assistant: str = "assistant", blocks: bool = False
     ) -> list[dict[str, Json]]:
-        """The conversation with this message as its end, as a model's API takes it: entries alternate, the
+        """The conversation with this message at its end, as a model's API takes it. Entries alternate, the
         first and the last are the user's, and none is empty. A turn without a reply is left out.
 
         turn.messages()                         OpenAI and Anthropic: {"role": …, "content": "text"}
         turn.messages(blocks=True)              Bedrock Converse: {"role": …, "content": [{"text": "…"}]}
         turn.messages(assistant="model")        another name for a role
 
-        Structured values are given as JSON; a file as its name in brackets, since history keeps no bytes.
+        Structured values become JSON. A file becomes its name in brackets, since history keeps no bytes.
         """
         said: list[tuple[str, str]] = []
         earlier = [(entry.role, _plain(entry.parts)) for entry in self.history]
@@ -185,34 +184,34 @@ class Turn:
 
     @property
     def answering(self) -> bool:
-        """Whether this message answers a question the skill asked."""
+        """Whether this message answers a question of the skill."""
         return self.pending is not None
 
     @property
     def metadata(self) -> dict[str, Json]:
-        """The message's metadata, whole."""
+        """All metadata of the message."""
         return self.message.get("metadata", {})
 
     @property
-    def user(self) -> suite.User:
-        return suite.user(self.metadata)
+    def user(self) -> alibaba_metadata.User:
+        return alibaba_metadata.user(self.metadata)
 
     @property
-    def device(self) -> suite.Device:
-        return suite.device(self.metadata)
+    def device(self) -> alibaba_metadata.Device:
+        return alibaba_metadata.device(self.metadata)
 
     @property
-    def location(self) -> suite.Location:
-        return suite.location(self.metadata)
+    def location(self) -> alibaba_metadata.Location:
+        return alibaba_metadata.location(self.metadata)
 
     @property
-    def images(self) -> list[suite.Image]:
-        return suite.images(self.metadata)
+    def images(self) -> list[alibaba_metadata.Image]:
+        return alibaba_metadata.images(self.metadata)
 
     @property
     def parameters(self) -> dict[str, Json]:
-        """userDefinedParams, values exact."""
-        return suite.mapping(self.metadata, "userDefinedParams")
+        """userDefinedParams, with their exact values."""
+        return alibaba_metadata.mapping(self.metadata, "userDefinedParams")
 
     @property
     def command_results(self) -> Json:
@@ -221,16 +220,16 @@ class Turn:
 
     @property
     def chat_id(self) -> str | None:
-        return suite.text(self.metadata, "chatId")
+        return alibaba_metadata.text(self.metadata, "chatId")
 
     @property
     def cancelled(self) -> bool:
-        """Whether somebody canceled the task, or its time is up: a synchronous skill should stop."""
+        """Whether the task was canceled, or its time is up. A synchronous skill should stop then."""
         return self._cancelled.is_set()
 
     @property
     def time_left(self) -> float:
-        """Seconds until the turn is ended; infinite where nothing ends it."""
+        """Seconds until the turn must end; infinite if it has no deadline."""
         return float("inf") if self.deadline is None else max(0.0, self.deadline - self.clock())
 
     def cancel(self) -> None:
@@ -244,25 +243,25 @@ def conclude(
     context: Context,
     turn: Turn,
     reply: Sequence[Part],
-    seen: AnsweredRequest | None = None,
+    answered: AnsweredRequest | None = None,
     *,
-    meant: bool = True,
+    as_meant: bool = True,
 ) -> Context:
-    """The context after a turn; the same object when the turn's changes are already in.
+    """The context after a turn; the same object if it already includes the turn.
 
-    reply: parts the agent said, or asked. seen: the request that was answered. meant: the turn ended as its
-    skill meant; of one that failed, memory keeps nothing, and another try of it counts.
-    Raises TypeError when memory cannot be changed as the turn said, MemoryFull when other turns have
-    filled it meanwhile.
+    reply: parts that the agent said or asked. answered: the request that the turn answers. as_meant: the
+    skill ended the turn itself. Of a failed turn, memory keeps nothing, and another attempt counts.
+    Raises TypeError if the memory cannot be changed as the turn says, MemoryFull if other turns have filled
+    it meanwhile.
     """
     requests = context.requests
-    if seen is not None and seen not in requests:
-        others = [other for other in requests if other["key"] != seen["key"]]
-        requests = (*others, seen)[-KEPT_REQUESTS:]
+    if answered is not None and answered not in requests:
+        others = [other for other in requests if other["key"] != answered["key"]]
+        requests = (*others, answered)[-KEPT_REQUESTS:]
     if turn.id in context.turns:
         return context if requests is context.requests else replace(context, requests=requests)
     context = context.before(turn.id, turn.task_id)
-    memory = apply_changes(context.memory, turn.memory.changes) if meant else context.memory
+    memory = apply_changes(context.memory, turn.memory.changes) if as_meant else context.memory
     if len(strictjson.dumps(memory)) > MEMORY_BYTES:
         raise MemoryFull(f"The conversation's memory is full: at most {MEMORY_BYTES:,} bytes are kept.")
     said = [_utterance("user", turn.parts, turn.task_id)]
@@ -272,9 +271,9 @@ def conclude(
     return replace(
         context,
         memory=memory,
-        conversation=_bounded(context.conversation, said),
-        turns=(*context.turns, turn.id)[-KEPT_REQUESTS:] if meant else context.turns,
-        failed=failed if meant else (*failed, turn.id)[-KEPT_REQUESTS:],
+        conversation=_trim(context.conversation, said),
+        turns=(*context.turns, turn.id)[-KEPT_REQUESTS:] if as_meant else context.turns,
+        failed=failed if as_meant else (*failed, turn.id)[-KEPT_REQUESTS:],
         requests=requests,
     )
 
@@ -286,9 +285,9 @@ def _utterance(role: Literal["user", "agent"], parts: Sequence[Part], task: str)
     return Utterance(role, kept, task)
 
 
-def _bounded(before: Sequence[Utterance], said: Sequence[Utterance]) -> tuple[Utterance, ...]:
-    """The newest turns within the bounds, each whole: what was said to an agent and what it replied. A turn
-    that is too large by itself is left out, and those before it stay."""
+def _trim(before: Sequence[Utterance], said: Sequence[Utterance]) -> tuple[Utterance, ...]:
+    """The newest turns that fit the limits, each with its question and its reply. A turn that is too large by
+    itself is left out; the turns before it stay."""
     turns: list[list[Utterance]] = []
     for entry in before:
         if entry.role == "user" or not turns:
@@ -308,7 +307,7 @@ def _bounded(before: Sequence[Utterance], said: Sequence[Utterance]) -> tuple[Ut
 
 
 def _memory_bytes(key: str, value: Json) -> int:
-    """What a value adds to the memory's JSON."""
+    """Bytes that a value adds to the memory's JSON."""
     return len(strictjson.dumps({key: value}))
 
 

@@ -1,4 +1,4 @@
-"""The queue between whoever takes a turn in and the worker that runs it. It carries ids, nothing else.
+"""The queue of background turns, from the function that stores a turn to the worker. It carries only ids.
 
 Source: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
 """
@@ -25,7 +25,7 @@ MAX_PAUSE_SECONDS = 900
 
 @dataclass(frozen=True, slots=True)
 class QueuedTurn:
-    """A turn that waits for the worker. A later turn of the same task has a ticket of its own."""
+    """A turn that waits for the worker. A later turn of the same task is queued by itself."""
 
     scope: Scope
     task_id: str
@@ -37,9 +37,9 @@ class QueuedTurn:
 
 
 class Queue(Protocol):
-    """Raises StoreError when the ticket is not taken."""
+    """Raises StoreError if a turn is not taken."""
 
-    def send(self, ticket: QueuedTurn, /) -> None: ...
+    def send(self, queued: QueuedTurn, /) -> None: ...
     def postpone(self, arn: str, handle: str, attempt: int, /) -> None: ...
 
 
@@ -50,33 +50,34 @@ class Sqs:
         self._client = client
         self._url = url
 
-    def send(self, ticket: QueuedTurn) -> None:
+    def send(self, queued: QueuedTurn) -> None:
         try:
-            self._client.send_message(QueueUrl=self._url, MessageBody=body(ticket))
+            self._client.send_message(QueueUrl=self._url, MessageBody=message_body(queued))
         except (ClientError, BotoCoreError) as error:
             raise StoreError(f"SQS did not take a task: {type(error).__name__}") from error
 
     def postpone(self, arn: str, handle: str, attempt: int) -> None:
-        """Let a message of this queue, or of its dead letters, come again soon; later each time.
+        """Make a message of this queue, or of its dead-letter queue, come again soon. The pause grows with
+        each attempt.
 
-        arn: of the message's queue. attempt: how often the message came, this time included.
+        arn: of the message's queue. attempt: how often the message has come.
         """
         url = f"{self._url.rpartition('/')[0]}/{arn.rpartition(':')[2]}"
         pause = min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
-        with suppress(ClientError, BotoCoreError):  # then it comes when its visibility timeout ends
+        with suppress(ClientError, BotoCoreError):  # then it comes again when its visibility timeout ends
             self._client.change_message_visibility(
                 QueueUrl=url, ReceiptHandle=handle, VisibilityTimeout=pause
             )
 
 
-def body(ticket: QueuedTurn) -> str:
-    scope = ticket.scope
+def message_body(queued: QueuedTurn) -> str:
+    scope = queued.scope
     return json.dumps(
-        {"owner": scope.owner, "agent": scope.agent, "task": ticket.task_id, "turn": ticket.turn}
+        {"owner": scope.owner, "agent": scope.agent, "task": queued.task_id, "turn": queued.turn}
     )
 
 
-def read(text: str) -> QueuedTurn:
-    """The ticket in a message. Raises ValueError, KeyError."""
+def read_message(text: str) -> QueuedTurn:
+    """The turn in a message. Raises ValueError, KeyError."""
     ids = json.loads(text)
     return QueuedTurn(Scope(ids["owner"], ids["agent"]), ids["task"], ids["turn"])

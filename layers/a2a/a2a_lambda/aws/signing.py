@@ -1,4 +1,4 @@
-"""Signatures with an asymmetric key of AWS KMS: its private half never leaves there.
+"""Signatures with an asymmetric key of AWS KMS. Its private half never leaves KMS.
 
 Sources: A2A 1.0 section 8.4 (a card is signed as RFC 8785 JSON, in a JWS of RFC 7515), RFC 7518 for the
 algorithms, https://docs.aws.amazon.com/kms/latest/APIReference/API_Sign.html.
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from mypy_boto3_kms import KMSClient
 
 ALGORITHMS = {"RSASSA_PKCS1_V1_5_SHA_256": "RS256", "ECDSA_SHA_256": "ES256"}
-"""KMS's names and those of JWS."""
+"""Names in KMS, and in JWS."""
 
-COORDINATE = 32
+COORDINATE_BYTES = 32
 """Bytes of a P-256 coordinate."""
 
 
@@ -33,7 +33,7 @@ class Jws(NamedTuple):
 
 
 class Signer:
-    """Signs with one key. Calls block, and raise ConfigurationError when KMS refuses."""
+    """Signs with one key. Calls block, and raise ConfigurationError if KMS refuses."""
 
     def __init__(self, client: "KMSClient", key: str) -> None:
         self._client = client
@@ -41,8 +41,8 @@ class Signer:
         self._signed: dict[bytes, Jws] = {}
 
     def signature(self, card: Json, jku: str) -> Json:
-        """AgentCardSignature of a strict 1.0 card; the same one as long as the process lives. jku: where
-        the public key can be had."""
+        """AgentCardSignature of a strict 1.0 card, the same for the life of the process. jku: url of the
+        public key."""
         payload = rfc8785.dumps(card)
         jws = self._signed.get(payload)
         if jws is None:
@@ -52,20 +52,20 @@ class Signer:
     def jws(self, payload: bytes, header: dict[str, str]) -> Jws:
         """A detached JWS."""
         algorithm, jwk = self._algorithm, self.jwk()
-        protected = _encoded(strictjson.dumps({"alg": ALGORITHMS[algorithm], "kid": jwk["kid"], **header}))
-        signed = f"{protected}.{_encoded(payload)}".encode()
+        protected = _base64url(strictjson.dumps({"alg": ALGORITHMS[algorithm], "kid": jwk["kid"], **header}))
+        signed = f"{protected}.{_base64url(payload)}".encode()
         signature = self._sign(hashlib.sha256(signed).digest(), algorithm)
         if algorithm == "ECDSA_SHA_256":
             signature = _raw(signature)
-        return Jws(protected, _encoded(signature))
+        return Jws(protected, _base64url(signature))
 
     def token(self, body: bytes) -> str:
-        """A JWT for the receiver of a body, as the samples of A2A 0.1 check it: `iat`, and the body's
-        SHA-256 in hex."""
+        """A JWT for the receiver of a body, as the samples of A2A 0.1 check it: with `iat`, and the
+        SHA-256 of the body in hex."""
         claims = {"iat": int(time.time()), "request_body_sha256": hashlib.sha256(body).hexdigest()}
         payload = strictjson.dumps(claims)
         protected, signature = self.jws(payload, {"typ": "JWT"})
-        return f"{protected}.{_encoded(payload)}.{signature}"
+        return f"{protected}.{_base64url(payload)}.{signature}"
 
     def jwk(self) -> dict[str, str]:
         """The public key (RFC 7517)."""
@@ -84,11 +84,11 @@ class Signer:
         supported = [name for name in answer.get("SigningAlgorithms", []) if name in ALGORITHMS]
         if not supported:
             raise ConfigurationError(
-                f"the signing key {self._key} signs neither RS256 nor ES256:"
-                " make one of RSA_2048 or ECC_NIST_P256, for SIGN_VERIFY"
+                f"the signing key {self._key} signs neither RS256 nor ES256."
+                " Make a key of type RSA_2048 or ECC_NIST_P256 for SIGN_VERIFY"
             )
         jwk = _jwk(answer["PublicKey"])
-        kid = _encoded(hashlib.sha256(rfc8785.dumps(jwk)).digest())  # the thumbprint of RFC 7638
+        kid = _base64url(hashlib.sha256(rfc8785.dumps(jwk)).digest())  # the thumbprint of RFC 7638
         return supported[0], {**jwk, "kid": kid, "use": "sig", "alg": ALGORITHMS[supported[0]]}
 
     def _sign(self, digest: bytes, algorithm: Any) -> bytes:
@@ -106,20 +106,20 @@ def _jwk(der: bytes) -> dict[str, str]:
     _, bits = _elements(_elements(der)[0])
     key = bits[1:]
     if key[0] == 4:  # an uncompressed point
-        x, y = key[1 : 1 + COORDINATE], key[1 + COORDINATE :]
-        return {"kty": "EC", "crv": "P-256", "x": _encoded(x), "y": _encoded(y)}
+        x, y = key[1 : 1 + COORDINATE_BYTES], key[1 + COORDINATE_BYTES :]
+        return {"kty": "EC", "crv": "P-256", "x": _base64url(x), "y": _base64url(y)}
     modulus, exponent = _elements(_elements(key)[0])
-    return {"kty": "RSA", "n": _encoded(modulus.lstrip(b"\0")), "e": _encoded(exponent.lstrip(b"\0"))}
+    return {"kty": "RSA", "n": _base64url(modulus.lstrip(b"\0")), "e": _base64url(exponent.lstrip(b"\0"))}
 
 
 def _raw(der: bytes) -> bytes:
     """R and S side by side (RFC 7518 section 3.4), of an ECDSA signature in DER."""
     numbers = _elements(_elements(der)[0])
-    return b"".join(number.lstrip(b"\0").rjust(COORDINATE, b"\0") for number in numbers)
+    return b"".join(number.lstrip(b"\0").rjust(COORDINATE_BYTES, b"\0") for number in numbers)
 
 
 def _elements(der: bytes) -> list[bytes]:
-    """Contents of the DER elements that follow one another."""
+    """Contents of consecutive DER elements."""
     found: list[bytes] = []
     while der:
         length, start = der[1], 2
@@ -131,5 +131,5 @@ def _elements(der: bytes) -> list[bytes]:
     return found
 
 
-def _encoded(value: bytes) -> str:
+def _base64url(value: bytes) -> str:
     return base64.urlsafe_b64encode(value).decode().rstrip("=")

@@ -13,7 +13,7 @@ import httpx2
 from a2a_lambda import strictjson
 from a2a_lambda.client import discovery, sse
 from a2a_lambda.errors import KitError, ProtocolError
-from a2a_lambda.net.transport import Guarded
+from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task
 from a2a_lambda.protocol.requests import Operation, SendMessageConfiguration, SendMessageRequest, TaskRequest
 
@@ -64,7 +64,7 @@ class Client:
         self._hosts = hosts
         self._extensions = ", ".join(extensions)
         self._http = httpx2.AsyncClient(
-            transport=transport or Guarded(private=private), timeout=timeout, trust_env=False
+            transport=transport or GuardedTransport(private=private), timeout=timeout, trust_env=False
         )
         self._agent = agent
 

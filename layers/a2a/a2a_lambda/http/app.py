@@ -1,8 +1,8 @@
-"""The ASGI application: every route, one way to answer an error.
+"""The ASGI application: every route, and one way to answer an error.
 
-card routes ── cards
-/  /a2a/{agent}  /alibaba…  /v2…    ── rpc  ─┬─ key ── wire ── service
-everything else                     ── rest ─┘
+card routes                       ── cards
+/  /a2a/<agent>  /alibaba…  /v2…  ── rpc  ─┬─ key ── wire ── service
+every other path                  ── rest ─┘
 """
 
 import hashlib
@@ -18,13 +18,15 @@ from starlette.middleware.cors import CORSMiddleware
 
 from a2a_lambda.errors import InternalError, InvalidRequest, NotFromOrigin, ProtocolError, RouteNotFound
 from a2a_lambda.http import cards, rest, rpc
-from a2a_lambda.http.error_responses import answer
+from a2a_lambda.http.error_responses import error_response
 from a2a_lambda.kit import Kit
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette import types as asgi
 
 ORIGIN_HEADER = "x-origin-secret"
+
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 
 logger = logging.getLogger(__name__)
 
@@ -41,12 +43,11 @@ ALLOWED_HEADERS = (
 
 
 def create_app(kit: Kit) -> FastAPI:
-    """The application of a deployment; nothing is read from AWS before a request needs it."""
+    """The application of a deployment. It reads nothing from AWS until a request needs it."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.kit = kit
     app.include_router(cards.router)
-    app.include_router(rpc.router)
-    app.include_router(rest.router)
+    app.add_api_route("/{path:path}", _call, methods=METHODS)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(ProtocolError, _protocol_error)
     app.add_exception_handler(Exception, _fault)
@@ -66,39 +67,47 @@ def create_app(kit: Kit) -> FastAPI:
     return app
 
 
-class OriginOnly:
-    """Refuses what does not bear the secret that the deployment's CDN adds.
+async def _call(request: Request, path: str) -> Response:
+    if (address := rpc.find(f"/{path}")) is None:
+        return await rest.call(request, path)
+    if request.method != "POST":
+        raise HTTPException(405, headers={"Allow": "POST"})
+    return await rpc.call(request, address)
 
-    digests: SHA-256 of it, hex; two of them while it is changed.
+
+class OriginOnly:
+    """Refuses a request without the secret that the deployment's CDN adds.
+
+    digests: SHA-256 of the secret, hex. There are two while it is being changed.
     """
 
-    def __init__(self, app: "ASGIApp", digests: Sequence[str]) -> None:
+    def __init__(self, app: "asgi.ASGIApp", digests: Sequence[str]) -> None:
         self._app = app
         self._digests = digests
 
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def __call__(self, scope: "asgi.Scope", receive: "asgi.Receive", send: "asgi.Send") -> None:
         if scope["type"] != "http" or self._admits(scope):
             await self._app(scope, receive, send)
             return
         refused = NotFromOrigin("call the url of the card")
         logger.info("refused: %d %s", refused.code, type(refused).__name__)
-        await answer(refused)(scope, receive, send)
+        await error_response(refused)(scope, receive, send)
 
-    def _admits(self, scope: "Scope") -> bool:
+    def _admits(self, scope: "asgi.Scope") -> bool:
         given = Headers(scope=scope).get(ORIGIN_HEADER, "")
         digest = hashlib.sha256(given.encode("latin-1")).hexdigest()
-        # Every one is compared, each in constant time.
+        # Every digest is compared, each in constant time.
         return bool(sum(hmac.compare_digest(digest, known) for known in self._digests))
 
 
 class BasePath:
-    """Takes the custom domain's base path off: API Gateway leaves it in the event's path."""
+    """Removes the custom domain's base path, which API Gateway leaves in the event's path."""
 
-    def __init__(self, app: "ASGIApp", path: str) -> None:
+    def __init__(self, app: "asgi.ASGIApp", path: str) -> None:
         self._app = app
         self._path = path
 
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def __call__(self, scope: "asgi.Scope", receive: "asgi.Receive", send: "asgi.Send") -> None:
         path = scope.get("path", "")
         if path == self._path or path.startswith(self._path + "/"):
             scope = {**scope, "path": path[len(self._path) :] or "/"}
@@ -108,16 +117,16 @@ class BasePath:
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 404:
-        return answer(RouteNotFound(f"nothing is served at {request.url.path[:200]}"))
+        return error_response(RouteNotFound(f"nothing is served at {request.url.path[:200]}"))
     allowed = (error.headers or {}).get("Allow", "POST")
-    refused = InvalidRequest(f"{request.method} is not served here; {allowed} is")
-    return answer(refused, status=error.status_code, headers=error.headers)
+    refused = InvalidRequest(f"{request.method} is not allowed here; use {allowed}")
+    return error_response(refused, status=error.status_code, headers=error.headers)
 
 
 async def _protocol_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, ProtocolError)
-    return answer(error)
+    return error_response(error)
 
 
 async def _fault(request: Request, error: Exception) -> Response:
-    return answer(InternalError(), status=500)
+    return error_response(InternalError(), status=500)

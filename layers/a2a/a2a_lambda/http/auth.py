@@ -1,4 +1,4 @@
-"""Who calls: the key in `X-API-Key`, `Authorization: Bearer` or `X-Appbuilder-Authorization: Bearer`."""
+"""Authentication: a key in `X-API-Key`, `Authorization: Bearer` or `X-Appbuilder-Authorization: Bearer`."""
 
 import logging
 
@@ -16,17 +16,17 @@ APPBUILDER = "x-appbuilder-authorization"
 logger = logging.getLogger(__name__)
 
 
-async def authenticated(request: Request) -> Key:
+async def authenticate(request: Request) -> Key:
     """The caller's key. Raises Unauthenticated, TooManyRequests, Unavailable."""
     kit: Kit = request.app.state.kit
-    secret = presented(request)
+    secret = secret_of(request)
     if not secret:
         raise Unauthenticated("send a key as X-API-Key or as Authorization: Bearer")
     try:
         key = kit.keys.find_cached(secret)
-        if key is None:  # what an unknown key waits for must not hold up a known one
-            call = threads.run if kit.keys.knows(secret) else threads.run_for_keys
-            key = await call(kit.keys.find, secret)
+        if key is None:  # what an unknown key waits for must not delay a known one
+            run = threads.run if kit.keys.knows(secret) else threads.run_for_keys
+            key = await run(kit.keys.find, secret)
     except KeysUnavailable as error:
         logger.error("keys could not be read: %s", error)
         raise Unavailable("keys cannot be checked at the moment") from None
@@ -38,24 +38,23 @@ async def authenticated(request: Request) -> Key:
 
 
 def scope_of(key: Key, agent: str) -> Scope:
-    """The caller and the agent called. Raises Forbidden for a key not made for this agent."""
+    """Scope of the caller and an agent. Raises Forbidden for a key that was not made for the agent."""
     if not key.allows(agent):
         raise Forbidden(f"agent {agent!r}")
     return Scope(key.owner, agent)
 
 
-def presented(request: Request) -> str:
-    """The key a request shows, or ""."""
+def secret_of(request: Request) -> str:
+    """The key that a request carries, or ""."""
     if key := request.headers.get("x-api-key"):
         return key.strip()
-    return _bearer(request, APPBUILDER) or _bearer(request, "authorization")
+    for header in (APPBUILDER, "authorization"):
+        scheme, _, credentials = request.headers.get(header, "").partition(" ")
+        if scheme.lower() == "bearer" and (secret := credentials.strip()):
+            return secret
+    return ""
 
 
-def bearer_key(request: Request) -> bool:
+def has_bearer_key(request: Request) -> bool:
     """Whether the key came as a bearer token, in either header."""
-    return "x-api-key" not in request.headers and bool(presented(request))
-
-
-def _bearer(request: Request, header: str) -> str:
-    scheme, _, credentials = request.headers.get(header, "").partition(" ")
-    return credentials.strip() if scheme.lower() == "bearer" else ""
+    return "x-api-key" not in request.headers and bool(secret_of(request))

@@ -1,4 +1,4 @@
-"""Card routes. Cards are public, unless card.yaml says otherwise, and cacheable."""
+"""Routes of agent cards. A card is public, unless card.yaml says otherwise, and can be cached."""
 
 import hashlib
 import logging
@@ -13,8 +13,8 @@ from fastapi import APIRouter, Request, Response
 from a2a_lambda import strictjson, threads
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.errors import ConfigurationError, KitError, RouteNotFound, VersionNotSupported
-from a2a_lambda.http.auth import authenticated, scope_of
-from a2a_lambda.http.error_responses import JSON, protocol_error
+from a2a_lambda.http.auth import authenticate, scope_of
+from a2a_lambda.http.error_responses import JSON, to_protocol_error
 from a2a_lambda.http.request import base_url, version
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Json
@@ -23,7 +23,7 @@ from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.shared import card_json, jsonrpc
 
 CARD_MAX_AGE_SECONDS = 300
-"""Seconds a client may keep a card without asking."""
+"""Seconds for which a client may use a card without asking again."""
 
 Translate = Callable[[card_json.Description], dict[str, Json]]
 
@@ -44,24 +44,24 @@ async def agent_json(request: Request, agent: str | None = None) -> Response:
 
 @_route("/a2a/v1/.well-known/agent-card.json")
 @_route("/a2a/v1/{agent}/.well-known/agent-card.json")
-async def strict(request: Request, agent: str | None = None) -> Response:
-    """1.0 alone, for who says no version and takes no other field."""
+async def strict_card(request: Request, agent: str | None = None) -> Response:
+    """The card of 1.0 alone, for clients that send no version and accept no unknown field."""
     return await _card(request, card_json.v1_0, agent)
 
 
 @_route("/.well-known/agent-card.json")
 @_route("/a2a/{agent}/.well-known/agent-card.json")
 async def agent_card_json(request: Request, agent: str | None = None) -> Response:
-    """In the version asked for; the two current ones in one card where none is."""
+    """In the version that the request asks for. Without one, a card that both 1.0 and 0.3 can read."""
     asked = version(request)
     if not asked:
         return await _card(request, card_json.hybrid, agent)
     try:
-        spoken = negotiation.spoken("", asked)
+        wires = negotiation.wires_for("", asked)
     except VersionNotSupported as error:
-        body = jsonrpc.error(None, negotiation.refusing(error, ()).encode_error(error))
+        body = jsonrpc.error(None, negotiation.wire_for_error(error, ()).encode_error(error))
         return Response(body, 400, {"Vary": "A2A-Version"}, JSON)
-    return await _card(request, spoken[0].encode_card, agent)
+    return await _card(request, wires[0].encode_card, agent)
 
 
 @_route("/alibaba/.well-known/agent.json")
@@ -72,11 +72,11 @@ async def alibaba(request: Request, agent: str | None = None) -> Response:
 
 @_route("/v2/a2a/{agent}/.well-known/agent.json")
 async def qianfan(request: Request, agent: str) -> Response:
-    """Never public there, and its errors are of a form of their own."""
+    """AppBuilder's card is never public, and its errors have a form of their own."""
     try:
         return await _card(request, card_json.qianfan, agent, keyed=True)
     except KitError as raised:
-        error = protocol_error(raised)
+        error = to_protocol_error(raised)
         status = error.status if error.status != 200 else 400
         code, message = APPBUILDER_ERRORS.get(status, ("InvalidParameter", str(error)))
         body = {"code": code, "message": message, "request_id": str(uuid.uuid4())}
@@ -94,10 +94,10 @@ APPBUILDER_ERRORS = {
 @_route("/agent/authenticatedExtendedCard")
 @_route("/a2a/{agent}/agent/authenticatedExtendedCard")
 async def authenticated_extended_card(request: Request, agent: str | None = None) -> Response:
-    """Where A2A 0.2.5 has it (section 7.10)."""
+    """The extended card, at the path of A2A 0.2.5 (section 7.10)."""
     kit: Kit = request.app.state.kit
     found = _agent(kit, agent)
-    scope_of(await authenticated(request), found.name)
+    scope_of(await authenticate(request), found.name)
     if found.card.extended is None:
         raise RouteNotFound("the agent has no extended card")
     body = card_json.v0_2_5(_description(request, found, root=agent is None, extended=True))
@@ -106,7 +106,7 @@ async def authenticated_extended_card(request: Request, agent: str | None = None
 
 @_route("/.well-known/jwks.json")
 async def jwks(request: Request) -> Response:
-    """The public half of the signing key, where there is one."""
+    """The public half of the signing key, if one is configured."""
     kit: Kit = request.app.state.kit
     if kit.signer is None:
         raise RouteNotFound("no signing key is configured")
@@ -116,8 +116,8 @@ async def jwks(request: Request) -> Response:
     )
 
 
-async def extended(request: Request, agent: Agent, wire: Wire) -> Json:
-    """The extended card, in a version. Raises what that version has for an agent without one."""
+async def extended_card(request: Request, agent: Agent, wire: Wire) -> Json:
+    """The extended card in a version. Raises that version's error if the agent has none."""
     if agent.card.extended is None:
         raise wire.no_extended_card("the agent's card has no extended part")
     kit: Kit = request.app.state.kit
@@ -130,9 +130,10 @@ async def extended(request: Request, agent: Agent, wire: Wire) -> Json:
 
 async def _card(request: Request, translate: Translate, name: str | None, *, keyed: bool = False) -> Response:
     kit: Kit = request.app.state.kit
-    keyed = keyed or not _agent(kit, name, absent=True).card.public
+    # Whether an agent exists is as public as the default agent's card.
+    keyed = keyed or not kit.agents.get(name or kit.default, kit.agents[kit.default]).card.public
     if keyed:
-        key = await authenticated(request)
+        key = await authenticate(request)
         scope_of(key, _agent(kit, name).name)
     agent = _agent(kit, name)
     described = _description(request, agent, root=name is None)
@@ -154,8 +155,8 @@ async def _card(request: Request, translate: Translate, name: str | None, *, key
 
 
 async def _sign(request: Request, card: dict[str, Json], described: card_json.Description) -> bool:
-    """Sign a 1.0 card, in its strict form; whether that was done. One that cannot be signed at the moment
-    goes out unsigned."""
+    """Sign a 1.0 card in its strict form; returns whether it did. If KMS does not sign, the card is sent
+    unsigned."""
     signer = request.app.state.kit.signer
     if signer is None or "supportedInterfaces" not in card:
         return False
@@ -168,14 +169,12 @@ async def _sign(request: Request, card: dict[str, Json], described: card_json.De
     return True
 
 
-def _agent(kit: Kit, name: str | None, *, absent: bool = False) -> Agent:
-    """An agent, the default one where none is named. Raises RouteNotFound; absent: does not."""
+def _agent(kit: Kit, name: str | None) -> Agent:
+    """An agent by name, or the default agent. Raises RouteNotFound."""
     agent = kit.agents.get(name or kit.default)
-    if agent is not None:
-        return agent
-    if absent:
-        return kit.agents[kit.default]
-    raise RouteNotFound(f"there is no agent {str(name)[:100]!r}")
+    if agent is None:
+        raise RouteNotFound(f"there is no agent {str(name)[:100]!r}")
+    return agent
 
 
 def _description(
@@ -189,7 +188,7 @@ def _description(
 
 
 def _unchanged(request: Request, etag: str, modified: datetime) -> bool:
-    """RFC 9110 section 13.2.2: If-None-Match decides where it is there."""
+    """Whether the client has this card. If-None-Match has precedence (RFC 9110 section 13.2.2)."""
     if (match := request.headers.get("if-none-match")) is not None:
         tags = [tag.strip().removeprefix("W/") for tag in match.split(",")]
         return "*" in tags or etag in tags

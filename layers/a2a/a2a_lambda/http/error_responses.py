@@ -1,4 +1,4 @@
-"""Errors at the edge: what is raised inside, as an HTTP answer with a JSON-RPC error in it."""
+"""Errors at the edge: what is raised inside, as an HTTP response with a JSON-RPC error in it."""
 
 import logging
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ logger = logging.getLogger(__name__)
 JSON = "application/json"
 
 
-def protocol_error(error: Exception) -> ProtocolError:
-    """What a client is told; the cause of anything that is not its own mistake goes to the log."""
+def to_protocol_error(error: Exception) -> ProtocolError:
+    """The error that the client gets. The cause goes to the log, unless it is the client's mistake."""
     if isinstance(error, ProtocolError):
         logger.info("refused: %d %s", error.code, type(error).__name__)
         return error
@@ -25,13 +25,14 @@ def protocol_error(error: Exception) -> ProtocolError:
     return InternalError("the request failed; the server's log has the cause")
 
 
-def answer(
+def error_response(
     error: ProtocolError,
     *,
     status: int | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """HTTP response of an error where no version is known yet: the oldest's shape, which all read."""
+    """Response with an error, if the request's version is not known: in the form of 0.3, which every client
+    can read."""
     return Response(
         jsonrpc.error(None, v0_3.encode_error(error)),
         status or error.status,

@@ -1,6 +1,6 @@
-"""Facts of a request: its body, its headers, and where the application stands.
+"""Facts of a request: its body, its headers, its deadline, and the url of the deployment.
 
-The url of the deployment comes from API Gateway: no header that a client can set has a say.
+The url comes from a setting or from API Gateway. No header that a client can set has a say in it.
 """
 
 import time
@@ -12,17 +12,17 @@ from a2a_lambda.errors import RequestTooLarge, UnsupportedMediaType
 from a2a_lambda.http.error_responses import JSON
 
 INVOCATION_SECONDS = 900.0
-"""Seconds an invocation of Lambda may take.
+"""Seconds that an invocation of Lambda may take.
 Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-timeout.html"""
 
 ANSWER_MARGIN_SECONDS = 2.0
-"""Seconds before Lambda's own deadline at which an answer must be out."""
+"""Seconds before Lambda's deadline at which an answer must be out."""
 
 
 def base_url(request: Request) -> str:
     """Url of the deployment's root, without a slash at the end.
 
-    The setting's; else the domain and stage of the event's requestContext
+    It is the setting, if there is one. Else it is the domain and the stage in the event's requestContext
     (https://docs.aws.amazon.com/apigateway/latest/developerguide/api-gateway-mapping-template-reference.html).
     """
     configured: str = request.app.state.kit.settings.base_url
@@ -37,17 +37,17 @@ def base_url(request: Request) -> str:
 
 
 def deadline(request: Request) -> float:
-    """When an answer must be out, on `time.monotonic`. A server elsewhere has Lambda's own limit: what runs
-    there has to run on Lambda, too, and an agent that never ends has to end."""
+    """When the answer must be out, on `time.monotonic`.
+
+    Outside Lambda it is Lambda's own limit: an agent that never ends must end there, too.
+    """
     context = request.scope.get("aws.context")
-    remaining: float = (
-        INVOCATION_SECONDS if context is None else context.get_remaining_time_in_millis() / 1000
-    )
-    return time.monotonic() + remaining - ANSWER_MARGIN_SECONDS
+    seconds: float = INVOCATION_SECONDS if context is None else context.get_remaining_time_in_millis() / 1000
+    return time.monotonic() + seconds - ANSWER_MARGIN_SECONDS
 
 
 def version(request: Request) -> str:
-    """Protocol version a request asks for, in its header or its query; "" where it asks for none.
+    """Protocol version that the request asks for, in its header or its query; "" if it asks for none.
 
     Source: https://a2a-protocol.org/v1.0.0/specification, section 3.6.1.
     """
@@ -56,20 +56,20 @@ def version(request: Request) -> str:
 
 
 def check_media_type(request: Request) -> None:
-    """Raises UnsupportedMediaType for what is not JSON."""
+    """Raises UnsupportedMediaType if the body is not JSON."""
     media_type = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
     if media_type != JSON and not media_type.endswith("+json"):
-        raise UnsupportedMediaType(f"Content-Type is {media_type[:100]}, and must be {JSON}")
+        raise UnsupportedMediaType(f"Content-Type is {media_type[:100]}, but must be {JSON}")
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    """Raises RequestTooLarge."""
+    """Raises RequestTooLarge if the body has more bytes than `limit`."""
     chunks: list[bytes] = []
     size = 0
     async for chunk in request.stream():
         size += len(chunk)
         if size > limit:
-            raise RequestTooLarge(f"a request has at most {limit} bytes")
+            raise RequestTooLarge(f"a request may have at most {limit} bytes")
         chunks.append(chunk)
     return b"".join(chunks)
 
@@ -77,13 +77,12 @@ async def read_body(request: Request, limit: int) -> bytes:
 def requested_extensions(request: Request) -> list[str]:
     """URIs in `A2A-Extensions` and in its older name, each once."""
     names = ("a2a-extensions", "x-a2a-extensions")
-    given = [
-        uri.strip() for name in names for line in request.headers.getlist(name) for uri in line.split(",")
-    ]
-    return list(dict.fromkeys(uri for uri in given if uri))
+    given = ",".join(line for name in names for line in request.headers.getlist(name))
+    return list(dict.fromkeys(uri for item in given.split(",") if (uri := item.strip())))
 
 
 def last_event_id(request: Request) -> int | None:
-    """Sequence number a client has; None when it says none, or one that never was ours."""
+    """Sequence number of the last event that the client has. None if it names none, or a number that the
+    kit cannot have sent."""
     value = request.headers.get("last-event-id", "")
     return int(value) if value.isascii() and value.isdigit() and len(value) <= 10 else None

@@ -1,7 +1,6 @@
-"""HTTP+JSON routes, behind one catch-all: API Gateway's paths know no colons, so the application
-splits them.
+"""HTTP+JSON. The paths of A2A have colons, which API Gateway's routes cannot have, so the kit splits them.
 
-    [/a2a/<agent>] / [<version's prefix>/] [<tenant>/] <a route of the version>
+[/a2a/<agent>] / [<version's prefix>/] [<tenant>/] <a route of the version>
 """
 
 import re
@@ -9,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import (
@@ -20,24 +19,20 @@ from a2a_lambda.errors import (
     StreamingNotSupported,
 )
 from a2a_lambda.http import sse
-from a2a_lambda.http.auth import authenticated, scope_of
-from a2a_lambda.http.dispatch import OperationCall, agent_named, answer
-from a2a_lambda.http.error_responses import JSON, protocol_error
-from a2a_lambda.http.request import check_media_type, read_body, version
-from a2a_lambda.kit import Kit
+from a2a_lambda.http.dispatch import accept, answer
+from a2a_lambda.http.error_responses import JSON, to_protocol_error
+from a2a_lambda.http.request import check_media_type
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire import negotiation
 from a2a_lambda.wire.interface import Route, Wire
 from a2a_lambda.wire.negotiation import VERSIONS
 from a2a_lambda.wire.shared import protojson
 
-router = APIRouter()
-
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A request's place among the routes. agent: as the path names it, or "". variables: of the path,
-    the tenant among them."""
+    """A route that a path fits. agent: as the path names it, or "". variables: of the path; the tenant is
+    one of them."""
 
     wire: Wire
     route: Route
@@ -61,16 +56,14 @@ class Rest:
     def refusal(self, wire: Wire, error: ProtocolError, *, streaming: bool) -> Response:
         status, body = wire.encode_failure(error)
         if streaming and isinstance(error, StreamingNotSupported):
-            # Who expects a stream whatever the card says gets one: of one event, the error.
+            # This client expects a stream, whatever the card says. It gets a stream of one event: the error.
             return Response(
                 sse.encode(strictjson.dumps(body), event=self.error_event), media_type=sse.MEDIA_TYPE
             )
         return Response(strictjson.dumps(body), status, error.headers, self.media_type)
 
 
-@router.api_route("/{path:path}", methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
 async def call(request: Request, path: str) -> Response:
-    kit: Kit = request.app.state.kit
     wire = VERSIONS[0]
     binding = Rest(_media_type(request, wire))
     try:
@@ -82,36 +75,28 @@ async def call(request: Request, path: str) -> Response:
         match = next((match for match in matches if match.route.verb == request.method), None)
         if match is None:
             return _not_allowed(binding, wire, request.method, [match.route.verb for match in matches])
-        key = await authenticated(request)
-        _check_version(wire, version(request))
-        body = await read_body(request, kit.settings.max_body_bytes)
-        params = _params(request, body, match)
+        accepted = await accept(request)
+        _check_version(wire, accepted.version)
+        params = _params(request, accepted.body, match)
         tenant = params.get("tenant")
-        agent = agent_named(kit, match.agent, tenant if isinstance(tenant, str) else None)
-        method = f"{match.route.verb} {match.route.path}"
-        scope = scope_of(key, agent)
-        exchange = OperationCall(
-            request, kit, binding, (wire,), scope, match.route.operation, method, params, body
+        named = tenant if isinstance(tenant, str) else None
+        route = match.route
+        method = f"{route.verb} {route.path}"
+        return await answer(
+            accepted.call(binding, (wire,), route.operation, method, params, match.agent, named)
         )
-        return await answer(exchange)
     except Exception as raised:
         streaming = sse.MEDIA_TYPE in request.headers.get("accept", "")
-        return binding.refusal(wire, protocol_error(raised), streaming=streaming)
+        return binding.refusal(wire, to_protocol_error(raised), streaming=streaming)
 
 
 def _matches(path: str) -> Iterator[Match]:
-    """Routes of a path, whatever their verb."""
+    """Routes that a path fits, whatever their verbs."""
     agent, rest = "", path
     if found := re.fullmatch(r"a2a/([^/]+)/(.+)", path):
         agent, rest = found.groups()
-    prefix = next(
-        (
-            wire.path_prefix
-            for wire in VERSIONS
-            if wire.path_prefix and rest.startswith(f"{wire.path_prefix}/")
-        ),
-        "",
-    )
+    prefixes = (wire.path_prefix for wire in VERSIONS if wire.path_prefix)
+    prefix = next((each for each in prefixes if rest.startswith(f"{each}/")), "")
     inner = rest.removeprefix(f"{prefix}/")
     for wire in VERSIONS:
         for route in wire.routes if prefix == wire.path_prefix else ():
@@ -122,13 +107,13 @@ def _matches(path: str) -> Iterator[Match]:
 
 @cache
 def _pattern(path: str, *, tenant: bool) -> "re.Pattern[str]":
-    """Expression of a route's path; a tenant is a segment before it."""
+    """Expression of a route's path. tenant: a tenant may stand before it, as a segment."""
     escaped = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+?)", re.escape(path))
     return re.compile((r"(?:(?P<tenant>(?!tasks/)[^/]+)/)?" if tenant else "") + escaped + "/?")
 
 
 def _params(request: Request, body: bytes, match: Match) -> dict[str, Json]:
-    """The body's fields, those of the query, and the path's variables, which no other may contradict.
+    """Fields of the body, then of the query, then the path's variables. No field may contradict the path.
 
     Raises ParseError, InvalidParams, UnsupportedMediaType.
     """
@@ -147,17 +132,17 @@ def _params(request: Request, body: bytes, match: Match) -> dict[str, Json]:
 
 
 def _check_version(wire: Wire, asked: str) -> None:
-    """Raises VersionNotSupported; InvalidRequest for a version of another path."""
-    spoken = negotiation.spoken("", asked)
-    if asked and wire.name not in {other.name for other in spoken}:
+    """Raises VersionNotSupported, and InvalidRequest for a version that has other paths."""
+    wires = negotiation.wires_for("", asked)
+    if asked and wire.name not in {other.name for other in wires}:
         raise InvalidRequest(
-            f"this path speaks A2A {wire.name}, and A2A-Version says {asked[:20]}:"
-            " 0.3 is spoken below /v1, 1.0 without it"
+            f"this path is for A2A {wire.name}, but A2A-Version is {asked[:20]}."
+            " The paths of 0.3 begin with /v1; those of 1.0 do not"
         )
 
 
 def _media_type(request: Request, wire: Wire) -> str:
-    """The version's own media type, unless the client accepts application/json and not that.
+    """The version's own media type, unless the client accepts application/json only.
 
     Source: A2A 1.0.1 section 11.1.
     """
@@ -170,7 +155,7 @@ def _media_type(request: Request, wire: Wire) -> str:
 
 def _not_allowed(binding: Rest, wire: Wire, verb: str, allowed: list[str]) -> Response:
     listed = ", ".join(dict.fromkeys(allowed))
-    refused = InvalidRequest(f"{verb} is not served here; {listed} is")
+    refused = InvalidRequest(f"{verb} is not allowed here; use {listed}")
     _, body = wire.encode_failure(refused)
     body["error"] |= {"code": 405, "status": "UNIMPLEMENTED"}
     return Response(strictjson.dumps(body), 405, {"Allow": listed}, binding.media_type)

@@ -1,35 +1,54 @@
-"""JSON-RPC routes: one url for every operation, and the same with `/stream` behind it."""
+"""JSON-RPC: one url for every operation. The same url with `/stream` appended works, too."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi import Request, Response
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import ProtocolError
 from a2a_lambda.http import sse
-from a2a_lambda.http.auth import APPBUILDER, authenticated, bearer_key, scope_of
-from a2a_lambda.http.dispatch import STREAMED, OperationCall, agent_named, answer
-from a2a_lambda.http.error_responses import JSON, protocol_error
-from a2a_lambda.http.request import check_media_type, read_body, version
-from a2a_lambda.kit import Kit
+from a2a_lambda.http.auth import APPBUILDER, has_bearer_key
+from a2a_lambda.http.dispatch import STREAMED, accept, answer
+from a2a_lambda.http.error_responses import JSON, to_protocol_error
+from a2a_lambda.http.request import check_media_type, version
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire import negotiation, qianfan, v1_0
 from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.negotiation import DIALECTS
 from a2a_lambda.wire.shared import jsonrpc
 
-router = APIRouter()
+AGENT = "(?P<agent>[^/]+)"
 
 PATHS = {
-    "": "",
-    "/a2a/{agent}": "",
-    "/alibaba": "alibaba",
-    "/alibaba/{agent}": "alibaba",
-    "/v2/a2a/{agent}": "qianfan",
-    "/v2/{agent}": "qianfan",
+    re.compile(pattern + "(?:/stream)?/?"): dialect
+    for pattern, dialect in {
+        "": "",
+        f"/a2a/{AGENT}": "shared",
+        "/alibaba": "alibaba",
+        f"/alibaba/{AGENT}": "alibaba",
+        f"/v2/a2a/{AGENT}": "qianfan",
+        f"/v2/{AGENT}": "qianfan",
+    }.items()
 }
-"""Where agents are called, and the dialect there."""
+"""Where agents are called, and the dialect there. Who speaks what at a shared path: see `_dialect`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a request was sent. agent: as the path names it, or None."""
+
+    dialect: str
+    agent: str | None
+
+
+def find(path: str) -> Address | None:
+    """Address of a path, or None if it is not a path of JSON-RPC."""
+    for pattern, dialect in PATHS.items():
+        if found := pattern.fullmatch(path):
+            return Address(dialect, found.groupdict().get("agent"))
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,70 +68,44 @@ class Rpc:
 
     def refusal(self, wire: Wire, error: ProtocolError, *, streaming: bool) -> Response:
         body = self.error(wire, error)
-        if (
-            streaming
-            and wire.stream_errors_as_events
-            and error.status == 200
-            and sse.MEDIA_TYPE in self.accept
-        ):
-            # The stream readers of 0.x SDKs understand an error as an event and choke on any other body.
+        is_event = streaming and wire.stream_errors_as_events and error.status == 200
+        if is_event and sse.MEDIA_TYPE in self.accept:
             return Response(sse.encode(body), media_type=sse.MEDIA_TYPE)
         return Response(body, error.status, error.headers, JSON)
 
 
-async def _call(request: Request) -> Response:
-    kit: Kit = request.app.state.kit
-    wires: Sequence[Wire] = DIALECTS[_dialect(request)]
+async def call(request: Request, address: Address) -> Response:
+    dialect = _dialect(request, address)
+    wires: Sequence[Wire] = DIALECTS[dialect]
     binding = Rpc(request.headers.get("accept", ""), None)
     streaming = False
     try:
-        key = await authenticated(request)
+        accepted = await accept(request)
         check_media_type(request)
-        body = await read_body(request, kit.settings.max_body_bytes)
-        value = strictjson.loads(body)
+        value = strictjson.loads(accepted.body)
         binding = Rpc(binding.accept, jsonrpc.read_id(value))
-        wires = negotiation.spoken(_dialect(request), version(request))
+        wires = negotiation.wires_for(dialect, accepted.version)
         envelope = jsonrpc.decode(value)
-        wires = negotiation.of_method(wires, envelope.method)
-        if len(wires) > 1 and wires[0].methods[envelope.method] in ("send", "stream"):
-            wires = [qianfan.WIRE if qianfan.speaks(envelope.params) else wires[0]]
-        operation = wires[0].methods[envelope.method]
+        method, params = envelope.method, envelope.params
+        wires = negotiation.wires_with(wires, method)
+        if len(wires) > 1 and wires[0].methods[method] in ("send", "stream"):
+            wires = [qianfan.WIRE if qianfan.is_from_appbuilder(params) else wires[0]]
+        operation = wires[0].methods[method]
         streaming = operation in STREAMED
-        tenant = _tenant(envelope.params) if wires[0] is v1_0.WIRE else None
-        agent = agent_named(kit, request.path_params.get("agent"), tenant)
-        scope = scope_of(key, agent)
-        exchange = OperationCall(
-            request, kit, binding, wires, scope, operation, envelope.method, envelope.params, body
-        )
-        return await answer(exchange)
+        tenant = params.get("tenant") if wires[0] is v1_0.WIRE and isinstance(params, dict) else None
+        named = tenant if isinstance(tenant, str) else None
+        return await answer(accepted.call(binding, wires, operation, method, params, address.agent, named))
     except Exception as raised:
-        error = protocol_error(raised)
-        return binding.refusal(negotiation.refusing(error, wires), error, streaming=streaming)
+        error = to_protocol_error(raised)
+        return binding.refusal(negotiation.wire_for_error(error, wires), error, streaming=streaming)
 
 
-async def _refuse(request: Request) -> Response:
-    raise HTTPException(405, headers={"Allow": "POST"})
-
-
-for _path in PATHS:
-    for _end in ("", "/", "/stream", "/stream/"):
-        if _path + _end:
-            router.add_api_route(_path + _end, _call, methods=["POST"])
-            router.add_api_route(_path + _end, _refuse, methods=["GET", "HEAD", "PUT", "PATCH", "DELETE"])
-
-
-def _dialect(request: Request) -> str:
-    """The dialect of a path. `/a2a/{agent}` is Qianfan's too: wholly for its own header, and for a bearer
-    token where the message tells (see `qianfan.speaks`)."""
-    path = request.scope["route"].path.rstrip("/").removesuffix("/stream")
-    if path == "/a2a/{agent}":
-        if APPBUILDER in request.headers and bearer_key(request):
-            return "qianfan"
-        if bearer_key(request) and not version(request):
-            return "shared"
-    return PATHS[path]
-
-
-def _tenant(params: Json) -> str | None:
-    tenant = params.get("tenant") if isinstance(params, dict) else None
-    return tenant if isinstance(tenant, str) else None
+def _dialect(request: Request, address: Address) -> str:
+    """The dialect of a request. Qianfan's clients share `/a2a/<agent>` with all others. Its own header says
+    that a request is Qianfan's. With a bearer token, the message says it: see `is_from_appbuilder`."""
+    if address.dialect != "shared":
+        return address.dialect
+    bearer = has_bearer_key(request)
+    if bearer and APPBUILDER in request.headers:
+        return "qianfan"
+    return "shared" if bearer and not version(request) else ""

@@ -1,7 +1,7 @@
-"""Server-sent events, and what keeps a silent answer alive.
+"""Server-sent events, and what keeps an answer alive while the agent is silent.
 
-Source: https://html.spec.whatwg.org/multipage/server-sent-events.html. Clients of the official SDKs
-give up after 5 s of silence, gateways after 30 to 60 s.
+Clients of the official SDKs give up after 5 s of silence, gateways after 30 to 60 s.
+Source: https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
 
 import asyncio
@@ -14,11 +14,12 @@ KEEP_ALIVE_SECONDS = 4.0
 """Seconds of silence before a keep-alive."""
 
 COMMENT = b": \n"
-"""One line and no blank one: behind a blank line httpx-sse sees an event without data, on which
-a2a-sdk 0.2 and 0.3 fail."""
+"""One line, and no blank line after it. With a blank line, httpx-sse sees an event without data, and a2a-sdk
+0.2 and 0.3 fail."""
 
 LINE_SEPARATORS = tuple((char.encode(), f"\\u{ord(char):04x}".encode()) for char in "\u0085\u2028\u2029")
-"""Ends of line to Unicode, though not to this format: readers of lines would cut a JSON string there."""
+"""Unicode's ends of line. This format does not have them, but a reader that splits lines as Unicode does
+would cut a JSON string there."""
 
 MEDIA_TYPE = "text/event-stream"
 
@@ -28,7 +29,7 @@ Events = AsyncGenerator[Published, None]
 
 
 def encode(data: bytes, identity: int | None = None, *, event: str = "") -> bytes:
-    """One event. `data` is JSON of one line."""
+    """Bytes of one event. data: JSON on one line. identity: number for Last-Event-ID."""
     head = b"" if identity is None else b"id: %d\n" % identity
     head += b"event: %s\n" % event.encode() if event else b""
     for separator, escaped in LINE_SEPARATORS:
@@ -60,7 +61,7 @@ async def paced(items: AsyncGenerator[Item, None], silence: float) -> AsyncGener
 
 
 async def spaced(future: asyncio.Future[bytes], silence: float) -> AsyncGenerator[bytes, None]:
-    """A JSON text, white space before it while it is not there yet."""
+    """A JSON text, with white space before it until it is ready."""
     try:
         while not (await asyncio.wait({future}, timeout=silence))[0]:
             yield b" "

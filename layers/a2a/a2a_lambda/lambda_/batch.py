@@ -1,7 +1,7 @@
-"""Lambda handlers of batches: what SQS and the table's stream bring, with partial failures.
+"""Lambda handlers of batches, from SQS and from the table's stream, with partial failures.
 
-Source: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html, and Powertools' batch
-utility, which makes the answer SQS reads.
+Powertools' batch utility makes the answer that SQS reads.
+Source: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
 """
 
 import asyncio
@@ -12,13 +12,14 @@ from typing import Any
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 
 from a2a_lambda import telemetry
-from a2a_lambda.aws.queue import read
+from a2a_lambda.agent.executor import end_stragglers
+from a2a_lambda.aws.queue import read_message
 from a2a_lambda.errors import KitError
 from a2a_lambda.push.delivery import PushNotifications
 from a2a_lambda.turns.worker import Worker
 
 TURN_END_MARGIN_SECONDS = 5.0
-"""Seconds before Lambda's own deadline at which a turn ends itself."""
+"""Seconds before Lambda's deadline at which a turn must end."""
 
 Event = dict[str, Any]
 
@@ -26,58 +27,65 @@ logger = logging.getLogger(__name__)
 
 
 class TurnHandler:
-    """Handler of background turns, of their dead letters, and of the schedule's sweep.
+    """Handler of background turns, of their dead letters, and of the sweep's schedule.
 
-    dead_letters: ARN of the queue whose messages nobody could work off.
+    dead_letters: ARN of the dead-letter queue.
     """
 
-    def __init__(self, background: Worker, dead_letters: str) -> None:
-        self._background = background
+    def __init__(self, worker: Worker, dead_letters: str) -> None:
+        self._worker = worker
         self._dead_letters = dead_letters
 
     def __call__(self, event: Event, context: Any) -> Any:
         if "Records" not in event:
-            return {"swept": asyncio.run(self._background.sweep())}
-        deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1000 - TURN_END_MARGIN_SECONDS
+            return {"swept": asyncio.run(self._worker.sweep())}
+        seconds = context.get_remaining_time_in_millis() / 1000
+        deadline = time.monotonic() + seconds - TURN_END_MARGIN_SECONDS
 
         def work(record: Event) -> None:
             try:
-                ticket = read(record["body"])
+                queued = read_message(record["body"])
                 if record["eventSourceARN"] == self._dead_letters:
-                    asyncio.run(self._background.bury(ticket))
+                    asyncio.run(self._worker.fail_turn(queued))
                 else:
-                    asyncio.run(self._background.run(ticket, deadline))
+                    asyncio.run(self._worker.run_turn(queued, deadline))
             except Exception:
-                # By itself it would come again when its visibility timeout ends, in an hour and a half.
+                # Else the message comes again only when its visibility timeout ends, in an hour and a half.
                 attempt = int(record["attributes"]["ApproximateReceiveCount"])
-                self._background.postpone(record["eventSourceARN"], record["receiptHandle"], attempt)
+                self._worker.postpone(record["eventSourceARN"], record["receiptHandle"], attempt)
                 raise
 
-        return _processed(event, work, EventType.SQS, context)
+        return _process(event, work, EventType.SQS, context)
+
+    def release(self) -> None:
+        """Called after each invocation; may end the process."""
+        end_stragglers()
 
 
 class NotificationHandler:
-    """Handler of the table's stream, and of the queue it is relayed to."""
+    """Handler of the table's stream, and of the queue that it is relayed to."""
 
-    def __init__(self, notices: PushNotifications) -> None:
-        self._notices = notices
+    def __init__(self, notifications: PushNotifications) -> None:
+        self._notifications = notifications
 
     def __call__(self, event: Event, context: Any) -> Any:
         if event["Records"][0]["eventSource"] == "aws:dynamodb":
-            return _processed(event, self._notices.relay, EventType.DynamoDBStreams, context)
-        return _processed(event, self._deliver, EventType.SQS, context, counted=False)  # as pushes they are
+            return _process(event, self._notifications.relay, EventType.DynamoDBStreams, context)
+        # Their failures are counted as pushes.
+        return _process(event, self._deliver, EventType.SQS, context, counts_failures=False)
 
     def _deliver(self, record: Event) -> None:
         try:
-            asyncio.run(self._notices.deliver(record["body"]))
+            asyncio.run(self._notifications.deliver(record["body"]))
         except Exception:
             attempt = int(record["attributes"]["ApproximateReceiveCount"])
-            self._notices.postpone(record["receiptHandle"], attempt)
+            self._notifications.postpone(record["receiptHandle"], attempt)
             raise
 
 
-def _processed(event: Event, work: Any, kind: EventType, context: Any, *, counted: bool = True) -> Any:
-    """The partial failures of a batch; each is logged, without its content, and counted."""
+def _process(event: Event, work: Any, kind: EventType, context: Any, *, counts_failures: bool = True) -> Any:
+    """Work on each record of a batch; returns its partial failures. A failure is logged without its
+    content."""
 
     def guarded(record: Any) -> Any:
         try:
@@ -87,7 +95,7 @@ def _processed(event: Event, work: Any, kind: EventType, context: Any, *, counte
                 logger.exception("a record failed")
             else:
                 logger.error("a record failed: %s", error if error.safe_to_log else type(error).__name__)
-            if counted:
+            if counts_failures:
                 telemetry.measure({"FailedRecords": 1})
             raise
 

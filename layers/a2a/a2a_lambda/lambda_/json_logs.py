@@ -1,7 +1,7 @@
-"""Log lines as JSON, each with the ids of what it is about, by Powertools' formatter.
+"""Log lines as JSON, by Powertools' formatter, each with the ids of its invocation.
 
-A key is in no record. What an exception says may quote a message, so its text is left out, unless
-`debug` lets it in; its type and its frames stay.
+No record holds a key. The text of an exception may quote a message, so it is left out, unless `debug` is
+on. The exception's type and frames stay.
 Source: https://docs.aws.amazon.com/powertools/python/latest/core/logger/
 """
 
@@ -22,16 +22,16 @@ from a2a_lambda.errors import KitError
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 CHATTY = ("botocore", "boto3", "urllib3", "s3transfer", "httpx2", "httpcore2", "aws_xray_sdk")
-"""Loggers that write requests down, secrets and messages in them, when they may."""
+"""Loggers that write whole requests, with secrets and messages, at a low level."""
 
 LOGGED_EXCEPTIONS = 50
-"""Exceptions of a chain, or of groups in it, that are told of."""
+"""Exceptions of a chain, and of the groups in it, that are logged."""
 
 logger = logging.getLogger(__name__)
 
 
 class Formatter(LambdaPowertoolsFormatter):
-    """service: name of the deployment. debug: exceptions may say what they say."""
+    """service: name of the deployment. debug: log the text of exceptions."""
 
     def __init__(self, service: str, *, debug: bool) -> None:
         super().__init__(utc=True, use_rfc3339=True, serialize_stacktrace=False, service=service)
@@ -40,9 +40,9 @@ class Formatter(LambdaPowertoolsFormatter):
     def format(self, record: logging.LogRecord) -> str:
         record.__dict__.update(telemetry.ids())
         if not self._debug:
-            if record.name == "asyncio":  # what follows is an exception's repr
+            if record.name == "asyncio":  # the rest is the repr of an exception
                 record.msg, record.args = re.split(r"[\n(%]", str(record.msg))[0], ()
-            elif record.name == "py.warnings":  # file, line and category; what follows is the text
+            elif record.name == "py.warnings":  # file, line and category; the rest is text
                 record.msg, record.args = ": ".join(record.getMessage().split(": ")[:2]), ()
         return super().format(record)
 
@@ -53,8 +53,8 @@ class Formatter(LambdaPowertoolsFormatter):
 
 
 def install(service: str, level: str, *, debug: bool) -> None:
-    """Make every logger of the process write such lines to standard output; and what else would end up
-    on standard error."""
+    """Make every logger of the process write such lines to standard output. Exceptions of threads and
+    warnings become such lines, too."""
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(Formatter(service, debug=debug))
     root = logging.getLogger()
@@ -63,31 +63,31 @@ def install(service: str, level: str, *, debug: bool) -> None:
     for name in CHATTY:
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.captureWarnings(True)
-    threading.excepthook = _threw
-    sys.unraisablehook = _unraisable
+    threading.excepthook = _log_thread_exception
+    sys.unraisablehook = _log_unraisable
 
 
-def _threw(args: threading.ExceptHookArgs) -> None:
+def _log_thread_exception(args: threading.ExceptHookArgs) -> None:
     if args.exc_value is not None and not isinstance(args.exc_value, SystemExit):
         logger.error("a thread ended with an exception", exc_info=args.exc_value)
 
 
-def _unraisable(args: Any) -> None:
+def _log_unraisable(args: Any) -> None:
     if args.exc_value is not None:
-        logger.error("an exception had nowhere to go", exc_info=args.exc_value)
+        logger.error("an exception could not be raised", exc_info=args.exc_value)
 
 
-def _lines(error: BaseException, told: set[int]) -> Iterator[str]:
-    """Frames and type of an exception, behind those of what led to it; each once."""
-    if id(error) in told or len(told) >= LOGGED_EXCEPTIONS:
+def _lines(error: BaseException, logged: set[int]) -> Iterator[str]:
+    """Frames and type of an exception, after those of its cause; each exception once."""
+    if id(error) in logged or len(logged) >= LOGGED_EXCEPTIONS:
         return
-    told.add(id(error))
+    logged.add(id(error))
     before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if before is not None:
-        yield from _lines(before, told)
+        yield from _lines(before, logged)
     yield from (line.rstrip() for line in traceback.format_tb(error.__traceback__))
-    safe_to_log = isinstance(error, KitError) and error.safe_to_log
-    yield f"{type(error).__name__}: {error}" if safe_to_log else type(error).__name__
+    is_safe = isinstance(error, KitError) and error.safe_to_log
+    yield f"{type(error).__name__}: {error}" if is_safe else type(error).__name__
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
-            yield from _lines(inner, told)
+            yield from _lines(inner, logged)

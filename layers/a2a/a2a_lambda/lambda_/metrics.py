@@ -1,24 +1,25 @@
-"""Measurements as CloudWatch metrics, in lines of the embedded metric format that Powertools writes.
+"""Measurements as CloudWatch metrics, in the embedded metric format, which Powertools writes.
 
     Turns            service, agent, outcome (state of the task); service and outcome
     FirstEventTime   service; service and agent. Milliseconds from the invocation's start
     RunTime          service; service and agent. Milliseconds of the agent's turn
     Pushes           service, agent, outcome (delivered, gone, refused, failed)
-    FailedRecords    service, function. Of queues and the stream, but for notifications
+    FailedRecords    service, function. Records of queues and of the stream, except notifications
     KeyFailures      service, function. Reads of Parameter Store that failed
-    DynamoDBCalls    service, function. Of an invocation
+    DynamoDBCalls    service, function. Calls in an invocation
 
 Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 """
 
 import logging
+import threading
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
 from a2a_lambda import telemetry
+from a2a_lambda.telemetry import Dimensions, Values
 
 NAMESPACE = "A2A"
 
@@ -27,38 +28,36 @@ TIMES = ("FirstEventTime", "RunTime")
 logger = logging.getLogger(__name__)
 
 
-class Metrics(logging.Handler):
-    """Handler of `telemetry.MEASURES`. service, function: names of the deployment and of the function."""
+class Metrics:
+    """Takes measurements, from any thread. service, function: names of the deployment and of the function."""
 
     def __init__(self, service: str, function: str) -> None:
-        super().__init__()
         self._service = service
         self._function = function
         self._sums: Counter[str] = Counter()
+        self._lock = threading.Lock()
 
-    def emit(self, record: logging.LogRecord) -> None:
-        values: Mapping[str, float] = record.__dict__["values"]
-        dimensions: Mapping[str, str] = record.__dict__["dimensions"]
+    def take(self, values: Values, dimensions: Dimensions) -> None:
         if dimensions:
             self._write(values, dimensions)
-        else:
+            return
+        with self._lock:
             self._sums.update(values)
 
     def flush_sums(self) -> None:
-        """Write what added up over an invocation."""
-        self.acquire()
-        sums, self._sums = self._sums, Counter()
-        self.release()
+        """Write the sums of an invocation."""
+        with self._lock:
+            sums, self._sums = self._sums, Counter()
         if sums:
             self._write(sums, {"function": self._function})
 
-    def _write(self, values: Mapping[str, float], dimensions: Mapping[str, str]) -> None:
+    def _write(self, values: Values, dimensions: Dimensions) -> None:
         try:
             self._line(values, dimensions)
-        except Exception:  # nobody's turn fails for a measurement
-            logger.exception("a metric is not written")
+        except Exception:  # a measurement must not fail a turn
+            logger.exception("a metric was not written")
 
-    def _line(self, values: Mapping[str, float], dimensions: Mapping[str, str]) -> None:
+    def _line(self, values: Values, dimensions: Dimensions) -> None:
         metrics: Any = EphemeralMetrics(namespace=NAMESPACE, service=self._service)
         for name, named in dimensions.items():
             metrics.add_dimension(name, named)
@@ -78,8 +77,7 @@ class Metrics(logging.Handler):
 
 
 def install(service: str, function: str) -> Metrics:
-    """Make every measurement of the process a metric."""
-    handler = Metrics(service, function)
-    telemetry.MEASURES.handlers = [handler]
-    telemetry.MEASURES.setLevel(logging.INFO)
-    return handler
+    """Make metrics of all measurements of the process."""
+    metrics = Metrics(service, function)
+    telemetry.sink = metrics.take
+    return metrics

@@ -1,12 +1,13 @@
-"""Response streaming for managed Python: AWS's own runtime client, taught to post a stream.
+"""Response streaming for managed Python: AWS's own runtime client, with one addition: it can post a stream.
 
     AWS_LAMBDA_EXEC_WRAPPER ── this module ── awslambdaric's loop ── handler ── streaming.Response
                                                    └── post ── chunked, as the application sends
 
-awslambdaric gives the loop, the context, the logs, X-Ray, SnapStart and init errors. Two places of it
-are leaned on: `BaseLambdaRuntimeClient.marshaller`, its documented override point, and
-`post_invocation_result`, which gets what the marshaller made. Once AWS's Python runtime streams, this
-file and the layer's `a2a-runtime` go, and AWS_LAMBDA_EXEC_WRAPPER with them.
+awslambdaric provides the loop, the context, logs, X-Ray, SnapStart and init errors. This module depends on
+two
+places in it: `BaseLambdaRuntimeClient.marshaller`, a documented override point, and
+`post_invocation_result`, which gets the marshaller's result. When AWS's Python runtime can stream, delete
+this file, the layer's `a2a-runtime` and AWS_LAMBDA_EXEC_WRAPPER.
 Source: https://docs.aws.amazon.com/lambda/latest/dg/runtimes-custom.html#runtimes-custom-response-streaming
 """
 
@@ -28,12 +29,12 @@ from awslambdaric.lambda_runtime_marshaller import LambdaMarshaller
 
 from a2a_lambda.lambda_.streaming import CONTENT_TYPE, Response, Streaming
 
-GONE = 410
-"""The invocation is over already: it ran out of time, or its caller left."""
+GONE_STATUS = 410
+"""Status of a response whose invocation is over: it timed out, or its caller left."""
 
 ONE_AT_A_TIME = (
-    "AWS_LAMBDA_MAX_CONCURRENCY is set, so this function would get several invocations at once, on Lambda "
-    "Managed Instances. It serves one at a time. Take its capacity provider away."
+    "AWS_LAMBDA_MAX_CONCURRENCY is set: on Lambda Managed Instances this function would get several "
+    "invocations at once, but it serves one at a time. Remove its capacity provider."
 )
 
 FRAMES = 20
@@ -46,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 
 class Marshaller(LambdaMarshaller):  # type: ignore[misc]
-    """Lets a stream through to the client; all else is JSON as ever."""
+    """Passes a stream on to the client. Every other result becomes JSON, as usual."""
 
     def marshal_response(self, response: Any) -> tuple[Any, str]:
         if isinstance(response, Response):
@@ -55,8 +56,8 @@ class Marshaller(LambdaMarshaller):  # type: ignore[misc]
         return marshalled
 
 
-class Client(LambdaRuntimeClient):  # type: ignore[misc]
-    """Runtime API client that can stream."""
+class RuntimeClient(LambdaRuntimeClient):  # type: ignore[misc]
+    """Client of the Runtime API that can stream."""
 
     marshaller = Marshaller()
 
@@ -85,7 +86,7 @@ class Client(LambdaRuntimeClient):  # type: ignore[misc]
 class Post:
     """One streamed response on a connection of its own.
 
-    invocation_id: echoed where /next gave one, so that the API can tell a late answer from a new one.
+    invocation_id: echoed if /next had one. It lets the API distinguish a late answer from a new one.
     """
 
     def __init__(self, place: tuple[str, int], invoke_id: str, invocation_id: str | None) -> None:
@@ -105,11 +106,11 @@ class Post:
         self._broken = False
 
     async def send(self, response: Response) -> None:
-        """Stream a response; never raises, so that the process goes on to its next invocation."""
+        """Stream a response. Never raises, so that the process continues with its next invocation."""
         try:
             self._reader, self._writer = await asyncio.open_connection(*self._place)
         except OSError:
-            logger.exception("the Runtime API takes no response")
+            logger.exception("the Runtime API does not accept a response")
             return
         try:
             self._writer.write(self._request.encode())
@@ -120,12 +121,12 @@ class Post:
             self._writer.close()
 
     async def _body(self, response: Response) -> str:
-        """Send the chunks; the trailers then due."""
+        """Send the chunks; returns the trailers."""
         try:
             await response.stream(self._write)
         except Exception as error:
-            if self._broken:  # whatever the application made of it
-                raise ConnectionResetError("nobody reads it any more") from None
+            if self._broken:  # whatever the application raised then
+                raise ConnectionResetError("no one reads the response any more") from None
             logger.exception("the stream broke off")
             return _trailers(error)
         return ""
@@ -145,14 +146,14 @@ class Post:
         await self._writer.drain()
         line = await self._reader.readline()
         _, _, code = line.decode("latin-1").partition(" ")
-        if code.startswith(str(GONE)):
-            logger.warning("the invocation was over before its response was")
+        if code.startswith(str(GONE_STATUS)):
+            logger.warning("the invocation ended before its response was out")
         elif not code.startswith("2"):
             logger.error("the Runtime API refused the response: %r", line)
 
 
 def _trailers(error: Exception) -> str:
-    """What makes Lambda count the invocation as failed though its answer had begun."""
+    """Trailers that make Lambda count the invocation as failed, although its answer has begun."""
     kind = type(error).__name__
     frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
     stack = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
@@ -162,11 +163,11 @@ def _trailers(error: Exception) -> str:
 
 
 def main() -> None:
-    """Serve invocations until the process ends. `_HANDLER` names the handler, as a wrapper between may have
+    """Serve invocations until the process ends. `_HANDLER` names the handler: another wrapper may have
     changed it."""
     add_site_folders()
     config = LambdaConfigProvider([sys.argv[0], os.environ["_HANDLER"]])
-    client = Client(config.api_address, config.use_thread_polling)
+    client = RuntimeClient(config.api_address, config.use_thread_polling)
     if config.is_multi_concurrent:
         client.post_init_error(
             {"errorMessage": ONE_AT_A_TIME, "errorType": "Runtime.Unsupported", "stackTrace": []}
@@ -177,7 +178,8 @@ def main() -> None:
 
 
 def add_site_folders() -> None:
-    """Read the .pth files Lambda's own bootstrap reads: the function's, and both folders' of the layers."""
+    """Read the .pth files that Lambda's own bootstrap reads: of the function, and of both folders of the
+    layers."""
     layers = Path(__file__).parents[2]  # /opt/python
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     task = Path(os.environ["LAMBDA_TASK_ROOT"])

@@ -1,10 +1,10 @@
-"""Mangum for streams: drives an ASGI application with a Lambda event, and lets its bytes go as it sends
-them.
+"""Mangum for streams: runs an ASGI application with a Lambda event, and sends its bytes at once.
 
     event ── Mangum's scope ── application ── send ── prelude, chunk, chunk … ── write
 
-For REST API (payload 1.0) and function URL (payload 2.0) events. What is written is what the
-integration reads: a JSON prelude, eight NUL bytes, the body.
+It takes events of a REST API (payload 1.0) and of a function URL (payload 2.0). It writes what the
+integration
+reads: a JSON prelude, eight NUL bytes, the body.
 Source: https://docs.aws.amazon.com/apigateway/latest/developerguide/response-transfer-mode-lambda.html
 """
 
@@ -15,19 +15,21 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from mangum.types import ASGI
-from starlette.types import Message, Scope
+from starlette import types as asgi
 
+from a2a_lambda.agent.executor import end_stragglers
 from a2a_lambda.lambda_ import buffered
+from a2a_lambda.turns.run import wait_for_turns
 
 CONTENT_TYPE = "application/vnd.awslambda.http-integration-response"
 
 DELIMITER = bytes(8)
 
 PRELUDE_BYTES = 16_384
-"""The prelude and its delimiter have to lie within as much."""
+"""Most bytes of the prelude with its delimiter."""
 
 Write = Callable[[bytes], Awaitable[None]]
-"""Sends bytes on. Raises OSError when nobody reads them any more."""
+"""Sends bytes. Raises OSError if no one reads them any more."""
 
 logger = logging.getLogger(__name__)
 
@@ -35,15 +37,20 @@ logger = logging.getLogger(__name__)
 class Streaming:
     """Handler of a Lambda function.
 
-    Without `enabled`, which the runtime of this package sets, it answers like Mangum: in an emulator,
-    or started by a runtime that cannot stream. settle: awaited before an answer is complete, for what
-    must not be frozen half done. release: called once it is out, and may end the process.
+    enabled: set by this package's runtime. Without it, in an emulator or a runtime that cannot stream, the
+        handler answers like Mangum.
+    settle: awaited before an answer is complete, so that Lambda does not freeze unfinished work.
+    release: called when the answer is out. It may end the process.
     """
 
     enabled = False
 
     def __init__(
-        self, app: ASGI, *, settle: Callable[[], Awaitable[None]], release: Callable[[], None]
+        self,
+        app: ASGI,
+        *,
+        settle: Callable[[], Awaitable[None]] = wait_for_turns,
+        release: Callable[[], None] = end_stragglers,
     ) -> None:
         self._app = app
         self._settle = settle
@@ -54,18 +61,18 @@ class Streaming:
         if not self.enabled:
             return self._mangum(event, context)
         handler = self._mangum.infer(event, context)
-        # From 2.4 on an application need not listen for a disconnect: its send raises OSError.
+        # Since 2.4 an application need not listen for a disconnect: its send raises OSError.
         scope = {**handler.scope, "asgi": {"version": "3.0", "spec_version": "2.4"}, "aws.streamed": True}
         return Response(self._app, scope, handler.body, self._settle, self._release)
 
 
 class Response:
-    """An answer not made yet: `stream` makes it, and `release` says that it is out."""
+    """An answer that is not made yet. `stream` makes it. `release` is called when it is out."""
 
     def __init__(
         self,
         app: ASGI,
-        scope: Scope,
+        scope: asgi.Scope,
         body: bytes,
         settle: Callable[[], Awaitable[None]],
         release: Callable[[], None],
@@ -76,23 +83,23 @@ class Response:
         self._settle = settle
         self.release = release
         self._write: Write
-        self._start: Message | None = None
+        self._start: asgi.Message | None = None
         self._complete = False
         self._bodyless = scope["method"] == "HEAD"
         self._ended = asyncio.Event()
 
     async def stream(self, write: Write) -> None:
-        """Run the application; what it sends goes to `write` at once.
+        """Run the application. `write` gets its bytes at once.
 
-        An application that fails before its first byte is answered for with a 500. Raises what it
-        raises after that, and OSError of `write`.
+        If the application fails before its first byte, the answer is a 500. Raises what it raises after
+        that, and OSError of `write`.
         """
         self._write = write
         try:
             await self._app(self._scope, self._receive, self._send)
         except Exception:
-            if self._complete:  # the answer is whole; what came behind it is for the log
-                logger.exception("the application failed behind its answer")
+            if self._complete:
+                logger.exception("the application failed after its answer")
                 return
             if self._start is not None:
                 raise
@@ -102,14 +109,14 @@ class Response:
             self._ended.set()
             await self._settle()
 
-    async def _receive(self) -> Message:
+    async def _receive(self) -> asgi.Message:
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
         await self._ended.wait()
         return {"type": "http.disconnect"}
 
-    async def _send(self, message: Message) -> None:
+    async def _send(self, message: asgi.Message) -> None:
         if message["type"] == "http.response.start":
             head = prelude(message["status"], message.get("headers", ()))
             self._start = message
@@ -127,7 +134,7 @@ class Response:
 
 
 def prelude(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Prelude and delimiter of an answer. Raises ValueError when they are over 16 KB."""
+    """Prelude and delimiter of an answer. Raises ValueError if they have more than 16 KB."""
     single: dict[str, str] = {}
     several: dict[str, list[str]] = {}
     cookies: list[str] = []
@@ -148,5 +155,5 @@ def prelude(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
         found["cookies"] = cookies
     encoded = json.dumps(found).encode() + DELIMITER
     if len(encoded) > PRELUDE_BYTES:
-        raise ValueError(f"the response's headers take more than {PRELUDE_BYTES} bytes")
+        raise ValueError(f"the response's headers have more than {PRELUDE_BYTES} bytes")
     return encoded

@@ -1,6 +1,6 @@
-"""X-Ray, by Powertools: a subsegment for each invocation, one for each call to AWS.
+"""X-Ray, by Powertools: a subsegment for each invocation, and one for each call to AWS.
 
-Imported only where tracing is on.
+It is imported only if tracing is on.
 Source: https://docs.aws.amazon.com/powertools/python/latest/core/tracer/
 """
 
@@ -21,7 +21,7 @@ class Traces:
         self._recorder.begin_subsegment("## invocation")
 
     def end(self, ids: Mapping[str, str | bool]) -> None:
-        """ids: what the invocation was about; X-Ray finds it by them."""
+        """ids: of the invocation. They become annotations, which X-Ray can search."""
         for name, value in ids.items():
             self._tracer.put_annotation(name, value)
         self._recorder.end_subsegment()

@@ -6,31 +6,26 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from a2a_lambda import threads
-from a2a_lambda.protocol.model import (
-    INTERRUPTED,
-    STOPPED,
-    Event,
-    Published,
-    Task,
-    latest,
-)
+from a2a_lambda.protocol.model import INTERRUPTED, STOPPED, Event, Published, Task, latest
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.turns.recovery import load_head
 
 POLL_SECONDS = 0.3
-"""Seconds between looks at a task somebody else runs."""
+"""Seconds between looks at a task that another process runs."""
 
 STOP_POLL_SECONDS = 2.0
-"""The same at most, if only the end matters."""
+"""Most seconds between looks, if only the end of the task matters."""
 
 ANSWER_POLL_SECONDS = 1.0
-"""The same, of a task that waits for input."""
+"""Seconds between looks at a task that waits for input."""
 
 
 async def wait_until_stopped(store: Store, head: Head, deadline: float | None) -> Head:
-    """The head once its task rests, or as it is when time is up. Looked at ever more rarely: what has taken
-    long may take longer."""
+    """The head after its task has stopped, or as it is at the deadline (on `time.monotonic`).
+
+    The longer the task takes, the longer the pauses between looks at it.
+    """
     pause = POLL_SECONDS
     while not head.is_stopped and not _is_late(deadline):
         await asyncio.sleep(pause)
@@ -46,23 +41,24 @@ async def follow(
     after: int | None = None,
     history_length: int | None = None,
     deadline: float | None = None,
-    waiting: float = 0.0,
+    answer_wait: float = 0.0,
 ) -> AsyncGenerator[Published, None]:
-    """The task as it is, then each later event once and in order; with `after`, only what comes behind
-    that sequence number, if there is one such.
+    """The task as it is, then each later event, once and in order.
 
-    waiting: seconds to stay with a task that waits for input.
+    after: a sequence number. Only later events are wanted, without the task. A number that the task does not
+        have counts as none.
+    answer_wait: seconds for which a task that waits for input is followed.
     """
     if after is not None and not (head.is_stopped and after > head.sequence):
         sequence = after
     else:
         task, sequence = await threads.run(store.get_task, head)
         yield sequence, Event(task=truncate_history(task, history_length))
-        if head.is_stopped and not (head.state in INTERRUPTED and waiting):
+        if head.is_stopped and not (head.state in INTERRUPTED and answer_wait):
             yield sequence, head.closing_event()
             return
-    if head.state in INTERRUPTED and waiting and head.sequence == sequence:
-        head = await _wait_for_answer(store, head, waiting, deadline)
+    if head.state in INTERRUPTED and answer_wait and head.sequence == sequence:
+        head = await _wait_for_answer(store, head, answer_wait, deadline)
         if head.is_stopped and head.sequence == sequence:
             return
     async with aclosing(follow_from(store, head, sequence, deadline)) as events:
@@ -73,7 +69,7 @@ async def follow(
 async def follow_from(
     store: Store, head: Head, after: int, deadline: float | None
 ) -> AsyncGenerator[Published, None]:
-    """Events behind a sequence number until the task rests or time is up."""
+    """Events after a sequence number, until the task stops or the deadline is near."""
     while True:
         events = await threads.run(store.get_events, head, after=after)
         for sequence, event in events:
@@ -89,9 +85,9 @@ async def follow_from(
         head = await load_head(store, head.scope, head.task_id)
 
 
-async def _wait_for_answer(store: Store, head: Head, waiting: float, deadline: float | None) -> Head:
-    """The head once the question it waits with is answered, or as it is when time is up."""
-    asked, until = head.sequence, time.monotonic() + waiting
+async def _wait_for_answer(store: Store, head: Head, wait: float, deadline: float | None) -> Head:
+    """The head after the task's question was answered, or as it is when the time is up."""
+    asked, until = head.sequence, time.monotonic() + wait
     while head.is_stopped and head.sequence == asked and time.monotonic() < until and not _is_late(deadline):
         await asyncio.sleep(ANSWER_POLL_SECONDS)
         head = await load_head(store, head.scope, head.task_id)
@@ -99,7 +95,7 @@ async def _wait_for_answer(store: Store, head: Head, waiting: float, deadline: f
 
 
 def truncate_history(task: Task, length: int | None) -> Task:
-    """The task with the `length` most recent messages; none at all = no history."""
+    """The task with its `length` most recent messages; None = all. With no message it has no history."""
     history = latest(task.get("history", []), length)
     if history:
         task["history"] = history
@@ -109,7 +105,7 @@ def truncate_history(task: Task, length: int | None) -> Task:
 
 
 def _is_progress(event: Event) -> bool:
-    """Whether it is a status told while running; a question asked earlier is not news."""
+    """Whether an event is a status of a running turn. An earlier question is in the log, too, but no news."""
     return "statusUpdate" in event and event["statusUpdate"]["status"]["state"] not in STOPPED
 
 

@@ -1,9 +1,8 @@
-"""Lists of tasks, a page at a time (A2A 1.0 section 3.1.4).
+"""Lists of tasks, page by page (A2A 1.0 section 3.1.4).
 
-The index of a list is eventually consistent, and knows a task's last status and its context; the
-tasks themselves are read as they are now. `totalSize` costs a count of the whole list, made for its
-first page unless that holds it all; the page token carries it on. A page ends early once it has as many
-bytes as an answer should have.
+The list comes from an index, which is eventually consistent and knows the status and context of a task. Each
+task is then read as it is now. `totalSize` needs a count of the whole list. It is made for the first page,
+and the page token carries it to the others. A page ends early if it is as large as an answer should be.
 """
 
 import asyncio
@@ -27,14 +26,14 @@ from a2a_lambda.turns.recovery import load_head
 PAGE_SIZE = 50
 
 PAGE_BYTES = 4_000_000
-"""JSON bytes after which a page ends, so that it fits a buffered answer of Lambda's (6 MB)."""
+"""JSON bytes after which a page ends. A buffered answer of Lambda has at most 6 MB."""
 
 READ_AT_ONCE = 4
-"""Tasks read at the same time: each may be as large as its agent made it."""
+"""Tasks that are read at the same time. Each may be large."""
 
 
-async def listed(store: Store, scope: Scope, request: ListTasksRequest) -> ListTasksResponse:
-    """Raises InvalidParams for a page token that is not ours."""
+async def list_tasks(store: Store, scope: Scope, request: ListTasksRequest) -> ListTasksResponse:
+    """A page of a scope's tasks. Raises InvalidParams for a page token that the kit did not make."""
     page = TaskQuery(
         size=request.get("pageSize", PAGE_SIZE),
         state=request.get("status", ""),
@@ -43,12 +42,12 @@ async def listed(store: Store, scope: Scope, request: ListTasksRequest) -> ListT
     )
     total: int | None = None
     if "pageToken" in request:
-        behind, total = _opened(request["pageToken"], page)
-        page = replace(page, behind=behind)
+        after, total = _read_token(request["pageToken"], page)
+        page = replace(page, after=after)
     try:
         found = await threads.run(store.list_tasks, scope, page)
     except ValueError:
-        raise _foreign() from None
+        raise _invalid_token() from None
     if total is None:
         total = await threads.run(store.count_tasks, scope, page) if found.more else len(found.tasks)
     tasks, last = await _read(store, scope, found.tasks, request)
@@ -64,7 +63,7 @@ async def listed(store: Store, scope: Scope, request: ListTasksRequest) -> ListT
 async def _read(
     store: Store, scope: Scope, found: Sequence[tuple[str, str]], request: ListTasksRequest
 ) -> tuple[list[Task], int]:
-    """Tasks until the page has bytes enough, and how many of those found they are."""
+    """Tasks until the page is large enough, and how many of the found ones they cover."""
     tasks: list[Task] = []
     room = PAGE_BYTES
     for start in range(0, len(found), READ_AT_ONCE):
@@ -81,7 +80,7 @@ async def _read(
 
 
 async def _task(store: Store, scope: Scope, task_id: str, request: ListTasksRequest) -> Task | None:
-    """A task as the list tells it; None where it no longer belongs there."""
+    """A task as it is in the list; None if it no longer belongs there."""
     try:
         head = await load_head(store, scope, task_id)
     except TaskNotFound:
@@ -91,38 +90,38 @@ async def _task(store: Store, scope: Scope, task_id: str, request: ListTasksRequ
     length = request.get("historyLength")
     artifacts = request.get("includeArtifacts", False)
     if length == 0 and not artifacts:
-        return _bare(head)
+        return _without_log(head)
     task, _ = await threads.run(store.get_task, head, artifacts=artifacts)
     return truncate_history(task, length)
 
 
-def _bare(head: Head) -> Task:
+def _without_log(head: Head) -> Task:
     task = head.empty_task()
     task["status"] = head.status
     return task
 
 
-def _token(page: TaskQuery, behind: str, total: int) -> str:
-    whole = [behind, total, _mark(page, behind, total)]
+def _token(page: TaskQuery, after: str, total: int) -> str:
+    whole = [after, total, _digest(page, after, total)]
     return base64.urlsafe_b64encode(strictjson.dumps(whole)).decode().rstrip("=")
 
 
-def _mark(page: TaskQuery, behind: str, total: int) -> str:
-    """Ties a token to the list it goes on in."""
-    source = strictjson.dumps([page.state, page.context_id, page.since, behind, total])
+def _digest(page: TaskQuery, after: str, total: int) -> str:
+    """Binds a token to its list."""
+    source = strictjson.dumps([page.state, page.context_id, page.since, after, total])
     return hashlib.sha256(source).hexdigest()[:16]
 
 
-def _opened(token: str, page: TaskQuery) -> tuple[str, int]:
-    """Where the list goes on, and its size. Raises InvalidParams."""
+def _read_token(token: str, page: TaskQuery) -> tuple[str, int]:
+    """Where the list continues, and its size. Raises InvalidParams."""
     try:
-        behind, total, mark = strictjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        after, total, digest = strictjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
     except (binascii.Error, ValueError, TypeError, ParseError):
-        raise _foreign() from None
-    if not isinstance(behind, str) or type(total) is not int or mark != _mark(page, behind, total):
-        raise _foreign()
-    return behind, total
+        raise _invalid_token() from None
+    if not isinstance(after, str) or type(total) is not int or digest != _digest(page, after, total):
+        raise _invalid_token()
+    return after, total
 
 
-def _foreign() -> InvalidParams:
-    return InvalidParams("params.pageToken is none this agent gave out", path="params.pageToken")
+def _invalid_token() -> InvalidParams:
+    return InvalidParams("params.pageToken is not valid", path="params.pageToken")

@@ -1,4 +1,4 @@
-"""Push notification configs of a task: set, read, deleted. The head names those that count."""
+"""Operations on push notification configs. The head of a task names the configs that count."""
 
 import uuid
 from dataclasses import replace
@@ -15,31 +15,31 @@ from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns.recovery import load_head
 
 ID_BYTES = 64
-"""The head names them, and stays small."""
+"""Bytes of a config's id. The head names all configs, and must stay small."""
 
 MAX_CONFIGS = 10
 """PushConfigs of one task."""
 
 
-def completed(
+def with_ids(
     head: Head, config: TaskPushNotificationConfig, made: str
 ) -> tuple[TaskPushNotificationConfig, Head]:
     """The config with its ids, and the head that names it. Raises InvalidParams.
 
-    made: id of a config that was given none.
+    made: id of the config if the client gave it none.
     """
     identity = config.get("id") or made
     if len(identity.encode()) > ID_BYTES:
-        raise InvalidParams(f"the id of a push notification config has at most {ID_BYTES} bytes")
+        raise InvalidParams(f"the id of a push notification config may have at most {ID_BYTES} bytes")
     if identity not in head.push and len(head.push) >= MAX_CONFIGS:
-        raise InvalidParams(f"a task has at most {MAX_CONFIGS} push notification configs")
+        raise InvalidParams(f"a task may have at most {MAX_CONFIGS} push notification configs")
     whole = cast(TaskPushNotificationConfig, {**config, "taskId": head.task_id, "id": identity})
     names = head.push if identity in head.push else (*head.push, identity)
     return whole, replace(head, push=names)
 
 
 class PushConfigs:
-    """Operations on the configs of tasks. All raise TaskNotFound for a task that is not the caller's."""
+    """Each operation raises TaskNotFound for a task that is not the caller's."""
 
     def __init__(self, store: Store, policy: webhook.WebhookPolicy) -> None:
         self._store = store
@@ -48,16 +48,16 @@ class PushConfigs:
     async def set(
         self, scope: Scope, config: TaskPushNotificationConfig, dialect: str, config_id: str = ""
     ) -> TaskPushNotificationConfig:
-        """Store a config; a task that has ended takes one too.
+        """Store a config. A task that has ended may get one, too.
 
-        config_id: id of one that was given none; "" = one of its own. Raises InvalidParams as
-        `webhook.check`, and if there are too many.
+        config_id: id of the config if the client gave it none; "" = a new one. Raises InvalidParams as
+            `webhook.check`, and if the task has too many.
         """
         await webhook.check(config, self._policy)
         made = config_id or str(uuid.uuid4())
         while True:
             head = await load_head(self._store, scope, config["taskId"], path="params.taskId")
-            whole, named = completed(head, config, made)
+            whole, named = with_ids(head, config, made)
             await threads.run(self._store.put_push_config, head, whole, dialect)
             if named == head:
                 return whole
@@ -78,17 +78,17 @@ class PushConfigs:
         return found[0]
 
     async def list(self, scope: Scope, request: ListPushConfigsRequest) -> ListPushConfigsResponse:
-        """PushConfigs by id; a page token is the id the page before ended with."""
+        """Configs, ordered by id. A page token is the last id of the page before."""
         head = await load_head(self._store, scope, request["taskId"], path="params.taskId")
         stored = await threads.run(self._store.list_push_configs, scope, head.task_id)
-        behind = request.get("pageToken", "")
-        found = [config for config in stored if config["id"] in head.push and config["id"] > behind]
+        after = request.get("pageToken", "")
+        found = [config for config in stored if config["id"] in head.push and config["id"] > after]
         page = found[: request.get("pageSize", MAX_CONFIGS)]
         more = len(found) > len(page)
         return ListPushConfigsResponse(configs=page, nextPageToken=page[-1]["id"] if more else "")
 
     async def delete(self, scope: Scope, request: PushConfigRequest) -> None:
-        """Forget a config; one that is not there is no error."""
+        """Delete a config. It is not an error if there is none."""
         identity = request.get("id", "")
         while True:
             head = await load_head(self._store, scope, request["taskId"], path="params.taskId")
@@ -96,7 +96,7 @@ class PushConfigs:
                 return
             kept = tuple(name for name in head.push if name != identity)
             try:
-                # First the config: one set meanwhile is not what this deletes.
+                # The config first. One that is set in between is not the one to delete.
                 await threads.run(self._store.delete_push_config, scope, head.task_id, identity)
                 await threads.run(self._store.replace, replace(head, push=kept))
                 return

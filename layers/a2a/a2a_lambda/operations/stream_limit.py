@@ -1,7 +1,8 @@
-"""How many streams, followers and lasting sends an owner may have: one key must not hold every Lambda.
+"""How many calls of an owner may run at once: one key must not hold every Lambda.
 
-A slot is an item of its own, taken by a conditional write and freed by a delete, so that no two streams
-meet on one item. A stream renews its slot as it goes on; one whose process died is free when its time is up.
+Streams, followers and long sends each hold a slot. A slot is an item of its own, taken by a conditional write
+and released by a delete, so two calls never compete for one item. A call renews its slot while it runs. If
+its process dies, the slot expires.
 """
 
 import asyncio
@@ -15,24 +16,24 @@ from a2a_lambda.errors import StoreError, TooManyStreams
 from a2a_lambda.store.store import Store
 
 SLOT_SECONDS = 90.0
-"""Seconds a slot is held without being renewed: a process that died gives it back soon."""
+"""Seconds for which a slot is held without being renewed."""
 
 SLOT_RENEWAL_SECONDS = 40.0
 
 RANDOM_TRIES = 2
-"""Slots tried at random before it is looked which are free."""
+"""Slots that are tried at random, before the free ones are looked up."""
 
 
 class Slot:
-    """A slot somebody holds. index: its number; -1 where there is no limit."""
+    """A slot that a call holds. index: its number; -1 = there is no limit, and no item."""
 
     def __init__(self, store: Store, owner: str, index: int, holder: str) -> None:
         self._store = store
         self._owner, self._index, self._holder = owner, index, holder
         self._renewed = store.clock()
 
-    async def keep(self) -> None:
-        """Renew it, where it is time to; called as the stream goes on."""
+    async def renew(self) -> None:
+        """Renew the slot, if it is time to. Called after each chunk of a stream."""
         now = self._store.clock()
         if self._index < 0 or now - self._renewed < SLOT_RENEWAL_SECONDS:
             return
@@ -40,14 +41,13 @@ class Slot:
         with suppress(StoreError):
             await threads.run(self._store.keep_slot, self._owner, self._index, self._holder, _until(now))
 
-    async def free(self) -> None:
-        """Give it back, even where the caller is being cancelled meanwhile."""
-        if self._index < 0:
-            return
-        await asyncio.shield(_keep(asyncio.ensure_future(self._free())))
+    async def release(self) -> None:
+        """Release the slot, even if the caller is cancelled meanwhile."""
+        if self._index >= 0:
+            await asyncio.shield(_keep_reference(asyncio.ensure_future(self._release())))
 
-    async def _free(self) -> None:
-        with suppress(StoreError):  # it is free when its time is up
+    async def _release(self) -> None:
+        with suppress(StoreError):  # then it expires
             await threads.run(self._store.free_slot, self._owner, self._index, self._holder)
 
 
@@ -59,29 +59,30 @@ class StreamLimit:
         self._limit = limit
 
     @asynccontextmanager
-    async def slot(self, owner: str) -> AsyncGenerator[Slot, None]:
+    async def hold_slot(self, owner: str) -> AsyncGenerator[Slot, None]:
         """Hold a slot. Raises TooManyStreams, StoreError."""
         holder = str(uuid.uuid4())
         index = -1
         if self._limit:
-            taking = asyncio.ensure_future(self._taken(owner, holder, _until(self._store.clock())))
+            taking = asyncio.ensure_future(self._take(owner, holder, _until(self._store.clock())))
             try:
                 index = await asyncio.shield(taking)
             except asyncio.CancelledError:
-                # The write may be on its way: its slot would stay taken until it expires.
-                _keep(asyncio.ensure_future(self._give_back(taking, owner, holder)))
+                # The write may be on its way. Its slot would be taken until it expires.
+                _keep_reference(asyncio.ensure_future(self._give_back(taking, owner, holder)))
                 raise
         slot = Slot(self._store, owner, index, holder)
         try:
             yield slot
         finally:
-            await slot.free()
+            await slot.release()
 
     async def _give_back(self, taking: "asyncio.Future[int]", owner: str, holder: str) -> None:
         with suppress(TooManyStreams, StoreError):
-            await Slot(self._store, owner, await taking, holder).free()
+            await Slot(self._store, owner, await taking, holder).release()
 
-    async def _taken(self, owner: str, holder: str, until: int) -> int:
+    async def _take(self, owner: str, holder: str, until: int) -> int:
+        """Number of a slot that is now the holder's. Raises TooManyStreams."""
         for _ in range(RANDOM_TRIES):
             number = random.randrange(self._limit)  # noqa: S311
             if await threads.run(self._store.take_slot, owner, number, holder, until):
@@ -90,18 +91,18 @@ class StreamLimit:
             number = random.choice(sorted(free))  # noqa: S311
             if await threads.run(self._store.take_slot, owner, number, holder, until):
                 return number
-        raise TooManyStreams(f"an owner has at most {self._limit} at once")
+        raise TooManyStreams(f"an owner may have at most {self._limit} at once")
 
 
 def _until(now: float) -> int:
     return int(now + SLOT_SECONDS) + 1
 
 
-def _keep(future: "asyncio.Future[None]") -> "asyncio.Future[None]":
-    """The future, which the event loop alone would let go of."""
-    _freeing.add(future)
-    future.add_done_callback(_freeing.discard)
+def _keep_reference(future: "asyncio.Future[None]") -> "asyncio.Future[None]":
+    """The future. The event loop alone would not keep it alive."""
+    _releasing.add(future)
+    future.add_done_callback(_releasing.discard)
     return future
 
 
-_freeing: set["asyncio.Future[None]"] = set()
+_releasing: set["asyncio.Future[None]"] = set()

@@ -1,8 +1,9 @@
-"""Typed views of what Alibaba's multimodal suite puts into a message's metadata.
+"""Typed views of the metadata that Alibaba's multimodal suite puts into a message.
 
+Metadata is free-form. A value whose type is not the documented one counts as absent here, and stays in
+`turn.metadata`.
 Sources: https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-protocol and
-https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-intent. Metadata is free-form, so
-a value of another type than documented reads as absent here and stays in `turn.metadata`.
+https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-intent.
 """
 
 import json
@@ -19,7 +20,7 @@ SUITE_EXTENSIONS = frozenset(
     for uri in (PROTOCOL_EXTENSION, INTENT_EXTENSION)
     for language in ("en", "zh")
 )
-"""Both in both spellings: the vendor's pages write either."""
+"""Both extensions, in both spellings that the vendor's pages have."""
 
 Metadata = dict[str, Json]
 
@@ -37,7 +38,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Longitude and latitude are texts, as the client sent them."""
+    """longitude, latitude: texts, as the client sent them."""
 
     city: str | None
     longitude: str | None
@@ -46,7 +47,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """type is "url" or "base64"; value is the one or the other."""
+    """type: "url" or "base64". value: accordingly."""
 
     type: str
     value: str
@@ -54,7 +55,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """The skill a message names, and its arguments: for each slot the texts to try, best first."""
+    """The skill that a message names. slots: for each argument, the texts to try, best first."""
 
     skill: str
     slots: dict[str, tuple[str, ...]]
@@ -83,7 +84,7 @@ def images(metadata: Metadata) -> list[Image]:
 
 
 def intents(metadata: Metadata) -> list[Intent]:
-    """intentInfos, best first; normValue goes before value."""
+    """intentInfos, best first. normValue has precedence over value."""
     return [
         Intent(
             skill,
@@ -104,7 +105,7 @@ def mapping(metadata: Metadata, key: str) -> dict[str, Json]:
 
 
 def text(metadata: Metadata, key: str) -> str | None:
-    """A text; a number or a boolean as JSON writes it."""
+    """A text. A number or a boolean becomes its JSON."""
     found: Any = metadata.get(key)
     if isinstance(found, int | float):
         return json.dumps(found)

@@ -1,4 +1,4 @@
-"""An agent's card.yaml: what the agent is, in no protocol version's words but A2A's own."""
+"""card.yaml: what an agent is, independent of protocol versions."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -15,7 +15,7 @@ from a2a_lambda.errors import ConfigurationError, ContentTypeNotSupported, Exten
 RESERVED = re.compile(
     r"(v\d+|a2a|alibaba|stream|tasks|message.*|card|extendedagentcard|healthz?)", re.IGNORECASE
 )
-"""Names that are path segments of the kit's own."""
+"""Names that the kit's own paths use."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
@@ -42,14 +42,14 @@ class CardSkill(_Model):
 
 
 class Capabilities(_Model):
-    """What the agent offers beside a plain call."""
+    """What the agent offers besides a plain call."""
 
     streaming: bool = True
     pushNotifications: bool = False
 
 
 class Extension(_Model):
-    """AgentExtension (A2A section 4.4.4). required: clients that do not activate it are refused."""
+    """AgentExtension (A2A section 4.4.4). required: a client that does not activate it is refused."""
 
     uri: str = Field(min_length=1)
     description: str | None = None
@@ -58,15 +58,15 @@ class Extension(_Model):
 
 
 class Extended(_Model):
-    """What the card says beside, or instead, to a caller with a key."""
+    """What the card of a caller with a key has in addition. description: instead."""
 
     description: str | None = None
     skills: list[CardSkill] = []
 
 
 class Card(_Model):
-    """default: the agent that answers at the root. public: the card needs no key.
-    background: the worker runs its turns, which may take longer than a request."""
+    """default: the agent answers at the root. public: the card needs no key.
+    background: the worker runs the agent's turns. They may take longer than a request."""
 
     name: str = Field(min_length=1)
     description: str
@@ -89,15 +89,15 @@ class Card(_Model):
         return [*self.skills, *(self.extended.skills if self.extended else [])]
 
     def with_extended(self) -> "Card":
-        """The card as a caller with a key sees it."""
+        """The card for a caller with a key."""
         if self.extended is None:
             return self
         description = self.extended.description or self.description
         return self.model_copy(update={"description": description, "skills": self.all_skills})
 
     def check_media_type(self, media_type: str | None, path: str, also: Sequence[str] = ()) -> None:
-        """Raises ContentTypeNotSupported for one that neither the agent nor a skill of it takes, and that is
-        not among `also`."""
+        """Raises ContentTypeNotSupported for a type that neither the agent nor one of its skills takes, and
+        that is not in `also`. path: of the field."""
         modes = [mode for skill in self.all_skills for mode in skill.inputModes or ()]
         accepted = [*self.defaultInputModes, *modes, *also]
         plain = (media_type or "").partition(";")[0].strip().lower()
@@ -107,7 +107,7 @@ class Card(_Model):
             )
 
     def check_extensions(self, activated: Collection[str]) -> None:
-        """Raises ExtensionSupportRequired naming those the client has to activate."""
+        """Raises ExtensionSupportRequired, with the extensions that the client must activate."""
         missing = [item.uri for item in self.extensions if item.required and item.uri not in activated]
         if missing:
             raise ExtensionSupportRequired(f"activate {', '.join(missing)} with the A2A-Extensions header")
@@ -124,16 +124,16 @@ LEVELS: dict[str, type[_Model]] = {
 }
 
 FIELDS = {level: frozenset(model.model_fields) for level, model in LEVELS.items()}
-"""Names of the fields a card.yaml may have, by where."""
+"""Names of the fields in a card.yaml, by level."""
 
 
-def read(path: Path) -> Card:
-    """Card of a file. Raises ConfigurationError naming the file, the lines and everything that is wrong."""
+def read_card(path: Path) -> Card:
+    """Card of a file. Raises ConfigurationError with the file, the lines and everything that is wrong."""
     name = path.parent.name
     if not NAME.fullmatch(name) or RESERVED.fullmatch(name):
         raise ConfigurationError(
-            f"{path.parent}: an agent cannot be called {name!r}: use letters, digits, - and _,"
-            " and no word that is a path of the kit's own (v1, a2a, alibaba, stream, tasks, message…)"
+            f"{path.parent}: {name!r} cannot be the name of an agent. Use letters, digits, - and _, but not a"
+            " word that the kit's paths use (v1, a2a, alibaba, stream, tasks, message…)"
         )
     try:
         text = path.read_text("utf-8")

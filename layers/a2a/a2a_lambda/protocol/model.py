@@ -1,7 +1,7 @@
-"""The canonical A2A objects: the JSON of A2A 1.0, typed.
+"""The objects of A2A: the JSON of A2A 1.0, with types.
 
-Everything inside the kit speaks these and only these; `wire/` translates them to and from the
-other versions. They are plain dicts, so fields nobody knows travel with them, in order.
+The whole kit uses these objects. `wire/` translates them to and from the other versions. They are plain
+dicts, so unknown fields stay in them, in order.
 Source: https://a2a-protocol.org/v1.0.0/specification, section 4.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, NotRequired, TypedDict
 URL_SAFE = str.maketrans("-_", "+/")
 
 Json = Any
-"""Whatever `strictjson.loads` returns."""
+"""A value that `strictjson.loads` returns."""
 
 
 class TaskState(StrEnum):
@@ -32,11 +32,11 @@ class TaskState(StrEnum):
 TERMINAL = frozenset({TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED})
 INTERRUPTED = frozenset({TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
 STOPPED = TERMINAL | INTERRUPTED
-"""States in which no agent code runs: a stream ends and a blocking call answers."""
+"""States in which no run works on the task. A stream ends, and a blocking call answers."""
 
 
 STAGE = "stage"
-"""Key of a working status message's metadata: the name of the step it tells of."""
+"""Key in the metadata of a progress message: the name of the step."""
 
 
 class Role(StrEnum):
@@ -45,7 +45,7 @@ class Role(StrEnum):
 
 
 class Part(TypedDict, total=False):
-    """One of text, raw (base64), url or data; `data` is any JSON value."""
+    """One of text, raw (base64), url or data. data: any JSON value."""
 
     text: str
     raw: str
@@ -77,7 +77,7 @@ class Artifact(TypedDict):
 
 
 class TaskStatus(TypedDict):
-    """timestamp: ISO 8601, UTC, milliseconds; other agents may leave it out."""
+    """timestamp: ISO 8601, UTC, milliseconds. Other agents may leave it out."""
 
     state: TaskState
     timestamp: NotRequired[str]
@@ -110,7 +110,7 @@ class TaskArtifactUpdateEvent(TypedDict):
 
 
 class RequestOptions(TypedDict):
-    """What an agent may know of the request a message came in, and the turn it began."""
+    """What an agent may know of a message's request. turn: id of the turn that it started."""
 
     turn: str
     acceptedOutputModes: list[str]
@@ -119,7 +119,8 @@ class RequestOptions(TypedDict):
 
 
 class Event(TypedDict, total=False):
-    """A 1.0 StreamResponse: exactly one of its fields. In the log, `asked` may stand beside a message."""
+    """A StreamResponse of 1.0: exactly one of its fields. In the log, a message may have `asked` beside
+    it."""
 
     asked: RequestOptions
     task: Task
@@ -129,7 +130,7 @@ class Event(TypedDict, total=False):
 
 
 class AuthenticationInfo(TypedDict, total=False):
-    """scheme: an HTTP authentication scheme. schemes: all of them, where an older version gave several."""
+    """scheme: an HTTP authentication scheme. schemes: all of them, if an older version has several."""
 
     scheme: str
     schemes: list[str]
@@ -137,7 +138,7 @@ class AuthenticationInfo(TypedDict, total=False):
 
 
 class TaskPushNotificationConfig(TypedDict):
-    """id is the server's choice where the client leaves it out."""
+    """id: the server chooses it if the client does not."""
 
     url: str
     taskId: NotRequired[str]
@@ -147,7 +148,7 @@ class TaskPushNotificationConfig(TypedDict):
 
 
 Published = tuple[int | None, Event]
-"""An event on its way to a client, and the sequence number up to which the log is stored with it."""
+"""An event for a client, and its sequence number if the log is stored up to it, else None."""
 
 
 def timestamp(seconds: float) -> str:
@@ -159,13 +160,13 @@ def unix_time(timestamp: str) -> float:
     return datetime.fromisoformat(timestamp).timestamp()
 
 
-def word(state: str) -> str:
+def state_word(state: str) -> str:
     """A state as 0.x spells it: completed, input-required …"""
     return state.removeprefix("TASK_STATE_").lower().replace("_", "-")
 
 
 def status(state: TaskState, seconds: float, message: Message | None = None) -> TaskStatus:
-    """Status with a timestamp; `seconds` is a Unix time."""
+    """Status with a timestamp. seconds: Unix time."""
     result = TaskStatus(state=state, timestamp=timestamp(seconds))
     if message is not None:
         result["message"] = message
@@ -173,25 +174,25 @@ def status(state: TaskState, seconds: float, message: Message | None = None) -> 
 
 
 def agent_message(task_id: str, context_id: str, parts: list[Part]) -> Message:
-    """New message of the agent's in a task."""
+    """A new message of the agent in a task."""
     return Message(
         messageId=str(uuid.uuid4()), role=Role.AGENT, parts=parts, contextId=context_id, taskId=task_id
     )
 
 
 def artifact_id(index: int) -> str:
-    """Id of a task's artifact, from its place among them: unique within the task, as section 4.1.7 asks."""
+    """Id of an artifact by its place in the task. It is unique in the task, as section 4.1.7 requires."""
     return f"artifact-{index + 1}"
 
 
 def artifact_index(identity: str) -> int:
-    """Place of an artifact in its task, from its id; 0 where the id does not tell."""
+    """Place of an artifact in its task, by its id; 0 if the id does not show it."""
     number = identity.removeprefix("artifact-")
     return int(number) - 1 if number.isdecimal() and int(number) else 0
 
 
 def text_of(parts: list[Part]) -> str:
-    """Texts of the parts, a line each."""
+    """Texts of the parts, each on a line."""
     return "\n".join(part["text"] for part in parts if "text" in part)
 
 

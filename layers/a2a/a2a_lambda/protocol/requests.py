@@ -1,4 +1,4 @@
-"""The operations of A2A: what each is asked with and what it answers, as the JSON of A2A 1.0.
+"""Parameters and results of A2A's operations, as the JSON of A2A 1.0.
 
 Source: https://a2a-protocol.org/v1.0.0/specification, section 3.1.
 """
@@ -32,7 +32,7 @@ class SendMessageConfiguration(TypedDict, total=False):
 
 
 class SendMessageRequest(TypedDict):
-    """creates_task: an unknown taskId makes a task, and a completed one goes on (A2A 0.1)."""
+    """creates_task: an unknown taskId makes a new task, and a completed task continues (A2A 0.1)."""
 
     message: Message
     configuration: NotRequired[SendMessageConfiguration]
@@ -42,8 +42,8 @@ class SendMessageRequest(TypedDict):
 
 
 class SendMessageResponse(TypedDict, total=False):
-    """task: what the message led to. message: what the agent answered, where that is all there is to it;
-    versions without such answers take the task."""
+    """task: the task of the message. message: the agent's answer, if it answered with a message only.
+    Versions without such answers use the task."""
 
     task: Task
     message: Message
@@ -59,7 +59,7 @@ class TaskRequest(TypedDict):
 
 
 class ListTasksRequest(TypedDict, total=False):
-    """statusTimestampAfter: as `timestamp` writes it, and included."""
+    """statusTimestampAfter: in the form of `model.timestamp`, inclusive."""
 
     contextId: str
     status: TaskState
@@ -79,7 +79,7 @@ class ListTasksResponse(TypedDict):
 
 
 class PushConfigRequest(TypedDict):
-    """Names one config of a task; without an id, the one there is."""
+    """Names a config of a task. Without an id it is the task's only one."""
 
     taskId: str
     id: NotRequired[str]
@@ -99,7 +99,7 @@ class ListPushConfigsResponse(TypedDict):
 
 
 class Recipient(NamedTuple):
-    """Whom events are for. metadata: that of the message they answer, where there is one."""
+    """Who receives the events. metadata: of the message that they answer, if there is one."""
 
     owner: str = ""
     metadata: Mapping[str, Json] = MappingProxyType({})

@@ -3,8 +3,8 @@
     head's status changes ── stream record ── relay ── FIFO queue (a group for each task and config)
                                                            └── deliver ── POST, in the config's dialect
 
-The queue carries ids; what is told is read when it is told, so it is never older than what it is told
-for. A webhook that fails holds up its own group alone.
+The queue carries only ids. The task is read when it is sent, so it is never older than its notification. A
+webhook that fails delays only its own group.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ import httpx2
 from a2a_lambda import strictjson, telemetry, threads
 from a2a_lambda.errors import KitError
 from a2a_lambda.net.addresses import Refused, Unresolved
-from a2a_lambda.net.transport import Guarded
+from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import Json, TaskPushNotificationConfig
 from a2a_lambda.push.webhook import wants_jwt
 from a2a_lambda.store.items import due_task, status_change
@@ -34,26 +34,26 @@ if TYPE_CHECKING:
     from a2a_lambda.aws.signing import Signer
 
 WEBHOOK_SECONDS = 10.0
-"""Seconds a webhook has to answer."""
+"""Seconds in which a webhook must answer."""
 
 MAX_PAUSE_SECONDS = 900.0
 
-TOKEN = "X-A2A-Notification-Token"  # noqa: S105
+TOKEN_HEADER = "X-A2A-Notification-Token"  # noqa: S105
 
 logger = logging.getLogger(__name__)
 
-for _name in ("httpx2", "httpcore2"):  # they log urls, which may hold secrets
+for _name in ("httpx2", "httpcore2"):  # they log urls, and those may hold secrets
     logging.getLogger(_name).setLevel(logging.WARNING)
 
 
 class Undelivered(KitError):
-    """The webhook did not take a notification; it should be tried again."""
+    """The webhook did not take a notification. It must be sent again."""
 
     safe_to_log = True
 
 
 class PushNotifications:
-    """signer: signs what webhooks that ask for a jwt get. allow_loopback: webhooks may be on it."""
+    """signer: makes the JWTs that webhooks ask for. allow_loopback: webhooks may be on this machine."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class PushNotifications:
         self._allow_loopback = allow_loopback
 
     def relay(self, record: Mapping[str, Any]) -> int:
-        """Enqueue what a stream record calls for; returns how many notifications. Blocks."""
+        """Enqueue the notifications of a stream record; returns how many. Blocks."""
         images = record["dynamodb"]
         if "NewImage" not in images:
             return 0
@@ -93,36 +93,36 @@ class PushNotifications:
         return len(names)
 
     async def deliver(self, body: str) -> None:
-        """Tell a webhook of a task as it is now. Raises Undelivered, StoreError."""
+        """Send a task, as it is now, to a webhook. Raises Undelivered, StoreError."""
         owner, agent, task_id, name = json.loads(body)
         telemetry.about(owner=owner, agent=agent, task_id=task_id)
         outcome = "failed"
         try:
-            outcome = await self._told(Scope(owner, agent), task_id, name)
+            outcome = await self._notify(Scope(owner, agent), task_id, name)
         except Undelivered as error:
             raise Undelivered(f"task {task_id}, config {name!r}: {error}") from error
         finally:
             if outcome:
                 telemetry.measure({"Pushes": 1}, agent=agent, outcome=outcome)
 
-    async def _told(self, scope: Scope, task_id: str, name: str) -> str:
-        """What became of a notification; "" where nobody wants it any more. Raises as `deliver`."""
+    async def _notify(self, scope: Scope, task_id: str, name: str) -> str:
+        """The outcome of a notification; "" if it is no longer wanted. Raises as `deliver`."""
         head = await threads.run(self._store.get_head, scope, task_id)
         found = await threads.run(self._store.get_push_config, scope, task_id, name)
         if head is None or name not in head.push:
             return ""
-        if found is None:  # it is stored behind its head, and deleted before it
+        if found is None:  # it is stored after the head that names it, and deleted before
             raise Undelivered("a webhook's config is not stored yet")
         config, dialect = found
         telemetry.bind(context_id=head.context_id, version=dialect)
-        wire = negotiation.named(dialect)
+        wire = negotiation.wire_named(dialect)
         task, _ = await threads.run(self._store.get_task, head)
         content = strictjson.dumps(wire.encode_notification(task))
         headers = {"Content-Type": wire.media_type, **await self._headers(config, content)}
         return await self._post(config["url"], content, headers)
 
     def postpone(self, handle: str, attempt: int) -> None:
-        """Let a message come again later, the later the oftener it came; jitter keeps many apart."""
+        """Make a message come again. The pause grows with each attempt, and is random in part."""
         pause = min(MAX_PAUSE_SECONDS, 2.0 ** min(attempt, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
         self._client.change_message_visibility(
             QueueUrl=self._url, ReceiptHandle=handle, VisibilityTimeout=max(1, int(pause))
@@ -131,7 +131,7 @@ class PushNotifications:
     async def _headers(self, config: TaskPushNotificationConfig, content: bytes) -> dict[str, str]:
         headers: dict[str, str] = {}
         if config.get("token"):
-            headers[TOKEN] = config["token"]
+            headers[TOKEN_HEADER] = config["token"]
         info = config.get("authentication", {})
         if self._signer is not None and wants_jwt(config):
             headers["Authorization"] = f"Bearer {await threads.run(self._signer.token, content)}"
@@ -140,19 +140,19 @@ class PushNotifications:
         return headers
 
     async def _post(self, url: str, content: bytes, headers: Mapping[str, str]) -> str:
-        """One call, no redirects, its answer's body unread: delivered, gone, or refused where nobody may
-        call the url. Raises Undelivered."""
+        """Call a webhook once, without redirects, and do not read its answer's body. Returns delivered,
+        gone, or refused if the url must not be called. Raises Undelivered."""
         try:
             async with (
                 asyncio.timeout(WEBHOOK_SECONDS),
                 httpx2.AsyncClient(
-                    transport=Guarded(allow_loopback=self._allow_loopback), timeout=WEBHOOK_SECONDS
+                    transport=GuardedTransport(allow_loopback=self._allow_loopback), timeout=WEBHOOK_SECONDS
                 ) as http,
                 http.stream("POST", url, content=content, headers=dict(headers)) as answer,
             ):
                 status = answer.status_code
         except Refused as error:
-            logger.error("a webhook is not called: %s", error)
+            logger.error("a webhook was not called: %s", error)
             return "refused"
         except (httpx2.HTTPError, httpx2.InvalidURL, Unresolved, TimeoutError) as error:
             raise Undelivered(f"a webhook did not answer: {type(error).__name__}") from error

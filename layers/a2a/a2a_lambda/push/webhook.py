@@ -1,4 +1,5 @@
-"""A webhook as a client sets it: its url is hostile until proved otherwise, its secrets fit a header."""
+"""Checks a webhook that a client sets. Its url is hostile until proved otherwise, and its secrets must fit
+a header."""
 
 import re
 from dataclasses import dataclass
@@ -6,11 +7,11 @@ from urllib.parse import urlsplit
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import InvalidParams
-from a2a_lambda.net.addresses import Refused, Unresolved, loopback, resolved
+from a2a_lambda.net.addresses import Refused, Unresolved, is_loopback, resolve
 from a2a_lambda.protocol.model import TaskPushNotificationConfig
 
 HEADER = re.compile(r"(?:[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)?")
-"""What a header's value may hold everywhere (RFC 9110 section 5.5): no end of line, above all."""
+"""Valid value of a header (RFC 9110 section 5.5). Above all, it has no end of line."""
 
 MAX_URL_BYTES = 2_048
 
@@ -20,19 +21,20 @@ MAX_CONFIG_BYTES = 8_192
 
 @dataclass(frozen=True, slots=True)
 class WebhookPolicy:
-    """allow_loopback: its own addresses, by http too, are fine. signs: there is a key for jwts."""
+    """allow_loopback: this machine's own addresses are allowed, also by http. signs: there is a key for
+    JWTs."""
 
     allow_loopback: bool = False
     signs: bool = False
 
 
 async def check(config: TaskPushNotificationConfig, policy: WebhookPolicy) -> None:
-    """Raises InvalidParams for a url nobody should call, or a secret no header can carry.
+    """Raises InvalidParams for a url that must not be called, or a secret that no header can hold.
 
-    A name without an address may get one later; it is looked at again with every call.
+    A name without an address may get one later. Each call checks it again.
     """
     if len(strictjson.dumps(config)) > MAX_CONFIG_BYTES:
-        raise InvalidParams(f"a push notification config has at most {MAX_CONFIG_BYTES} bytes")
+        raise InvalidParams(f"a push notification config may have at most {MAX_CONFIG_BYTES} bytes")
     url = config["url"]
     try:
         parts = urlsplit(url)
@@ -54,21 +56,21 @@ async def check(config: TaskPushNotificationConfig, policy: WebhookPolicy) -> No
     }
     for name, value in named.items():
         if not HEADER.fullmatch(value):
-            raise InvalidParams(f"{name} of a push notification config cannot stand in a header")
+            raise InvalidParams(f"{name} of a push notification config is not a valid header value")
     if wants_jwt(config) and not policy.signs:
-        raise InvalidParams("the webhook asks for a jwt, and this deployment has no signing key")
+        raise InvalidParams("the webhook wants a JWT, but this deployment has no signing key")
     try:
-        addresses = await resolved(host, port, allow_loopback=policy.allow_loopback)
+        addresses = await resolve(host, port, allow_loopback=policy.allow_loopback)
     except Unresolved:
         addresses = []
     except Refused as error:
         raise _refused(str(error)) from None
-    if plain and not (addresses and all(map(loopback, addresses))):
+    if plain and not (addresses and all(map(is_loopback, addresses))):
         raise _refused("must be https, or http on this machine")
 
 
 def wants_jwt(config: TaskPushNotificationConfig) -> bool:
-    """Whether a webhook asks for a signed token (A2A 0.1)."""
+    """Whether a webhook wants a signed token (A2A 0.1)."""
     authentication = config.get("authentication", {})
     schemes = [authentication.get("scheme", ""), *authentication.get("schemes", [])]
     return "jwt" in [scheme.lower() for scheme in schemes]

@@ -1,4 +1,4 @@
-"""Queries of the table's indexes: lists of tasks, and what the sweep looks at. Both are eventually
+"""Queries of the table's indexes: lists of tasks, and the tasks for the sweep. Both are eventually
 consistent."""
 
 from collections.abc import Iterator
@@ -11,15 +11,15 @@ from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
 
 FILTERED_QUERY_LIMIT = 1_000
-"""Tasks looked at in one query where some of them are filtered out."""
+"""Tasks that one query reads, if it filters some of them out."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskQuery:
-    """A page of a listing: what to list, and where it goes on. since: a status time, included."""
+    """A page of a list of tasks. after: where the page before ended. since: a status time, inclusive."""
 
     size: int
-    behind: str = ""
+    after: str = ""
     state: str = ""
     context_id: str = ""
     since: str = ""
@@ -27,19 +27,19 @@ class TaskQuery:
 
 @dataclass(frozen=True, slots=True)
 class TaskPage:
-    """Tasks of a page, each with the place after which the next page would begin; `more`: there is one."""
+    """Tasks of a page, each with its place in the list. more: another page follows."""
 
     tasks: list[tuple[str, str]]
     more: bool
 
 
 def list_tasks(table: Table, scope: Scope, page: TaskQuery) -> TaskPage:
-    """A page of the tasks of a scope. Raises ValueError when `page.behind` is no place in the listing."""
+    """A page of a scope's tasks. Raises ValueError if `page.after` is not a place in the list."""
     arguments = _query(table, scope, page)
-    if page.behind:
-        if page.behind < page.since:
-            raise ValueError("behind the end of the listing")
-        arguments["ExclusiveStartKey"] = items.listing_key(scope, page.behind)
+    if page.after:
+        if page.after < page.since:
+            raise ValueError("after the end of the list")
+        arguments["ExclusiveStartKey"] = items.listing_key(scope, page.after)
     arguments["Limit"] = page.size + 1 if not (page.state or page.context_id) else FILTERED_QUERY_LIMIT
     found: list[Item] = []
     for answer in table.pages(arguments):
@@ -51,18 +51,18 @@ def list_tasks(table: Table, scope: Scope, page: TaskQuery) -> TaskPage:
 
 
 def count_tasks(table: Table, scope: Scope, page: TaskQuery) -> int:
-    """Number of tasks in a listing, all its pages together: reads the whole of it."""
+    """Number of tasks in a list, on all its pages. Reads the whole list."""
     arguments = {**_query(table, scope, page), "Select": "COUNT"}
     return sum(answer["Count"] for answer in table.pages(arguments))
 
 
 def list_due(table: Table, minute: int) -> Iterator[tuple[Scope, str]]:
-    """Tasks somebody should be running, that the sweep is to look at by a minute (Unix time / 60)."""
+    """Tasks that should be running, and are due for the sweep by a minute (Unix time / 60)."""
     for shard in range(items.SHARDS):
         query = {
             "IndexName": "by-due",
             "KeyConditionExpression": "#shard = :shard AND due <= :minute",
-            "ExpressionAttributeNames": {"#shard": "shard"},  # a word of DynamoDB's own
+            "ExpressionAttributeNames": {"#shard": "shard"},  # a reserved word of DynamoDB
             "ExpressionAttributeValues": {":shard": items.due_key(shard), ":minute": number(minute)},
         }
         for answer in table.pages(query):

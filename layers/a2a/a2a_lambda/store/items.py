@@ -1,18 +1,21 @@
 """Keys and items of the table.
 
     pk                              sk                         item
-    owner#agent#task#<task id>      e#<generation>#<seq>      log entry
+    owner#agent#task#<task id>      e#<generation>#<number>    entry of the log
     owner#agent#task#<task id>      head                       head (sorts after the entries)
     owner#agent#task#<task id>      push#<config id>           push notification config
     owner#agent#context#<context>   context                    context
-    owner#slots                     slot#<number>              a stream the owner has open
-    owner#requests                  window#<number>            how many requests the owner made in it
+    owner#slots                     slot#<number>              a stream that the owner has open
+    owner#requests                  window#<number>            requests of the owner in a window of time
     #keys#<path>                    copy, load                 copy of the API keys; who loads them now
 
-Indexes: (listing, changed) lists the tasks of an owner and agent by status time, but for those that are
-no task to the client; (shard, due), sparse,
-holds the tasks somebody should be running, for the sweep. JSON stands in binary attributes: as
-DynamoDB numbers its integers would lose digits.
+Index (listing, changed): tasks of an owner and agent by status time. A task whose answer is a message only
+is not in it. Index (shard, due): tasks that should be running, for the sweep.
+
+JSON is stored in binary attributes: as DynamoDB numbers, large integers would lose digits. Some names in
+the table
+are older than those in the code: `incarnation` is a head's generation, `floor` its committed number,
+`bare` is message_only. Names in the table do not change, because tables outlive releases.
 """
 
 import base64
@@ -34,10 +37,10 @@ SHARDS = 8
 """Partitions of the sweep's index."""
 
 CHANGED_BYTES = 1_000
-"""A sort key of an index may have 1,024."""
+"""Bytes of `changed`. The sort key of an index may have 1,024."""
 
 RESTORED_AGE_SECONDS = 600.0
-"""Seconds after its status' time at which a head that is new to the table is an old one."""
+"""A head that is new in the table, with a status older than so many seconds, was restored from a backup."""
 
 LAST_SEQUENCE = 10**10 - 1
 
@@ -72,7 +75,8 @@ def count_key(owner: str, window: int) -> dict[str, Any]:
 
 
 def keys_key(path: str, what: str) -> dict[str, Any]:
-    """No owner's name is empty, so this is no owner's. template.yaml lets the cards' function at it alone."""
+    """No owner's name is empty, so this key is no owner's. In template.yaml the cards' function may read
+    only it."""
     return _key(f"#keys#{path}", what)
 
 
@@ -91,10 +95,10 @@ def listed_id(item: Item) -> str:
 
 
 def listing_key(scope: Scope, changed: str) -> dict[str, Any]:
-    """Where a listing goes on behind the task with that `changed`. Raises ValueError."""
+    """Key of a place in a list: after the task with that `changed`. Raises ValueError."""
     _, separator, task_id = changed.partition("#")
     if not separator or not task_id or len(changed.encode()) > CHANGED_BYTES:
-        raise ValueError("no place in a listing")
+        raise ValueError("not a place in a list")
     return {**head_key(scope, task_id), "listing": listing(scope), "changed": {"S": changed}}
 
 
@@ -104,15 +108,15 @@ def due_key(shard: int) -> dict[str, str]:
 
 
 def due_task(item: Item) -> tuple[Scope, str]:
-    """Scope and id of a task, of its head or of the sweep's index."""
+    """Scope and id of a task, from its head or from the sweep's index."""
     place, task_id = item["pk"]["S"].split("#task#", 1)
     owner, agent = place.split("#", 1)
     return Scope(owner, agent), task_id
 
 
 def status_change(new: Item, old: Item | None, written: float) -> tuple[int, tuple[str, ...]] | None:
-    """Of a record of the table's stream: version and push configs of a head whose status changed; None for
-    any other change, and for a head that a backup brought back.
+    """Version and push configs of a head whose status changed, from a record of the table's stream. None
+    for any other change, and for a head that was restored from a backup.
 
     written: Unix time of the change.
     """
@@ -128,12 +132,12 @@ def status_change(new: Item, old: Item | None, written: float) -> tuple[int, tup
 
 
 def _bytes(value: Any) -> bytes:
-    """A binary attribute, which Lambda's events have in base64."""
+    """A binary attribute. In Lambda's events it is base64."""
     return base64.b64decode(value) if isinstance(value, str) else bytes(value)
 
 
 def entry_range(head: Head, after: int) -> dict[str, Any]:
-    """Values :pk, :first and :last of a query for the entries behind a sequence number."""
+    """Values :pk, :first and :last of a query for the entries after a sequence number."""
     return {
         ":pk": {"S": _task(head.scope, head.task_id)},
         ":first": {"S": _sort(head, after + 1)},
@@ -143,7 +147,7 @@ def entry_range(head: Head, after: int) -> dict[str, Any]:
 
 def number(value: float) -> dict[str, str]:
     """DynamoDB number, of an integer or a time with milliseconds."""
-    # As DynamoDB gives it back: without zeros at the end.
+    # As DynamoDB returns it: without zeros at the end.
     return {"N": str(value) if isinstance(value, int) else f"{value:.3f}".rstrip("0").rstrip(".")}
 
 

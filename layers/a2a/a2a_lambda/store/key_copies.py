@@ -1,8 +1,8 @@
 """A copy of the API keys, which the containers of a deployment share.
 
-Parameter Store allows about 40 reads a second to a whole account. A copy in the table lets one container
-read it for all others. The copy is never the truth: it carries the time at which Parameter Store was read,
-and `keys` decides how old it may be.
+Parameter Store allows about 40 reads a second to a whole account. With a copy in the table, one container
+reads it for all others. The copy has the time at which Parameter Store was read. `keys` decides how old it
+may be.
 """
 
 import json
@@ -17,17 +17,17 @@ from a2a_lambda.store.items import number
 from a2a_lambda.store.table import ConditionFailed, Table
 
 Rows = list[list[Any]]
-"""JSON values, a row for each key."""
+"""JSON values: a row for each key."""
 
 COPY_KEPT_SECONDS = 3_600.0
-"""Seconds after which DynamoDB may delete a copy or a load that nobody renews."""
+"""Seconds after which DynamoDB may delete a copy or a load that no container renews."""
 
 FREE = "attribute_not_exists(pk) OR #until <= :now"
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Every key, as Parameter Store had them. loaded: Unix time at which the first of them was read."""
+    """Every key in Parameter Store. loaded: Unix time at which the first one was read."""
 
     loaded: float
     pages: int
@@ -36,9 +36,9 @@ class Copy:
 
 @dataclass(slots=True)
 class Load:
-    """A load of the keys, which one container at a time may do.
+    """A load of the keys. One container at a time may load them.
 
-    begun: Unix time of its first page. token: where it continues, "" at its beginning.
+    begun: Unix time of its first page. token: where it continues; "" = at the first page.
     """
 
     begun: float
@@ -49,8 +49,9 @@ class Load:
 
 
 class Copies:
-    """Calls block. They raise StoreError if DynamoDB does not answer, WriteRefused if the keys are more than
-    an item of 400 KB takes: some 5,000.
+    """Calls block. They raise StoreError if DynamoDB does not answer, WriteRefused if the keys do not fit
+    an item of
+    400 KB: more than about 5,000.
 
     path: of the keys in Parameter Store.
     """
@@ -67,9 +68,9 @@ class Copies:
         return Copy(float(item["loaded"]["N"]), int(item["pages"]["N"]), _unpack(item["rows"]["B"]))
 
     def begin_load(self, *, seconds: float, resume: float) -> Load | None:
-        """The load this container may do, for at most so many seconds; None while another does one.
+        """A load for this container, for at most so many seconds; None while another container loads.
 
-        resume: seconds after its beginning within which a load that stopped is continued.
+        resume: seconds from its first page for which a stopped load is continued.
         """
         now = self._table.clock()
         load = Load(begun=now)
@@ -89,7 +90,7 @@ class Copies:
         return load
 
     def finish_load(self, load: Load) -> None:
-        """Share what was loaded, unless a newer copy is there, and let others load again."""
+        """Share what was loaded, unless there is a newer copy. Others may load again."""
         now = self._table.clock()
         item = {
             **items.keys_key(self._path, "copy"),
@@ -100,13 +101,13 @@ class Copies:
         }
         older = "attribute_not_exists(pk) OR loaded < :loaded OR loaded > :now"
         try:
-            with suppress(ConditionFailed):  # a load that began later was quicker
+            with suppress(ConditionFailed):  # a load that began later has finished first
                 self._table.put(item, older, {":loaded": item["loaded"], ":now": {"N": str(now)}})
         finally:
             self._end(load, {"until": {"N": "0"}})
 
     def stop_load(self, load: Load, *, rest: float) -> None:
-        """Leave a load to whoever continues it, in `rest` seconds at the earliest."""
+        """Leave a load for another container to continue, after `rest` seconds at the earliest."""
         kept: dict[str, Any] = {"until": {"N": str(self._table.clock() + rest)}}
         if load.token:
             kept |= {
@@ -124,7 +125,7 @@ class Copies:
             "expires": number(int(self._table.clock() + COPY_KEPT_SECONDS)),
             **kept,
         }
-        with suppress(ConditionFailed):  # it took too long, and another container does it now
+        with suppress(ConditionFailed):  # it took too long, and another container loads now
             self._table.put(item, "holder = :holder", {":holder": {"S": load.holder}})
 
 

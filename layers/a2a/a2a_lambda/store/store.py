@@ -1,20 +1,21 @@
-"""Operations on the table. Every change is one conditional write of one item; a write that
-conflicts changes nothing.
+"""Operations on the table. Every change is one conditional write of one item. A write that conflicts
+changes nothing.
 
-    claim     head     not there, or expired           a task begins; a retry meets the head instead
-    append    entry    not there, or of a lower epoch  see `log.Fence`
-    replace   head     version unchanged               renewal, next turn, end
-    seal      entry,   as append and replace           ends a task another run holds: the entry takes
-              head                                     the next sequence number, so that run cannot
-                                                       append; then the head closes
-    remember  context  revision unchanged              otherwise merged onto the newer one, again
-    take_slot slot     not there, or expired           a stream begins
-    keep_slot slot     holder unchanged                it goes on
-    count_requests     none                            an owner makes requests
-    put_push_config  config   none, or not there: the head says whether it counts
+    operation       item      condition                       use
+    claim           head      absent, or expired              a task begins; a retry finds its head
+    append          entry     absent, or of a lower epoch     see `event_log.Fence`
+    replace         head      version unchanged               renewal, next turn, end
+    seal            entry,    as append and replace           ends a task that another run holds
+                    head
+    update_context  context   revision unchanged              else the change is made on the newer context
+    take_slot       slot      absent, or expired              a stream begins
+    keep_slot       slot      holder unchanged                it continues
+    count_requests  count     none                            an owner makes requests
+    put_push_config config    none, or absent                 the head decides whether it counts
 
-What a write that timed out did is unknown until it is tried again: one that conflicts with the very
-item it was to put has been made. Expired items count as absent, since TTL deletes late.
+After a timeout, no one knows whether a write was made. So it is tried again, and a write that conflicts
+with the very same item counts as made. Expired items count as absent, because DynamoDB's TTL deletes them
+late.
 """
 
 import secrets
@@ -40,25 +41,25 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 CONTEXT_MERGES = 20
-"""How often a context is merged onto a newer one before the store gives up."""
+"""How often a change is made on a newer context, before the store gives up."""
 
 ABSENT = "attribute_not_exists(pk) OR expires <= :now"
 
 
 class Conflict(StoreError):
-    """The item is not what the writer thought. `head`: the head found in its place, if one was."""
+    """The item is not what the writer expected. head: the head that is there instead, or None."""
 
     def __init__(self, head: Head | None = None) -> None:
-        super().__init__("somebody else changed the item first")
+        super().__init__("another process changed the item first")
         self.head = head
 
 
 class Store:
-    """Tasks and contexts in one table. Calls block: run them off the event loop.
+    """Tasks and contexts in one table. Calls block: run them in `threads`.
 
-    ttl: seconds a task is kept from its creation, a context from its last turn.
-    Every method raises StoreError if DynamoDB does not answer, and those that write raise WriteRefused if it
-    never will take what it was given.
+    ttl: seconds for which a task is kept from its creation, and a context from its last turn.
+    Every method raises StoreError if DynamoDB does not answer. Methods that write raise WriteRefused if
+    DynamoDB refuses the item for good.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Store:
     def count_requests(self, owner: str, window: int, requests: int, *, until: float) -> int:
         """Add requests to an owner's count in a window of time; returns the count.
 
-        until: Unix time from which nobody needs the count any more.
+        until: Unix time after which the count is no longer needed.
         """
         return self._table.add(items.count_key(owner, window), "requests", requests, expires=int(until) + 1)
 
@@ -96,7 +97,7 @@ class Store:
         )
 
     def claim(self, head: Head) -> None:
-        """Store a new task. Raises Conflict with the head that is there."""
+        """Store a new task. Raises Conflict, with the head that is there."""
         self._put(items.from_head(head), ABSENT, {":now": number(int(self.clock()))}, head.scope)
 
     def replace(self, head: Head) -> Head:
@@ -107,15 +108,15 @@ class Store:
         return newer
 
     def get_head(self, scope: Scope, task_id: str) -> Head | None:
-        """Head of a task, strongly consistent, or None."""
+        """Head of a task, or None. The read is strongly consistent."""
         item = self._table.get(items.head_key(scope, task_id))
         return None if item is None else items.to_head(scope, item)
 
     def append(self, head: Head, events: Sequence[Event], *, after: int) -> int:
-        """Append events behind sequence `after`; returns the last sequence. A run may try again with
-        the same events.
+        """Append events after the sequence number `after`; returns the last number. A run may try again
+        with the same events.
 
-        Raises Conflict when the run no longer has the task.
+        Raises Conflict if the run no longer holds the task.
         """
         entries = split(events, after=after, epoch=head.epoch)
         for entry in entries:
@@ -123,50 +124,57 @@ class Store:
         return after + len(entries)
 
     def get_events(self, head: Head, *, after: int = 0, artifacts: bool = True) -> list[Numbered]:
-        """Events of a task behind sequence `after` that count under its head, in order; those of artifacts
-        only if they are asked for.
+        """Events of a task after the sequence number `after`, in order, those that count under its head.
 
-        The closing status of a resting task is the head's and not among them. `after` must be the
-        sequence of an event, not one inside it.
+        after: the number of an event, not one inside it. artifacts: include events of artifacts. The closing
+            status of a stopped task is in its head, not among its events.
         """
         entries = () if head.is_inline else self._entries(head, after)
         found = join(head.inline, filter(head.fence.admits, entries), after=after)
         return [numbered for numbered in found if artifacts or "artifactUpdate" not in numbered[1]]
 
     def get_task(self, head: Head, *, artifacts: bool = True) -> tuple[Task, int]:
-        """The task as stored, with its artifacts or without, and the last sequence number in it."""
+        """The task as stored, with or without its artifacts, and the last sequence number in it."""
         task, events = head.empty_task(), self.get_events(head, artifacts=artifacts)
         apply(task, (event for _, event in events))
         if head.is_stopped:
             apply(task, [head.closing_event()])
             return task, head.sequence
-        told = task["status"]["state"] == TaskState.WORKING  # some progress, since the turn began
-        if not told or head.state != TaskState.WORKING:
+        has_progress = task["status"]["state"] == TaskState.WORKING  # a progress event of this turn
+        if not has_progress or head.state != TaskState.WORKING:
             task["status"] = head.status
         return task, events[-1][0] if events else 0
 
     def seal(self, head: Head, status: TaskStatus) -> Head:
-        """Close a task that another run holds, with a terminal status; returns its head.
+        """End a task that another run holds, with a terminal status; returns its head.
 
-        Raises Conflict, with the head there is, when that run or somebody else was first.
+        Raises Conflict, with the head that is there, if that run or another process was first.
         """
+        # The run may be alive, and append while this runs. Two writes keep its log whole:
+        #
+        #     1. An empty entry of the next epoch takes the next number, if it is free. If the run was faster,
+        #        its entry is there: look again, and take the number after it.
+        #     2. The head closes, if no one has changed it since. Only now does the task end.
+        #
+        # After 1, the run cannot append: a higher epoch has its number. It finds the closed head when it
+        # looks at the task, or when it renews its lease. If this process dies after 1, the lease runs out.
         last = self._put_seal(head)
         return self.replace(
             replace(head, epoch=head.epoch + 1, committed=last).with_closing_status(status, last)
         )
 
     def take_over(self, head: Head) -> Head:
-        """The head in the epoch of a run that takes the task from a dead one: what that one stored stays,
-        and it can store no more. Not stored itself. Raises Conflict as `seal`."""
+        """The head for a run that takes the task from a dead run. What the dead run stored stays, and it
+        can store no more. The head is not stored yet. Raises Conflict as `seal`."""
         last = self._put_seal(head)
         return replace(head, epoch=head.epoch + 2, committed=last, sequence=last)
 
     def list_due(self, minute: int) -> list[tuple[Scope, str]]:
-        """See `lists.due`."""
+        """See `indexes.list_due`."""
         return list(indexes.list_due(self._table, minute))
 
     def take_slot(self, owner: str, index: int, holder: str, until: int) -> bool:
-        """Take a slot of an owner's until a Unix time; False where somebody has it."""
+        """Take a slot of an owner until a Unix time; False if it is taken."""
         item = items.from_slot(owner, index, holder, until)
         try:
             self._table.put(item, ABSENT, {":now": number(int(self.clock()))})
@@ -175,25 +183,25 @@ class Store:
         return True
 
     def keep_slot(self, owner: str, index: int, holder: str, until: int) -> None:
-        """Hold a slot on, until another Unix time, where the holder still has it."""
+        """Hold a slot until a later Unix time, if the holder still has it."""
         with suppress(ConditionFailed):
             item = items.from_slot(owner, index, holder, until)
             self._table.put(item, "holder = :holder", {":holder": {"S": holder}})
 
     def free_slot(self, owner: str, index: int, holder: str) -> None:
-        """Free a slot, where the holder still has it."""
+        """Free a slot, if the holder still has it."""
         with suppress(ConditionFailed):
             key = items.slot_key(owner, index)
             self._table.delete(key, "holder = :holder", {":holder": {"S": holder}})
 
     def list_slots(self, owner: str) -> set[int]:
-        """Slots of an owner's that are taken."""
+        """Slots of an owner that are taken."""
         found = self._query_unexpired("pk = :pk", {":pk": items.slot_key(owner, 0)["pk"]})
         return {items.slot_number(item) for item in found}
 
     def _put_seal(self, head: Head) -> int:
-        """Put an entry of the next epoch behind the log of a run; returns its last sequence. Raises
-        Conflict with the head there is, when somebody else changed it."""
+        """Put an empty entry of the next epoch after the log; returns the log's last number. Raises
+        Conflict, with the head that is there, if another process has changed it."""
         while True:
             last = head.sequence
             for entry in self._entries(head, last):
@@ -206,18 +214,18 @@ class Store:
                 current = self.get_head(head.scope, head.task_id)
                 if current is None or current.version != head.version:
                     raise Conflict(current) from None
-                # The run appended between the query and the seal: again.
+                # The run appended an entry between the query and the write. Try again.
 
     def get_context(self, scope: Scope, context_id: str) -> Context:
-        """A context, strongly consistent; an empty one when there is none."""
+        """A context, or an empty one if there is none. The read is strongly consistent."""
         item = self._table.get(items.context_key(scope, context_id))
         return Context() if item is None else items.to_context(item)
 
     def update_context(
         self, scope: Scope, context_id: str, context: Context, change: Callable[[Context], Context]
     ) -> None:
-        """Store `change(context)`. When somebody else was first, `change` is applied to theirs; it
-        returns its argument when nothing is left to do."""
+        """Store `change(context)`. If another turn was first, `change` gets the newer context. It returns its
+        argument if there is nothing to change."""
         for _ in range(CONTEXT_MERGES):
             newer = change(context)
             if newer is context:
@@ -236,17 +244,17 @@ class Store:
         raise StoreError("the context is changed by too many turns at once")
 
     def list_tasks(self, scope: Scope, page: TaskQuery) -> TaskPage:
-        """See `lists.listed`."""
+        """See `indexes.list_tasks`."""
         return indexes.list_tasks(self._table, scope, page)
 
     def count_tasks(self, scope: Scope, page: TaskQuery) -> int:
-        """See `lists.count`."""
+        """See `indexes.count_tasks`."""
         return indexes.count_tasks(self._table, scope, page)
 
     def put_push_config(
         self, head: Head, config: TaskPushNotificationConfig, dialect: str, *, absent: bool = False
     ) -> None:
-        """Store a config of a task, under its id; `absent`: unless there is one."""
+        """Store a config of a task under its id. absent: only if there is none."""
         item = items.from_push(head, config, dialect)
         if not absent:
             self._table.put(item)
@@ -257,7 +265,7 @@ class Store:
     def get_push_config(
         self, scope: Scope, task_id: str, identity: str
     ) -> tuple[TaskPushNotificationConfig, str] | None:
-        """A config, and the dialect it was set in."""
+        """A config, and the dialect in which it was set; or None."""
         item = self._table.get(items.push_key(scope, task_id, identity))
         return None if item is None else (items.to_push(item), items.push_dialect(item))
 
@@ -272,7 +280,7 @@ class Store:
         self._table.delete(items.push_key(scope, task_id, identity))
 
     def _append(self, head: Head, entry: Entry, *, over: int) -> None:
-        """Put an entry where there is none, or one of an epoch below `over`."""
+        """Put an entry, if there is none, or one of an epoch below `over`."""
         condition = "attribute_not_exists(pk) OR epoch < :over"
         self._put(items.from_entry(head, entry), condition, {":over": number(over)})
 

@@ -1,4 +1,4 @@
-"""One DynamoDB table, called so that a conflict, a refusal and silence are three different things."""
+"""One DynamoDB table. A failed condition, a refusal and silence are three different exceptions."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 REFUSALS = frozenset({"ValidationException", "RequestEntityTooLarge", "SerializationException"})
-"""Errors that say the request itself is wrong: an item over 400 KB, above all.
+"""Errors of a request that is wrong by itself, such as an item over 400 KB.
 Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html
 """
 
 
 class ConditionFailed(Exception):
-    """The condition of a write did not hold. `item`: what is there in its place."""
+    """The condition of a write did not hold. item: what is there instead."""
 
     def __init__(self, item: Item) -> None:
         self.item = item
 
 
 class Table:
-    """Calls block. They raise StoreError if DynamoDB does not answer, WriteRefused if it never will take what
-    it was given."""
+    """Calls block. They raise StoreError if DynamoDB does not answer, WriteRefused if it refuses an item for
+    good."""
 
     def __init__(
         self, client: "DynamoDBClient", name: str, *, clock: Callable[[], float] = time.time
@@ -40,7 +40,7 @@ class Table:
         self.clock = clock
 
     def get(self, key: dict[str, Any]) -> Item | None:
-        """An item, strongly consistent; an expired one is absent."""
+        """An item, or None if it is absent or expired. The read is strongly consistent."""
         with _errors():
             answer = self._client.get_item(TableName=self.name, Key=key, ConsistentRead=True)
         item = answer.get("Item")
@@ -66,7 +66,7 @@ class Table:
     def swap(
         self, item: dict[str, Any], condition: str, values: Mapping[str, Any], names: Mapping[str, str]
     ) -> Item | None:
-        """Put an item; returns the one that was there. Raises ConditionFailed."""
+        """Put an item; returns the item that was there, or None. Raises ConditionFailed."""
         with _errors():
             answer = self._client.put_item(
                 TableName=self.name,
@@ -79,7 +79,7 @@ class Table:
         return answer.get("Attributes")
 
     def add(self, key: dict[str, Any], attribute: str, amount: int, *, expires: int) -> int:
-        """Add to a number of an item, which is made if it is not there; returns the sum."""
+        """Add to a number in an item; returns the sum. Makes the item if it is absent."""
         with _errors():
             answer = self._client.update_item(
                 TableName=self.name,
@@ -103,6 +103,7 @@ class Table:
 
     def pages(self, query: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         """Answers of a query, page by page."""
+        # botocore's paginator would load another model file on the cold path.
         arguments = {"TableName": self.name, **query}
         while True:
             with _errors():
@@ -115,7 +116,7 @@ class Table:
 
 @contextmanager
 def _errors() -> Iterator[None]:
-    """A call: counted, its failures the kit's own."""
+    """Count a call, and raise its failures as the kit's own."""
     telemetry.measure({"DynamoDBCalls": 1})
     try:
         yield

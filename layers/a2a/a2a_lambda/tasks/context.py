@@ -1,16 +1,16 @@
-"""The context a conversation goes on in; its place in the table is `store`'s affair."""
+"""A context: what a conversation remembers across its tasks. `store` decides where it is kept."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from a2a_lambda.protocol.model import Json, Part, text_of
-from a2a_lambda.tasks.identity import AnsweredRequest, Request
+from a2a_lambda.tasks.identity import AnsweredRequest, RequestIdentity
 
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """One side of a turn in a context's conversation; its file parts are without their bytes."""
+    """What one side said in a turn. File parts are kept without their bytes."""
 
     role: Literal["user", "agent"]
     parts: list[Part]
@@ -23,13 +23,15 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a conversation remembers. `revision` 0 = not stored yet.
+    """What a conversation remembers.
 
+    revision: grows by one with every write; 0 = not stored yet.
     memory: the agent's own map.
     conversation: the last utterances, oldest first.
-    turns: ids of the last turns whose changes are in. failed: of those that failed; only what was said in
-        them is in.
-    waiting: id of the task that asked last, or "".
+    turns: ids of the last turns that are included. failed: ids of the last turns that failed. Of those, only
+        what was said is included.
+    waiting: id of the task that asked the last question, or "".
+    requests: the last requests that were answered in it.
     """
 
     revision: int = 0
@@ -41,7 +43,7 @@ class Context:
     requests: tuple[AnsweredRequest, ...] = ()
 
     def before(self, turn: str, task: str) -> "Context":
-        """The context without what a turn of a task said in it, if that was stored already."""
+        """The context as it was before a turn: without what an earlier attempt at the turn said."""
         if turn not in self.turns and turn not in self.failed:
             return self
         said = [
@@ -56,9 +58,9 @@ class Context:
         )
         return replace(self, conversation=left)
 
-    def find_answer(self, request: Request) -> AnsweredRequest | None:
-        """The newest answer to a request."""
-        return next((seen for seen in reversed(self.requests) if seen["key"] == request.key), None)
+    def find_answer(self, request: RequestIdentity) -> AnsweredRequest | None:
+        """The newest answer to a request, or None."""
+        return next((each for each in reversed(self.requests) if each["key"] == request.key), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ Change = Add | Put | Delete
 
 
 def apply_changes(memory: dict[str, Json], changes: Sequence[Change]) -> dict[str, Json]:
-    """Memory with changes made, in order. Raises TypeError when adding to what is no number."""
+    """Memory after changes, in order. Raises TypeError if a change adds to something that is not a number."""
     result = dict(memory)
     for change in changes:
         match change:

@@ -1,9 +1,9 @@
-"""A task as a log of events: the pure part, with no table in sight.
+"""A task's events as a log: how they become entries, which entries count, and what task they describe.
 
-    events --coalesce--> fewer events --split--> entries (bytes, one per sequence number)
+    events --coalesce--> fewer events --split--> entries (bytes, one for each sequence number)
     entries --Fence--> those that count --join--> (sequence, event) --apply--> Task
 
-An event is a 1.0 StreamResponse; the user's messages stand in the log as `message` events.
+An event is a StreamResponse of A2A 1.0. The user's messages are in the log as `message` events.
 """
 
 import json
@@ -25,7 +25,7 @@ from a2a_lambda.protocol.model import (
 )
 
 ENTRY_BYTES = 350_000
-"""Largest body of one entry; a DynamoDB item may have 400 KB, keys and names included."""
+"""Bytes of an entry's body. A DynamoDB item may have 400 KB, keys and names included."""
 
 Numbered = tuple[int, Event]
 """An event and the sequence number of its last byte."""
@@ -33,7 +33,10 @@ Numbered = tuple[int, Event]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Piece of an event as stored; `piece` counts from 0, `more`: it goes on in the next entry."""
+    """An event as stored, or a piece of a large one.
+
+    piece: counts from 0. more: the event continues in the next entry.
+    """
 
     sequence: int
     epoch: int
@@ -44,13 +47,23 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Which entries count, as the head says.
+    """Which entries count. The head decides it.
 
-    Each run of a task has an epoch. `floor` is the sequence that was committed when the current
-    epoch began; `last` is where the log ends once nobody runs the task, else None. A run that lost
-    its lease may go on writing for a moment: its entries bear an older epoch above the floor, so
-    they never show, and its successor overwrites them.
+    Every run of a task writes in an epoch. A run that lost its lease may continue to write for a moment.
+    Its entries carry an old epoch and a number after `committed`, so they never count, and the next run
+    overwrites them.
+
+    epoch: of the head. committed: last sequence number that was stored when the epoch began. last: where
+    the log of a stopped task ends, else None.
     """
+
+    # run A (epoch 1)    1  2  .. A freezes; its lease ends ............ 3 refused: epoch 2 is there
+    # seal  (epoch 2)          3 (empty) .. run A can append no more
+    # head               epoch 3, committed 2
+    # run B (epoch 3)          3 (replaces the seal)  4  5 .. close
+    #
+    # 1 and 2 count: they are committed. B's 3 counts: it has the head's epoch. Whatever A or the seal
+    # left after 2 does not.
 
     epoch: int
     committed: int
@@ -75,10 +88,10 @@ def split(events: Iterable[Event], *, after: int, epoch: int) -> list[Entry]:
 
 
 def join(inline: Iterable[Numbered], entries: Iterable[Entry], *, after: int) -> Iterator[Numbered]:
-    """Whole events behind `after`, in order, of those kept inline and those kept as entries.
+    """Whole events after the number `after`, in order, from the head and from entries.
 
-    Stops at a gap: a query may meet a later entry and have missed one written just before it. An event
-    whose run ended in its midst is left out, and so is the rest of one that `after` points into.
+    It stops at a gap: a query may return an entry and miss one that was written just before. It leaves out
+    an event whose last pieces were never written, and the rest of an event that `after` points into.
     """
     kept = {sequence: event for sequence, event in inline}
     stored = {entry.sequence: entry for entry in entries}
@@ -102,7 +115,7 @@ def join(inline: Iterable[Numbered], entries: Iterable[Entry], *, after: int) ->
 
 
 def coalesce(events: Iterable[Event]) -> list[Event]:
-    """The same log in fewer events: chunks that follow one another in an artifact become one."""
+    """The same log in fewer events: consecutive chunks of an artifact become one."""
     runs: list[list[Event]] = []
     for event in events:
         chunk = event.get("artifactUpdate")
@@ -116,28 +129,30 @@ def coalesce(events: Iterable[Event]) -> list[Event]:
             runs[-1].append(event)
         else:
             runs.append([event])
-    return [run[0] if len(run) == 1 else _joined([event["artifactUpdate"] for event in run]) for run in runs]
+    return [
+        run[0] if len(run) == 1 else _join_chunks([event["artifactUpdate"] for event in run]) for run in runs
+    ]
 
 
-def _joined(chunks: list[TaskArtifactUpdateEvent]) -> Event:
+def _join_chunks(chunks: list[TaskArtifactUpdateEvent]) -> Event:
     joined = chunks[0].copy()
-    joined["artifact"] = _appended([chunk["artifact"] for chunk in chunks])
+    joined["artifact"] = _append_all([chunk["artifact"] for chunk in chunks])
     joined["lastChunk"] = chunks[-1]["lastChunk"]
     return Event(artifactUpdate=joined)
 
 
 def apply(task: Task, events: Iterable[Event]) -> None:
-    """Bring a task up to date with events, in place, in time linear to their size.
+    """Update a task with events, in place. The time is linear in their size.
 
-    A question the task asked moves from its status to its history when the status moves on.
+    When the status changes, the question that it asked moves to the history.
     """
     chunks = {artifact["artifactId"]: [artifact] for artifact in task.get("artifacts", [])}
     for event in events:
         if "message" in event:
-            _settle(task)
+            _move_question_to_history(task)
             task.setdefault("history", []).append(event["message"])
         elif "statusUpdate" in event:
-            _settle(task)
+            _move_question_to_history(task)
             task["status"] = event["statusUpdate"]["status"]
         elif "artifactUpdate" in event:
             update = event["artifactUpdate"]
@@ -146,12 +161,12 @@ def apply(task: Task, events: Iterable[Event]) -> None:
                 known.clear()
             known.append(update["artifact"])
     if chunks:
-        # Each artifact is joined once: joining it with every chunk would copy it as often.
-        task["artifacts"] = [known[0] if len(known) == 1 else _appended(known) for known in chunks.values()]
+        # Once for each artifact: joining it with every chunk would copy it every time.
+        task["artifacts"] = [known[0] if len(known) == 1 else _append_all(known) for known in chunks.values()]
 
 
 def restate(task: Task) -> list[Event]:
-    """A task's artifacts as events that put them in the place of what a client has of them."""
+    """A task's artifacts as events. They replace what a client has of the artifacts."""
     return [
         Event(
             artifactUpdate=TaskArtifactUpdateEvent(
@@ -166,14 +181,14 @@ def restate(task: Task) -> list[Event]:
     ]
 
 
-def _settle(task: Task) -> None:
+def _move_question_to_history(task: Task) -> None:
     asked: Message | None = task["status"].get("message")
     if asked is not None and task["status"]["state"] in INTERRUPTED:
         task.setdefault("history", []).append(asked)
         task["status"] = TaskStatus(state=task["status"]["state"], timestamp=task["status"]["timestamp"])
 
 
-def _appended(chunks: list[Artifact]) -> Artifact:
+def _append_all(chunks: list[Artifact]) -> Artifact:
     result = chunks[0].copy()
     metadata: dict[str, Json] = {}
     for chunk in chunks:
@@ -186,7 +201,7 @@ def _appended(chunks: list[Artifact]) -> Artifact:
 
 
 def join_texts(parts: Iterable[Part]) -> list[Part]:
-    """Texts that follow one another as one part; an empty one goes where there is another part."""
+    """The parts, with consecutive texts joined. An empty text is dropped if there is another part."""
     result: list[Part] = []
     for plain, run in groupby(parts, lambda part: part.keys() == {"text"}):
         if not plain:

@@ -1,4 +1,16 @@
-"""The head of a task; its place in the table is `store`'s affair."""
+"""The head of a task: its status, and who may write to its log.
+
+A task is one head and a log of entries, each with a sequence number. The head says which entries count:
+
+    lease      A run holds its task until a time, and renews that time while it works. A run that misses
+               its renewals is considered dead.
+    epoch      A number that every entry carries. Whoever takes a task from a dead run writes in a higher
+               epoch.
+    committed  The last sequence number that was stored when the epoch began. Entries after it count only
+               if they carry the head's epoch, so the late entries of a dead run never show.
+
+`store` decides where the head is kept.
+"""
 
 from dataclasses import dataclass, replace
 from typing import TypedDict
@@ -15,20 +27,21 @@ from a2a_lambda.protocol.model import (
     status,
 )
 from a2a_lambda.tasks.event_log import Fence, Numbered
-from a2a_lambda.tasks.identity import AnsweredRequest, Request, Scope
+from a2a_lambda.tasks.identity import AnsweredRequest, RequestIdentity, Scope
 
 DOCUMENT_BYTES = 3_300
-"""JSON of a head, events included; with the rest of the item it stays within 4 KB, four write units."""
+"""JSON bytes of a head, inline events included. With the other attributes the item stays within 4 KB: four
+write units."""
 
 PENDING_BYTES = 1_000
-"""JSON of what a waiting task keeps of its arguments."""
+"""JSON bytes that a waiting task keeps of its arguments."""
 
 
 class Pending(TypedDict):
-    """What a task waiting for input was about to do.
+    """What a task that waits for input was about to do.
 
-    slots: arguments known so far, the texts to try for each; asks: the parameter
-    the answer fills, if it fills one.
+    slots: for each argument known so far, the texts to try. asks: the parameter that the answer fills, or
+    None.
     """
 
     skill: str
@@ -40,20 +53,21 @@ class Pending(TypedDict):
 class Head:
     """State of a task. Times are Unix seconds.
 
-    generation: tells the entries of this task from those of an expired one with the same id.
-    version: grows by one with every write; every write is conditional on it.
-    epoch, floor: see `log.Fence`.
-    sequence: last sequence number the head knows; at rest, that of the closing status itself.
-    inline: events small enough to live here.
-    turn: id of the turn it is in, the same for every run of it.
-    holder, lease: the run that has the task, and until when.
-    due: minute (Unix time / 60) at which the sweep looks at it; a renewal leaves it alone.
-    requests: the last ones it answered.
-    successor: task the same request made after its repeat window, when there is one.
-    dialect: name of the wire it was made over. push: ids of its push notification configs.
-    bare: its status message alone is the answer, where the wire has such answers.
-    queued: the turn is the worker's. attempts: how often it was begun. artifacts: how many the task had
-        before the turn, so that another attempt puts its own in the place of the last one's.
+    generation: separates the entries of this task from those of an expired task with the same id.
+    version: grows by one with every write. Every write is conditional on it.
+    epoch, committed: see above.
+    sequence: last sequence number that the head knows. If the task is stopped, it is the number of the
+        closing status.
+    inline: events small enough to be kept in the head.
+    turn: id of the turn. It is the same for every attempt to run the turn.
+    holder, lease: the run that holds the task, and until when.
+    due: minute (Unix time / 60) at which the sweep looks at the task. A renewal does not change it.
+    requests: the last requests that the task answered.
+    successor: the task that the same request made after its repeat window, or "".
+    dialect: name of the wire that the task was made over. push: ids of its push notification configs.
+    message_only: the status message is the whole answer, in versions that can answer with a message.
+    is_queued: the worker runs the turn. attempts: how often the turn was started. artifacts: how many the
+        task had before the turn. The next attempt replaces the artifacts of the one before.
     """
 
     scope: Scope
@@ -88,7 +102,8 @@ class Head:
 
     @property
     def is_stopped(self) -> bool:
-        """Nobody runs the task; its log ends before `sequence`, the number of the closing status."""
+        """Whether no run works on the task. The closing status then has the number `sequence`, and the log
+        ends before it."""
         return self.state in STOPPED
 
     @property
@@ -97,28 +112,28 @@ class Head:
 
     @property
     def is_inline(self) -> bool:
-        """Every event is inline: the log need not be read."""
+        """Whether every event is in the head, so that the log need not be read."""
         return self.is_stopped and [sequence for sequence, _ in self.inline] == list(range(1, self.sequence))
 
     @property
     def is_lost(self) -> bool:
-        """Its run died, and no request counts as answered by it."""
+        """Whether the task's run died. No request counts as answered by it."""
         return self.state == TaskState.FAILED and not self.requests
 
     def is_running(self, now: float) -> bool:
-        """Whether a run holds the task."""
+        """Whether a live run holds the task."""
         return bool(self.holder) and not self.is_stopped and self.lease >= now
 
     def is_held_by(self, run: "Head") -> bool:
-        """Whether the run that holds `run` still holds the task."""
+        """Whether the run that had the head `run` still holds the task."""
         return not self.is_stopped and (self.epoch, self.holder) == (run.epoch, run.holder)
 
-    def find_answer(self, request: Request) -> AnsweredRequest | None:
-        """The newest answer to a request."""
-        return next((seen for seen in reversed(self.requests) if seen["key"] == request.key), None)
+    def find_answer(self, request: RequestIdentity) -> AnsweredRequest | None:
+        """The newest answer to a request, or None."""
+        return next((each for each in reversed(self.requests) if each["key"] == request.key), None)
 
     def document(self) -> dict[str, Json]:
-        """What is stored as JSON."""
+        """What is stored as JSON. Stored names do not change: tables outlive releases."""
         return {
             "status": self.status,
             "inline": self.inline,
@@ -133,19 +148,21 @@ class Head:
 
     @property
     def fits(self) -> bool:
-        """Whether it can carry its inline events."""
+        """Whether the head can hold its inline events."""
         return len(strictjson.dumps(self.document())) <= DOCUMENT_BYTES
 
     def next_epoch(self) -> "Head":
-        """The head in the epoch that follows a rest. One is left out: a seal that was overtaken by the
-        rest may stand in the log with it, and must not outrank what comes."""
+        """The head of a stopped task in a new epoch.
+
+        One number is skipped. Another process may have put a seal with that number into the log, just
+        before the task stopped. What comes now must outrank it."""
         return replace(self, epoch=self.epoch + 2)
 
     def with_events(self, events: list[Event]) -> tuple["Head", list[Event]]:
-        """The head with events behind its log, inline where they fit; else they are left to append.
+        """The head with events added, and the events that did not fit: append those.
 
-        At rest the closing status holds the last number without standing in the log: the first event
-        has to be that status, and takes its place there.
+        The closing status of a stopped task has the last number, but is not in the log. The first event
+        must be that status. It takes that number.
         """
         last = max(0, self.sequence - 1)
         inline = (*self.inline, *enumerate(events, last + 1))
@@ -155,7 +172,7 @@ class Head:
     def with_closing_status(
         self, status: TaskStatus, sequence: int, pending: Pending | None = None, *, message_only: bool = False
     ) -> "Head":
-        """The head at rest: its log ends at `sequence`, and the status has the number behind."""
+        """The head of the stopped task. Its log ends at `sequence`, and the status has the next number."""
         return replace(
             self,
             status=status,
@@ -173,7 +190,7 @@ class Head:
         return Task(id=self.task_id, contextId=self.context_id, status=submitted)
 
     def closing_event(self) -> Event:
-        """The status as an event; at rest, the one that stands at `sequence`."""
+        """The status as an event. If the task is stopped, it is the event with the number `sequence`."""
         return Event(
             statusUpdate=TaskStatusUpdateEvent(
                 taskId=self.task_id, contextId=self.context_id, status=self.status

@@ -14,14 +14,16 @@ from a2a_lambda.tasks.head import Head
 
 FLUSH_SECONDS = 0.25
 FLUSH_BYTES = 4_000
+"""Events are stored after so many seconds, or so many JSON bytes."""
+
 SILENCE_SECONDS = 2 * FLUSH_SECONDS
-"""Seconds after which pending events are stored though no other follows."""
+"""Seconds after which pending events are stored, even if no other event follows."""
 
 BACKLOG_BYTES = 1_000_000
-"""JSON bytes that may wait for a table that does not take them; then the agent waits, too."""
+"""JSON bytes that may be pending while the table takes no writes. Then the agent waits, too."""
 
 RETRY_SECONDS = 0.5
-"""Between tries to store a backlog."""
+"""Seconds between tries to store a backlog."""
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +34,10 @@ def size_of(events: Iterable[Event]) -> int:
 
 
 class Journal:
-    """head: the run's head now; its lease says how long the run may write.
-    sequence: last sequence number stored. size_bytes: JSON bytes of all events taken in."""
+    """head: returns the run's head. Its lease says how long the run may write.
+
+    sequence: last sequence number stored. size_bytes: JSON bytes of all events so far.
+    """
 
     def __init__(self, store: Store, head: Callable[[], Head], sequence: int) -> None:
         self._store = store
@@ -47,25 +51,25 @@ class Journal:
         self.size_bytes = 0
 
     def add(self, events: Sequence[Event], size: int) -> bool:
-        """Take events in; whether it is time to store them. size: as `size_of` has it."""
+        """Add events; returns whether it is time to store them. size: by `size_of`."""
         self.size_bytes += size
         self._pending += events
         self._pending_bytes += size
-        late = asyncio.get_running_loop().time() - self._flushed >= FLUSH_SECONDS
-        return late or self._pending_bytes >= FLUSH_BYTES
+        is_late = asyncio.get_running_loop().time() - self._flushed >= FLUSH_SECONDS
+        return is_late or self._pending_bytes >= FLUSH_BYTES
 
     def clear(self) -> None:
-        """Forget what is not stored."""
+        """Forget the events that are not stored."""
         self._pending, self._pending_bytes, self._writing = [], 0, []
 
     def numbered_pending(self) -> tuple[Numbered, ...] | None:
-        """What is pending, numbered; None where earlier events have to be written first."""
+        """The pending events with their numbers; None if earlier events must be written first."""
         if self._writing:
             return None
         return tuple(enumerate(coalesce(self._pending), self.sequence + 1))
 
     async def flush(self) -> bool:
-        """Store what is pending; False where the table did not take it, which is tried again.
+        """Store the pending events. False if the table did not take them; the next flush tries again.
 
         Raises Conflict, WriteRefused.
         """
@@ -81,8 +85,9 @@ class Journal:
             return True
 
     async def write(self) -> None:
-        """Store what is pending. Raises Conflict when the run's lease is over, StoreError."""
-        # What a failed write was to store keeps its numbers and its bytes, since it may be there.
+        """Store the pending events. Raises Conflict if the run's lease is over, StoreError."""
+        # A write that failed may have been made after all. So its events keep their numbers and bytes, and
+        # are written again as they were.
         while self._writing or self._pending:
             if not self._writing:
                 self._writing, self._pending, self._pending_bytes = coalesce(self._pending), [], 0
@@ -93,20 +98,20 @@ class Journal:
             self._writing = []
 
     async def wait_for_room(self) -> None:
-        """Wait until a backlog that the table did not take is stored. Raises Conflict."""
+        """Wait until a large backlog is stored. Raises Conflict."""
         while self._pending_bytes > BACKLOG_BYTES:
             await asyncio.sleep(RETRY_SECONDS)
             await self.flush()
 
     async def flush_in_silence(self) -> None:
-        """Store what nothing follows, again and again; ends when the run no longer may."""
-        with suppress(Conflict, WriteRefused):  # which the run sees too
+        """Store events that no other event follows. Returns when the run may no longer write."""
+        with suppress(Conflict, WriteRefused):  # the run notices it, too
             while True:
                 await asyncio.sleep(SILENCE_SECONDS)
                 if self._pending:
                     await self.flush()
 
     async def wait_for_flush(self) -> None:
-        """Wait for a flush that is under way."""
+        """Wait for the end of a flush, if one has begun."""
         async with self._lock:
             pass

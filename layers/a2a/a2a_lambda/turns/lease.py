@@ -1,5 +1,13 @@
-"""A run's hold on its task: the head as the run knows it, and the lease on it, renewed until the run ends
-or another has the task."""
+"""A run's hold on its task: the head as the run knows it, and the lease, renewed until the run ends.
+
+    0 s   the run claims the task: lease until 30 s
+    2 s   look at the head: another process may have canceled the task
+    10 s  renewal: lease until 40 s
+    ..    the run ends: the head gets the closing status, and no lease
+
+If the process freezes or dies, nothing renews the lease. From then on whoever looks at the task may end
+it, or give it to another run.
+"""
 
 import asyncio
 import logging
@@ -13,17 +21,18 @@ from a2a_lambda.tasks.head import Head
 from a2a_lambda.turns.claim import LEASE_SECONDS
 
 LEASE_RENEWAL_SECONDS = 10.0
+
 CANCEL_POLL_SECONDS = 2.0
-"""Seconds between looks at the head, for a cancel from elsewhere."""
+"""Seconds between looks at the head. A cancel from elsewhere is noticed after so long."""
 
 LOOK_SECONDS = 1.0
-"""Seconds for which a look at the head is worth another."""
+"""Seconds for which a look at the head is recent enough."""
 
 logger = logging.getLogger(__name__)
 
 
 class Lease:
-    """head: as it was last seen or stored."""
+    """head: as it was last read or stored. The run reads it here."""
 
     def __init__(self, store: Store, head: Head) -> None:
         self._store = store
@@ -32,7 +41,7 @@ class Lease:
         self.head = head
 
     async def renew_until_lost(self) -> None:
-        """Renew it; returns when the task is no longer this run's."""
+        """Renew the lease; returns after another process has taken or ended the task."""
         renewed = self._store.clock()
         while self._store.clock() < self.head.lease:
             await asyncio.sleep(CANCEL_POLL_SECONDS)
@@ -50,20 +59,24 @@ class Lease:
                 logger.exception("the lease of task %s is not renewed yet", self.head.task_id)
 
     async def update(self, change: Callable[[Head], Head]) -> None:
-        """Store a changed head while this run holds the task. Raises Conflict when it does not."""
+        """Store a changed head. Raises Conflict if the run no longer holds the task.
+
+        The head may also change for other reasons, such as a new push notification config. Then the change
+        is made again, on the newer head.
+        """
         async with self._lock:
             while True:
                 newer = change(self.head)
                 try:
                     self.head = await threads.run(self._store.replace, newer)
                     return
-                except Conflict as error:
-                    if error.head is None or not error.head.is_held_by(self.head):
+                except Conflict as conflict:
+                    if conflict.head is None or not conflict.head.is_held_by(self.head):
                         raise
-                    self.head = error.head
+                    self.head = conflict.head
 
     async def check_held(self) -> None:
-        """Raises Conflict where the task is another's by now, as far as a look a second ago tells."""
+        """Raises Conflict if the run no longer held the task at the last look, LOOK_SECONDS ago at most."""
         if self._store.clock() - self._looked > LOOK_SECONDS:
             await self._reload()
 

@@ -6,13 +6,7 @@ from dataclasses import replace
 
 from a2a_lambda import telemetry, threads
 from a2a_lambda.errors import StoreError, TaskNotFound
-from a2a_lambda.protocol.model import (
-    Part,
-    TaskState,
-    TaskStatus,
-    agent_message,
-    status,
-)
+from a2a_lambda.protocol.model import Part, TaskState, TaskStatus, agent_message, status
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
@@ -23,12 +17,10 @@ LOST = "This turn was lost before it ended; send the message again."
 
 
 async def load_head(store: Store, scope: Scope, task_id: str, *, path: str = "params.id") -> Head:
-    """Head of the caller's task; one whose lease ran out is ended as failed first, but for those that
-    the worker will begin again.
+    """Head of the caller's task. If the task's lease has run out, the task is ended as failed first,
+    unless the worker will run its turn again.
 
-    path: field that named it.
-
-    Raises TaskNotFound, StoreError.
+    path: field of the request that names the task. Raises TaskNotFound, StoreError.
     """
     while True:
         head = await threads.run(store.get_head, scope, task_id)
@@ -44,22 +36,22 @@ async def load_head(store: Store, scope: Scope, task_id: str, *, path: str = "pa
 
 
 async def end_task(store: Store, head: Head, status: TaskStatus) -> Head:
-    """End a task that another run holds, or nobody. Raises Conflict."""
+    """End a task that another run holds, or that no run holds. Raises Conflict."""
     head = await threads.run(store.seal, head, status)
     telemetry.measure({"Turns": 1}, agent=head.scope.agent, outcome=outcome_of(head))
     return head
 
 
 def outcome_of(head: Head) -> str:
-    """The state of a task in metrics: completed, input_required …"""
+    """The state of a task as metrics have it: completed, input_required …"""
     return head.state.removeprefix("TASK_STATE_").lower()
 
 
 async def abandon(store: Store, head: Head) -> None:
-    """End a task this process claimed and cannot run, so that the same request can be made again."""
+    """End a task that this process has claimed and cannot run. The same request can be made again."""
     with suppress(StoreError):
-        closed = replace(head, requests=()).with_closing_status(lost_status(store, head), head.sequence)
-        await threads.run(store.replace, closed)
+        lost = replace(head, requests=()).with_closing_status(lost_status(store, head), head.sequence)
+        await threads.run(store.replace, lost)
 
 
 def lost_status(store: Store, head: Head, text: str = LOST) -> TaskStatus:

@@ -1,14 +1,15 @@
-"""One agent turn under a lease.
+"""One turn of an agent, under a lease.
 
-    agent --outputs--> reply --events--+--> published to whoever listens, at once
-                                       +--> journal --> log entries --close--> context, head
+    agent --outputs--> EventBuilder --events--+--> published at once, to whoever reads
+                                              +--> Journal --> log entries --close--> context, head
 
-An event is published with a sequence number only once everything up to it is stored; until then
-without one. What is still pending when the turn ends goes onto the head with its closing write.
+The Lease has the head; Run and Journal read it there. An event is published with its sequence number only
+after everything up to it is stored, else without one. Events that are still pending when the turn ends are
+stored in the head, with its closing write.
 
-An agent never gets far ahead: it waits for a table that takes nothing, and for a client that reads too
-slowly. For the client it waits a minute, all in all. Then the client is `left_behind`: the turn continues
-without it, and the client reads the rest from the log.
+An agent never gets far ahead. It waits for a table that takes no writes, and for a client that reads too
+slowly: for the client a minute in all. Then the client is `left_behind`. The turn continues without it,
+and the client reads the rest from the log.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from a2a_lambda.agent.agent import Agent
 from a2a_lambda.agent.event_builder import FAILED, EventBuilder
 from a2a_lambda.agent.turn import conclude
 from a2a_lambda.errors import SkillError, StoreError
-from a2a_lambda.protocol.model import INTERRUPTED, Event, Published, TaskStatus
+from a2a_lambda.protocol.model import INTERRUPTED, Event, Published
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.head import Head, Pending
@@ -35,21 +36,22 @@ from a2a_lambda.turns.lease import Lease
 from a2a_lambda.turns.recovery import outcome_of
 
 CLOSING_SECONDS = 1.5
-"""Seconds behind a turn's deadline in which its end may still be stored: what the deadline left for it."""
+"""Seconds after a turn's deadline in which its end may still be stored. The deadline leaves so much time."""
 
 END_RETRY_SECONDS = 0.5
-"""Seconds between tries to store a turn's end."""
+"""Seconds between tries to store the end of a turn."""
 
 TIME_LIMIT = "The agent ran out of time."
 
 OUTPUT_BYTES = 50_000_000
-"""JSON bytes a turn may put out. A task is read whole, in several forms at once, and a function has 1 GB."""
+"""JSON bytes that a turn may put out. A task is read whole, in several forms at once, and a function has 1
+GB."""
 
 UNREAD_EVENTS = 256
-"""Events that wait for a client before the agent does."""
+"""Events that may wait for a client. Then the agent waits."""
 
 UNREAD_SECONDS = 60.0
-"""How long, all in all, an agent waits for its client."""
+"""Seconds for which an agent waits for its client, in all."""
 
 Result = TypeVar("Result")
 
@@ -57,10 +59,10 @@ logger = logging.getLogger(__name__)
 
 
 class Run:
-    """A turn of a task this process has claimed.
+    """A turn that this process has claimed.
 
-    lost: what was published is not what is stored; mostly, another ended the task meanwhile.
-    left_behind: the client was too slow, and the end of what was published is dropped.
+    lost: what was published is not what is stored. Mostly another process has ended the task.
+    left_behind: the client was too slow, and the end of the events was not published to it.
     """
 
     def __init__(self, store: Store, agent: Agent, claim: Claim) -> None:
@@ -68,21 +70,21 @@ class Run:
         self._store = store
         self._agent = agent
         self._turn = claim.turn
-        self._seen = claim.seen
-        self._reply = EventBuilder(head.task_id, head.context_id, store.clock, artifacts=head.artifacts)
+        self._asked = claim.asked
+        self._answered = head.requests[-1]
+        self._builder = EventBuilder(head.task_id, head.context_id, store.clock, artifacts=head.artifacts)
         self._lease = Lease(store, head)
         self._journal = Journal(store, lambda: self.head, claim.sequence)
         self._published: asyncio.Queue[Published | BaseException | None] = asyncio.Queue()
-        self._read = asyncio.Event()
+        self._has_read = asyncio.Event()
         self._unread_limit: int | None = None
-        self._listening = True
-        self._patience = UNREAD_SECONDS
+        self._is_listened_to = True
+        self._patience_seconds = UNREAD_SECONDS
         self._work_task: asyncio.Task[None] | None = None
-        self._stopped_with = ""
-        self._queued = head.is_queued
-        self._begun = telemetry.begun()
-        self._first: float | None = None
-        self._resumes = claim.resumes
+        self._stop_reason = ""
+        self._turn_is_queued = head.is_queued  # no client waits for the worker
+        self._invoked_at = telemetry.invoked_at()
+        self._first_event_seconds: float | None = None
         self.lost = False
         self.left_behind = False
 
@@ -97,13 +99,13 @@ class Run:
 
     @property
     def artifact_ids(self) -> list[str]:
-        """Ids of the artifacts this turn has begun."""
-        return self._reply.artifact_ids
+        """Ids of the artifacts that this turn has started."""
+        return self._builder.artifact_ids
 
     def start(self, *, unread_limit: int | None = None) -> None:
-        """Begin the turn; it continues to its end whether anyone listens or not.
+        """Start the turn. It continues to its end, whether a client reads its events or not.
 
-        unread_limit: events that may wait to be read before the agent waits; None = any number.
+        unread_limit: events that may wait for the client; None = any number.
         """
         self._unread_limit = unread_limit
         task = asyncio.create_task(self._execute())
@@ -111,48 +113,49 @@ class Run:
         task.add_done_callback(_running.discard)
 
     def stop(self, reason: str) -> None:
-        """End the turn as failed, with a reason the client may read, unless its agent is done. The same
-        request can be made again."""
+        """End the turn as failed, unless its agent is done. The client may read the reason, and make the same
+        request again."""
         if self._work_task is None or not self._work_task.done():
-            self._stopped_with = reason
+            self._stop_reason = reason
         if self._work_task is not None:
             self._work_task.cancel()
 
     async def events(self) -> AsyncGenerator[Published, None]:
-        """Events of the turn, the closing status last; without it where the run is `lost` or the client
-        `left_behind` afterwards. Raises StoreError where the turn could not be stored.
+        """Events of the turn, last the closing status. There is none if the run is `lost` or the client
+        `left_behind`. Raises StoreError if the turn could not be stored.
         """
         try:
             while (item := await self._published.get()) is not None:
-                self._read.set()
+                self._has_read.set()
                 if isinstance(item, BaseException):
                     raise item
                 yield item
         finally:
-            self._listening = False
-            self._read.set()
+            self._is_listened_to = False
+            self._has_read.set()
 
     async def _execute(self) -> None:
-        began = time.monotonic()
-        beat = asyncio.create_task(self._lease.renew_until_lost())
+        started = time.monotonic()
+        lease = asyncio.create_task(self._lease.renew_until_lost())
         flusher = asyncio.create_task(self._journal.flush_in_silence())
         work = self._work_task = asyncio.create_task(self._work())
-        if self._stopped_with:  # before it began
+        if self._stop_reason:  # stopped before it started
             work.cancel()
+        deadline = self._turn.deadline
+        seconds = None if deadline is None else self._turn.time_left
         try:
-            await asyncio.wait(
-                {beat, work}, timeout=self._seconds_left(), return_when=asyncio.FIRST_COMPLETED
-            )
-            ended, self.lost = work.done(), beat.done()
-            if self.lost and (error := beat.exception()):
+            await asyncio.wait({lease, work}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            ended, self.lost = work.done(), lease.done()
+            if self.lost and (error := lease.exception()):
                 logger.error("the lease of task %s was given up", self.head.task_id, exc_info=error)
             work.cancel()
             await asyncio.wait({work})
             await self._journal.wait_for_flush()
             flusher.cancel()
             if not self.lost:
-                async with asyncio.timeout_at(self._last_moment()):
-                    await self._conclude(self._outcome(work, ended))
+                left = None if deadline is None else deadline - self._turn.clock() + CLOSING_SECONDS
+                async with asyncio.timeout(left):
+                    await self._conclude(self._finish_events(work, ended))
         except TimeoutError:
             self._published.put_nowait(StoreError("the end of the turn was not stored in time"))
         except Conflict:
@@ -160,26 +163,29 @@ class Run:
         except Exception as error:
             self._published.put_nowait(error)
         finally:
-            for task in (beat, flusher, work):
+            for task in (lease, flusher, work):
                 task.cancel()
-            self._measure(began)
+            self._measure(started)
             self._published.put_nowait(None)
 
     async def _work(self) -> None:
         async with aclosing(self._agent.perform(self._turn)) as batches:
             async for batch in batches:
-                events = self._reply.compose(batch)
+                events = self._builder.build(batch)
                 size = size_of(events)
                 if self._journal.size_bytes + size > OUTPUT_BYTES:
                     raise SkillError(f"The agent put out more than {OUTPUT_BYTES:,} bytes in one turn.")
                 await self._record(events, size)
-                if self._reply.closing is not None:
+                if self._builder.closing is not None:
                     return
                 await self._journal.wait_for_room()
-                await self._await_reader()
+                await self._wait_for_reader()
 
-    def _outcome(self, work: "asyncio.Task[None]", ended: bool) -> bool:
-        """Whether the turn ended as its skill meant; else the reply is made a failed one."""
+    def _finish_events(self, work: "asyncio.Task[None]", ended: bool) -> bool:
+        """Whether the skill ended the turn itself. If not, add the events of a failed turn.
+
+        ended: the work was done in time.
+        """
         failure = TIME_LIMIT
         if ended:
             error = asyncio.CancelledError() if work.cancelled() else work.exception()
@@ -188,108 +194,114 @@ class Run:
             if isinstance(error, Conflict):
                 raise error
             failure = str(error) if isinstance(error, SkillError) else FAILED
-            if self._stopped_with:
-                failure = self._stopped_with
+            if self._stop_reason:
+                failure = self._stop_reason
                 logger.warning("skill %s was stopped", self._turn.skill)
             else:
                 logger.error("skill %s failed", self._turn.skill, exc_info=error)
         else:
             logger.error("skill %s ran out of time", self._turn.skill)
-        if self._stopped_with and self._resumes is not None:
-            events = self._reply.restore(self._resumes)  # the question is still to be answered
+        if self._stop_reason and self._asked is not None:
+            events = self._builder.restore(self._asked)  # the question still waits for its answer
         else:
-            events = self._reply.fail(failure)
+            events = self._builder.fail(failure)
         self._journal.add(events, size_of(events))
         for event in events:
             self._publish(event)
         return False
 
     async def _record(self, events: Sequence[Event], size: int) -> None:
-        """Take events in, whole; store them if it is time to; publish them, the last with its number."""
+        """Add events to the journal, store them if it is time to, and publish them.
+
+        The last one is published with its number, if they are stored."""
         if not events:
             return
         due = self._journal.add(events, size)
         stored = False
         try:
-            if due and self._reply.closing is None:
+            if due and self._builder.closing is None:
                 stored = await self._journal.flush()
         finally:
             for event in events[:-1]:
                 self._publish(event)
             self._publish(events[-1], self.sequence if stored else None)
 
-    def _measure(self, began: float) -> None:
-        """Whoever ends a task counts the turn: of a lost one only the time is told here."""
+    def _measure(self, started: float) -> None:
+        """Whoever ends a task counts its turn. For a lost turn this run measures the time only."""
         agent = self.head.scope.agent
         if self.head.is_stopped:
             telemetry.measure({"Turns": 1}, agent=agent, outcome=outcome_of(self.head))
-        times = {"RunTime": time.monotonic() - began}
-        if self._first is not None and not self._queued:  # nobody waits for the worker
-            times["FirstEventTime"] = self._first
+        times = {"RunTime": time.monotonic() - started}
+        if self._first_event_seconds is not None and not self._turn_is_queued:
+            times["FirstEventTime"] = self._first_event_seconds
         telemetry.measure(times, agent=agent)
 
     def _publish(self, event: Event, sequence: int | None = None) -> None:
-        if self._first is None:
-            self._first = time.monotonic() - self._begun
-        if self._listening:
+        if self._first_event_seconds is None:
+            self._first_event_seconds = time.monotonic() - self._invoked_at
+        if self._is_listened_to:
             self._published.put_nowait((sequence, event))
 
-    async def _await_reader(self) -> None:
-        """Wait for a client that is far behind, as long as there is patience."""
+    async def _wait_for_reader(self) -> None:
+        """Wait for a client that is far behind, for UNREAD_SECONDS in all."""
         clock = asyncio.get_running_loop().time
-        while self._listening and self._unread_limit and self._published.qsize() > self._unread_limit:
-            self._read.clear()
+        while self._is_listened_to and self._unread_limit and self._published.qsize() > self._unread_limit:
+            self._has_read.clear()
             began = clock()
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._patience):
-                    await self._read.wait()
-            self._patience -= clock() - began
-            if self._patience <= 0 and self._listening:
+                async with asyncio.timeout(self._patience_seconds):
+                    await self._has_read.wait()
+            self._patience_seconds -= clock() - began
+            if self._patience_seconds <= 0 and self._is_listened_to:
                 logger.info("the client of task %s is left behind", self.head.task_id)
-                self._listening, self.left_behind = False, True
+                self._is_listened_to, self.left_behind = False, True
                 self._published = asyncio.Queue()
                 self._published.put_nowait(None)
 
-    async def _conclude(self, meant: bool) -> None:
+    async def _conclude(self, as_meant: bool) -> None:
+        """Store the end of the turn, and publish it. as_meant: the skill ended it itself."""
         try:
-            await self._close(meant)
+            await self._retry_until_lease_ends(partial(self._update_context, as_meant))
+            await self._retry_until_lease_ends(self._end)
+            self._publish(self.head.closing_event(), self.head.sequence)
         except StoreError:
             raise
         except Exception:
-            # Something here cannot be stored. Without the pending events and the context, the turn can end.
-            # What was published of it is not what is stored then.
+            # Something cannot be stored as it is. Without the pending events and the context the turn can
+            # end. But what was published of it is then not what is stored.
             logger.exception("the end of task %s cannot be stored as it is", self.head.task_id)
             self._journal.clear()
-            self._reply.fail(FAILED)
+            self._builder.fail(FAILED)
             await self._retry_until_lease_ends(self._end)
             self.lost = True
 
-    async def _close(self, meant: bool) -> None:
-        await self._retry_until_lease_ends(partial(self._remember, meant))
-        await self._retry_until_lease_ends(self._end)
-        self._publish(self.head.closing_event(), self.head.sequence)
-
     async def _end(self) -> None:
-        closing = self._closing
+        """Store the closing status, and the pending events if they fit beside it."""
+        closing = self._builder.closing
+        assert closing is not None
         numbered = self._journal.numbered_pending()
         inline = (*self.head.inline, *(numbered or ()))
         if numbered is None or not replace(self.head, status=closing, inline=inline).fits:
             await self._journal.write()
             numbered = ()
         last = self._journal.sequence + len(numbered)
-        pending = self._waits(closing)
+        pending: Pending | None = None
+        if closing["state"] in INTERRUPTED:
+            asked = self._builder.asked
+            # Without a question of its own, the turn was stopped: an earlier question waits again.
+            pending = self._turn.pending if asked is None else self._agent.pending_after(self._turn, asked)
 
         def end(head: Head) -> Head:
             whole = replace(head, inline=(*head.inline, *numbered))
-            if self._stopped_with:  # its request does not count as answered
+            if self._stop_reason:  # its request does not count as answered
                 whole = replace(whole, requests=whole.requests[:-1])
-            return whole.with_closing_status(closing, last, pending, message_only=self._reply.message_only)
+            return whole.with_closing_status(closing, last, pending, message_only=self._builder.message_only)
 
         await self._lease.update(end)
 
     async def _retry_until_lease_ends(self, step: Callable[[], Awaitable[Result]]) -> Result:
-        """Result of a step that is safe to repeat, tried until the lease ends: the turn is done, and
-        only its storing is not."""
+        """Try a step until it succeeds or the lease ends. The step must be safe to repeat. The turn is done;
+        only its end is not stored yet."""
         while True:
             try:
                 return await step()
@@ -301,60 +313,37 @@ class Run:
                 logger.exception("the end of task %s is not stored yet", self.head.task_id)
             await asyncio.sleep(END_RETRY_SECONDS)
 
-    @property
-    def _closing(self) -> TaskStatus:
-        assert self._reply.closing is not None
-        return self._reply.closing
-
-    async def _remember(self, meant: bool) -> None:
-        """Store what the context keeps of the turn: of a failed one, not its changes to memory; of one that
-        was stopped, nothing. Raises Conflict if the task is another's by now, as far as a look a second
-        ago tells."""
-        if self._stopped_with:
+    async def _update_context(self, as_meant: bool) -> None:
+        """Store what the context keeps of the turn. Of a failed turn, memory keeps nothing. Of a stopped
+        turn, the context keeps nothing at all. Raises Conflict if another process holds the task."""
+        if self._stop_reason:
             return
         scope, task_id, context_id = self.head.scope, self.head.task_id, self.head.context_id
         await self._lease.check_held()
         context = self._turn.context
-        # An earlier try of this turn may have changed it; then what the turn saw is not all there is.
-        again = self._turn.attempt > 1 or self._turn.id in (*context.turns, *context.failed)
-        if again:
+        # An earlier try of this turn may have changed the stored context.
+        is_retry = self._turn.attempt > 1 or self._turn.id in (*context.turns, *context.failed)
+        if is_retry:
             context = await threads.run(self._store.get_context, scope, context_id)
+        assert self._builder.closing is not None
+        asks = self._builder.closing["state"] in INTERRUPTED
 
         def change(context: Context) -> Context:
-            newer = conclude(context, self._turn, self._reply.parts, self._seen, meant=meant)
-            if newer is context and not again:
+            newer = conclude(context, self._turn, self._builder.parts, self._answered, as_meant=as_meant)
+            if newer is context and not is_retry:
                 return context
-            waiting = "" if newer.waiting == task_id else newer.waiting
-            if self._closing["state"] in INTERRUPTED:
-                waiting = task_id
+            waiting = task_id if asks else "" if newer.waiting == task_id else newer.waiting
             return newer if waiting == newer.waiting else replace(newer, waiting=waiting)
 
         try:
             await threads.run(self._store.update_context, scope, context_id, context, change)
         except (TypeError, ValueError, SkillError) as error:
             logger.error("the memory of task %s cannot be changed", task_id, exc_info=error)
-            self._reply.fail(str(error) if isinstance(error, SkillError) else FAILED)
-
-    def _waits(self, closing: TaskStatus) -> Pending | None:
-        if closing["state"] not in INTERRUPTED:
-            return None
-        if self._reply.asked is None:  # the question was asked before
-            return self._turn.pending
-        return self._agent.waiting(self._turn, self._reply.asked)
-
-    def _last_moment(self) -> float | None:
-        """When even the turn's end has to be stored, on the event loop's clock."""
-        if self._turn.deadline is None:
-            return None
-        return asyncio.get_running_loop().time() + self._turn.deadline - self._turn.clock() + CLOSING_SECONDS
-
-    def _seconds_left(self) -> float | None:
-        left = self._turn.time_left
-        return None if left == float("inf") else left
+            self._builder.fail(str(error) if isinstance(error, SkillError) else FAILED)
 
 
 async def wait_for_turns() -> None:
-    """Wait for every turn of this process to end, those nobody listens to included."""
+    """Wait until every turn of this process has ended, also those whose client has left."""
     while _running:
         await asyncio.wait(_running)
 

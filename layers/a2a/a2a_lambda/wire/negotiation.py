@@ -1,7 +1,8 @@
-"""Which version a request speaks: its path, the A2A-Version header or query, the name of its method.
+"""Which version a request speaks: by its path, its A2A-Version, and the name of its method.
 
-Source: https://a2a-protocol.org/v1.0.0/specification, section 3.6. No version means 0.3 there; but the
-methods of 1.0 and 0.1 have names of their own, and are taken for what they are.
+Without A2A-Version a request is 0.3 by the specification. But the methods of 1.0 and 0.1 have names of their
+own, so the name decides first.
+Source: https://a2a-protocol.org/v1.0.0/specification, section 3.6
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v0_3_http, v1_0
 from a2a_lambda.wire.interface import Wire
 
 UNVERSIONED = "0.3"
-"""What a request without a version speaks, where nothing else tells."""
+"""Version of a request that does not name one, if nothing else shows it."""
 
 VERSIONS: tuple[Wire, ...] = (v1_0.WIRE, v0_3.WIRE, v0_3_http.WIRE, v0_1.WIRE)
 """Every version, the newest first."""
@@ -22,14 +23,14 @@ DIALECTS: Mapping[str, tuple[Wire, ...]] = {
     "qianfan": (v1_0.WIRE, qianfan.WIRE, v0_1.WIRE),
     "shared": (v1_0.WIRE, v0_3.WIRE, qianfan.WIRE, v0_1.WIRE),
 }
-"""What is spoken on the paths of a platform; "" is every other path, and "shared" one that a platform's
-clients use as well as others'."""
+"""Wires by dialect. "" is for every path that belongs to no platform. "shared" is for a path that a
+platform's clients and all others use."""
 
 
-def spoken(dialect: str, version: str) -> tuple[Wire, ...]:
-    """Wires of a path that speak a version; all of them where it is empty.
+def wires_for(dialect: str, version: str) -> tuple[Wire, ...]:
+    """Wires of a dialect that speak a version; all of them if the version is "".
 
-    version: `Major.Minor`; a patch is passed over. Raises VersionNotSupported.
+    version: `Major.Minor`; a patch number is ignored. Raises VersionNotSupported.
     """
     wires = DIALECTS[dialect]
     if not version:
@@ -38,12 +39,12 @@ def spoken(dialect: str, version: str) -> tuple[Wire, ...]:
     found = tuple(wire for wire in wires if plain in wire.versions)
     if not found:
         known = sorted({name for wire in wires for name in wire.versions})
-        raise VersionNotSupported(f"A2A-Version is {version[:20]!r}; spoken here: {', '.join(known)}")
+        raise VersionNotSupported(f"A2A-Version is {version[:20]!r}; supported: {', '.join(known)}")
     return found
 
 
-def of_method(wires: Sequence[Wire], method: str) -> list[Wire]:
-    """Wires with that JSON-RPC method: several have `tasks/get`, the one to prefer is first.
+def wires_with(wires: Sequence[Wire], method: str) -> list[Wire]:
+    """Wires that have a JSON-RPC method, the preferred one first: several have `tasks/get`.
 
     Raises MethodNotFound.
     """
@@ -54,28 +55,28 @@ def of_method(wires: Sequence[Wire], method: str) -> list[Wire]:
     for wire in VERSIONS:
         if method in wire.methods:
             raise MethodNotFound(
-                f"{method} is a method of A2A {wire.name}; the request says"
-                f" {' or '.join(callable_[0].versions)}, with its path or with A2A-Version"
+                f"{method} is a method of A2A {wire.name}, but the request is for"
+                f" {' or '.join(callable_[0].versions)}, by its path or its A2A-Version"
             )
-    raise usual(callable_).unsupported(method)
+    raise default_wire(callable_).unsupported(method)
 
 
-def named(name: str) -> Wire:
-    """The wire a task or a config is marked with; the usual one where it is none of ours."""
+def wire_named(name: str) -> Wire:
+    """The wire with a stored name; the default wire if this release has none of that name."""
     wires = [wire for found in DIALECTS.values() for wire in found]
-    return next((wire for wire in wires if name == wire.name), usual(wires))
+    return next((wire for wire in wires if name == wire.name), default_wire(wires))
 
 
-def of_task(wires: Sequence[Wire], dialect: str) -> Wire:
-    """Of the wires a request may speak, the one its task was made over."""
+def wire_of_task(wires: Sequence[Wire], dialect: str) -> Wire:
+    """Of the wires that a request may speak, the one that its task was made over."""
     return next((wire for wire in wires if dialect == wire.name), wires[0])
 
 
-def usual(wires: Sequence[Wire]) -> Wire:
-    """The wire of a request that does not tell."""
+def default_wire(wires: Sequence[Wire]) -> Wire:
+    """The wire of a request that names no version."""
     return next((wire for wire in wires if UNVERSIONED in wire.versions), wires[0])
 
 
-def refusing(error: ProtocolError, wires: Sequence[Wire]) -> Wire:
-    """The wire an error is told over."""
-    return VERSIONS[0] if isinstance(error, VersionNotSupported) else usual(wires)
+def wire_for_error(error: ProtocolError, wires: Sequence[Wire]) -> Wire:
+    """The wire that an error is sent in."""
+    return VERSIONS[0] if isinstance(error, VersionNotSupported) else default_wire(wires)

@@ -43,7 +43,7 @@ END_USER_ID = range(6, 65)
 """Characters of metadata.end_user_id."""
 
 
-def speaks(params: Json) -> bool:
+def is_from_appbuilder(params: Json) -> bool:
     """Whether the parameters of a message are of the page's kind, and no other client's: without a
     messageId, or with its metadata."""
     message = params.get("message") if isinstance(params, dict) else None
