@@ -48,7 +48,10 @@ def mistake(folder: Path, code: str = GOOD, card: str = CARD) -> str:
             "hello/agent.py:3: skill hello: parameter t has no type: write `t: str`, or",
         ),
         ("@skill\ndef hello(turn, n=3): ...", "parameter n has no type: write `n: str`"),
-        ("@skill\ndef hello(turn, *more): ...", "parameter more must be a plain named parameter: remove the `*`"),
+        (
+            "@skill\ndef hello(turn, *more): ...",
+            "parameter more must be a plain named parameter: remove the `*`",
+        ),
         (
             "@skill\ndef hello(turn, x: 'Nowhere'): ...",
             "hello/agent.py:3: skill hello: its type hints raise NameError: name 'Nowhere' is not def",

@@ -91,7 +91,12 @@ class EventBuilder:
         ordered = len(commands)
         try:
             events = self._build(batch)
-            self._verify(events)
+            strictjson.dumps_verified([events, dict(self.asked.known) if self.asked else None])
+            if self.closing is not None and len(strictjson.dumps_verified(self.closing)) > CLOSING_BYTES:
+                raise SkillError(
+                    f"A message that ends a turn may have at most {CLOSING_BYTES:,} bytes of JSON, with its"
+                    " commands. Yield longer content as text, a File or an Artifact."
+                )
             return events
         except Exception:
             while len(self._artifacts) > artifacts:
@@ -138,15 +143,6 @@ class EventBuilder:
         if self.closing is not None:
             self._close(events)
         return events
-
-    def _verify(self, events: list[Event]) -> None:
-        """Raises SkillError, TypeError or ValueError for what JSON or the store cannot hold."""
-        strictjson.dumps_verified([events, dict(self.asked.known) if self.asked else None])
-        if self.closing is not None and len(strictjson.dumps_verified(self.closing)) > CLOSING_BYTES:
-            raise SkillError(
-                f"A message that ends a turn, with its commands, has at most {CLOSING_BYTES:,} bytes of JSON."
-                " Yield longer content as text, a File or an Artifact."
-            )
 
     def restore(self, status: TaskStatus) -> list[Event]:
         """End the turn with the question that it was to answer."""

@@ -68,7 +68,7 @@ def create_app(kit: Kit) -> FastAPI:
 
 
 async def _call(request: Request, path: str) -> Response:
-    if (address := rpc.find(f"/{path}")) is None:
+    if (address := rpc.find_address(request, f"/{path}")) is None:
         return await rest.call(request, path)
     if request.method != "POST":
         raise HTTPException(405, headers={"Allow": "POST"})

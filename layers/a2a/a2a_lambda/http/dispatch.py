@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 from fastapi import Request, Response
@@ -55,81 +54,24 @@ class Binding(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
-    """A request whose key is valid, before it is understood. version: as it asks for it, or ""."""
-
-    request: Request
-    kit: Kit
-    key: Key
-    body: bytes
-    version: str
-
-    def call(
-        self,
-        binding: Binding,
-        wires: Sequence[Wire],
-        operation: Operation,
-        method: str,
-        params: Json,
-        *names: str | None,
-    ) -> "OperationCall":
-        """The operation that the request calls.
-
-        names: names of the agent that the request has, in its path and as its tenant. Without one it is the
-            default agent. Raises RouteNotFound, Forbidden, InvalidParams if two names differ.
-        """
-        given = {name for name in names if name}
-        if len(given) > 1:
-            raise InvalidParams("the path and the tenant name different agents", path="params.tenant")
-        agent = next(iter(given), self.kit.default)
-        if agent not in self.kit.agents:
-            raise RouteNotFound(f"there is no agent {agent[:100]!r}")
-        scope = scope_of(self.key, agent)
-        return OperationCall(
-            self.request, self.kit, binding, wires, scope, operation, method, params, self.body
-        )
-
-
-async def accept(request: Request) -> Accepted:
-    """Authenticate a request and read its body.
-
-    Raises Unauthenticated, TooManyRequests, Unavailable, RequestTooLarge.
-    """
-    kit: Kit = request.app.state.kit
-    key = await authenticate(request)
-    body = await read_body(request, kit.settings.max_body_bytes)
-    return Accepted(request, kit, key, body, version(request))
-
-
-@dataclass(frozen=True)
 class OperationCall:
-    """wires: those that the request may speak. If there are several, the task decides.
-    method: name of the operation in the binding. params: as they came.
+    """wires: those that the request may speak. If there are several, the task decides; else it is the first.
+    extensions: URIs that the client activates, of those that the agent has.
+    method: name of the operation in the binding. params, body: as they came.
     """
 
     request: Request
     kit: Kit
     binding: Binding
     wires: Sequence[Wire]
+    wire: Wire
     scope: Scope
+    agent: Agent
+    extensions: tuple[str, ...]
     operation: Operation
     method: str
     params: Json
     body: bytes
-
-    @property
-    def wire(self) -> Wire:
-        return self.wires[0]
-
-    @property
-    def agent(self) -> Agent:
-        return self.kit.agents[self.scope.agent]
-
-    @cached_property
-    def extensions(self) -> tuple[str, ...]:
-        """URIs that the client activates, of those that the agent has."""
-        known = self.agent.extension_uris
-        return tuple(uri for uri in requested_extensions(self.request) if uri in known)
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -153,6 +95,64 @@ class OperationCall:
             idempotent=key is not None,
             deadline=deadline(self.request),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A request whose key is valid, before it is understood. version: as it asks for it, or ""."""
+
+    request: Request
+    kit: Kit
+    key: Key
+    body: bytes
+    version: str
+
+    def call(
+        self,
+        binding: Binding,
+        wires: Sequence[Wire],
+        operation: Operation,
+        method: str,
+        params: Json,
+        *names: str | None,
+    ) -> OperationCall:
+        """The operation that the request calls.
+
+        names: names of the agent in the request, from its path and its tenant. Without one it is the default
+            agent. Raises RouteNotFound, Forbidden, InvalidParams if two names differ.
+        """
+        given = {name for name in names if name}
+        if len(given) > 1:
+            raise InvalidParams("the path and the tenant name different agents", path="params.tenant")
+        name = next(iter(given), self.kit.default)
+        if name not in self.kit.agents:
+            raise RouteNotFound(f"there is no agent {name[:100]!r}")
+        agent = self.kit.agents[name]
+        return OperationCall(
+            request=self.request,
+            kit=self.kit,
+            binding=binding,
+            wires=wires,
+            wire=wires[0],
+            scope=scope_of(self.key, name),
+            agent=agent,
+            extensions=requested_extensions(self.request, agent.extension_uris),
+            operation=operation,
+            method=method,
+            params=params,
+            body=self.body,
+        )
+
+
+async def accept(request: Request) -> Accepted:
+    """Authenticate a request and read its body.
+
+    Raises Unauthenticated, TooManyRequests, Unavailable, RequestTooLarge.
+    """
+    kit: Kit = request.app.state.kit
+    key = await authenticate(request)
+    body = await read_body(request, kit.settings.max_body_bytes)
+    return Accepted(request, kit, key, body, version(request))
 
 
 async def answer(call: OperationCall) -> Response:

@@ -4,6 +4,7 @@ The url comes from a setting or from API Gateway. No header that a client can se
 """
 
 import time
+from collections.abc import Collection
 from typing import Any
 
 from fastapi import Request
@@ -74,11 +75,11 @@ async def read_body(request: Request, limit: int) -> bytes:
     return b"".join(chunks)
 
 
-def requested_extensions(request: Request) -> list[str]:
-    """URIs in `A2A-Extensions` and in its older name, each once."""
+def requested_extensions(request: Request, known: Collection[str]) -> tuple[str, ...]:
+    """URIs in `A2A-Extensions` and in its older name, each once, of those that are known."""
     names = ("a2a-extensions", "x-a2a-extensions")
     given = ",".join(line for name in names for line in request.headers.getlist(name))
-    return list(dict.fromkeys(uri for item in given.split(",") if (uri := item.strip())))
+    return tuple(dict.fromkeys(uri for item in given.split(",") if (uri := item.strip()) in known))
 
 
 def last_event_id(request: Request) -> int | None:

@@ -32,7 +32,7 @@ PATHS = {
         f"/v2/{AGENT}": "qianfan",
     }.items()
 }
-"""Where agents are called, and the dialect there. Who speaks what at a shared path: see `_dialect`."""
+"""Where agents are called, and the dialect there. For "shared" see `find_address`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,23 @@ class Address:
     agent: str | None
 
 
-def find(path: str) -> Address | None:
-    """Address of a path, or None if it is not a path of JSON-RPC."""
+def find_address(request: Request, path: str) -> Address | None:
+    """Address of a request, or None if its path is not one of JSON-RPC.
+
+    Qianfan's clients share `/a2a/<agent>` with all others. Its own header says that a request is
+    Qianfan's. If
+    there is a bearer token only, the message says it: see `is_from_appbuilder`.
+    """
     for pattern, dialect in PATHS.items():
         if found := pattern.fullmatch(path):
-            return Address(dialect, found.groupdict().get("agent"))
+            agent = found.groupdict().get("agent")
+            if dialect == "shared":
+                is_bearer = has_bearer_key(request)
+                if is_bearer and APPBUILDER in request.headers:
+                    return Address("qianfan", agent)
+                if not is_bearer or version(request):
+                    return Address("", agent)
+            return Address(dialect, agent)
     return None
 
 
@@ -75,8 +87,7 @@ class Rpc:
 
 
 async def call(request: Request, address: Address) -> Response:
-    dialect = _dialect(request, address)
-    wires: Sequence[Wire] = DIALECTS[dialect]
+    wires: Sequence[Wire] = DIALECTS[address.dialect]
     binding = Rpc(request.headers.get("accept", ""), None)
     streaming = False
     try:
@@ -84,7 +95,7 @@ async def call(request: Request, address: Address) -> Response:
         check_media_type(request)
         value = strictjson.loads(accepted.body)
         binding = Rpc(binding.accept, jsonrpc.read_id(value))
-        wires = negotiation.wires_for(dialect, accepted.version)
+        wires = negotiation.wires_for(address.dialect, accepted.version)
         envelope = jsonrpc.decode(value)
         method, params = envelope.method, envelope.params
         wires = negotiation.wires_with(wires, method)
@@ -98,14 +109,3 @@ async def call(request: Request, address: Address) -> Response:
     except Exception as raised:
         error = to_protocol_error(raised)
         return binding.refusal(negotiation.wire_for_error(error, wires), error, streaming=streaming)
-
-
-def _dialect(request: Request, address: Address) -> str:
-    """The dialect of a request. Qianfan's clients share `/a2a/<agent>` with all others. Its own header says
-    that a request is Qianfan's. With a bearer token, the message says it: see `is_from_appbuilder`."""
-    if address.dialect != "shared":
-        return address.dialect
-    bearer = has_bearer_key(request)
-    if bearer and APPBUILDER in request.headers:
-        return "qianfan"
-    return "shared" if bearer and not version(request) else ""

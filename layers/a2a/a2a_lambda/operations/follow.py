@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from a2a_lambda import threads
-from a2a_lambda.protocol.model import INTERRUPTED, STOPPED, Event, Published, Task, latest
+from a2a_lambda.protocol.model import INTERRUPTED, STOPPED, Event, Published, Task
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.turns.recovery import load_head
@@ -96,7 +96,9 @@ async def _wait_for_answer(store: Store, head: Head, wait: float, deadline: floa
 
 def truncate_history(task: Task, length: int | None) -> Task:
     """The task with its `length` most recent messages; None = all. With no message it has no history."""
-    history = latest(task.get("history", []), length)
+    history = task.get("history", [])
+    if length is not None:
+        history = history[max(0, len(history) - length) :]
     if history:
         task["history"] = history
     else:

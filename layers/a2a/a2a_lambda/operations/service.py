@@ -291,24 +291,21 @@ class Service:
     async def _start(self, call: CallContext, request: SendMessageRequest) -> Claim | Head:
         """The turn to run here; or the head of a task that runs elsewhere, or has been answered."""
         started = await self._intake.start(call, request)
-        _bind_ids(started if isinstance(started, Head) else started.head)
+        head = started if isinstance(started, Head) else started.head
+        telemetry.bind(task_id=head.task_id, context_id=head.context_id)
         if not isinstance(started, Handover):
             return started
         assert self._queue is not None
         try:
-            await threads.run(self._queue.send, QueuedTurn.of(started.head))
+            await threads.run(self._queue.send, QueuedTurn.of(head))
         except StoreError:
-            logger.exception("task %s waits for the sweep", started.head.task_id)
-        return started.head
+            logger.exception("task %s waits for the sweep", head.task_id)
+        return head
 
     async def _load(self, scope: Scope, task_id: str) -> Head:
         head = await load_head(self._store, scope, task_id)
-        _bind_ids(head)
+        telemetry.bind(task_id=head.task_id, context_id=head.context_id)
         return head
-
-
-def _bind_ids(head: Head) -> None:
-    telemetry.bind(task_id=head.task_id, context_id=head.context_id)
 
 
 def _empty_unstored(task: Task, shown: Sequence[str]) -> Task:

@@ -200,8 +200,3 @@ def decode_raw(raw: str) -> bytes:
     """Bytes of a part's `raw`: base64, standard or url-safe, padded or not. Raises ValueError."""
     plain = raw.rstrip("=").translate(URL_SAFE)
     return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
-
-
-def latest(history: list[Message], length: int | None) -> list[Message]:
-    """The `length` most recent messages; None = all (section 3.2.4)."""
-    return history if length is None else history[len(history) - min(length, len(history)) :]

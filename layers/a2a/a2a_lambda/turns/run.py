@@ -15,7 +15,7 @@ and the client reads the rest from the log.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
@@ -175,7 +175,17 @@ class Run:
                 size = size_of(events)
                 if self._journal.size_bytes + size > OUTPUT_BYTES:
                     raise SkillError(f"The agent put out more than {OUTPUT_BYTES:,} bytes in one turn.")
-                await self._record(events, size)
+                is_due = self._journal.add(events, size)
+                is_stored = False
+                try:
+                    if is_due and events and self._builder.closing is None:
+                        is_stored = await self._journal.flush()
+                finally:
+                    # Published even if the table does not answer. If they are stored, the last has its
+                    # number.
+                    for index, event in enumerate(events, 1):
+                        is_last = index == len(events)
+                        self._publish(event, self.sequence if is_stored and is_last else None)
                 if self._builder.closing is not None:
                     return
                 await self._journal.wait_for_room()
@@ -209,22 +219,6 @@ class Run:
         for event in events:
             self._publish(event)
         return False
-
-    async def _record(self, events: Sequence[Event], size: int) -> None:
-        """Add events to the journal, store them if it is time to, and publish them.
-
-        The last one is published with its number, if they are stored."""
-        if not events:
-            return
-        due = self._journal.add(events, size)
-        stored = False
-        try:
-            if due and self._builder.closing is None:
-                stored = await self._journal.flush()
-        finally:
-            for event in events[:-1]:
-                self._publish(event)
-            self._publish(events[-1], self.sequence if stored else None)
 
     def _measure(self, started: float) -> None:
         """Whoever ends a task counts its turn. For a lost turn this run measures the time only."""
