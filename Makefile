@@ -120,11 +120,11 @@ e2e: .venv/synced $(VENVS)
 
 # The figures behind docs/streaming.md.
 bench: .venv/synced $(VENVS)
-	@.venv/bin/python -m pytest tests/lambda/test_speed.py -s -n 0
+	@.venv/bin/python -m pytest tests/lambda_/test_speed.py -s -n 0
 
 # The figures behind docs/operations.md.
 costs: .venv/synced $(VENVS)
-	@.venv/bin/python -m pytest tests/lambda/test_costs.py -s -n 0
+	@.venv/bin/python -m pytest tests/lambda_/test_costs.py -s -n 0
 
 key: .venv/synced
 	@NAME="$(NAME)" OWNER="$(OWNER)" AGENTS="$(AGENTS)" DAYS="$(DAYS)" REVOKE="$(REVOKE)" STACK="$(STACK)" \

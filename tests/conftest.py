@@ -19,7 +19,7 @@ from a2a_lambda.store import items
 from a2a_lambda.store.key_copies import Copies
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.identity import Scope
-from tests.clock import Clock
+from tests.helpers.clock import Clock
 from tools.dev import emulator, template
 
 pytest_plugins = ["tests.processes.servers"]

@@ -123,6 +123,12 @@ def test_folders_are_small() -> None:
         assert len(list(folder.glob("*.py"))) <= MOST_MODULES, folder
 
 
+def test_the_tests_mirror_the_package() -> None:
+    folders = {path.name for path in (ROOT / "tests").iterdir() if (path / "__init__.py").exists()}
+    tiers = {"conformance", "e2e", "faults", "interop", "processes"}
+    assert folders - tiers - {"helpers", "template", "functions", "tools"} <= ALLOWED.keys()
+
+
 def test_packages_are_empty() -> None:
     """What a package imports is imported with each of its modules: the cold path pays for it."""
     documented = {PACKAGE / "__init__.py", PACKAGE / "client" / "__init__.py"}

@@ -13,7 +13,7 @@ from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Event, Json, TaskState
 from tests.conftest import BASE_URL
-from tests.rpc import intent
+from tests.helpers.rpc import intent
 
 CARDS: dict[str, Json] = {
     "0.1": {"url": f"{BASE_URL}/a2a/probe", "authentication": {"schemes": ["Bearer"]}},

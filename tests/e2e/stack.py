@@ -9,7 +9,7 @@ What this emulator cannot do, and what is done about it here:
 - A streamed REST route answers 500: calls go through the function URL.
 - It ignores AWS_LAMBDA_EXEC_WRAPPER, so nothing streams, and a function URL gives the proxy answer as it
   is: it is unwrapped here. Streaming is tested with the built function under a Runtime API of our own
-  (tests/lambda/test_runtime.py).
+  (tests/lambda_/test_runtime.py).
 - It takes a number parameter for a text where a mapping's concurrency is compared: it is set again.
 - It runs functions with its own interpreter, on this machine's architecture: the build is for those.
 - Authorization by IAM, throttling, WAF, alarms and domains are stored and do nothing.
@@ -31,8 +31,8 @@ from typing import Any
 import boto3
 import httpx2
 
-from tests.builds import building
 from tests.conftest import ROOT
+from tests.helpers.builds import building
 from tests.processes.servers import MINISTACK
 from tools.build.built_functions import HOST
 from tools.deployment.stack import FUNCTIONS

@@ -20,9 +20,9 @@ from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from tests.conftest import ROOT
+from tests.helpers.rest import message
 from tests.processes.servers import running_ministack
-from tests.rest import message
-from tests.test_notices import Webhook
+from tests.push.test_delivery import Webhook
 from tools.build.built_functions import HOST
 from tools.deployment import doctor
 from tools.deployment.stack import FUNCTIONS

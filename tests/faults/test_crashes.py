@@ -24,10 +24,10 @@ from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.identity import Scope
 from tests.conftest import ROOT
 from tests.faults import node
+from tests.helpers.rest import message
+from tests.helpers.rpc import intent
 from tests.processes.servers import KEYS_PATH, process
-from tests.rest import message
-from tests.rpc import intent
-from tests.test_notices import Webhook
+from tests.push.test_delivery import Webhook
 from tools.build.built_functions import free_port
 from tools.dev import event_sources
 

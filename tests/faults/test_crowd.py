@@ -16,9 +16,9 @@ from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.settings import Settings
+from tests.helpers.rest import bare_events, message
+from tests.helpers.rpc import intent
 from tests.processes.servers import KEYS_PATH, process
-from tests.rest import bare_events, message
-from tests.rpc import intent
 from tools.build.built_functions import free_port
 
 CLIENTS = 200

@@ -23,9 +23,9 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.turns.worker import Worker
 from tests.conftest import BASE_URL, ROOT, new_key
-from tests.rest import Rest, bare_events, message
-from tests.rpc import intent
-from tests.test_background import Bench
+from tests.helpers.rest import Rest, bare_events, message
+from tests.helpers.rpc import intent
+from tests.turns.test_worker import Bench
 
 OPERATIONS = ("get_item", "put_item", "delete_item", "query")
 

@@ -13,9 +13,9 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.alibaba_metadata import INTENT_EXTENSION, PROTOCOL_EXTENSION
 from a2a_lambda.settings import Settings
 from tests.conftest import BASE_URL, new_key
-from tests.rest import Rest, message
-from tests.rpc import Rpc, intent
-from tests.rpc import message as message_0_3
+from tests.helpers.rest import Rest, message
+from tests.helpers.rpc import Rpc, intent
+from tests.helpers.rpc import message as message_0_3
 
 Json = Any
 

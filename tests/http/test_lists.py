@@ -8,8 +8,8 @@ from starlette.testclient import TestClient
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.kit import Kit
 from tests.conftest import new_key
-from tests.rest import Rest
-from tests.rpc import Rpc
+from tests.helpers.rest import Rest
+from tests.helpers.rpc import Rpc
 
 Json = Any
 

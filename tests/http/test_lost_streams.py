@@ -12,9 +12,9 @@ from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.turns import journal
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
-from tests.rest import Rest, message
-from tests.rpc import intent, request
-from tests.rpc import message as old_message
+from tests.helpers.rest import Rest, message
+from tests.helpers.rpc import intent, request
+from tests.helpers.rpc import message as old_message
 from tests.wire import v0_3_http_reader
 
 PATIENCE = 120.0

@@ -10,7 +10,7 @@ from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from tests.conftest import BASE_URL, new_key
-from tests.rpc import request
+from tests.helpers.rpc import request
 
 
 def digest(secret: str) -> str:

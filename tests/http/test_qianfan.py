@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.conftest import BASE_URL
-from tests.rpc import intent
+from tests.helpers.rpc import intent
 
 Json = Any
 

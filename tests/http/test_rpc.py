@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from a2a_lambda.kit import Kit
 from tests.conftest import new_key
-from tests.rpc import Rpc, Streaming, events, intent, message, request, texts
+from tests.helpers.rpc import Rpc, Streaming, events, intent, message, request, texts
 
 Json = Any
 

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from a2a_lambda.http import sse
 from a2a_lambda.kit import Kit
 from a2a_lambda.strictjson import dumps
-from tests.rpc import Rpc, message, request
+from tests.helpers.rpc import Rpc, message, request
 
 
 def test_a_comment_is_one_line_and_no_blank_one() -> None:

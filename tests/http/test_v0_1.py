@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tests.rpc import Rpc, events, intent, request
+from tests.helpers.rpc import Rpc, events, intent, request
 
 Json = Any
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tests.rest import Rest
-from tests.rpc import intent
+from tests.helpers.rest import Rest
+from tests.helpers.rpc import intent
 
 Json = Any
 

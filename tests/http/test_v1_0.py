@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tests.rest import Rest, bare_events, message
-from tests.rpc import Rpc, events, intent, request
+from tests.helpers.rest import Rest, bare_events, message
+from tests.helpers.rpc import Rpc, events, intent, request
 
 Json = Any
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tests.rest import Rest
-from tests.rest import message as message_1_0
-from tests.rpc import Rpc, intent, message, request
+from tests.helpers.rest import Rest
+from tests.helpers.rest import message as message_1_0
+from tests.helpers.rpc import Rpc, intent, message, request
 
 Json = Any
 

@@ -9,8 +9,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.helpers.rpc import Rpc, Streaming, events, intent, message, request, texts
 from tests.processes.servers import KEY, Server
-from tests.rpc import Rpc, Streaming, events, intent, message, request, texts
 
 Json = Any
 

@@ -11,7 +11,7 @@ from referencing.jsonschema import DRAFT202012
 from starlette.testclient import TestClient
 
 from tests.conftest import ROOT
-from tests.rpc import Rpc, intent, message, request
+from tests.helpers.rpc import Rpc, intent, message, request
 
 Json = Any
 

@@ -1,0 +1,276 @@
+"""Who is let in."""
+
+import hmac
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+from starlette.testclient import TestClient
+
+from a2a_lambda.access import keys
+from a2a_lambda.access.keys import Keys
+from a2a_lambda.aws import clients
+from a2a_lambda.errors import ConfigurationError, KeysUnavailable
+from a2a_lambda.http.app import create_app
+from a2a_lambda.kit import Kit
+from a2a_lambda.settings import Settings
+from tests.conftest import BASE_URL, new_key
+from tests.helpers.clock import Clock
+from tests.helpers.rpc import Rpc, message, request
+
+
+class Ssm:
+    """A client that counts loads, and fails while `fault` is set."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.loads = 0
+        self.fault: Exception | None = None
+
+    def get_parameters_by_path(self, **arguments: Any) -> Any:
+        self.loads += "NextToken" not in arguments
+        if self.fault is not None:
+            raise self.fault
+        return self._client.get_parameters_by_path(**arguments)
+
+    def __getattr__(self, operation: str) -> Any:
+        return getattr(self._client, operation)
+
+
+THROTTLED = ClientError({"Error": {"Code": "ThrottlingException"}}, "GetParametersByPath")
+
+
+@pytest.fixture
+def ssm(settings: Settings) -> Ssm:
+    return Ssm(clients.ssm(settings))
+
+
+@pytest.fixture
+def path(request: pytest.FixtureRequest) -> str:
+    return f"/keys/{abs(hash(request.node.name))}"
+
+
+@pytest.fixture
+def made(ssm: Ssm, path: str, clock: Clock) -> Keys:
+    return Keys(ssm, path, clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
+
+
+def test_a_key_stands_for_its_owner(made: Keys) -> None:
+    secret = made.create("alice", owner="team-a", agents=("assistant",))
+    found = made.find(secret)
+    assert found is not None
+    assert (found.label, found.owner, found.agents) == ("alice", "team-a", ("assistant",))
+    assert made.find(secret + "x") is None
+    assert made.find("") is None
+
+
+def unknown(number: int) -> str:
+    """A key of the right form that nobody made."""
+    return f"a2a_{number:043d}"
+
+
+def test_a_key_is_256_bits_and_kept_nowhere(made: Keys, ssm: Ssm, path: str) -> None:
+    secret = made.create("alice")
+    assert keys.FORM.fullmatch(secret)
+    stored = ssm.get_parameter(Name=f"{path}/alice")["Parameter"]
+    assert stored["Type"] == "String", "a hash of 256 random bits needs no KMS"
+    assert secret not in stored["Value"]
+    assert len(json.loads(stored["Value"])["digest"]) == 64
+
+
+def test_more_keys_than_a_page(made: Keys) -> None:
+    secrets = [made.create(f"key-{number}") for number in range(23)]
+    assert all(made.find(secret) for secret in secrets)
+    assert len(made.all()) == 23
+
+
+def test_an_expired_key_is_refused(made: Keys, clock: Clock) -> None:
+    secret = made.create("alice", days=1)
+    assert made.find(secret)
+    clock.now += 86_400
+    assert made.find(secret) is None
+
+
+def test_a_revoked_key_is_refused_within_a_minute(made: Keys, clock: Clock) -> None:
+    secret = made.create("alice")
+    assert made.find(secret)
+    made.revoke("alice")
+    clock.now += keys.FRESH
+    assert made.find(secret) is None
+
+
+def test_keys_are_loaded_once_a_minute(made: Keys, ssm: Ssm, clock: Clock) -> None:
+    secret = made.create("alice")
+    for _ in range(100):
+        made.find(secret)
+    assert ssm.loads == 1
+    clock.now += keys.FRESH
+    made.find(secret)
+    assert ssm.loads == 2
+
+
+def test_unknown_keys_do_not_make_it_ask_every_time(made: Keys, ssm: Ssm, clock: Clock) -> None:
+    made.create("alice")
+    for number in range(100):
+        made.find(unknown(number))
+    assert ssm.loads == 1
+    clock.now += keys.REREAD
+    new = made.create("bob")
+    assert made.find(new)
+    assert ssm.loads == 2
+
+
+def test_throttling_is_not_absence(made: Keys, ssm: Ssm, clock: Clock) -> None:
+    secret = made.create("alice")
+    ssm.fault = THROTTLED
+    with pytest.raises(KeysUnavailable):
+        made.find(secret)
+    tries = ssm.loads
+    assert tries > 2
+    with pytest.raises(KeysUnavailable):
+        made.find(secret)
+    assert ssm.loads == tries, "not every request asks again"
+    ssm.fault = None
+    clock.now += keys.REREAD
+    assert made.find(secret)
+    clock.now += keys.FRESH
+    ssm.fault = EndpointConnectionError(endpoint_url="x")
+    for _ in range(2):
+        with pytest.raises(KeysUnavailable):
+            made.find(unknown(1))
+    assert made.find(secret), "a known key goes on working for a while"
+    tries = ssm.loads
+    for _ in range(10):
+        assert made.find(secret)
+    assert ssm.loads == tries
+    clock.now += keys.STALE
+    with pytest.raises(KeysUnavailable):
+        made.find(secret)
+
+
+def test_every_key_is_compared(made: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In constant time each, and none is left out once one fits."""
+    secrets = [made.create(f"key-{number}") for number in range(5)]
+    compared: list[str] = []
+    compare: Callable[[str, str], bool] = hmac.compare_digest
+
+    def counting(left: str, right: str) -> bool:
+        compared.append(left)
+        return compare(left, right)
+
+    assert made.find(secrets[0])
+    monkeypatch.setattr(hmac, "compare_digest", counting)
+    for secret in secrets:
+        compared.clear()
+        assert made.find(secret)
+        assert len(set(compared)) == 5
+        assert len(compared) % 5 == 0
+
+
+def test_a_parameter_that_is_no_key_lets_nobody_in(made: Keys, ssm: Ssm, path: str) -> None:
+    secret = made.create("alice")
+    whole = json.loads(ssm.get_parameter(Name=f"{path}/alice")["Parameter"]["Value"])
+    wrong = {
+        "text": "hello",
+        "list": "[]",
+        "empty": "{}",
+        "null": json.dumps(whole | {"digest": None}),
+        "umlaut": json.dumps(whole | {"digest": "ä" * 64}),
+        "owner": json.dumps(whole | {"owner": "a#b"}),
+        "expiry": json.dumps(whole | {"expires": "soon"}),
+        "agents": json.dumps(whole | {"agents": "assistant"}),
+    }
+    for name, value in wrong.items():
+        ssm.put_parameter(Name=f"{path}/{name}", Value=value, Type="String")
+    assert made.find(secret)
+    assert [key.label for key in made.all()] == ["alice"]
+
+
+def test_the_local_key_works_in_development_only(settings: Settings, path: str) -> None:
+    local = Keys(clients.ssm(settings), path, local=True)
+    local.create("local", secret="local-key", local=True)
+    assert local.find("local-key")
+    assert Keys(clients.ssm(settings), path).find("local-key") is None
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "x" * 65, "ä", "a b"])
+def test_names_are_checked(made: Keys, name: str) -> None:
+    with pytest.raises(ConfigurationError):
+        made.create(name)
+    with pytest.raises(ConfigurationError):
+        made.create("fine", owner=name or "#")
+
+
+def test_a_name_is_taken_once(made: Keys) -> None:
+    made.create("alice")
+    with pytest.raises(ConfigurationError, match="already"):
+        made.create("alice")
+    with pytest.raises(ConfigurationError, match="no key"):
+        made.revoke("bob")
+
+
+class TestOverHttp:
+    def send(self, client: TestClient, path: str = "/", **headers: str) -> Any:
+        body = request("message/send", {"message": message()})
+        return client.post(path, json=body, headers=headers)
+
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            {},
+            {"X-API-Key": "wrong"},
+            {"X-API-Key": ""},
+            {"Authorization": "Bearer wrong"},
+            {"Authorization": "Basic x"},
+        ],
+    )
+    def test_401(self, client: TestClient, headers: dict[str, str]) -> None:
+        response = self.send(client, **headers)
+        assert response.status_code == 401
+        assert "Bearer" in response.headers["www-authenticate"]
+        body = response.json()
+        assert (body["jsonrpc"], body["id"]) == ("2.0", None)
+        assert body["error"]["code"] == -32600
+
+    def test_both_headers(self, client: TestClient, key: str) -> None:
+        for headers in ({"X-API-Key": key}, {"x-api-KEY": key}, {"Authorization": f"Bearer {key}"}):
+            assert self.send(client, **headers).status_code == 200
+        assert self.send(client, Authorization=f"bearer {key}").status_code == 200
+
+    def test_a_key_for_one_agent(self, client: TestClient, kit: Kit) -> None:
+        secret = new_key(kit.keys, agents=("probe",))
+        assert self.send(client, "/a2a/probe", **{"X-API-Key": secret}).status_code == 200
+        assert self.send(client, "/", **{"X-API-Key": secret}).status_code == 403
+
+    def test_without_any_key_everything_is_refused(
+        self, settings: Settings, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        empty = Kit(settings.model_copy(update={"keys_path": "/nobody/keys"}))
+        with caplog.at_level(logging.ERROR), TestClient(create_app(empty), base_url=BASE_URL) as client:
+            assert self.send(client, **{"X-API-Key": unknown(1)}).status_code == 401
+        assert "no API key under /nobody/keys" in caplog.text
+
+    def test_503_while_keys_cannot_be_read(self, settings: Settings) -> None:
+        down = Kit(settings)
+        ssm = Ssm(None)
+        ssm.fault = EndpointConnectionError(endpoint_url="x")
+        down.__dict__["keys"] = Keys(ssm, "/x")  # type: ignore[arg-type]
+        with TestClient(create_app(down), base_url=BASE_URL) as client:
+            response = self.send(client, **{"X-API-Key": unknown(1)})
+        assert response.status_code == 503
+        assert response.headers["retry-after"] == "1"
+
+    def test_keys_never_reach_the_log(
+        self, client: TestClient, key: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with caplog.at_level(logging.DEBUG, logger="a2a_lambda"):
+            Rpc(client, key, "/a2a/probe").send("a private word")
+            self.send(client, **{"X-API-Key": "a-wrong-secret"})
+        own = "\n".join(
+            record.getMessage() for record in caplog.records if record.name.startswith("a2a_lambda")
+        )
+        for secret in (key, "a private word", "a-wrong-secret"):
+            assert secret not in own

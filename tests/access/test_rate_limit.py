@@ -1,0 +1,110 @@
+"""How many requests an owner may make."""
+
+import asyncio
+import uuid
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from a2a_lambda.access import rate_limit
+from a2a_lambda.access.rate_limit import RateLimit
+from a2a_lambda.aws import clients
+from a2a_lambda.errors import StoreError, TooManyRequests
+from a2a_lambda.http.app import create_app
+from a2a_lambda.kit import Kit
+from a2a_lambda.settings import Settings
+from a2a_lambda.store.store import Store
+from tests.conftest import BASE_URL, new_key
+from tests.helpers.clock import Clock
+from tests.helpers.rpc import request
+
+
+@pytest.fixture
+def store(settings: Settings, clock: Clock) -> Store:
+    clock.now -= clock.now % rate_limit.WINDOW_SECONDS
+    return Store(clients.dynamodb(settings), settings.table, ttl=3600, clock=clock)
+
+
+@pytest.fixture
+def owner() -> str:
+    return f"owner-{uuid.uuid4()}"
+
+
+async def admitted(containers: list[RateLimit], owner: str, requests: int) -> int:
+    """How many of so many requests, over so many containers, are let in."""
+    found = 0
+    for number in range(requests):
+        try:
+            await containers[number % len(containers)].admit(owner)
+        except TooManyRequests:
+            continue
+        found += 1
+    return found
+
+
+def test_the_limit_holds_over_all_containers(store: Store, owner: str) -> None:
+    limit, containers = 20, [RateLimit(store, 20) for _ in range(5)]
+    most = limit * rate_limit.WINDOW_SECONDS
+    found = asyncio.run(admitted(containers, owner, 3 * most))
+    assert most - rate_limit.STEP <= found <= most + rate_limit.STEP * len(containers)
+
+
+def test_the_limit_holds_over_many_containers_with_slow_calls(store: Store, owner: str) -> None:
+    """240 containers, each of which gets eight requests in a window: 200 calls a second, of more than a
+    second each. Few of a container, but many of all."""
+    containers = [RateLimit(store, 50) for _ in range(240)]
+    most = 50 * rate_limit.WINDOW_SECONDS
+    found = asyncio.run(admitted(containers, owner, 8 * 240))
+    assert most <= found <= most + 2 * 240
+
+
+def test_another_owner_is_not_slowed_down(store: Store, owner: str) -> None:
+    container = RateLimit(store, 1)
+    assert asyncio.run(admitted([container], owner, 100)) < 100
+    assert asyncio.run(admitted([container], f"{owner}-other", 10)) == 10
+
+
+def test_the_next_window_is_a_new_one(store: Store, owner: str, clock: Clock) -> None:
+    container = RateLimit(store, 1)
+    assert asyncio.run(admitted([container], owner, 100)) < 100
+    clock.now += rate_limit.WINDOW_SECONDS - 3
+    with pytest.raises(TooManyRequests) as refused:
+        asyncio.run(container.admit(owner))
+    assert refused.value.headers["Retry-After"] == "3"
+    clock.now += 3
+    assert asyncio.run(admitted([container], owner, 10)) == 10
+
+
+def test_few_requests_cost_nothing(store: Store, owner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[Any] = []
+
+    def counted(*given: Any, **_: Any) -> int:
+        written.append(given)
+        return 1
+
+    monkeypatch.setattr(store, "count_requests", counted)
+    asyncio.run(admitted([RateLimit(store, 50)], owner, 1))
+    assert written == []
+    asyncio.run(admitted([RateLimit(store, 50)], owner, 3 * rate_limit.STEP))
+    assert [requests for _, _, requests in written] == [2, 2, 4, 8, 8]
+
+
+def test_whoever_cannot_count_lets_in(store: Store, owner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> int:
+        raise StoreError("no table")
+
+    monkeypatch.setattr(store, "count_requests", broken)
+    assert asyncio.run(admitted([RateLimit(store, 1)], owner, 100)) == 100
+
+
+def test_429_says_when(settings: Settings) -> None:
+    kit = Kit(settings.model_copy(update={"requests_per_owner": 1}))
+    key = new_key(kit.keys)
+    with TestClient(create_app(kit), base_url=BASE_URL) as client:
+        body = request("tasks/get", {"id": "x"})
+        answers = [client.post("/", json=body, headers={"X-API-Key": key}) for _ in range(60)]
+    refused = [answer for answer in answers if answer.status_code == 429]
+    assert refused, "30 within ten seconds are three times the limit"
+    assert 1 <= int(refused[0].headers["retry-after"]) <= rate_limit.WINDOW_SECONDS
+    assert "10 within 10 seconds" in refused[0].json()["error"]["message"]

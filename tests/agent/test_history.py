@@ -1,0 +1,197 @@
+"""What an agent is given of its conversation, and what it may keep."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from botocore.session import Session
+from botocore.validate import ParamValidator
+from hypothesis import given
+from hypothesis import strategies as st
+
+from a2a_lambda import Agent, Answer, MemoryFull, Turn
+from a2a_lambda.agent.turn import CONVERSATION_BYTES, CONVERSATION_LENGTH, MEMORY_BYTES, Memory
+from a2a_lambda.protocol.model import Part
+from a2a_lambda.tasks.context import Context, Utterance
+from tests.agent.test_agent import write
+
+STREAMS = {
+    "generator": "def hello(turn):\n    for t in ('Hel', 'lo, ', 'wor', 'ld'): yield t",
+    "async generator": "async def hello(turn):\n    for t in ('Hel', 'lo, ', 'wor', 'ld'): yield t",
+    "tuple": "def hello(turn): return 'Hel', 'lo, ', 'wor', 'ld'",
+}
+
+
+def talk(agent: Agent, *texts: str) -> Answer:
+    async def go() -> Answer:
+        answer: Answer | None = None
+        for text in texts:
+            answer = await agent.run(text, after=answer)
+        assert answer is not None
+        return answer
+
+    return asyncio.run(go())
+
+
+@pytest.mark.parametrize("how", STREAMS)
+def test_a_streamed_reply_comes_back_whole(tmp_path: Any, how: str) -> None:
+    agent = Agent.load(write(tmp_path, f"@skill\n{STREAMS[how]}"))
+    answer = talk(agent, "hi")
+    user, reply = answer.context.conversation
+    assert (user.text, reply.text) == ("hi", "Hello, world")
+    assert reply.parts == [{"text": "Hello, world"}], "one part, whose bytes count once"
+    assert answer.task["artifacts"][0]["parts"] == reply.parts
+
+
+def test_what_is_no_text_keeps_its_place(tmp_path: Any) -> None:
+    code = """
+    @skill
+    def hello(turn):
+        yield "a"
+        yield "b"
+        yield {"n": 1}
+        yield "c"
+        yield "d"
+        yield Ask("Which?")
+    """
+    [_, reply] = talk(Agent.load(write(tmp_path, code)), "hi").context.conversation
+    assert reply.parts == [{"text": "ab"}, {"data": {"n": 1}}, {"text": "cd"}, {"text": "Which?"}]
+
+
+def test_a_thousand_tokens_leave_room_for_the_conversation(tmp_path: Any) -> None:
+    code = "@skill\ndef hello(turn):\n    for _ in range(1000): yield 'word '"
+    conversation = talk(Agent.load(write(tmp_path, code)), *"abcdefgh").context.conversation
+    assert len(conversation) == 16
+
+
+def turn_of(conversation: list[Utterance], text: str = "now") -> Turn:
+    message: Any = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
+    return Turn(message=message, context=Context(conversation=tuple(conversation)))
+
+
+def said(role: Any, *parts: Part) -> Utterance:
+    return Utterance(role, list(parts), "t")
+
+
+def test_messages_as_apis_take_them() -> None:
+    turn = turn_of(
+        [
+            said("user", {"text": "one"}),
+            said("agent", {"text": "eins"}),
+            said("user", {"text": "fails"}),
+            said("user", {"text": "two"}),
+            said("agent", {"data": {"n": 2}}, {"filename": "map.png", "url": "https://x"}),
+        ]
+    )
+    assert turn.messages() == [
+        {"role": "user", "content": "one"},
+        {"role": "assistant", "content": "eins"},
+        {"role": "user", "content": "two"},
+        {"role": "assistant", "content": '{"n":2}\n[file: map.png]'},
+        {"role": "user", "content": "now"},
+    ]
+    assert [message["role"] for message in turn.messages(assistant="model")] == ["user", "model"] * 2 + [
+        "user"
+    ]
+    assert turn.messages(blocks=True)[1] == {"role": "assistant", "content": [{"text": "eins"}]}
+    assert turn_of([], " \n").messages() == [{"role": "user", "content": "(no text)"}]
+
+
+PARTS = st.one_of(
+    st.fixed_dictionaries({"text": st.text(max_size=5)}),
+    st.fixed_dictionaries({"data": st.integers() | st.none()}),
+    st.fixed_dictionaries({"mediaType": st.text(max_size=3), "filename": st.text(max_size=3)}),
+)
+
+CONVERSATIONS = st.lists(
+    st.builds(Utterance, st.sampled_from(["user", "agent"]), st.lists(PARTS, max_size=3), st.just("t"))
+)
+
+
+@given(CONVERSATIONS, st.text(max_size=5))
+def test_messages_are_what_a_model_accepts(conversation: list[Utterance], text: str) -> None:
+    """Whatever is in the conversation: a reply alone, a failed turn, nothing said."""
+    messages = turn_of(conversation, text).messages()
+    roles = [message["role"] for message in messages]
+    assert roles == (["user", "assistant"] * len(roles))[: len(roles)]
+    assert roles[-1] == "user"
+    assert all(message["content"].strip() for message in messages)
+
+
+def test_blocks_are_what_bedrock_converse_takes() -> None:
+    model: Any = Session().get_service_model("bedrock-runtime").operation_model("Converse").input_shape
+    messages = turn_of([said("user", {"text": "a"}), said("agent", {"text": "b"})]).messages(blocks=True)
+    report = ParamValidator().validate({"modelId": "m", "messages": messages}, model)
+    assert not report.has_errors(), report.generate_report()
+
+
+def test_failed_turns_leave_no_hole(tmp_path: Any) -> None:
+    code = "@skill\ndef hello(turn):\n    return Reject('no') if 'bad' in turn.text else turn.messages()"
+    agent = Agent.load(write(tmp_path, code))
+    [messages] = talk(agent, "one", "bad", "two").data
+    assert [message["role"] for message in messages] == ["user", "assistant", "user"]
+    assert messages[0]["content"] == "one"
+
+
+def test_a_conversation_is_kept_in_whole_turns(tmp_path: Any) -> None:
+    code = "@skill\ndef hello(turn): return 'x' * int(turn.text)"
+    agent = Agent.load(write(tmp_path, code))
+    for texts in (["10"] * 30, ["30000"] * 3, ["10", str(CONVERSATION_BYTES - 40), "10"]):
+        conversation = talk(agent, *texts).context.conversation
+        assert 0 < len(conversation) <= CONVERSATION_LENGTH
+        assert [entry.role for entry in conversation] == ["user", "agent"] * (len(conversation) // 2)
+        assert len(json.dumps([entry.parts for entry in conversation])) < CONVERSATION_BYTES + 2_000
+    small = talk(agent, "10", str(CONVERSATION_BYTES), "20").context.conversation
+    assert [entry.text for entry in small if entry.role == "user"] == ["10", "20"], (
+        "the large one is left out"
+    )
+
+
+def test_a_full_memory_says_so_at_set(tmp_path: Any) -> None:
+    code = """
+    @skill
+    def hello(turn):
+        lines = turn.memory.get("lines", [])
+        lines.append("x" * 100_000)
+        try:
+            turn.memory.set("lines", lines)
+        except MemoryFull as full:
+            turn.memory.set("lines", lines[-1:])
+            return str(full)
+        return str(len(lines))
+    """
+    agent = Agent.load(write(tmp_path, code))
+    assert talk(agent, "1", "2").text == "2"
+    full = talk(agent, "1", "2", "3")
+    assert "'lines'" in full.text
+    assert f"{MEMORY_BYTES:,}" in full.text
+    assert talk(agent, "1", "2", "3", "4").text == "2", "the conversation continues"
+
+
+def test_a_full_memory_ends_a_turn_that_does_not_look(tmp_path: Any) -> None:
+    agent = Agent.load(write(tmp_path, "@skill\ndef hello(turn): turn.memory.set('a', 'x' * 300_000)"))
+    with pytest.raises(MemoryFull):
+        talk(agent, "1")
+
+
+KEYS = st.sampled_from(["a", "b", "é"])
+CHANGES = st.tuples(st.sampled_from(["set", "add", "delete"]), KEYS, st.integers(0, 150_000))
+
+
+@given(st.lists(CHANGES, max_size=12))
+def test_memory_never_holds_more_than_is_stored(changes: list[tuple[str, str, int]]) -> None:
+    memory = Memory({})
+    for how, key, size in changes:
+        try:
+            match how:
+                case "set":
+                    memory.set(key, "x" * size)
+                case "add":
+                    memory.add(key, size)
+                case _:
+                    memory.delete(key)
+        except (MemoryFull, TypeError):
+            continue
+    values = {key: memory.get(key) for key in memory}
+    assert len(json.dumps(values, ensure_ascii=False).encode()) <= MEMORY_BYTES + 100

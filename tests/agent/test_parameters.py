@@ -1,0 +1,106 @@
+"""Typed parameters, filled by any client: from an intent, a data part, a JSON text, or the answer to a
+question."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from a2a_lambda import Agent, Answer
+from a2a_lambda.protocol.model import Part
+from tests.agent.test_agent import write
+from tests.helpers.rest import Rest, message
+from tests.helpers.rpc import Rpc
+
+CODE = """
+from typing import Annotated
+@skill
+def hello(city: Annotated[str, "the city"], days: int = 1, units: list[str] = [], turn: Turn = None):
+    return {"city": city, "days": days, "units": units}
+"""
+
+
+@pytest.fixture
+def agent(tmp_path: Any) -> Agent:
+    return Agent.load(write(tmp_path, CODE))
+
+
+def run(agent: Agent, *parts: Part, **options: Any) -> Answer:
+    return asyncio.run(agent.run(parts=list(parts), **options))
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ([{"data": {"city": "Paris"}}], {"city": "Paris", "days": 1, "units": []}),
+        ([{"data": {"city": "Paris", "days": 3, "units": ["c", "f"], "more": 1}}], ("Paris", 3, ["c", "f"])),
+        ([{"data": {"city": "Paris", "days": None}}], ("Paris", 1, [])),
+        ([{"text": "please"}, {"data": {"city": "Paris"}}, {"data": {"days": "2"}}], ("Paris", 2, [])),
+        ([{"text": ' {"city": "Paris", "days": 4}\n'}], ("Paris", 4, [])),
+        ([{"text": '{"city": 75001}'}], ("75001", 1, [])),
+    ],
+)
+def test_fields_fill_parameters(agent: Agent, parts: list[Part], expected: Any) -> None:
+    if isinstance(expected, tuple):
+        expected = dict(zip(("city", "days", "units"), expected, strict=True))
+    assert run(agent, *parts).data == [expected]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [{"text": "Will it rain in Paris?"}],
+        [{"data": {"town": "Paris"}}],
+        [{"data": ["Paris"]}],
+        [{"text": '["Paris"]'}],
+        [{"text": '{"city": "Paris"'}],
+        [{"text": '{"city": "a", "city": "b"}'}],
+    ],
+)
+def test_what_is_missing_is_still_asked_for(agent: Agent, parts: list[Part]) -> None:
+    assert run(agent, *parts).text == "Please tell me: the city."
+
+
+def test_what_does_not_fit_is_asked_for(agent: Agent) -> None:
+    assert "days" in run(agent, {"data": {"city": "Paris", "days": "many"}}).text
+
+
+@pytest.mark.parametrize(
+    "answer", [{"text": "Paris"}, {"data": {"city": "Paris"}}, {"text": '{"city":"Paris"}'}]
+)
+def test_a_question_is_answered_either_way(agent: Agent, answer: Part) -> None:
+    asked = run(agent, {"data": {"days": 2}})
+    assert asked.state == "input-required"
+    assert run(agent, answer, after=asked).data == [{"city": "Paris", "days": 2, "units": []}]
+
+
+def test_an_answer_that_says_nothing_is_asked_for_again(agent: Agent) -> None:
+    asked = run(agent, {"text": "hi"})
+    assert run(agent, {"data": {"country": "France"}}, after=asked).state == "input-required"
+
+
+def test_json_is_only_text_to_a_skill_without_parameters(tmp_path: Any) -> None:
+    agent = Agent.load(write(tmp_path, "@skill\ndef hello(turn): return turn.text"))
+    assert run(agent, {"text": '{"city": "Paris"}'}).text == '{"city": "Paris"}'
+
+
+def test_every_version_fills_them(client: TestClient, key: str) -> None:
+    """Over HTTP, with the media type a client may give the part."""
+    add = {"intentInfos": [{"intent": "add"}]}
+    parts = [{"data": {"a": 40, "b": 2}, "mediaType": "application/json"}]
+    task = Rest(client, key).call("POST", "message:send", {"message": message(parts=parts, metadata=add)})[
+        "task"
+    ]
+    assert task["artifacts"][0]["parts"] == [{"data": 42}]
+    old = Rpc(client, key, "/a2a/probe").send(
+        parts=[{"kind": "data", "data": {"a": 40, "b": 2}}], metadata=add
+    )
+    assert old["artifacts"][0]["parts"][0]["data"] == {"value": 42}
+
+
+def test_the_card_says_which_skills_take_json(client: TestClient) -> None:
+    card = client.get("/a2a/probe/.well-known/agent-card.json").json()
+    modes = {skill["id"]: skill.get("inputModes") for skill in card["skills"]}
+    assert "inputModes" not in card["skills"][0], "a skill without parameters has the agent's own modes"
+    assert modes["add"] == ["*/*", "application/json"]

@@ -1,0 +1,54 @@
+"""An HTTP+JSON client as small as tests need it."""
+
+import uuid
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from tests.helpers.rpc import events, intent
+
+Json = Any
+
+
+def message(text: str = "hello", **fields: Json) -> dict[str, Json]:
+    """A 1.0 message of the user's."""
+    made = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": text}]}
+    return made | fields
+
+
+class Rest:
+    """Calls of one version with one key, below one path."""
+
+    def __init__(self, client: TestClient, key: str, path: str = "/a2a/probe", version: str = "1.0") -> None:
+        self.client = client
+        self.path = path
+        self.headers = {"X-API-Key": key} | ({"A2A-Version": version} if version else {})
+
+    def ask(self, verb: str, path: str, body: Json = None, **headers: str) -> Json:
+        """The response."""
+        url = f"{self.path}/{path}"
+        return self.client.request(verb, url, json=body, headers={**self.headers, **headers})
+
+    def call(self, verb: str, path: str, body: Json = None) -> Json:
+        """The answer's JSON; fails on an error."""
+        answer = self.ask(verb, path, body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def send(self, skill: str = "echo", text: str = "hello", **fields: Json) -> Json:
+        """Task of a message."""
+        options = {name: fields.pop(name) for name in ("configuration",) if name in fields}
+        said = message(text, metadata=intent(skill, **fields.pop("slots", {})), **fields)
+        return self.call("POST", "message:send", {"message": said, **options})["task"]
+
+    def stream(self, path: str = "message:stream", body: Json = None, verb: str = "POST") -> list[Json]:
+        return bare_events(self.ask(verb, path, body).text)
+
+
+def bare_events(stream: str) -> list[Json]:
+    import json
+
+    return [json.loads(line[5:]) for line in stream.splitlines() if line.startswith("data:")]
+
+
+__all__ = ["Rest", "bare_events", "events", "message"]

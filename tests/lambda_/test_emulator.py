@@ -1,0 +1,123 @@
+"""The built functions under AWS's own Runtime Interface Emulator, and what is in a build."""
+
+import inspect
+import json
+import os
+import struct
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from awslambdaric import bootstrap
+from awslambdaric.lambda_runtime_client import BaseLambdaRuntimeClient
+
+from a2a_lambda.lambda_ import runtime, streaming
+from tests.conftest import ROOT
+from tests.helpers.builds import build
+from tests.helpers.lambda_events import STATUSES, ended, last_event
+from tools.build.built_functions import LAMBDA_PYTHON, Built, find_rie
+from tools.build.invoke import function_of, shown
+
+Json = Any
+
+RIE = find_rie(ROOT / ".venvs" / "sam")
+
+EVENTS = sorted((ROOT / "events").glob("*.json"))
+
+PACKAGE = ROOT / "layers" / "a2a" / "a2a_lambda"
+
+MACHINE = {"arm64": 183, "x86_64": 62}
+"""e_machine of an ELF header."""
+
+
+@pytest.mark.parametrize("function", ["api", "rpc"])
+def test_each_function_answers_every_event(built: Built, function: str) -> None:
+    with built.emulated(function, RIE) as url:
+        for path in EVENTS:
+            answer = shown(httpx2.post(url, content=path.read_bytes(), timeout=180).content)
+            status, _, rest = answer.partition("\n")
+            body = rest.split("\n\n", 1)[1]
+            assert status == str(STATUSES.get(path.stem, 200)), path.name
+            if "stream" in path.stem:
+                assert ended(last_event(body)), path.name
+            elif path.stem != "resubscribe":
+                assert isinstance(json.loads(body), dict), path.name
+
+
+def test_events_go_where_the_routes_say() -> None:
+    found = {path.stem: function_of(json.loads(path.read_text())) for path in EVENTS}
+    assert {name for name, function in found.items() if function == "api"} == {
+        "card-0.2.5",
+        "card-0.3.0",
+        "card-1.0",
+        "send-alb",
+        "send-http-api",
+    }
+
+
+@pytest.mark.parametrize("architecture", MACHINE)
+def test_a_build_is_for_its_architecture(architecture: str) -> None:
+    folder = build(architecture)
+    libraries = list((folder / "DependenciesLayer").rglob("*.so"))
+    assert len(libraries) >= 3
+    for library in libraries:
+        header = library.read_bytes()[:20]
+        assert struct.unpack_from("<H", header, 18)[0] == MACHINE[architecture], library
+        if "cpython-" in library.name:
+            assert f"cpython-{LAMBDA_PYTHON.replace('.', '')}" in library.name
+
+
+@pytest.mark.parametrize("architecture", MACHINE)
+def test_a_build_holds_what_lambda_needs_and_no_more(architecture: str, built: Built) -> None:
+    folder = build(architecture)
+    wrapper = folder / "A2ALayer" / "a2a-runtime"
+    assert os.access(wrapper, os.X_OK)
+    assert wrapper.read_text().startswith("#!/bin/sh\n")
+    package = folder / "A2ALayer" / "python" / "a2a_lambda"
+    assert not (package / "local").exists()
+    assert (package / "lambda_" / "runtime.py").exists()
+    for built_file in package.rglob("*.py"):
+        assert built_file.read_bytes() == (PACKAGE / built_file.relative_to(package)).read_bytes()
+    for function in ("ApiFunction", "RpcFunction"):
+        assert (folder / function / "agents" / "assistant" / "card.yaml").exists()
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    assert size < 100 * 1024 * 1024, "Lambda takes 250 MB"
+    if built.version != LAMBDA_PYTHON:
+        warnings.warn(f"no python{LAMBDA_PYTHON} here: nothing is compiled", stacklevel=1)
+        return
+    for source in [*folder.glob("*Function/**/*.py"), *package.rglob("*.py")]:
+        [compiled] = (source.parent / "__pycache__").glob(f"{source.stem}.cpython-313.pyc")
+        assert struct.unpack_from("<I", compiled.read_bytes(), 4)[0] == 0b01, "unchecked hash"
+    dependencies = folder / "DependenciesLayer" / "python"
+    assert list((dependencies / "fastapi" / "__pycache__").glob("*.cpython-313.pyc"))
+
+
+def test_awslambdaric_is_what_the_runtime_leans_on() -> None:
+    """Read lambda_/runtime.py again before changing what this expects."""
+    assert version("awslambdaric") == "4.2.2"
+    assert list(inspect.signature(BaseLambdaRuntimeClient.post_invocation_result).parameters) == [
+        "self",
+        "invoke_id",
+        "result_data",
+        "content_type",
+        "invocation_id",
+    ]
+    assert list(inspect.signature(BaseLambdaRuntimeClient.__init__).parameters) == [
+        "self",
+        "lambda_runtime_address",
+        "use_thread_for_polling_next",
+    ]
+    handled = inspect.getsource(bootstrap.handle_event_request)
+    assert "lambda_runtime_client.marshaller.marshal_response(" in handled
+    assert "invoke_id, result, result_content_type, invocation_id" in handled
+    assert "override" in (inspect.getdoc(BaseLambdaRuntimeClient) or "") + inspect.getsource(
+        BaseLambdaRuntimeClient
+    )
+
+
+def test_the_adapter_and_the_runtime_stay_small() -> None:
+    files = [Path(str(module.__file__)) for module in (runtime, streaming)]
+    assert sum(len(path.read_text().splitlines()) for path in files) < 400

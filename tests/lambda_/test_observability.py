@@ -1,0 +1,359 @@
+"""What an operator sees of an invocation: lines of JSON, metrics in some of them, no key, no message."""
+
+import asyncio
+import base64
+import json
+import logging
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from mangum import Mangum
+
+from a2a_lambda import telemetry
+from a2a_lambda.aws.queue import message_body
+from a2a_lambda.client import AgentError
+from a2a_lambda.errors import SkillError
+from a2a_lambda.http.app import create_app
+from a2a_lambda.kit import Kit
+from a2a_lambda.lambda_ import json_logs
+from a2a_lambda.lambda_.batch import NotificationHandler, TurnHandler
+from a2a_lambda.lambda_.observability import Observed
+from a2a_lambda.lambda_.streaming import Response, Streaming
+from a2a_lambda.protocol.model import timestamp
+from a2a_lambda.push.delivery import Undelivered
+from a2a_lambda.settings import Settings
+from tests.conftest import ROOT, new_key
+from tests.helpers.rpc import intent
+from tests.turns.test_worker import Bench
+
+from .conftest import logging_kept
+from .test_handlers import Context
+
+Json = Any
+
+TEXT = "what the client said in confidence"
+
+
+class Telling:
+    """The application as a function, and what it tells."""
+
+    def __init__(self, kit: Kit, settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+        self.secret = new_key(kit.keys, owner=f"owner-{uuid.uuid4()}")
+        json_logs.install(settings.service, settings.log_level, debug=settings.debug_logs)
+        self._handler = Observed(Mangum(create_app(kit), lifespan="off"), settings)
+        self._capsys = capsys
+
+    def call(self, skill: str, method: str = "message/send", **slots: str) -> list[Json]:
+        """The lines of a call."""
+        said = {"kind": "message", "messageId": "m", "role": "user", "metadata": intent(skill, **slots)}
+        params = {"message": said | {"parts": [{"kind": "text", "text": TEXT}]}}
+        call = {"jsonrpc": "2.0", "id": str(uuid.uuid4()), "method": method, "params": params}
+        event = json.loads((ROOT / "events" / "send.json").read_text())
+        event["path"] = event["requestContext"]["path"] = "/a2a/probe"
+        event["body"] = json.dumps(call)
+        headers = {"Content-Type": "application/json", "X-API-Key": self.secret}
+        event["headers"] = headers
+        event["multiValueHeaders"] = {name: [value] for name, value in headers.items()}
+        self.answer = self._handler(event, Context())["body"]
+        return self.lines()
+
+    def lines(self) -> list[Json]:
+        told = self._capsys.readouterr()
+        assert self.secret not in told.out + told.err
+        return [json.loads(line) for line in told.out.splitlines()]
+
+
+Tell = Callable[..., Telling]
+
+
+@pytest.fixture
+def tell(kit: Kit, settings: Settings, capsys: pytest.CaptureFixture[str]) -> Iterator[Tell]:
+    with logging_kept():
+        yield lambda **changes: Telling(kit, settings.model_copy(update=changes), capsys)
+
+
+def metric(lines: list[Json], name: str) -> Json:
+    [found] = [line for line in lines if name in line]
+    return found
+
+
+def test_a_turn_is_measured(tell: Tell) -> None:
+    telling = tell(service="my-stack")
+    telling.call("echo")  # a cold container reads the keys, too
+    lines = telling.call("echo")
+    turns = metric(lines, "Turns")
+    assert turns["Turns"] == [1]
+    assert (turns["service"], turns["agent"], turns["outcome"]) == ("my-stack", "probe", "completed")
+    [directive] = turns["_aws"]["CloudWatchMetrics"]
+    assert directive["Namespace"] == "A2A"
+    assert sorted(sorted(names) for names in directive["Dimensions"]) == [
+        ["agent", "outcome", "service"],
+        ["outcome", "service"],
+    ]
+    times = metric(lines, "RunTime")
+    [directive] = times["_aws"]["CloudWatchMetrics"]
+    assert sorted(sorted(names) for names in directive["Dimensions"]) == [["agent", "service"], ["service"]]
+    assert {item["Name"]: item["Unit"] for item in directive["Metrics"]} == {
+        "RunTime": "Milliseconds",
+        "FirstEventTime": "Milliseconds",
+    }
+    assert 0 < times["FirstEventTime"][0] < 5_000
+    calls = metric(lines, "DynamoDBCalls")
+    assert calls["DynamoDBCalls"] == [3]
+    assert calls["_aws"]["CloudWatchMetrics"][0]["Dimensions"] == [["function", "service"]]
+
+
+def test_each_line_says_what_it_is_about(tell: Tell) -> None:
+    telling = tell()
+    lines = telling.call("boom")
+    [failure] = [line for line in lines if line.get("level") == "ERROR"]
+    for line in (failure, metric(lines, "Turns")):
+        assert line["function_request_id"] == Context.aws_request_id
+        assert line["function_name"] == "function"
+        assert line["cold_start"] is True
+        assert line["owner"].startswith("owner-")
+        assert (line["agent"], line["version"]) == ("probe", "0.3")
+        assert len(line["task_id"]) == len(line["context_id"]) == 36
+    assert metric(lines, "Turns")["outcome"] == "failed"
+    assert {line["cold_start"] for line in telling.call("boom")} == {False}
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_what_an_exception_says_is_for_debugging(tell: Tell, debug: bool) -> None:
+    lines = tell(debug_logs=debug).call("boom")
+    assert (TEXT in json.dumps(lines)) is debug
+    assert TEXT not in json.dumps(tell(debug_logs=debug).call("echo"))
+    failure = next(line for line in lines if line.get("exception_name") == "RuntimeError")
+    assert "agent.py" in failure["exception"]
+    assert "RuntimeError" in failure["exception"]
+
+
+def raised(error: Exception, cause: Exception | None = None) -> Exception:
+    """An exception that was thrown, and led to by another."""
+    try:
+        raise error from cause
+    except Exception as thrown:
+        return thrown
+
+
+def quoting() -> Iterator[Exception]:
+    """Exceptions that quote a message, in every way there is to carry one."""
+    yield raised(ValueError(TEXT))
+    yield raised(RuntimeError("x"), raised(ValueError(TEXT)))
+    error = ValueError(TEXT)
+    yield raised(error, error)  # it caused itself
+    yield raised(ExceptionGroup(TEXT, [raised(KeyError(TEXT))]))
+    yield raised(AgentError(TEXT))
+    yield raised(SkillError(TEXT))
+
+
+@pytest.mark.parametrize("error", [*quoting()], ids=lambda error: type(error).__name__)
+def test_no_exception_quotes_a_message(error: BaseException, capsys: pytest.CaptureFixture[str]) -> None:
+    with logging_kept():
+        json_logs.install("my-stack", "DEBUG", debug=False)
+        logging.getLogger("agent").error("it failed", exc_info=error)
+        logging.getLogger("asyncio").error(f"Task exception was never retrieved\nfuture: {TEXT}")
+        logging.getLogger("asyncio").error(f"Exception in callback f({TEXT!r})", exc_info=error)
+        logging.getLogger("py.warnings").warning("%s", f"agent.py:1: UserWarning: {TEXT}\n  warn(x)")
+        thread = threading.Thread(target=throw, args=(error,))
+        thread.start()
+        thread.join()
+        dropped = holding(error)
+        next(dropped)
+        del dropped
+    told = capsys.readouterr()
+    assert TEXT not in told.out + told.err
+    lines = [json.loads(line) for line in told.out.splitlines()]
+    assert len(lines) == 6
+    for line in (lines[0], lines[2], lines[4], lines[5]):
+        assert type(error).__name__ in line["exception"]
+    assert lines[3]["message"] == "agent.py:1: UserWarning"
+    assert "test_observed.py" in lines[0]["exception"]
+
+
+def holding(error: BaseException) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        raise error
+
+
+def throw(error: BaseException) -> None:
+    raise error
+
+
+def test_the_lowest_level_tells_no_more_of_a_message(tell: Tell) -> None:
+    """botocore would write down whole requests, in base64 and with the role's token."""
+    lines = tell(log_level="DEBUG").call("echo")
+    assert not [line for line in lines if line.get("level") == "DEBUG"]
+
+
+def test_a_failing_measurement_fails_no_turn(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise ValueError("no")
+
+    telling = tell()
+    monkeypatch.setattr("a2a_lambda.lambda_.metrics.Metrics._line", fails)
+    telling.call("echo")
+    assert "completed" in telling.answer
+
+
+def test_each_record_has_its_own_ids(
+    settings: Settings, kit: Kit, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second cannot be read."""
+    notices = Kit(settings.model_copy(update={"notices": "https://queue"})).push_notifications
+
+    def record(number: str) -> Json:
+        image = {
+            "pk": {"S": f"owner-{number}#probe#task#t-{number}"},
+            "sk": {"S": "head"},
+            "changed": {"S": f"{timestamp(time.time())}#t-{number}"},
+            "version": {"N": "1"},
+            "document": {"B": base64.b64encode(b'{"push":[]}' if number == "1" else b"{").decode()},
+        }
+        stored = {"NewImage": image, "SequenceNumber": number, "ApproximateCreationDateTime": time.time()}
+        return {"eventSource": "aws:dynamodb", "dynamodb": stored, "eventID": number}
+
+    with logging_kept():
+        json_logs.install("my-stack", "INFO", debug=False)
+        handler = Observed(NotificationHandler(notices), settings)
+        capsys.readouterr()
+        answer = handler({"Records": [record("1"), record("2")]}, Context())
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "2"}]}
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    [failed] = [line for line in lines if line.get("level") == "ERROR"]
+    assert (failed["owner"], failed["task_id"]) == ("owner-2", "t-2")
+    assert "context_id" not in failed
+    assert metric(lines, "FailedRecords")["FailedRecords"] == [1]
+
+
+def test_a_webhook_that_fails_is_a_push_and_no_failed_record(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Dead:
+        async def deliver(self, body: str) -> None:
+            telemetry.measure({"Pushes": 1}, agent="probe", outcome="failed")
+            raise Undelivered("nobody there")
+
+        def postpone(self, handle: str, attempt: int) -> None: ...
+
+    dead: Any = Dead()
+    record = {"eventSource": "aws:sqs", "messageId": "1", "receiptHandle": "r", "body": "[]"}
+    with logging_kept():
+        handler = Observed(NotificationHandler(dead), settings)
+        capsys.readouterr()
+        handler({"Records": [record | {"attributes": {"ApproximateReceiveCount": "1"}}]}, Context())
+    told = capsys.readouterr().out
+    assert "Pushes" in told
+    assert "FailedRecords" not in told
+
+
+def test_whoever_ends_a_task_counts_its_turn(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    bench = Bench(settings)
+
+    def counted(what: Callable[[], Any]) -> list[str]:
+        capsys.readouterr()
+        what()
+        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        return [line["outcome"] for line in lines if "Turns" in line]
+
+    with logging_kept():
+        Observed(lambda event, context: None, settings)
+        task = bench.send("echo")
+        assert counted(lambda: asyncio.run(bench.service.cancel(bench.scope, task["id"]))) == ["canceled"]
+        dead = bench.send("echo")
+        for _ in range(3):
+            bench.died(dead["id"])
+        ticket = bench.ticket(dead["id"])
+        assert counted(lambda: asyncio.run(bench.worker.run_turn(ticket, None))) == ["failed"]
+        asked = bench.send("question")
+        asked_ticket = bench.ticket(asked["id"])
+        assert counted(lambda: asyncio.run(bench.worker.run_turn(asked_ticket, None))) == ["input_required"]
+
+
+def test_a_mistake_of_the_clients_is_no_error(tell: Tell) -> None:
+    lines = tell().call("echo", method="message/unheard")
+    assert not [line for line in lines if line.get("level") == "ERROR"]
+    [refused] = [line for line in lines if line.get("message") == "refused: -32601 MethodNotFound"]
+    assert refused["owner"].startswith("owner-")
+
+
+def test_the_level_leaves_metrics_alone(tell: Tell) -> None:
+    assert metric(tell(log_level="ERROR").call("echo"), "Turns")
+
+
+def test_a_stream_is_told_of_when_it_is_over(kit: Kit, capsys: pytest.CaptureFixture[str]) -> None:
+    async def settle() -> None: ...
+
+    released: list[bool] = []
+    with logging_kept():
+        streaming = Streaming(create_app(kit), settle=settle, release=lambda: released.append(True))
+        handler = Observed(streaming, kit.settings)
+        streaming.enabled = True
+        answer = handler(json.loads((ROOT / "events" / "send.json").read_text()), Context())
+        assert isinstance(answer, Response)
+        telemetry.measure({"DynamoDBCalls": 4})
+        assert capsys.readouterr().out == ""
+        answer.release()
+    assert json.loads(capsys.readouterr().out)["DynamoDBCalls"] == [4]
+    assert released == [True]
+
+
+def test_the_worker_tells_of_its_turn(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    bench = Bench(settings)
+    task = bench.send("echo")
+    [ticket] = bench.line.waiting
+    record = {"messageId": "1", "eventSourceARN": "turns", "body": message_body(ticket)}
+
+    class Long(Context):
+        def get_remaining_time_in_millis(self) -> int:
+            return 900_000
+
+    with logging_kept():
+        handler = Observed(TurnHandler(bench.worker, "dead"), settings)
+        capsys.readouterr()
+        handler({"Records": [record]}, Long())
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    turns = metric(lines, "Turns")
+    assert (turns["agent"], turns["outcome"], turns["task_id"]) == ("probe", "completed", task["id"])
+    assert turns["owner"] == ticket.scope.owner
+
+
+def test_traces_are_of_the_parameter_alone() -> None:
+    """The X-Ray SDK is loaded where tracing is on; an invocation runs in a subsegment then."""
+    code = """
+import json, os, sys
+os.environ |= {"AWS_XRAY_SDK_ENABLED": "true", "LAMBDA_TASK_ROOT": "/tmp", "_X_AMZN_TRACE_ID":
+    "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"}
+from a2a_lambda.lambda_ import json_logs
+from a2a_lambda.lambda_.observability import Observed
+from a2a_lambda.settings import Settings
+from a2a_lambda import telemetry
+Observed(lambda event, context: None, Settings())
+before = "aws_xray_sdk" in sys.modules
+def handler(event, context):
+    from aws_xray_sdk.core import xray_recorder
+    telemetry.bind(task_id="t-1")
+    sent.append(xray_recorder.current_subsegment())
+sent = []
+class Context:
+    aws_request_id = "r-1"
+    function_name = "function"
+Observed(handler, Settings(tracing=True, service="my-stack"))({}, Context())
+[segment] = sent
+print(json.dumps([before, segment.name, segment.annotations, segment.in_progress]))
+"""
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    before, name, annotations, open_ = json.loads(found.stdout.splitlines()[-1])
+    assert not before
+    assert name == "## invocation"
+    assert annotations["task_id"] == "t-1"
+    assert annotations["function_request_id"] == "r-1"
+    assert open_ is False

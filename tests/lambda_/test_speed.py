@@ -1,0 +1,112 @@
+"""The bars on speed, of the built functions; `make bench` prints the figures.
+
+What a busy machine changes is printed and is no bar: the order of things is one, and the processor's time.
+"""
+
+import asyncio
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import ROOT
+from tools.build.built_functions import Built
+
+from .clock.clock import CHUNKS, app
+from .runtime_api import RuntimeApi
+
+COLD_START = 1.10
+"""Cold start of the streaming function, in that of the same code buffered."""
+
+ROUNDS = 5
+
+PATIENCE = 120.0
+
+
+@contextmanager
+def clock(built: Built) -> Iterator[RuntimeApi]:
+    """The Runtime API of a function that runs tests/lambda_/clock."""
+    api = RuntimeApi()
+    folder = str(ROOT / "tests" / "lambda_" / "clock")
+    variables = {
+        "AWS_LAMBDA_RUNTIME_API": api.address,
+        "LAMBDA_TASK_ROOT": folder,
+        "_HANDLER": "clock.handler",
+        "PYTHONPATH": f"{built.opt / 'python'}:{folder}",
+    }
+    with built.running("rpc", handler="clock.handler", variables=variables):
+        yield api
+    api.close()
+
+
+def event(**headers: str) -> dict[str, Any]:
+    return {"resource": "/", "path": "/", "httpMethod": "GET", "headers": headers, "requestContext": {}}
+
+
+def test_a_byte_leaves_when_it_is_sent(built: Built, tmp_path: Path) -> None:
+    """The application sends a chunk only once the one before it has arrived: one that waited for company
+    would wait for ever."""
+    arrived = tmp_path / "arrived"
+    arrived.write_text("0")
+    with clock(built) as api:
+        running = api.start(event(arrived=str(arrived)))
+        give_up = time.monotonic() + PATIENCE
+        while not running.done.wait(0.002):
+            assert time.monotonic() < give_up, f"{len(running.chunks)} chunks have arrived"
+            whole = tmp_path / "next"
+            whole.write_text(str(len(running.chunks) - 1))  # without the prelude
+            whole.rename(arrived)
+    assert len(running.chunks) == 1 + CHUNKS
+
+
+def test_how_long_a_byte_takes(built: Built) -> None:
+    with clock(built) as api:
+        invocation = api.invoke(event(), patience=PATIENCE)
+    streamed = [at - int(body) / 1e9 for at, body in invocation.chunks[1:]]
+    direct = asyncio.run(called_directly())
+    later = statistics.median(streamed) - statistics.median(direct)
+    print(f"\nfirst byte: {later * 1000:.2f} ms after the same application called directly (median)")
+    assert len(streamed) == CHUNKS
+
+
+def test_a_cold_start_costs_no_more(built: Built) -> None:
+    """From the start of the process to its first poll, in turn, the least of each.
+
+    The processor's time, since a start does nothing else, and other processes cannot lengthen it.
+    """
+    taken: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
+    for _ in range(ROUNDS):
+        for wrapped, starts in taken.items():
+            starts.append(cold_start(built, wrapped=wrapped))
+    (streaming, seconds), (buffered, plain) = (min(starts) for starts in taken.values())
+    print(f"\ncold start, best of {ROUNDS}: ratio {streaming / buffered:.3f}")
+    print(f"  streaming {streaming * 1000:.0f} ms of the processor, {seconds * 1000:.0f} by the clock")
+    print(f"  buffered {buffered * 1000:.0f} ms of the processor, {plain * 1000:.0f} by the clock")
+    assert streaming / buffered <= COLD_START
+
+
+def cold_start(built: Built, *, wrapped: bool) -> tuple[float, float]:
+    """Seconds of the processor, and by the clock."""
+    api = RuntimeApi()
+    begun = time.perf_counter()
+    with built.running("rpc", wrapped=wrapped, variables={"AWS_LAMBDA_RUNTIME_API": api.address}) as process:
+        assert api.polled.wait(PATIENCE)
+        taken = time.perf_counter() - begun
+        threads = Path(f"/proc/{process.pid}/task").glob("*/schedstat")
+        worked = sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
+    api.close()
+    return worked, taken
+
+
+async def called_directly() -> list[float]:
+    late: list[float] = []
+
+    async def send(message: Any) -> None:
+        if body := message.get("body"):
+            late.append((time.monotonic_ns() - int(body)) / 1e9)
+
+    receive: Callable[[], Any] = asyncio.Event().wait
+    await app({}, receive, send)
+    return late

@@ -1,0 +1,324 @@
+"""Requests that come again: within the window they are one, behind it they are new, and agree."""
+
+import asyncio
+import json
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as settings_of
+from hypothesis import strategies as st
+
+from a2a_lambda.agent.agent import Agent
+from a2a_lambda.aws import clients
+from a2a_lambda.errors import InvalidParams, UnsupportedOperation
+from a2a_lambda.kit import Kit
+from a2a_lambda.operations.intake import Intake
+from a2a_lambda.operations.service import Service
+from a2a_lambda.protocol.model import Message, Part, Role, Task, TaskState
+from a2a_lambda.protocol.requests import SendMessageRequest
+from a2a_lambda.settings import Settings
+from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.turns.claim import Claim
+from a2a_lambda.turns.recovery import load_head
+from a2a_lambda.turns.run import Run
+from tests.helpers.clock import Clock
+from tests.helpers.rpc import intent
+
+WINDOW = 60.0
+
+
+@pytest.fixture
+def service(settings: Settings, kit: Kit, clock: Clock) -> Service:
+    store = Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock)
+    return Service(store, kit.agents, window=WINDOW)
+
+
+Send = Callable[..., Task]
+
+
+@pytest.fixture
+def send(service: Service, scope: Scope) -> Send:
+    """Sends a message; the same arguments are the same bytes."""
+
+    def send(text: str = "hello", **fields: Any) -> Task:
+        made = Message(messageId="always-the-same", role=Role.USER, parts=[Part(text=text)])
+        made.update(fields)  # type: ignore[typeddict-item]
+        body = json.dumps([text, fields]).encode()
+        call = CallContext(scope, RequestIdentity.of(scope, "message/send", body))
+        return asyncio.run(service.send(call, SendMessageRequest(message=made)))["task"]
+
+    return send
+
+
+def test_behind_the_window_it_is_a_new_task(send: Send, clock: Clock) -> None:
+    first = send()
+    clock.now += WINDOW - 1
+    assert send() == first
+    clock.now += 1
+    second = send()
+    assert second["id"] != first["id"]
+    assert send() == second
+    ids = {first["id"], second["id"]}
+    for _ in range(5):
+        clock.now += WINDOW
+        ids.add(send()["id"])
+    assert len(ids) == 7
+
+
+def test_late_retries_at_the_same_moment_agree(send: Send, clock: Clock) -> None:
+    first = send()
+    clock.now += WINDOW
+    with ThreadPoolExecutor(8) as pool:
+        found = [task["id"] for task in pool.map(lambda _: send(), range(8))]
+    assert len(set(found)) == 1
+    assert found[0] != first["id"]
+
+
+def test_a_late_answer_is_no_retry(send: Send, clock: Clock) -> None:
+    """The same words in the same context, an hour later, are said again."""
+    asked = send("coach", contextId="c")
+    assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
+    clock.now += 3600
+    again = send("coach", contextId="c")
+    assert again["id"] == asked["id"]
+    assert len(again["history"]) == 4 - 1
+
+
+def test_a_task_whose_run_was_lost_ends_as_failed(
+    service: Service, scope: Scope, clock: Clock, settings: Settings
+) -> None:
+    """Its process died: nobody renews the lease, and the next look says so."""
+    store = Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock)
+    said = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
+    call = CallContext(scope, RequestIdentity.of(scope, "message/send", b"1"))
+    claim: Any = asyncio.run(Intake(store, window=WINDOW).start(call, SendMessageRequest(message=said)))
+    target = claim.head.task_id
+    assert asyncio.run(service.get(scope, target)).task["status"]["state"] == TaskState.WORKING
+    clock.now += 31
+    task = asyncio.run(service.get(scope, target)).task
+    assert task["status"]["state"] == TaskState.FAILED
+    assert "lost" in task["status"]["message"]["parts"][0]["text"]
+    assert asyncio.run(service.get(scope, target)).task == task
+    follow = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")], taskId=claim.head.task_id)
+    later = CallContext(scope, RequestIdentity.of(scope, "message/send", b"2"))
+    with pytest.raises(UnsupportedOperation):
+        asyncio.run(service.send(later, SendMessageRequest(message=follow)))
+
+
+def test_what_makes_two_requests_the_same(scope: Scope) -> None:
+    def key(
+        scope: Scope = scope, operation: str = "send", body: bytes = b"x", name: str | None = None
+    ) -> str:
+        return RequestIdentity.of(scope, operation, body, name).key
+
+    assert key() == key()
+    assert key(name="k") == key(name="k", body=b"other")
+    different = [
+        key(),
+        key(Scope("other", scope.agent)),
+        key(Scope(scope.owner, "other")),
+        key(operation="stream"),
+        key(body=b"y"),
+        key(name="k"),
+        key(name="x"),
+    ]
+    assert len(set(different)) == len(different)
+
+
+class Once:
+    """Sends under an Idempotency-Key, and lets a process die between its two writes."""
+
+    def __init__(self, service: Service, scope: Scope) -> None:
+        self.service, self.scope = service, Scope(scope.owner, "probe")
+
+    def asked(
+        self, skill: str, body: str = "pay", key: str = "PAY-1", **fields: Any
+    ) -> tuple[CallContext, Any]:
+        made = Message(messageId="m", role=Role.USER, parts=[Part(text=body)], metadata=intent(skill))
+        made.update(fields)  # type: ignore[typeddict-item]
+        request = RequestIdentity.of(self.scope, "message/send", body.encode(), key)
+        return CallContext(self.scope, request, idempotent=True), SendMessageRequest(message=made)
+
+    def send(self, skill: str, **options: Any) -> Task:
+        return asyncio.run(self.service.send(*self.asked(skill, **options)))["task"]
+
+    def die(self, skill: str, monkeypatch: pytest.MonkeyPatch, **options: Any) -> str:
+        """The turn's id; its context is stored, its head is not."""
+
+        async def dies(_: Any) -> None:
+            raise _Died
+
+        async def go() -> str:
+            while isinstance(claim := await self.service._intake.start(*self.asked(skill, **options)), Head):
+                await load_head(self.service._store, self.scope, claim.task_id)
+            assert isinstance(claim, Claim)
+            run = Run(self.service._store, self.service._agents["probe"], claim)
+            run.start()
+            _ = [event async for event in run.events()]
+            return claim.turn.id
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Run, "_end", dies)
+            return asyncio.run(go())
+
+
+class _Died(BaseException):
+    pass
+
+
+@pytest.fixture
+def once(service: Service, scope: Scope) -> Once:
+    return Once(service, scope)
+
+
+def test_a_key_with_another_body_is_refused_while_the_first_runs(once: Once) -> None:
+    async def go() -> None:
+        call, request = once.asked("pause", body="first")
+        first = asyncio.create_task(once.service.send(call, request))
+        while once.service._store.get_head(once.scope, call.request.task_id()) is None:
+            await asyncio.sleep(0.02)
+        with pytest.raises(InvalidParams, match="another request"):
+            await once.service.send(*once.asked("pause", body="second"))
+        await once.service.cancel(once.scope, call.request.task_id())
+        await first
+
+    asyncio.run(asyncio.wait_for(go(), 120))
+
+
+def test_memory_counts_once_when_a_process_dies_between_two_writes(
+    once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = str(uuid.uuid4())
+    turn = once.die("look", monkeypatch, contextId=context)
+    clock.now += 31
+    task = once.send("look", contextId=context)
+    seen = task["artifacts"][0]["parts"][0]["data"]
+    assert seen["turns"] == 2, "as this turn sees it, before it is known to be the same"
+    assert seen["said"] == [], "it does not see what it said before"
+    stored = once.service._store.get_context(once.scope, context)
+    assert stored.memory["turns"] == 1
+    assert stored.turns == (turn,)
+    assert len(stored.conversation) == 2
+    assert once.send("look", contextId=context) == task
+    assert once.send("look", contextId=context, key="PAY-2", body="next")["id"] != task["id"]
+    assert once.service._store.get_context(once.scope, context).memory["turns"] == 2
+
+
+def test_a_question_asked_again_after_a_death_is_answered_by_its_context(
+    once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = str(uuid.uuid4())
+    once.die("question", monkeypatch, contextId=context)
+    clock.now += 31
+    asked = once.send("question", contextId=context)
+    answered = once.send("question", contextId=context, key="PAY-2", body="yes")
+    assert answered["id"] == asked["id"]
+    assert answered["status"]["state"] == TaskState.COMPLETED
+
+
+@given(st.lists(st.sampled_from(["send", "die", "later"]), max_size=8))
+@settings_of(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_request_counts_once(
+    service: Service, scope: Scope, clock: Clock, monkeypatch: pytest.MonkeyPatch, steps: list[str]
+) -> None:
+    """The same bytes, sent, lost and sent again: memory counts the answers, and what was lost for good."""
+    once = Once(service, Scope(f"{scope.owner}-{uuid.uuid4()}", "probe"))
+    context = str(uuid.uuid4())
+    counted, lost = 0, False
+    plain = once.asked
+
+    def asked(skill: str, **_: Any) -> tuple[CallContext, Any]:
+        call, request = plain(skill, contextId=context)
+        return replace(
+            call, request=RequestIdentity.of(once.scope, "send", b"same"), idempotent=False
+        ), request
+
+    once.asked = asked  # type: ignore[assignment,method-assign]
+
+    for step in steps:
+        clock.now += WINDOW + 31
+        if step == "send":
+            once.send("look")
+            counted, lost = counted + (not lost), False
+        elif step == "die":
+            once.die("look", monkeypatch)
+            counted, lost = counted + (not lost), True
+        clock.now += 31
+    stored = service._store.get_context(once.scope, context)
+    assert stored.memory.get("turns", 0) == counted
+
+
+def test_the_same_answer_to_two_questions_of_a_conversation(send: Send, clock: Clock, scope: Scope) -> None:
+    """The same bytes a second time, after the window and to another question: one answer, and no new task."""
+    asked = send("coach", contextId="c")
+    first = send("basketball", contextId="c")
+    assert first["id"] == asked["id"]
+    clock.now += WINDOW + 1
+    again = send("coach", contextId="c")
+    second = send("basketball", contextId="c")
+    assert second["id"] == again["id"] != first["id"]
+    assert send("basketball", contextId="c") == second, "within the window it is a repetition"
+
+
+def test_a_retry_after_a_failed_run_counts(once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run failed, and died after it had said so to its conversation."""
+    context = str(uuid.uuid4())
+    with monkeypatch.context() as patch:
+        patch.setattr(Agent, "perform", _fails)
+        once.die("look", monkeypatch, contextId=context)
+    clock.now += 31
+    once.send("look", contextId=context)
+    stored = once.service._store.get_context(once.scope, context)
+    assert stored.memory["turns"] == 1
+    assert [entry.role for entry in stored.conversation] == ["user", "user", "agent"], "it failed, then not"
+
+
+async def _fails(self: Any, turn: Any) -> Any:
+    raise RuntimeError("on purpose")
+    yield
+
+
+def test_an_answer_whose_run_died_counts_once(
+    once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its conversation alone, and before anyone has looked at the task."""
+    context = str(uuid.uuid4())
+    once.send("patient", contextId=context, key="ASK")
+    once.die("patient", monkeypatch, contextId=context)
+    clock.now += 70
+    once.send("patient", contextId=context)
+    assert once.service._store.get_context(once.scope, context).memory["turns"] == 2
+
+
+def test_a_key_whose_run_was_lost_is_refused_with_another_body(
+    once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = str(uuid.uuid4())
+    asked = once.send("question", contextId=context, key="ASK")
+    once.send("question", contextId=context, key="ANSWER")
+    other = once.send("question", contextId=str(uuid.uuid4()), key="OTHER")
+    once.die("look", monkeypatch, contextId=context)
+    clock.now += 31
+    with pytest.raises(InvalidParams, match="another request"):
+        once.send("look", contextId=context, body="another")
+    assert asked["id"] != other["id"]
+
+
+def test_a_late_duplicate_answers_nobody_elses_question(
+    once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = str(uuid.uuid4())
+    once.die("look", monkeypatch, contextId=context)
+    clock.now += 31
+    task = once.send("look", contextId=context)
+    asked = once.send("question", contextId=context, key="ASK")
+    assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
+    assert once.send("look", contextId=context) == task

@@ -1,0 +1,285 @@
+"""One key does not hold every Lambda."""
+
+import asyncio
+import threading
+import time
+import uuid
+from contextlib import AsyncExitStack
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.testclient import TestClient
+
+from a2a_lambda.agent.agent import Agent
+from a2a_lambda.aws import clients
+from a2a_lambda.errors import TooManyStreams
+from a2a_lambda.http.app import create_app
+from a2a_lambda.kit import Kit
+from a2a_lambda.operations.stream_limit import StreamLimit
+from a2a_lambda.settings import Settings
+from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from tests.conftest import BASE_URL, ROOT, new_key
+from tests.helpers.clock import Clock
+from tests.helpers.rest import Rest, message
+from tests.helpers.rpc import Rpc, intent
+
+
+@pytest.fixture
+def owner() -> str:
+    return f"owner-{uuid.uuid4()}"
+
+
+def test_as_many_as_there_are_slots(settings: Settings, owner: str) -> None:
+    clock = Clock()
+    caps = StreamLimit(Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock), 3)
+
+    async def go() -> None:
+        async with AsyncExitStack() as held:
+            for _ in range(3):
+                await held.enter_async_context(caps.hold_slot(owner))
+            with pytest.raises(TooManyStreams):
+                async with caps.hold_slot(owner):
+                    pass
+            async with caps.hold_slot(f"{owner}-other"):
+                pass
+            clock.now += 92  # they died, and their time is up
+            async with caps.hold_slot(owner):
+                pass
+        clock.now -= 92
+        async with caps.hold_slot(owner):
+            pass
+
+    asyncio.run(go())
+
+
+def test_one_that_goes_on_is_kept(settings: Settings, owner: str) -> None:
+    clock = Clock()
+    caps = StreamLimit(Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock), 1)
+
+    async def go() -> None:
+        async with caps.hold_slot(owner) as slot:
+            for _ in range(60):
+                clock.now += 4
+                await slot.renew()
+            with pytest.raises(TooManyStreams):
+                async with caps.hold_slot(owner):
+                    pass
+
+    asyncio.run(go())
+
+
+def test_one_whose_client_leaves_is_free_at_once(
+    settings: Settings, owner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever serves it is cancelled then, and cancelled again while it cleans up."""
+    store = Store(clients.dynamodb(settings), settings.table, ttl=86_400)
+    caps = StreamLimit(store, 1)
+    free = store.free_slot
+
+    def slowly(*arguments: Any) -> None:
+        time.sleep(0.1)
+        free(*arguments)
+
+    monkeypatch.setattr(store, "free_slot", slowly)
+
+    async def hold() -> None:
+        async with caps.hold_slot(owner):
+            await asyncio.Event().wait()
+
+    async def go() -> None:
+        holding = asyncio.create_task(hold())
+        while not store.list_slots(owner):
+            await asyncio.sleep(0.01)
+        for _ in range(3):
+            holding.cancel()
+            await asyncio.sleep(0.01)
+        while store.list_slots(owner):
+            await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(go(), 120))
+
+
+def test_one_whose_client_leaves_while_it_is_taken_is_given_back(
+    settings: Settings, owner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(clients.dynamodb(settings), settings.table, ttl=86_400)
+    caps = StreamLimit(store, 1)
+    take = store.take_slot
+    begun, left = threading.Event(), threading.Event()
+
+    def slowly(*arguments: Any) -> bool:
+        begun.set()
+        left.wait()
+        return take(*arguments)
+
+    monkeypatch.setattr(store, "take_slot", slowly)
+
+    async def hold() -> None:
+        async with caps.hold_slot(owner):
+            pytest.fail("it was cancelled before")
+
+    async def go() -> None:
+        holding = asyncio.create_task(hold())
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        holding.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await holding
+        left.set()
+        from a2a_lambda.operations import stream_limit as module
+
+        while module._releasing:
+            await asyncio.sleep(0.01)
+        assert store.list_slots(owner) == set()
+
+    asyncio.run(asyncio.wait_for(go(), 120))
+
+
+def test_many_at_once(settings: Settings, owner: str) -> None:
+    caps = StreamLimit(Store(clients.dynamodb(settings), settings.table, ttl=86_400), 5)
+    most = now = refused = 0
+
+    async def one(full: asyncio.Event) -> None:
+        nonlocal most, now, refused
+        try:
+            async with caps.hold_slot(owner):
+                now += 1
+                most = max(most, now)
+                await full.wait()
+                now -= 1
+        except TooManyStreams:
+            refused += 1
+            if refused == 15:  # nobody lets go before all were asked
+                full.set()
+
+    async def go() -> None:
+        full = asyncio.Event()
+        await asyncio.gather(*(one(full) for _ in range(20)))
+
+    asyncio.run(asyncio.wait_for(go(), 120))
+    assert (most, refused) == (5, 15)
+
+
+def test_a_stream_over_the_limit_changes_nothing(settings: Settings) -> None:
+    kit = Kit(settings.model_copy(update={"streams_per_owner": 1}))
+    kit.agents["probe"] = Agent.load(ROOT / "tests" / "agents" / "probe")
+    key = new_key(kit.keys)
+    [label] = [known.label for known in kit.keys.all() if kit.keys.find(key) == known]
+    with TestClient(create_app(kit), base_url=BASE_URL) as client:
+        rest = Rest(client, key)
+        body = {"message": message(metadata=intent("echo"))}
+        assert rest.stream(body=body)
+        assert rest.stream(body={"message": message(metadata=intent("echo"))}), "a slot is free again"
+        assert kit.store.take_slot(label, 0, "somebody", 2**32)
+        before = rest.call("GET", "tasks")["totalSize"]
+        refused = rest.ask("POST", "message:stream", {"message": message()})
+        assert refused.status_code == 429
+        assert refused.headers["retry-after"] == "5"
+        assert refused.json()["error"]["status"] == "RESOURCE_EXHAUSTED"
+        rpc = Rpc(client, key, "/a2a/probe")
+        asked = {"jsonrpc": "2.0", "id": 1, "method": "tasks/resubscribe", "params": {"id": "x"}}
+        assert rpc.post(asked).status_code == 429
+        assert rest.call("GET", "tasks")["totalSize"] == before
+        assert rest.send()["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("a2a_lambda.operations.service.SLOTLESS_SEND_SECONDS", 0.3)
+
+
+def sends(settings: Settings, limit: int) -> tuple[Kit, str]:
+    kit = Kit(settings.model_copy(update={"streams_per_owner": limit}))
+    kit.agents["probe"] = Agent.load(ROOT / "tests" / "agents" / "probe")
+    return kit, new_key(kit.keys)
+
+
+def owner_of(kit: Kit, key: str) -> str:
+    return next(known.owner for known in kit.keys.all() if kit.keys.find(key) == known)
+
+
+async def slots_taken(kit: Kit, owner: str, count: int) -> None:
+    while len(kit.store.list_slots(owner)) != count:
+        await asyncio.sleep(0.05)
+
+
+def test_sends_that_last_take_slots(settings: Settings, short: None) -> None:
+    """One more is refused before its answer begins, its turn ends at once, and it can be sent again: a new
+    task, and the answer to a question."""
+    kit, key = sends(settings, 2)
+    owner = owner_of(kit, key)
+    transport = httpx2.ASGITransport(app=create_app(kit))
+    headers = {"X-API-Key": key, "A2A-Version": "1.0"}
+
+    async def go() -> None:
+        async with httpx2.AsyncClient(transport=transport, base_url=BASE_URL, timeout=240) as client:
+
+            async def send(skill: str, identity: str, seconds: str = "600", **fields: Any) -> httpx2.Response:
+                said = message(messageId=identity, metadata=intent(skill, seconds=seconds), **fields)
+                return await client.post("/a2a/probe/message:send", json={"message": said}, headers=headers)
+
+            async def task_of(task_id: str) -> Any:
+                return (await client.get(f"/a2a/probe/tasks/{task_id}", headers=headers)).json()
+
+            asked = (await send("patient", "q")).json()["task"]
+            assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+            lasting = [asyncio.create_task(send("pause", f"m{number}")) for number in range(2)]
+            await slots_taken(kit, owner, 2)
+            for fields in ({"contextId": "c"}, {"taskId": asked["id"]}):
+                refused = await send("patient", f"m-{next(iter(fields))}", **fields)
+                assert refused.status_code == 429
+                assert refused.headers["retry-after"] == "5"
+            while (await task_of(asked["id"]))["status"]["state"] != "TASK_STATE_INPUT_REQUIRED":
+                await asyncio.sleep(0.05)
+            listed = (await client.get("/a2a/probe/tasks", headers=headers)).json()["tasks"]
+            working = [task for task in listed if task["status"]["state"] == "TASK_STATE_WORKING"]
+            for task in working:
+                await client.post(f"/a2a/probe/tasks/{task['id']}:cancel", headers=headers)
+            for answer in await asyncio.gather(*lasting):
+                assert answer.json()["task"]["status"]["state"] == "TASK_STATE_CANCELED"
+            await slots_taken(kit, owner, 0)
+            first = (await send("patient", "m-contextId", contextId="c")).json()["task"]
+            again = await send("patient", "m-taskId", taskId=asked["id"])
+            assert again.json()["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+            assert first["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+            stored = kit.store.get_context(Scope(owner, "probe"), "c")
+            assert stored.memory == {"turns": 1}
+            assert [entry.role for entry in stored.conversation] == ["user", "agent"]
+
+    asyncio.run(asyncio.wait_for(go(), 240))
+
+
+def test_a_refused_repeat_leaves_the_turn_alone(settings: Settings, short: None) -> None:
+    """Who asks again for what runs holds a slot as well, and is refused at once."""
+    kit, key = sends(settings, 2)
+    owner = owner_of(kit, key)
+    scope = Scope(owner, "probe")
+
+    async def go() -> None:
+        call = CallContext(scope, RequestIdentity.of(scope, "send", b"same"))
+        sent: Any = {"message": message(metadata=intent("pause", seconds="600"))}
+        answers = [asyncio.create_task(kit.service.send(call, sent)) for _ in range(2)]
+        await slots_taken(kit, owner, 2)
+        with pytest.raises(TooManyStreams):
+            await asyncio.wait_for(kit.service.send(call, sent), 60)
+        assert (
+            (await kit.service.get(scope, call.request.task_id())).task["status"]["state"].endswith("WORKING")
+        )
+        await kit.service.cancel(scope, call.request.task_id())
+        for answer in await asyncio.gather(*answers):
+            assert answer["task"]["status"]["state"] == "TASK_STATE_CANCELED"
+
+    asyncio.run(asyncio.wait_for(go(), 240))
+
+
+def test_a_short_send_costs_no_slot(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "a2a_lambda.operations.service.SLOTLESS_SEND_SECONDS", 600.0
+    )  # on any machine it is short
+    kit, key = sends(settings, 1)
+    monkeypatch.setattr(kit.store, "take_slot", lambda *_: pytest.fail("a slot was taken"))
+    with TestClient(create_app(kit), base_url=BASE_URL) as client:
+        assert Rest(client, key).send()["status"]["state"] == "TASK_STATE_COMPLETED"

@@ -1,0 +1,380 @@
+"""Push notifications: relayed from the table's stream, delivered in the dialect they were asked for in."""
+
+import asyncio
+import base64
+import hashlib
+import json
+import threading
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from starlette.testclient import TestClient
+
+from a2a_lambda.aws import clients
+from a2a_lambda.aws.signing import Signer
+from a2a_lambda.http.app import create_app
+from a2a_lambda.kit import Kit
+from a2a_lambda.lambda_.batch import NotificationHandler
+from a2a_lambda.net.addresses import Unresolved
+from a2a_lambda.push.delivery import PushNotifications, Undelivered
+from a2a_lambda.settings import Settings
+from a2a_lambda.tasks.identity import Scope
+from tests.aws.test_signing import Kms
+from tests.conftest import BASE_URL, ROOT, new_key
+from tests.helpers.rest import Rest
+from tests.helpers.rpc import Rpc, intent, message
+from tools.dev import event_sources
+
+Json = Any
+
+
+class Webhook:
+    """Receives, and answers with the status it is told to."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[dict[str, str], Json, bytes]] = []
+        self.status = 200
+        webhook = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                webhook.seen.append((headers, json.loads(body), body))
+                self.send_response(webhook.status)
+                self.send_header("Location", "http://127.0.0.1:1/")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture
+def webhook() -> Iterator[Webhook]:
+    made = Webhook()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def posting(settings: Settings) -> Kit:
+    """The probe, with queues and webhooks in one's own network."""
+    from a2a_lambda.agent.agent import Agent
+
+    queues = event_sources.create_queues(clients.sqs(settings), f"notices-{uuid.uuid4().hex[:8]}")
+    made = Kit(settings.model_copy(update={"notices": queues.notices, "loopback_webhooks": True}))
+    made.agents["probe"] = Agent.load(ROOT / "tests" / "agents" / "probe")
+    return made
+
+
+@pytest.fixture
+def rest(posting: Kit) -> Rest:
+    return Rest(TestClient(create_app(posting), base_url=BASE_URL), new_key(posting.keys))
+
+
+class Courier:
+    """Calls the notifier's handler with what the stream and the queue would bring it."""
+
+    def __init__(self, kit: Kit) -> None:
+        self.kit = kit
+        self.handler = NotificationHandler(kit.push_notifications)
+        self.records = event_sources.Records(kit)
+        self.iterator = self.records.first()
+        while self._read():  # what other tests did, a page at a time
+            pass
+        self.sqs = clients.sqs(kit.settings)
+
+    def relay(self) -> None:
+        """All records there are."""
+        if wanted := self.pending():
+            assert self.handler({"Records": wanted}, event_sources.Invocation()) == {"batchItemFailures": []}
+
+    def pending(self) -> list[Json]:
+        """Records nobody has looked at yet."""
+        found = [event_sources.as_lambda_has_it(record) for record in self._read()]
+        return [record for record in found if self.records.wants(record)]
+
+    def _read(self) -> list[Any]:
+        """A page of the stream."""
+        answer = self.records._client.get_records(ShardIterator=self.iterator)
+        self.iterator = answer["NextShardIterator"]
+        records: list[Any] = answer["Records"]
+        return records
+
+    def deliver(self) -> list[bool]:
+        """All messages there are; whether each was taken."""
+        taken: list[bool] = []
+        while True:
+            found = self.sqs.receive_message(
+                QueueUrl=self.kit.settings.notices, MaxNumberOfMessages=1, AttributeNames=["All"]
+            ).get("Messages", [])
+            if not found:
+                return taken
+            [sent] = found
+            record = event_sources.sqs_record(sent, "notices")
+            answer = self.handler({"Records": [record]}, event_sources.Invocation())
+            taken.append(not answer["batchItemFailures"])
+            if taken[-1]:
+                self.sqs.delete_message(
+                    QueueUrl=self.kit.settings.notices, ReceiptHandle=sent["ReceiptHandle"]
+                )
+
+
+@pytest.fixture
+def courier(posting: Kit) -> Courier:
+    return Courier(posting)
+
+
+def test_1_0(rest: Rest, webhook: Webhook, courier: Courier) -> None:
+    asked = rest.send("question")
+    authentication = {"scheme": "Bearer", "credentials": "secret-credentials"}
+    config = {"id": "a", "url": webhook.url, "token": "secret-token", "authentication": authentication}
+    rest.call("POST", f"tasks/{asked['id']}/pushNotificationConfigs", config)
+    rest.send("question", taskId=asked["id"])
+    courier.relay()
+    assert courier.deliver() == [True, True]
+    for headers, body, _ in webhook.seen:
+        assert headers["authorization"] == "Bearer secret-credentials"
+        assert headers["x-a2a-notification-token"] == "secret-token"
+        assert headers["content-type"] == "application/a2a+json"
+        assert body["task"]["id"] == asked["id"]
+    assert webhook.seen[-1][1]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+@pytest.mark.parametrize("version", ["0.1", "0.3"])
+def test_older_versions_get_the_task_in_theirs(
+    rest: Rest, webhook: Webhook, courier: Courier, version: str
+) -> None:
+    rpc = Rpc(rest.client, rest.headers["X-API-Key"], "/a2a/probe")
+    config = {"url": webhook.url, "token": "t"}
+    if version == "0.1":
+        said = {"role": "user", "parts": [{"type": "text", "text": "hi"}]}
+        task_id = str(uuid.uuid4())
+        rpc.call("tasks/send", {"id": task_id, "message": said, "pushNotification": config})
+    else:
+        options = {"configuration": {"pushNotificationConfig": config}}
+        task_id = rpc.call("message/send", {"message": message(), **options})["id"]
+    courier.relay()
+    assert courier.deliver() == [True, True]
+    headers, body, _ = webhook.seen[-1]
+    assert headers["content-type"] == "application/json"
+    assert headers["x-a2a-notification-token"] == "t"
+    assert "authorization" not in headers
+    assert body["id"] == task_id
+    assert body["status"]["state"] == "completed"
+    assert ("kind" in body) == (version == "0.3")
+
+
+def test_queues_carry_no_content(rest: Rest, webhook: Webhook, courier: Courier, posting: Kit) -> None:
+    config = {"url": webhook.url, "token": "secret-token"}
+    rest.send(text="private words", configuration={"taskPushNotificationConfig": config})
+    courier.relay()
+    found = courier.sqs.receive_message(QueueUrl=posting.settings.notices, VisibilityTimeout=0)["Messages"]
+    for sent in found:
+        assert "secret" not in sent["Body"]
+        assert "private" not in sent["Body"]
+        assert len(json.loads(sent["Body"])) == 4
+
+
+def test_one_that_fails_is_tried_again_and_holds_up_nobody(
+    rest: Rest, webhook: Webhook, courier: Courier, caplog: pytest.LogCaptureFixture
+) -> None:
+    dead = Webhook()
+    dead.status = 503
+    for hook in (dead, webhook):
+        rest.send(
+            text="private", configuration={"taskPushNotificationConfig": {"url": hook.url, "token": "s3"}}
+        )
+    courier.relay()
+    taken = courier.deliver()
+    assert taken.count(True) == 2
+    assert taken.count(False) == 1  # the second of its group waits behind the first
+    assert len(webhook.seen) == 2
+    assert "503" in caplog.text
+    assert "s3" not in caplog.text
+    assert "private" not in caplog.text
+    dead.close()
+
+
+def test_renewals_are_no_news(rest: Rest, webhook: Webhook, courier: Courier, posting: Kit) -> None:
+    asked = rest.send("question", configuration={"taskPushNotificationConfig": {"url": webhook.url}})
+    courier.relay()
+    courier.deliver()
+    for key in posting.keys.all():
+        head = posting.store.get_head(Scope(key.owner, "probe"), asked["id"])
+        if head is not None:
+            posting.store.replace(replace(head, lease=head.lease + 10))
+    courier.relay()
+    assert courier.deliver() == []
+
+
+def test_a_deleted_config_is_told_nothing(rest: Rest, webhook: Webhook, courier: Courier) -> None:
+    config = {"url": webhook.url, "id": "gone"}
+    task = rest.send(configuration={"taskPushNotificationConfig": config})
+    courier.relay()
+    rest.ask("DELETE", f"tasks/{task['id']}/pushNotificationConfigs/gone")
+    assert courier.deliver() == [True, True]
+    assert webhook.seen == []
+
+
+def test_redirects_are_not_followed(rest: Rest, webhook: Webhook, courier: Courier) -> None:
+    webhook.status = 302
+    rest.send(configuration={"taskPushNotificationConfig": {"url": webhook.url}})
+    courier.relay()
+    assert courier.deliver() == [False]
+    webhook.status = 410
+    other = Webhook()
+    other.status = 410
+    rest.send(configuration={"taskPushNotificationConfig": {"url": other.url}})
+    courier.relay()
+    assert True in courier.deliver()  # gone is gone
+    other.close()
+
+
+def test_what_a_backup_brings_back_is_no_news(rest: Rest, courier: Courier) -> None:
+    rest.send(configuration={"taskPushNotificationConfig": {"url": "http://127.0.0.1:9/"}})
+    record = courier.pending()[-1]
+    record["dynamodb"].pop("OldImage", None)
+    assert courier.kit.push_notifications.relay(record) == 1
+    record["dynamodb"]["ApproximateCreationDateTime"] += 3600
+    assert courier.kit.push_notifications.relay(record) == 0
+
+
+def test_a_name_server_that_fails_once_costs_no_notification(
+    rest: Rest, courier: Courier, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest.send(configuration={"taskPushNotificationConfig": {"url": webhook.url}})
+    courier.relay()
+
+    async def fails(*_: Any, **__: Any) -> Any:
+        raise Unresolved("try again")
+
+    notices = courier.kit.push_notifications
+    [sent] = courier.sqs.receive_message(QueueUrl=courier.kit.settings.notices)["Messages"]
+    with monkeypatch.context() as patch:
+        patch.setattr("a2a_lambda.net.transport.resolve", fails)
+        with pytest.raises(Undelivered):
+            asyncio.run(notices.deliver(sent["Body"]))
+    asyncio.run(notices.deliver(sent["Body"]))
+    assert len(webhook.seen) == 1
+
+
+def test_a_private_address_is_never_called(
+    rest: Rest, webhook: Webhook, courier: Courier, posting: Kit
+) -> None:
+    """It was set when that was fine; when it is called, it is not."""
+    rest.send(configuration={"taskPushNotificationConfig": {"url": webhook.url}})
+    courier.relay()
+    strict = PushNotifications(courier.sqs, posting.settings.notices, posting.store)
+    [sent] = courier.sqs.receive_message(QueueUrl=posting.settings.notices, VisibilityTimeout=0)["Messages"]
+    asyncio.run(strict.deliver(sent["Body"]))
+    assert webhook.seen == []
+    courier.deliver()
+
+
+def test_a_signed_token_for_0_1(rest: Rest, webhook: Webhook, courier: Courier, posting: Kit) -> None:
+    rpc = Rpc(rest.client, rest.headers["X-API-Key"], "/a2a/probe")
+    config = {"url": webhook.url, "authentication": {"schemes": ["jwt"]}}
+    said = {"role": "user", "parts": [{"type": "text", "text": "hi"}], "metadata": intent("echo")}
+    params = {"id": str(uuid.uuid4()), "message": said, "pushNotification": config}
+    refused = rpc.error("tasks/send", params)
+    assert refused["code"] == -32602
+    assert "signing key" in refused["message"]
+    kms: Any = Kms("RSA_2048")
+    signer = Signer(kms, "arn:aws:kms:us-east-1:1:key/k")
+    signing = Kit(posting.settings.model_copy(update={"signing_key": "arn:aws:kms:us-east-1:1:key/k"}))
+    signing.agents = posting.agents
+    rpc.client = TestClient(create_app(signing), base_url=BASE_URL)
+    rpc.call("tasks/send", params | {"id": str(uuid.uuid4())})
+    courier.relay()
+    courier.handler = NotificationHandler(
+        PushNotifications(
+            courier.sqs, posting.settings.notices, posting.store, signer=signer, allow_loopback=True
+        )
+    )
+    assert courier.deliver() == [True, True]
+    headers, _, body = webhook.seen[-1]
+    token = headers["authorization"].removeprefix("Bearer ")
+    signed = token.rpartition(".")[0]
+    raw = [base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)) for part in token.split(".")]
+    assert json.loads(raw[0])["kid"] == signer.jwk()["kid"]
+    assert json.loads(raw[1])["request_body_sha256"] == hashlib.sha256(body).hexdigest()
+    jwk = signer.jwk()
+    n, e = (int.from_bytes(base64.urlsafe_b64decode(jwk[name] + "==")) for name in ("n", "e"))
+    key = rsa.RSAPublicNumbers(e, n).public_key()
+    key.verify(raw[2], signed.encode(), padding.PKCS1v15(), hashes.SHA256())
+
+
+HOSTILE = [
+    "http://example.com/hook",
+    "ftp://example.com/hook",
+    "https://127.0.0.1/hook",
+    "https://localhost/hook",
+    "https://[::1]/hook",
+    "https://[::ffff:169.254.169.254]/",
+    "https://2130706433/",
+    "https://user:password@example.com/",
+    "https://example.com/\r\nX-Evil: 1",
+    "https:///nothing",
+    "not a url",
+    "",
+]
+
+
+@pytest.mark.parametrize("url", HOSTILE)
+def test_hostile_urls_are_refused_when_set(client: TestClient, key: str, url: str) -> None:
+    rest = Rest(client, key)
+    answer = rest.ask(
+        "POST",
+        "message:send",
+        {"message": message_1_0(), "configuration": {"taskPushNotificationConfig": {"url": url}}},
+    )
+    assert answer.status_code == 400
+    assert rest.call("GET", "tasks")["tasks"] == []
+    task = rest.send()
+    assert rest.ask("POST", f"tasks/{task['id']}/pushNotificationConfigs", {"url": url}).status_code == 400
+
+
+def test_urls_do_not_reach_a_log(
+    rest: Rest, webhook: Webhook, courier: Courier, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = {"url": f"{webhook.url}?sig=secret-signature"}
+    rest.send(configuration={"taskPushNotificationConfig": config})
+    courier.relay()
+    with caplog.at_level("INFO"):
+        assert courier.deliver() == [True, True]
+    assert "secret-signature" not in caplog.text
+
+
+@pytest.mark.parametrize("evil", ["x\r\nX-Evil: 1", "caf\xe9", " evil", "evil "])
+@pytest.mark.parametrize("field", ["token", "credentials"])
+def test_secrets_are_what_every_header_can_hold(client: TestClient, key: str, field: str, evil: str) -> None:
+    rest = Rest(client, key)
+    given: Json = (
+        {"token": evil} if field == "token" else {"authentication": {"scheme": "Bearer", "credentials": evil}}
+    )
+    path = f"tasks/{rest.send()['id']}/pushNotificationConfigs"
+    answer = rest.ask("POST", path, {"url": "https://example.com/", **given})
+    assert answer.status_code == 400
+    assert "evil" not in answer.text.lower()
+
+
+def message_1_0() -> Json:
+    from tests.helpers.rest import message as made
+
+    return made()

@@ -1,0 +1,283 @@
+"""The store's promises, each against a real conditional write."""
+
+import uuid
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, ReadTimeoutError
+
+from a2a_lambda.aws import clients
+from a2a_lambda.errors import StoreError
+from a2a_lambda.protocol.model import (
+    Artifact,
+    Event,
+    Message,
+    Part,
+    Role,
+    TaskArtifactUpdateEvent,
+    TaskState,
+    status,
+)
+from a2a_lambda.settings import Settings
+from a2a_lambda.store.store import Conflict, Store
+from a2a_lambda.tasks.context import Context
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.identity import Scope
+from tests.helpers.clock import Clock
+from tests.store.calls import Calls
+
+
+@pytest.fixture
+def calls(settings: Settings) -> Calls:
+    return Calls(clients.dynamodb(settings))
+
+
+@pytest.fixture
+def store(settings: Settings, calls: Calls, clock: Clock) -> Store:
+    return Store(calls, settings.table, ttl=1000, clock=clock)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def head(store: Store, scope: Scope) -> Head:
+    """A task as claimed."""
+    made = running(store, scope, str(uuid.uuid4()))
+    store.claim(made)
+    return made
+
+
+def running(store: Store, scope: Scope, task_id: str) -> Head:
+    said = Event(message=Message(messageId="m", role=Role.USER, parts=[Part(text="hello")]))
+    blank = store.new_head(scope, task_id, "context", status(TaskState.WORKING, store.clock()))
+    lease = store.clock() + 30
+    return replace(blank, inline=((1, said),), sequence=1, committed=1, holder=str(uuid.uuid4()), lease=lease)
+
+
+def chunk(text: str) -> Event:
+    artifact = Artifact(artifactId="a", parts=[Part(text=text)])
+    update = TaskArtifactUpdateEvent(
+        taskId="t", contextId="context", artifact=artifact, append=True, lastChunk=False
+    )
+    return Event(artifactUpdate=update)
+
+
+def said(store: Store, head: Head) -> str:
+    task, _ = store.get_task(head)
+    return "".join(part["text"] for artifact in task.get("artifacts", []) for part in artifact["parts"])
+
+
+def read(store: Store, head: Head) -> Head:
+    found = store.get_head(head.scope, head.task_id)
+    assert found is not None
+    return found
+
+
+def ended(head: Head, state: TaskState = TaskState.COMPLETED, sequence: int = 2) -> Head:
+    return replace(head, status=status(state, 0), sequence=sequence, holder="", lease=0.0)
+
+
+def test_a_head_is_read_back_as_it_was_stored(store: Store, head: Head) -> None:
+    assert read(store, head) == head
+
+
+def test_a_second_claim_meets_the_first(store: Store, head: Head) -> None:
+    with pytest.raises(Conflict) as raised:
+        store.claim(running(store, head.scope, head.task_id))
+    assert raised.value.head == head
+
+
+def test_another_owner_or_agent_has_no_such_task(store: Store, head: Head) -> None:
+    assert store.get_head(Scope("somebody", head.scope.agent), head.task_id) is None
+    assert store.get_head(Scope(head.scope.owner, "another"), head.task_id) is None
+
+
+def test_an_expired_task_is_absent_and_its_id_starts_anew(store: Store, head: Head, clock: Clock) -> None:
+    store.append(head, [chunk("old")], after=1)
+    clock.now = head.expires
+    assert store.get_head(head.scope, head.task_id) is None
+    again = running(store, head.scope, head.task_id)
+    store.claim(again)
+    assert said(store, again) == ""
+
+
+def test_expiry_is_fixed_at_creation(store: Store, head: Head, clock: Clock) -> None:
+    clock.now += 500
+    assert store.replace(head).expires == head.expires
+
+
+def test_a_stale_version_changes_nothing(store: Store, head: Head) -> None:
+    newer = store.replace(ended(head))
+    with pytest.raises(Conflict) as raised:
+        store.replace(head)
+    assert raised.value.head == newer
+    assert read(store, head) == newer
+
+
+def test_the_log_is_read_in_order(store: Store, head: Head) -> None:
+    last = store.append(head, [chunk("a"), chunk("b")], after=1)
+    store.append(head, [chunk("c")], after=last)
+    assert said(store, head) == "abc"
+    assert [sequence for sequence, _ in store.get_events(head, after=2)] == [3, 4]
+
+
+def test_an_event_larger_than_an_item_is_split_and_joined(store: Store, head: Head) -> None:
+    text = "é" * 600_000
+    last = store.append(head, [chunk(text), chunk("!")], after=1)
+    assert last == 6
+    assert said(store, head) == text + "!"
+
+
+def test_a_log_of_several_pages(store: Store, head: Head, calls: Calls) -> None:
+    last = store.append(head, [chunk("x" * 340_000)] * 8, after=1)
+    calls.during()
+    assert len(said(store, head)) == 8 * 340_000
+    assert calls.during()["query"] > 1
+    assert last == 9
+
+
+def test_a_zombie_never_shows_and_never_blocks(store: Store, head: Head) -> None:
+    """A run that lost its task goes on writing; its successor's epoch began at the floor."""
+    store.append(head, [chunk("kept ")], after=1)
+    successor = store.replace(replace(head, epoch=2, committed=2, holder="successor"))
+    store.append(head, [chunk("zombie "), chunk("zombie ")], after=2)
+    assert said(store, successor) == "kept "
+    store.append(successor, [chunk("successor ")], after=2)
+    assert said(store, successor) == "kept successor "
+    with pytest.raises(Conflict):
+        store.append(head, [chunk("zombie ")], after=2)
+    closed = store.replace(ended(successor, sequence=4))
+    assert said(store, closed) == "kept successor "
+    with pytest.raises(Conflict):
+        store.replace(ended(head))
+
+
+def test_nothing_shows_behind_the_end(store: Store, head: Head) -> None:
+    store.append(head, [chunk("said ")], after=1)
+    closed = store.replace(ended(head, sequence=3))
+    store.append(head, [chunk("late ")], after=3)
+    assert said(store, closed) == "said "
+
+
+def test_a_seal_ends_a_task_and_stops_its_run(store: Store, head: Head) -> None:
+    store.append(head, [chunk("before ")], after=1)
+    sealed = store.seal(head, status(TaskState.CANCELED, 0))
+    with pytest.raises(Conflict):
+        store.append(head, [chunk("after ")], after=2)
+    with pytest.raises(Conflict):
+        store.replace(ended(head))
+    assert (said(store, sealed), sealed.state, sealed.sequence) == ("before ", TaskState.CANCELED, 3)
+    assert read(store, head) == sealed
+
+
+def test_a_seal_counts_what_the_run_appends_meanwhile(store: Store, head: Head, calls: Calls) -> None:
+    def append_once(operation: str, arguments: dict[str, Any]) -> None:
+        if operation == "query":
+            calls.after = lambda operation, arguments: None
+            store.append(head, [chunk("just in time")], after=1)
+
+    calls.after = append_once
+    sealed = store.seal(head, status(TaskState.CANCELED, 0))
+    assert said(store, sealed) == "just in time"
+
+
+def test_a_seal_half_made_is_made_whole(store: Store, head: Head, calls: Calls) -> None:
+    """Whoever sealed died before the head's write; the next one finishes it."""
+
+    def die(operation: str, arguments: dict[str, Any]) -> None:
+        if operation == "put_item" and arguments["Item"]["sk"]["S"] == "head":
+            raise KeyboardInterrupt
+
+    calls.before = die
+    with pytest.raises(KeyboardInterrupt):
+        store.seal(head, status(TaskState.CANCELED, 0))
+    calls.before = lambda operation, arguments: None
+    sealed = store.seal(read(store, head), status(TaskState.FAILED, 0))
+    assert sealed.state == TaskState.FAILED
+    assert store.get_task(sealed)[0]["status"]["state"] == TaskState.FAILED
+
+
+def test_a_seal_leaves_half_an_event_out(store: Store, head: Head, calls: Calls) -> None:
+    def die(operation: str, arguments: dict[str, Any]) -> None:
+        if operation == "put_item" and arguments["Item"]["sk"]["S"].endswith("3"):
+            raise KeyboardInterrupt
+
+    calls.before = die
+    with pytest.raises(KeyboardInterrupt):
+        store.append(head, [chunk("x" * 500_000)], after=1)
+    calls.before = lambda operation, arguments: None
+    sealed = store.seal(head, status(TaskState.FAILED, 0))
+    assert said(store, sealed) == ""
+
+
+@pytest.mark.parametrize("answer", ["lost", "never made"])
+def test_a_write_whose_answer_is_lost_is_made_once(
+    store: Store, head: Head, calls: Calls, answer: str
+) -> None:
+    """botocore retries it: a write that meets its own token has been made."""
+    retried: list[str] = []
+
+    def lose(operation: str, arguments: dict[str, Any]) -> None:
+        if operation == "put_item" and not retried:
+            retried.append(operation)
+            if answer == "lost":
+                calls.put_item(**arguments)  # what botocore's second attempt would send
+
+    calls.before = lose
+    closed = store.replace(ended(head))
+    assert read(store, head) == closed
+
+
+def test_the_same_events_may_be_appended_again(store: Store, head: Head) -> None:
+    assert store.append(head, [chunk("a"), chunk("b")], after=1) == 3
+    assert store.append(head, [chunk("a"), chunk("b")], after=1) == 3
+    assert said(store, head) == "ab"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ClientError({"Error": {"Code": "ProvisionedThroughputExceededException"}}, "PutItem"),
+        ReadTimeoutError(endpoint_url="x"),
+    ],
+)
+def test_foreign_errors_stay_outside(store: Store, head: Head, calls: Calls, fault: Exception) -> None:
+    def fail(operation: str, arguments: dict[str, Any]) -> None:
+        raise fault
+
+    calls.before = fail
+    for operation in (
+        lambda: store.get_head(head.scope, head.task_id),
+        lambda: store.replace(head),
+        lambda: store.append(head, [chunk("a")], after=1),
+        lambda: store.get_events(head),
+        lambda: store.get_context(head.scope, "context"),
+    ):
+        with pytest.raises(StoreError) as raised:
+            operation()
+        assert not isinstance(raised.value, Conflict)
+
+
+def test_the_sweeps_index_holds_running_tasks_only(
+    store: Store, head: Head, settings: Settings, clock: Clock
+) -> None:
+    def found() -> list[Any]:
+        answer = clients.dynamodb(settings).scan(TableName=settings.table, IndexName="by-due")
+        return [item["pk"]["S"] for item in answer["Items"] if head.task_id in item["pk"]["S"]]
+
+    assert len(found()) == 1
+    store.replace(ended(head))
+    assert found() == []
+
+
+def test_contexts_written_at_once_are_merged(store: Store, scope: Scope) -> None:
+    def adding(name: str) -> Any:
+        def change(context: Context) -> Context:
+            total = context.memory.get("total", 0) + 1
+            return replace(context, memory={**context.memory, name: True, "total": total})
+
+        return change
+
+    empty = Context()
+    for name in "abc":
+        store.update_context(scope, "c", empty, adding(name))
+    assert store.get_context(scope, "c").memory == {"a": True, "b": True, "c": True, "total": 3}

@@ -1,0 +1,334 @@
+"""`make run`, as whoever forks the kit meets it; in a copy, so that an agent can be edited."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.conftest import ROOT
+from tests.helpers.rpc import Rpc, events, message, request, texts
+from tests.processes.servers import answers
+from tests.push.test_delivery import Webhook
+from tools.build.built_functions import free_port
+
+PATIENCE = 120.0
+
+NOISY = """
+import logging
+import time
+
+from a2a_lambda import Turn, skill
+
+
+@skill
+def hello(turn: Turn) -> str:
+    logging.getLogger("mine").info("I saw %s", turn.text)
+    if turn.text == "slow":
+        time.sleep(600)
+    raise RuntimeError("broken on purpose")
+"""
+
+
+class Server:
+    """A server started in a folder, and what it printed."""
+
+    def __init__(self, folder: Path, **environment: str) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.environment = {
+            **{
+                name: value for name, value in os.environ.items() if not name.startswith(("A2A_", "NO_COLOR"))
+            },
+            "PYTHONPATH": os.pathsep.join(
+                [str(folder / "layers/a2a"), str(folder / "functions"), str(folder)]
+            ),
+            "PORT": str(self.port),
+            **environment,
+        }
+        self.output = folder / f"output-{self.port}"
+        self.process = self.run("tools.dev.server", stdout=self.output.open("w"))
+
+    def run(self, module: str, **options: Any) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, "-m", module],
+            cwd=self.folder,
+            env=self.environment,
+            start_new_session=True,
+            stderr=subprocess.STDOUT,
+            text=True,
+            **options,
+        )
+
+    def key(self, **variables: str) -> str:
+        """What `make key` prints."""
+        self.environment |= {**dict.fromkeys(("NAME", "OWNER", "AGENTS", "DAYS", "REVOKE"), ""), **variables}
+        return self.run("tools.deployment.key", stdout=subprocess.PIPE).communicate()[0]
+
+    def rpc(self, key: str = "local-key") -> Rpc:
+        return Rpc(httpx2.Client(base_url=self.url, timeout=PATIENCE), key)  # type: ignore[arg-type]
+
+    def until(self, what: Callable[[], bool]) -> None:
+        give_up = time.monotonic() + PATIENCE
+        while not what():
+            assert time.monotonic() < give_up, self.output.read_text()
+            time.sleep(0.1)
+
+    def interrupt(self) -> int:
+        """Ctrl-C, which reaches the whole foreground group."""
+        os.killpg(self.process.pid, signal.SIGINT)
+        return self.process.wait(PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("fork")
+    for name in ("functions", "layers", "tools"):
+        shutil.copytree(ROOT / name, made / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "template.yaml", made)
+    card = made / "functions/agents/assistant/card.yaml"
+    card.write_text(card.read_text() + "default: true\n")
+    noisy = made / "functions/agents/noisy"
+    noisy.mkdir()
+    skill = "{ id: hello, name: Hello, description: Logs. }"
+    (noisy / "card.yaml").write_text(f"name: N\ndescription: N.\nversion: 0.1.0\nskills: [{skill}]\n")
+    (noisy / "agent.py").write_text(NOISY)
+    return made
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[Server]:
+    made = Server(folder)
+    made.until(lambda: answers(f"{made.url}/.well-known/agent.json"))
+    yield made
+    made.interrupt()
+
+
+def listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_it_prints_what_can_be_pasted(server: Server) -> None:
+    output = server.output.read_text()
+    for card in (".well-known/agent.json", ".well-known/agent-card.json", "alibaba/.well-known/agent.json"):
+        assert httpx2.get(f"{server.url}/{card}").json()["url"].startswith(server.url)
+        assert f"{server.url}/{card}" in output
+    assert "Key: local-key" in output
+    send, stream = re.findall(r"^curl .*$", output, re.MULTILINE)
+    ids = set()
+    for _ in range(2):
+        answer = json.loads(subprocess.check_output(["sh", "-c", send]))
+        assert texts(answer["result"]) == "1 plus 2 is 3."
+        ids.add(answer["result"]["id"])
+    assert len(ids) == 2, "every paste is a new message"
+    pieces = events(subprocess.check_output(["sh", "-c", stream], text=True))
+    assert pieces[-1]["status"]["state"] == "completed"
+
+
+def test_an_edit_is_used_and_no_task_is_lost(server: Server, folder: Path) -> None:
+    asked = server.rpc().send("coach")
+    source = folder / "functions/agents/assistant/agent.py"
+    source.write_text(source.read_text().replace('"Flash!"', '"Edited!"'))
+    server.until(
+        lambda: (
+            answers(f"{server.url}/.well-known/agent.json") and texts(server.rpc().send("flash")) == "Edited!"
+        )
+    )
+    assert server.rpc().call("tasks/get", {"id": asked["id"]}) == asked
+    assert "Dribble" in texts(server.rpc().send("basketball", contextId=asked["contextId"]))
+
+
+def test_it_runs_in_the_background_and_notifies(server: Server) -> None:
+    """With an emulated queue and stream, and a webhook on this machine."""
+    webhook = Webhook()
+    sent = {
+        "message": message("What is 1 plus 2?"),
+        "configuration": {"blocking": False, "pushNotificationConfig": {"url": webhook.url, "token": "t"}},
+    }
+    task = server.rpc().call("message/send", sent)
+    assert task["status"]["state"] == "submitted"
+    found = server.rpc()
+    server.until(lambda: texts(found.call("tasks/get", {"id": task["id"]})) == "1 plus 2 is 3.")
+    server.until(lambda: any(body["status"]["state"] == "completed" for _, body, _ in webhook.seen))
+    headers, body, _ = webhook.seen[-1]
+    assert headers["x-a2a-notification-token"] == "t"
+    assert body["id"] == task["id"]
+    webhook.close()
+
+
+def test_a_broken_edit_is_answered_with_why(server: Server, folder: Path) -> None:
+    source = folder / "functions/agents/assistant/agent.py"
+    whole = source.read_text()
+    card = f"{server.url}/.well-known/agent.json"
+    for edit, why in (
+        ("def (\n", "agent.py:153: invalid syntax"),
+        ("import nowhere\n", "agent.py:153: there is no module 'nowhere'"),
+        ("@skill\ndef extra(turn): ...\n", "not in card.yaml"),
+    ):
+        before = len(server.output.read_text())
+        source.write_text(whole + edit)
+        server.until(lambda: answer(card) is not None and answer(card).status_code == 503)
+        assert why in answer(card).json()["error"]["message"]
+        said = server.output.read_text()[before:]
+        assert "error: functions/agents/assistant/agent.py" in said
+        assert "Traceback" not in said, "one frame of the author's code, and none of the kit's"
+        source.write_text(whole)
+        server.until(lambda: answer(card) is not None and answer(card).status_code == 200)
+
+
+def answer(url: str) -> Any:
+    """The response, or None while the server starts anew."""
+    try:
+        return httpx2.get(url, timeout=PATIENCE)
+    except httpx2.TransportError:
+        return None
+
+
+def test_keys_are_made_listed_and_revoked(server: Server) -> None:
+    made = server.key(NAME="alice", OWNER="team", AGENTS="assistant", DAYS="9")
+    secret = made.split()[0]
+    assert secret.startswith("a2a_")
+    listed = server.key()
+    assert re.search(r"alice +owner team +agents assistant +expires 20\d\d", listed)
+    assert secret not in listed
+    server.until(lambda: server.rpc(secret).post({}).status_code == 200)
+    assert "already" in server.key(NAME="alice")
+    assert "revoked alice" in server.key(NAME="alice", REVOKE="1")
+    assert "alice" not in server.key()
+    assert "no key" in server.key(NAME="alice", REVOKE="1")
+    assert "0 days" in server.key(NAME="bob", DAYS="-1")
+    assert "no agent 'nobody'" in server.key(NAME="bob", DAYS="", AGENTS="nobody")
+    assert "Add NAME" in server.key(OWNER="team")
+    assert "DAYS is a number" in server.key(NAME="bob", DAYS="soon")
+
+
+def test_a_taken_port_is_one_line(server: Server, folder: Path) -> None:
+    second = subprocess.run(
+        [sys.executable, "-m", "tools.dev.server"],
+        cwd=folder,
+        env=server.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert second.returncode == 1
+    assert second.stderr.count("\n") == 1
+    assert f"port {server.port}" in second.stderr
+
+
+def test_two_that_race_for_a_port(folder: Path) -> None:
+    """One serves, the other says so and ends, at whatever moment they meet."""
+    first = Server(folder)
+    second = Server(folder, PORT=str(first.port))
+    second.url = first.url
+    first.until(lambda: None not in (first.process.poll(), second.process.poll()) or answers_card(first.url))
+    first.until(lambda: first.process.poll() is not None or second.process.poll() is not None)
+    [ended, serving] = sorted((first, second), key=lambda server: server.process.poll() is None)
+    assert ended.process.returncode == 1
+    assert serving.process.poll() is None
+    assert f"port {first.port}: Address already in use" in ended.output.read_text()
+    serving.interrupt()
+
+
+def answers_card(url: str) -> bool:
+    return answers(f"{url}/.well-known/agent.json")
+
+
+def test_each_request_is_a_line_and_agents_log_what_they_like(server: Server) -> None:
+    rpc = server.rpc()
+    rpc.path = "/a2a/noisy"
+    task = rpc.send("break")
+    server.until(lambda: task["id"] in server.output.read_text())
+    lines = server.output.read_text().splitlines()
+    assert any(re.search(rf"POST /a2a/noisy  noisy  {task['id']}  200  \d+ ms$", line) for line in lines)
+    assert any(line.endswith("INFO     mine: I saw break") for line in lines)
+    trace = "\n".join(
+        lines[next(n for n, line in enumerate(lines) if "skill" in line and "failed" in line) :]
+    )
+    assert "RuntimeError: broken on purpose" in trace
+    assert "agents/noisy/agent.py" in trace
+    assert "a2a_lambda/agent/executor.py" not in trace
+    assert "\x1b[" not in trace, "colours are for terminals"
+
+
+def test_an_edit_tells_those_who_wait(server: Server, folder: Path) -> None:
+    """Their turn is lost: a 503 that says so, and no traceback of the server's."""
+    rpc = server.rpc()
+    rpc.path = "/a2a/noisy"
+    before = len(server.output.read_text())
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(rpc.post, request("message/send", {"message": message("slow")}))
+        server.until(lambda: "I saw slow" in server.output.read_text()[before:])
+        source = folder / "functions/agents/noisy/agent.py"
+        source.write_text(source.read_text() + "\n")
+        answered = waiting.result(PATIENCE)
+    assert answered.status_code == 503
+    assert "send the message again" in answered.json()["error"]["message"]
+    server.until(lambda: answers(f"{server.url}/.well-known/agent.json"))
+    assert "Traceback" not in server.output.read_text()[before:]
+
+
+def test_idle_is_idle(server: Server) -> None:
+    """In the processor's time of the server, its reloader and its emulator, over a quiet while: under 3 % of
+    a core here, and on a slow one far from the 40 % it takes to poll."""
+    tree = descendants(server.process.pid)
+    assert len(tree) >= 3
+    time.sleep(10)  # what came before is over
+    before, began = cpu_seconds(tree), time.monotonic()
+    time.sleep(20)
+    share = (cpu_seconds(tree) - before) / (time.monotonic() - began)
+    print(f"\nidle: {100 * share:.2f} % of a core")
+    assert share < 0.1
+
+
+def descendants(pid: int) -> list[int]:
+    found = [pid]
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+            if parent in found and int(path.parent.name) not in found:
+                found.append(int(path.parent.name))
+    return found
+
+
+def cpu_seconds(pids: list[int]) -> float:
+    fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
+    return sum(int(each[11]) + int(each[12]) for each in fields) / os.sysconf("SC_CLK_TCK")
+
+
+def test_ctrl_c_ends_everything(folder: Path) -> None:
+    made = Server(folder, LOCAL_KEY="another")
+    made.until(lambda: answers(f"{made.url}/.well-known/agent.json"))
+    assert made.rpc("another").send("hi")["status"]["state"] == "completed"
+    emulator = int(json.loads((folder / ".local.json").read_text())["emulator"].rsplit(":", 1)[1])
+    assert listening(emulator)
+    made.interrupt()
+    assert not listening(emulator)
+    assert not listening(made.port)
+    assert not (folder / ".local.json").exists()
+
+
+def test_a_broken_agent_is_named(folder: Path) -> None:
+    card = folder / "functions/agents/assistant/card.yaml"
+    whole = card.read_text()
+    card.write_text(whole + "colour: red\n")
+    try:
+        made = Server(folder)
+        assert made.process.wait(PATIENCE) == 1
+        assert "card.yaml:38: colour is not a field of a card." in made.output.read_text()
+    finally:
+        card.write_text(whole)

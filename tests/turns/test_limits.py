@@ -1,0 +1,352 @@
+"""What no agent can do to its process, to the table, or to other turns."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+import uuid
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from a2a_lambda.agent import executor
+from a2a_lambda.agent.event_builder import FAILED, EventBuilder
+from a2a_lambda.agent.outputs import Batch
+from a2a_lambda.client import sse as client_events
+from a2a_lambda.kit import Kit
+from a2a_lambda.protocol.model import Event, Task, TaskState, status
+from a2a_lambda.settings import Settings
+from a2a_lambda.tasks.event_log import apply, join, split
+from a2a_lambda.turns import run
+from tests.conftest import ROOT
+from tests.turns.test_run import Bench, bench, until, within
+
+__all__ = ["bench"]
+
+
+def reason(task: Task) -> str:
+    return task["status"]["message"]["parts"][0]["text"]
+
+
+@pytest.mark.parametrize("how", ["message", "commands"])
+def test_a_last_word_larger_than_an_item_fails_at_once(bench: Bench, how: str) -> None:
+    task = within(bench.send("wrong", slots={"how": how}))
+    assert task["status"]["state"] == TaskState.FAILED
+    assert "256,000 bytes" in reason(task)
+    assert within(bench.get(task["id"])) == task
+    assert bench.calls.count["put_item"] <= 4
+
+
+def test_a_command_too_large_for_a_failed_turn_is_left_out() -> None:
+    reply = EventBuilder("task", "context")
+    reply.build(Batch((_command(),), last=False))
+    reply.fail("No.")
+    assert reply.closing is not None
+    assert "metadata" not in reply.closing["message"]
+
+
+def _command() -> Any:
+    from a2a_lambda import Command
+
+    return Command("beep", words="x" * 500_000)
+
+
+@pytest.mark.parametrize("key", ["e#", "context", "head"])
+def test_a_write_that_is_refused_ends_the_turn_and_is_not_tried_again(bench: Bench, key: str) -> None:
+    refused: list[str] = []
+
+    def refuse(operation: str, arguments: dict[str, Any]) -> None:
+        if operation != "put_item" or not (sort := arguments["Item"]["sk"]["S"]).startswith(key):
+            return
+        bench_puts.append(sort)
+        if key != "head" or len(bench_puts) == 2:  # the first puts the claim
+            refused.append(sort)
+            raise ClientError({"Error": {"Code": "ValidationException", "Message": "too large"}}, operation)
+
+    bench_puts: list[str] = []
+    bench.calls.before = refuse
+    task = within(bench.send("pieces", slots={"count": "3", "every": "0.3"}))
+    assert task["status"]["state"] == TaskState.FAILED
+    assert reason(task) == FAILED
+    assert len(refused) <= 2, "once where it was met, once more at the end"
+    bench.calls.before = lambda operation, arguments: None
+    assert within(bench.get(task["id"]))["status"] == task["status"]
+
+
+@pytest.mark.parametrize("how", ["exit", "interrupt", "stop"])
+def test_an_agent_that_ends_the_loop_fails_alone_with_its_like(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """The turns on the loop fail at once, whether a thread waits for them or not; the next has a new one."""
+    monkeypatch.setattr(executor, "_loops", [])
+    monkeypatch.setattr(executor, "_busy", set())
+
+    async def go() -> None:
+        beside = [asyncio.create_task(bench.send(skill)) for skill in ("pause", "wait")]
+        await until(lambda: len(executor._busy) >= 2)
+        task = await bench.send("end-loop", slots={"how": how})
+        assert task["status"]["state"] == TaskState.FAILED
+        assert reason(task) == FAILED
+        for other in await asyncio.gather(*beside):
+            assert other["status"]["state"] == TaskState.FAILED
+        assert (await bench.send("pieces"))["status"]["state"] == TaskState.COMPLETED
+
+    within(go())
+
+
+def test_a_process_whose_loop_was_ended_is_replaced() -> None:
+    """Lambda's, after the answer is out."""
+    code = (
+        "import asyncio\n"
+        "from a2a_lambda import Agent\n"
+        "from a2a_lambda.agent import executor\n"
+        f"agent = Agent.load({str(ROOT / 'tests' / 'agents' / 'probe')!r})\n"
+        "executor.end_stragglers()\n"
+        "try: asyncio.run(agent.run(skill='end-loop', slots={'how': 'exit'}))\n"
+        "except RuntimeError as error: print(error, flush=True)\n"
+        "executor.end_stragglers()\n"
+        "print('still here')"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "layers" / "a2a")}
+    ended = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 1, ended.stderr
+    assert ended.stdout == "an agent ended the event loop that asynchronous skills share\n"
+
+
+@pytest.mark.parametrize("skill", ["flood", "pour"])
+def test_an_endless_agent_whose_client_left_is_stopped(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, skill: str
+) -> None:
+    monkeypatch.setattr(run, "OUTPUT_BYTES", 300_000)
+
+    async def go() -> None:
+        call, sent = bench.sent(skill)
+        events = await bench.service.stream(call, sent)
+        await anext(events)
+        await events.aclose()
+        await until(lambda: bench.head(call.request.task_id()).is_stopped)
+        await until(lambda: not executor._busy)
+
+    within(go())
+    [task_id] = [sent for sent in _tasks(bench)]
+    assert "300,000 bytes" in reason(within(bench.get(task_id)))
+
+
+def _tasks(bench: Bench) -> list[str]:
+    from a2a_lambda.store.indexes import TaskQuery
+
+    return [task_id for task_id, _ in bench.store.list_tasks(bench.scope, TaskQuery(size=10)).tasks]
+
+
+@pytest.mark.parametrize("skill", ["flood", "pour"])
+@pytest.mark.parametrize("slow", ["table", "client"])
+def test_an_agent_waits_for_what_is_slower(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, skill: str, slow: str
+) -> None:
+    """Counted in outputs: what is in memory has a bound, however long it takes."""
+    posted = 0
+    post = executor._Channel.post
+
+    def count(channel: executor._Channel, item: Any) -> None:
+        nonlocal posted
+        posted += 1
+        post(channel, item)
+
+    monkeypatch.setattr(executor._Channel, "post", count)
+    stored = asyncio.Event()
+
+    def hold(operation: str, arguments: dict[str, Any]) -> None:
+        while slow == "table" and operation == "put_item" and not stored.is_set():
+            if not arguments["Item"]["sk"]["S"].startswith("e#"):
+                return
+            time.sleep(0.01)
+
+    async def go() -> None:
+        call, sent = bench.sent(skill)
+        bench.calls.before = hold
+        events = await bench.service.stream(call, sent)
+        await anext(events)
+        await until(lambda: posted >= 64)
+        before = -1
+        while posted != before:  # until it stands still
+            before = posted
+            await asyncio.sleep(0.5)
+        assert posted <= run.UNREAD_EVENTS + executor.AHEAD_OUTPUTS + 70
+        stored.set()
+        await bench.service.cancel(bench.scope, call.request.task_id())
+        await events.aclose()
+
+    within(go())
+
+
+def test_a_client_that_is_too_slow_reads_the_rest_from_the_log(
+    kit: Kit, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The turn does not wait for it, and it misses nothing."""
+    monkeypatch.setattr(run, "UNREAD_SECONDS", 0.2)
+    bench = Bench(kit, settings)
+
+    async def go() -> None:
+        call, sent = bench.sent("pieces", slots={"count": "600"})
+        events = await bench.service.stream(call, sent)
+        await anext(events)
+        await until(lambda: bench.head(call.request.task_id()).is_stopped)
+        seen = [event async for _, event in events]
+        stored = await bench.get(call.request.task_id())
+        [at] = [index for index, event in enumerate(seen) if "task" in event]
+        task = seen[at]["task"]
+        apply(task, seen[at + 1 :])
+        assert task["artifacts"] == stored["artifacts"]
+        assert seen[-1]["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
+
+    within(go())
+
+
+def test_what_is_shown_of_a_turn_whose_end_is_refused_is_taken_back(bench: Bench) -> None:
+    def refuse(operation: str, arguments: dict[str, Any]) -> None:
+        if operation == "put_item" and arguments["Item"]["sk"]["S"].startswith("e#"):
+            raise ClientError({"Error": {"Code": "ValidationException", "Message": ""}}, operation)
+
+    bench.calls.before = refuse
+
+    async def go() -> None:
+        call, sent = bench.sent("pieces", slots={"count": "3", "every": "0.3"})
+        seen = [event async for event in await bench.service.stream(call, sent)]
+        assert [
+            event["artifactUpdate"]["artifact"]["parts"] for _, event in seen if "artifactUpdate" in event
+        ]
+        (_, restated), (identity, closing) = seen[-2:]
+        assert [artifact["parts"] for artifact in restated["task"]["artifacts"]] == [[{"text": ""}]]
+        assert closing["statusUpdate"]["status"]["state"] == TaskState.FAILED
+        assert identity is not None
+
+    within(go())
+
+
+@pytest.mark.parametrize("skill", ["return-much", "flood"])
+def test_no_output_is_stored_beyond_the_limit(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, skill: str
+) -> None:
+    monkeypatch.setattr(run, "OUTPUT_BYTES", 100_000)
+    task = within(bench.send(skill, slots={"bytes": "30000" if skill == "flood" else "200000"}))
+    assert "100,000 bytes" in reason(task)
+    texts = [part["text"] for artifact in task.get("artifacts", []) for part in artifact["parts"]]
+    assert len("".join(texts)) <= 100_000
+
+
+def test_large_outputs_count_by_their_bytes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of a megabyte: a few of them are in memory, not 64."""
+    monkeypatch.setattr(executor, "AHEAD_BYTES", 1_000_000)
+    channel: list[executor._Channel] = []
+    init = executor._Channel.__init__
+
+    def noted(self: executor._Channel, reader: asyncio.AbstractEventLoop) -> None:
+        channel.append(self)
+        init(self, reader)
+
+    monkeypatch.setattr(executor._Channel, "__init__", noted)
+    from a2a_lambda import Agent
+
+    agent = Agent.load(ROOT / "tests" / "agents" / "probe")
+
+    async def go() -> None:
+        await agent.run(skill="flood", slots={"bytes": "300000"})
+
+    async def watch() -> None:
+        running = asyncio.create_task(go())
+        await until(lambda: bool(channel) and channel[0]._posted[0] > 20)
+        running.cancel()
+        count, size = channel[0]._posted
+        taken, read = channel[0]._taken
+        assert size - read < 1_500_000
+        assert count - taken < 6
+
+    within(watch())
+
+
+def test_the_cleanup_of_a_generator_that_waited_is_part_of_its_turn(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "_busy", set())
+    monkeypatch.setattr(run, "OUTPUT_BYTES", 200_000)
+    from a2a_lambda import Agent
+
+    probe = bench.service._agents["probe"]
+    assert isinstance(probe, Agent)
+    cleaned = vars(probe.skills["tidy"].function)["cleaned"] = []
+    task = within(bench.send("tidy"))
+    assert "200,000 bytes" in reason(task)
+
+    async def over() -> None:
+        await until(lambda: not executor._busy)
+
+    within(over())
+    assert cleaned == ["cleaned"]
+
+
+# Linear work: in the processor's time, which other processes do not count in.
+
+
+def seconds(work: Any) -> float:
+    begun = time.thread_time()
+    work()
+    return time.thread_time() - begun
+
+
+def chunks(megabytes: int) -> list[Event]:
+    """Two artifacts that take turns, 4 KB at a time."""
+    return [
+        Event(
+            artifactUpdate={
+                "taskId": "t",
+                "contextId": "c",
+                "artifact": {"artifactId": f"artifact-{number % 2}", "parts": [{"text": "x" * 4_000}]},
+                "append": number > 1,
+                "lastChunk": False,
+            }
+        )
+        for number in range(megabytes * 250)
+    ]
+
+
+@pytest.mark.parametrize("of", ["many", "one"])
+def test_a_task_of_40_mb_is_read_in_two_seconds_of_the_processor(of: str) -> None:
+    events = chunks(40)
+    if of == "one":
+        events = events[:1]
+        events[0]["artifactUpdate"]["artifact"]["parts"] = [{"text": "x" * 40_000_000}]
+    entries = split(events, after=0, epoch=1)
+    task = Task(id="t", contextId="c", status=status(TaskState.WORKING, 0))
+    assert seconds(lambda: apply(task, (event for _, event in join((), entries, after=0)))) < 2
+    texts = [part["text"] for artifact in task["artifacts"] for part in artifact["parts"]]
+    assert sum(map(len, texts)) == 40_000_000
+
+
+def test_100_000_chunks_are_composed_in_two_seconds_of_the_processor() -> None:
+    def compose(count: int) -> EventBuilder:
+        reply = EventBuilder(str(uuid.uuid4()), "c")
+        for _ in range(count):
+            reply.build(Batch(("word ",), last=False))
+        assert reply.parts == [{"text": "word " * count}]
+        return reply
+
+    assert seconds(lambda: compose(100_000)) < 2
+
+
+def test_an_event_of_40_mb_is_parsed_in_two_seconds_of_the_processor() -> None:
+    body = b"data: " + b"x" * 40_000_000 + b"\n\n"
+
+    async def pieces() -> Any:
+        for start in range(0, len(body), 4_096):
+            yield body[start : start + 4_096]
+
+    async def read() -> list[bytes]:
+        return [data async for data in client_events.data(pieces(), 10**9)]
+
+    found: list[bytes] = []
+    assert seconds(lambda: found.extend(asyncio.run(read()))) < 2
+    assert [len(data) for data in found] == [40_000_000]

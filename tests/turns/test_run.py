@@ -1,0 +1,510 @@
+"""A turn under a lease: what is promised of it when processes, tables and clients fail."""
+
+import asyncio
+import json
+import threading
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ReadTimeoutError
+
+from a2a_lambda.agent.event_builder import FAILED, EventBuilder
+from a2a_lambda.aws import clients
+from a2a_lambda.errors import StoreError
+from a2a_lambda.kit import Kit
+from a2a_lambda.operations.service import Service
+from a2a_lambda.protocol.model import Message, Part, Published, Role, Task, TaskState
+from a2a_lambda.protocol.requests import SendMessageRequest
+from a2a_lambda.settings import Settings
+from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.event_log import Entry
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.turns import journal, lease, run
+from tests.helpers.clock import Clock
+from tests.helpers.rpc import intent
+from tests.store.calls import Calls
+
+PATIENCE = 120.0
+
+
+class Bench:
+    """The service over a table whose calls can be made to fail."""
+
+    def __init__(self, kit: Kit, settings: Settings, window: float = 60.0) -> None:
+        self.calls = Calls(clients.dynamodb(settings))
+        self.store = Store(self.calls, settings.table, ttl=86_400)  # type: ignore[arg-type]
+        self.service = Service(self.store, kit.agents, window=window)
+        self.scope = Scope(f"owner-{uuid.uuid4()}", "probe")
+
+    def sent(
+        self, skill: str, identity: str = "", deadline: float | None = None, **options: Any
+    ) -> tuple[CallContext, SendMessageRequest]:
+        """A message; the same identity is the same request."""
+        slots = options.pop("slots", {})
+        text = options.pop("text", "x")
+        made = Message(messageId="m", role=Role.USER, parts=[Part(text=text)])
+        made["metadata"] = intent(skill, **slots)
+        made.update(options)  # type: ignore[typeddict-item]
+        body = (identity or str(uuid.uuid4())).encode()
+        call = CallContext(
+            self.scope, RequestIdentity.of(self.scope, "message/send", body), deadline=deadline
+        )
+        return call, SendMessageRequest(message=made)
+
+    async def send(self, skill: str, identity: str = "", **options: Any) -> Task:
+        return (await self.service.send(*self.sent(skill, identity, **options)))["task"]
+
+    async def get(self, task_id: str) -> Task:
+        return (await self.service.get(self.scope, task_id)).task
+
+    async def cancel(self, task_id: str) -> Task:
+        return (await self.service.cancel(self.scope, task_id)).task
+
+    def head(self, task_id: str) -> Head:
+        found = self.store.get_head(self.scope, task_id)
+        assert found is not None
+        return found
+
+    async def follow(self, task_id: str, after: int | None = None) -> list[Published]:
+        found = await self.service.subscribe(self.scope, task_id, after=after, deadline=None)
+        return [published async for published in found.events]
+
+    def fail_once(self, sort_key: str, nth: int = 1, *, made: bool = False) -> None:
+        """Let the nth put of such a key fail, with the write made or not."""
+        seen: list[str] = []
+
+        def fail(operation: str, arguments: dict[str, Any]) -> None:
+            if operation == "put_item" and arguments["Item"]["sk"]["S"].startswith(sort_key):
+                seen.append(sort_key)
+                if len(seen) == nth:
+                    raise ReadTimeoutError(endpoint_url="x")
+
+        if made:
+            self.calls.after = fail
+        else:
+            self.calls.before = fail
+
+
+@pytest.fixture
+def bench(kit: Kit, settings: Settings) -> Bench:
+    return Bench(kit, settings)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases and looks at the head ten times as fast."""
+    for module, name in (
+        (lease, "LEASE_RENEWAL_SECONDS"),
+        (lease, "CANCEL_POLL_SECONDS"),
+        (run, "END_RETRY_SECONDS"),
+    ):
+        monkeypatch.setattr(module, name, getattr(module, name) / 20)
+
+
+def within(what: Awaitable[Any]) -> Any:
+    async def waited() -> Any:
+        return await asyncio.wait_for(what, PATIENCE)
+
+    return asyncio.run(waited())
+
+
+async def until(what: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not what():
+            await asyncio.sleep(0.02)
+
+
+def states(published: list[Published]) -> list[str]:
+    return [event["statusUpdate"]["status"]["state"] for _, event in published if "statusUpdate" in event]
+
+
+def test_a_cancel_ends_every_stream_with_its_status(bench: Bench) -> None:
+    """Also where events are stored already, so that the log goes on behind the head."""
+
+    async def go() -> None:
+        events = await bench.service.stream(*bench.sent("pause"))
+        seen: list[Published] = []
+
+        async def read() -> None:
+            async for published in events:
+                seen.append(published)
+
+        reading = asyncio.create_task(read())
+        await until(lambda: len(seen) == 2)
+        task_id = seen[0][1]["task"]["id"]
+        await until(lambda: len(bench.store.get_events(bench.head(task_id))) == 2)
+        following = asyncio.create_task(bench.follow(task_id))
+        await asyncio.sleep(0)
+        await bench.cancel(task_id)
+        await reading
+        assert states(seen) == states(await following) == [TaskState.CANCELED]
+        assert states(await bench.follow(task_id, after=1)) == [TaskState.CANCELED]
+
+    within(go())
+
+
+@pytest.mark.parametrize("read", [0, 1, 2])
+def test_a_turn_goes_on_when_nobody_listens(bench: Bench, read: int) -> None:
+    async def go() -> None:
+        call, sent = bench.sent("pieces", slots={"every": "0.05"})
+        events = await bench.service.stream(call, sent)
+        for _ in range(read):
+            await anext(events)
+        await events.aclose()
+        task_id = call.request.task_id()
+        await until(lambda: bench.head(task_id).is_stopped)
+        assert (await bench.get(task_id))["status"]["state"] == TaskState.COMPLETED
+
+    within(go())
+
+
+def test_a_running_task_is_joined_whatever_its_age(kit: Kit, settings: Settings) -> None:
+    bench = Bench(kit, settings, window=0.0)
+
+    async def go() -> None:
+        first = asyncio.create_task(bench.send("pause", "same", slots={"seconds": "0.8"}))
+        await until(lambda: bool(bench.calls.count["put_item"]))
+        second = await bench.send("pause", "same", slots={"seconds": "0.8"})
+        assert second == await first
+        assert second["status"]["state"] == TaskState.COMPLETED
+
+    within(go())
+
+
+def test_a_lease_is_renewed(bench: Bench, quick: None) -> None:
+    async def go() -> None:
+        call, sent = bench.sent("block", slots={"seconds": "1.5"})
+        sending = asyncio.create_task(bench.service.send(call, sent))
+        await until(lambda: bool(bench.calls.count["put_item"]))
+        lease = bench.head(call.request.task_id()).lease
+        await until(lambda: bench.head(call.request.task_id()).lease > lease)
+        assert (await sending)["task"]["status"]["state"] == TaskState.COMPLETED
+
+    within(go())
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_a_renewal_whose_answer_is_lost_costs_nothing(bench: Bench, quick: None, made: bool) -> None:
+    bench.fail_once("head", nth=2, made=made)
+    task = within(bench.send("block", slots={"seconds": "1.5"}))
+    assert task["status"]["state"] == TaskState.COMPLETED
+    assert bench.head(task["id"]).state == TaskState.COMPLETED
+
+
+@pytest.mark.parametrize("made", [False, True])
+@pytest.mark.parametrize("write", ["head", "context", "e#"])
+def test_a_write_that_fails_once_is_made_again(bench: Bench, quick: None, write: str, made: bool) -> None:
+    bench.fail_once(write, nth=2 if write == "head" else 1, made=made)
+    task = within(bench.send("pieces", slots={"count": "5", "every": "0.2"}, contextId="c"))
+    assert task["status"]["state"] == TaskState.COMPLETED
+    stored = within(bench.get(task["id"]))
+    assert stored == task
+    assert stored["artifacts"][0]["parts"] == [{"text": "0 1 2 3 4 "}]
+    assert len(bench.store.get_context(bench.scope, "c").turns) == 1
+
+
+def test_a_turn_that_could_not_begin_can_be_sent_again(bench: Bench) -> None:
+    bench.fail_once("e#")
+    with pytest.raises(StoreError):
+        within(bench.send("echo", "same", text="y" * 5000))
+    task = within(bench.send("echo", "same", text="y" * 5000))
+    assert task["status"]["state"] == TaskState.COMPLETED
+    assert within(bench.send("echo", "same", text="y" * 5000)) == task
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_turn_lost_behind_its_context_can_be_sent_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, streamed: bool
+) -> None:
+    """The context has the request, and its task has no answer to it."""
+
+    class Died(BaseException):
+        pass
+
+    async def dies(_: Any) -> None:
+        raise Died
+
+    context = str(uuid.uuid4())
+    bench.store.clock = clock = Clock()
+    with monkeypatch.context() as patch:
+        patch.setattr(run.Run, "_end", dies)
+        call, request = bench.sent("look", "same", contextId=context)
+        claim = within(bench.service._intake.start(call, request))
+
+        async def die() -> None:
+            dying = run.Run(bench.store, bench.service._agents["probe"], claim)
+            dying.start()
+            assert [event async for event in dying.events()]
+
+        within(die())
+    clock.now += 31
+    if streamed:
+
+        async def stream() -> Task:
+            events = await bench.service.stream(*bench.sent("look", "same", contextId=context))
+            [*_, (_, last)] = [event async for event in events]
+            assert last["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
+            return await bench.get(last["statusUpdate"]["taskId"])
+
+        task = within(stream())
+    else:
+        task = within(bench.send("look", "same", contextId=context))
+    assert task["status"]["state"] == TaskState.COMPLETED
+    assert task["id"] != claim.head.task_id
+    again = within(bench.send("look", "same", contextId=context))
+    assert again["id"] == task["id"]
+
+
+def test_a_turn_that_was_canceled_unseen_changes_no_memory(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends before its next look at the head."""
+    monkeypatch.setattr(lease, "CANCEL_POLL_SECONDS", 60.0)
+    monkeypatch.setattr(lease, "LOOK_SECONDS", 0.05)
+    context = str(uuid.uuid4())
+
+    async def go() -> None:
+        call, request = bench.sent("pause", contextId=context, slots={"seconds": "0.5"})
+        events = await bench.service.stream(call, request)
+        first = await anext(events)
+        assert (await bench.cancel(first[1]["task"]["id"]))["status"]["state"] == TaskState.CANCELED
+        async for _ in events:
+            pass
+
+    within(go())
+    assert bench.store.get_context(bench.scope, context).conversation == ()
+
+
+def test_a_half_made_cancel_is_made_whole(bench: Bench) -> None:
+    task = within(bench.send("question"))
+    bench.fail_once("head")
+    with pytest.raises(StoreError):
+        within(bench.cancel(task["id"]))
+    canceled = within(bench.cancel(task["id"]))
+    assert canceled["status"]["state"] == TaskState.CANCELED
+    assert len(canceled["history"]) == 2
+
+
+@pytest.mark.parametrize("then", ["cancel", "answer"])
+def test_a_seal_that_was_overtaken_by_a_question_blocks_nothing(bench: Bench, then: str) -> None:
+    """Its entry stands where the question's status has to go."""
+    asked = within(bench.send("question", slots={"length": "10000"}))
+    head = bench.head(asked["id"])
+    sealed = Entry(head.sequence, head.epoch + 1, b"{}")
+    bench.store._append(head, sealed, over=head.epoch)
+    if then == "cancel":
+        task = within(bench.cancel(asked["id"]))
+        assert task["status"]["state"] == TaskState.CANCELED
+        assert len(task["history"]) == 2
+    else:
+        task = within(bench.send("question", taskId=asked["id"], text="y" * 10_000))
+        assert task["status"]["state"] == TaskState.COMPLETED
+        assert len(task["history"]) == 3
+    assert within(bench.get(asked["id"])) == task
+
+
+def test_nothing_is_lost_when_time_ends_in_mid_write(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was being stored at the deadline is sent, and stored, all the same."""
+
+    stored: list[str] = []
+
+    def slow(operation: str, arguments: dict[str, Any]) -> None:
+        if operation == "put_item" and arguments["Item"]["sk"]["S"].startswith("e#"):
+            stored.append(operation)
+            time.sleep(0.8 if len(stored) == 1 else 0)
+
+    bench.calls.before = slow
+    monkeypatch.setattr(journal, "FLUSH_BYTES", 1)
+
+    async def go() -> Task:
+        deadline = asyncio.get_running_loop().time() + 0.4
+        return await bench.send("pieces", deadline=deadline)
+
+    task = within(go())
+    assert task["status"]["state"] == TaskState.FAILED
+    assert task["artifacts"][0]["parts"] == [{"text": "0 "}]
+    assert within(bench.get(task["id"])) == task
+
+
+def test_a_table_that_hangs_does_not_hold_an_answer_past_its_time(bench: Bench) -> None:
+    over = threading.Event()
+
+    def hang(operation: str, arguments: dict[str, Any]) -> None:
+        if operation == "put_item" and arguments["Item"]["sk"]["S"] == "context":
+            over.wait(PATIENCE)
+
+    bench.calls.before = hang
+
+    async def go() -> None:
+        begun = asyncio.get_running_loop().time()
+        try:
+            with pytest.raises(StoreError, match="in time"):
+                await bench.send("pause", deadline=begun + 0.3, slots={"seconds": "60"})
+        finally:
+            over.set()
+
+    within(go())
+
+
+def test_a_long_answer_to_a_long_question_is_read_as_working(bench: Bench) -> None:
+    async def go() -> None:
+        asked = await bench.send("question")
+        options: dict[str, Any] = {"slots": {"seconds": "1"}, "taskId": asked["id"], "text": "y" * 5000}
+        answering = asyncio.create_task(bench.send("pause", **options))
+        await until(lambda: not bench.head(asked["id"]).is_stopped)
+        assert (await bench.get(asked["id"]))["status"]["state"] == TaskState.WORKING
+        followed = await bench.follow(asked["id"], after=1)
+        assert states(followed) == [TaskState.COMPLETED]
+        done = await answering
+        assert len(done["history"]) == 3
+        assert await bench.get(asked["id"]) == done
+
+    within(go())
+
+
+def test_a_retry_does_not_answer_somebody_elses_question(bench: Bench) -> None:
+    async def go() -> None:
+        again = {"slots": {"seconds": "0.8"}, "contextId": "c"}
+        first = asyncio.create_task(bench.send("pause", "same", **again))
+        await until(lambda: bool(bench.calls.count["put_item"]))
+        asked = await bench.send("question", contextId="c")
+        assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
+        assert (await bench.send("pause", "same", **again))["id"] == (await first)["id"] != asked["id"]
+
+    within(go())
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "metadata",
+        "memory",
+        "surrogate",
+        "deep",
+        "known",
+        "command",
+        "words",
+        "half",
+        "exit",
+        "cancel",
+    ],
+)
+def test_what_no_event_can_carry_fails_the_turn(bench: Bench, how: str) -> None:
+    task = within(bench.send("wrong", slots={"how": how}))
+    assert task["status"]["state"] == TaskState.FAILED
+    assert within(bench.get(task["id"])) == task
+    assert "artifacts" not in task
+    json.dumps(task)
+
+
+def test_a_run_whose_lease_is_over_stores_nothing_more(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own clock stops it: somebody else may hold the task. The message is run anew."""
+
+    async def go() -> None:
+        monkeypatch.setattr(lease, "CANCEL_POLL_SECONDS", 30.0)
+        call, sent = bench.sent("pause", slots={"seconds": "0.6"})
+        sending = asyncio.create_task(bench.service.send(call, sent))
+        await until(lambda: bool(bench.calls.count["put_item"]))
+        real = bench.store.clock
+        monkeypatch.setattr(bench.store, "clock", lambda: real() + 31)
+        task = (await sending)["task"]
+        first = bench.head(call.request.task_id())
+        assert (first.state, first.is_lost) == (TaskState.FAILED, True)
+        assert "done" not in json.dumps(bench.store.get_events(first))
+        assert task["id"] != first.task_id
+        assert task["status"]["state"] == TaskState.COMPLETED
+
+    within(go())
+
+
+def test_a_reason_no_status_can_carry_is_a_neutral_one() -> None:
+    for text in ("\ud800", "x" * 100_000):
+        reply = EventBuilder("task", "context")
+        reply.fail(text)
+        assert reply.closing is not None
+        assert reply.closing["message"]["parts"] == [{"text": FAILED}]
+
+
+def test_a_question_too_long_for_a_status_fails_in_words(bench: Bench) -> None:
+    task = within(bench.send("wrong", slots={"how": "long"}))
+    assert task["status"]["state"] == TaskState.FAILED
+    assert "at most" in task["status"]["message"]["parts"][0]["text"]
+
+
+def test_a_slot_as_long_as_a_book_is_asked_for_again(bench: Bench) -> None:
+    task = within(bench.send("add", slots={"a": "x" * 500_000}))
+    assert task["status"]["state"] == TaskState.INPUT_REQUIRED
+    assert len(json.dumps(task["status"])) < 1000
+
+
+@pytest.mark.parametrize("skill", ["pause", "block"])
+def test_a_turn_ends_at_its_deadline(bench: Bench, skill: str) -> None:
+    async def go() -> Task:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        task = await bench.send(skill, deadline=begun + 0.5, slots={"seconds": "60"})
+        assert loop.time() - begun < 50, "before the skill's own end"
+        return task
+
+    task = within(go())
+    assert task["status"]["state"] == TaskState.FAILED
+    assert "time" in task["status"]["message"]["parts"][0]["text"]
+    assert task["artifacts"][0]["parts"] == [{"text": "waiting "}]
+
+
+def test_memory_changes_by_its_methods_and_not_at_all_when_the_turn_fails(bench: Bench) -> None:
+    assert within(bench.send("mutate", contextId="c"))["status"]["state"] == TaskState.COMPLETED
+    assert (
+        within(bench.send("mutate", contextId="c", slots={"fail": "true"}))["status"]["state"]
+        == TaskState.FAILED
+    )
+    task = within(bench.send("mutate", contextId="c"))
+    assert task["artifacts"][0]["parts"][0]["data"] == {"list": []}
+    assert len(bench.store.get_context(bench.scope, "c").conversation) == 5
+
+
+def test_a_context_keeps_within_its_bounds(bench: Bench) -> None:
+    for number in range(25):
+        within(bench.send("echo", contextId="c", text=f"{number} " + "x" * 4000))
+    conversation = bench.store.get_context(bench.scope, "c").conversation
+    assert len(json.dumps([said.parts for said in conversation])) < 70_000
+    assert conversation[-1].text.startswith("24 ")
+    assert within(bench.send("look", contextId="c"))["status"]["state"] == TaskState.COMPLETED
+
+
+def test_a_follower_that_has_the_question_waits_for_more(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where its version's subscriptions outlive a question."""
+    monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 1.0)
+    task = within(bench.send("question"))
+    [(sequence, _), *_] = within(bench.follow(task["id"]))
+
+    async def subscribed() -> list[Published]:
+        found = await bench.service.subscribe(
+            bench.scope, task["id"], after=sequence, needs_running=True, deadline=None
+        )
+        return [published async for published in found.events]
+
+    assert within(subscribed()) == []
+
+    async def answered() -> list[Published]:
+        following = asyncio.create_task(subscribed())
+        await asyncio.sleep(0)
+        await bench.send("question", taskId=task["id"])
+        return await following
+
+    last = within(answered())[-1][1]
+    assert last["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
+
+
+def test_a_follower_beyond_the_log_gets_the_task(bench: Bench) -> None:
+    task = within(bench.send("echo"))
+    found = within(bench.follow(task["id"], after=500))
+    assert found[0][1]["task"] == task
+    assert states(found) == [TaskState.COMPLETED]

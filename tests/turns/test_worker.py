@@ -1,0 +1,470 @@
+"""Turns that outlive their request: queued, run once, taken over, swept, given up."""
+
+import asyncio
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from a2a_lambda.agent.agent import Agent
+from a2a_lambda.aws import clients
+from a2a_lambda.aws.queue import QueuedTurn
+from a2a_lambda.errors import StoreError, UnsupportedOperation
+from a2a_lambda.operations.service import Service
+from a2a_lambda.protocol.model import Json, Message, Part, Role, Task, TaskState
+from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
+from a2a_lambda.settings import Settings
+from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.turns import lease
+from a2a_lambda.turns.run import Run
+from a2a_lambda.turns.worker import QUEUED_TURN_SECONDS, REQUEUE_MINUTES, TURN_ATTEMPTS, Worker
+from tests.conftest import ROOT
+from tests.helpers.clock import Clock
+from tests.helpers.rpc import intent
+
+
+class Line:
+    """A queue in a list."""
+
+    def __init__(self) -> None:
+        self.waiting: list[QueuedTurn] = []
+        self.broken = False
+
+    def send(self, ticket: QueuedTurn) -> None:
+        if self.broken:
+            raise StoreError("SQS is not there")
+        self.waiting.append(ticket)
+
+    def postpone(self, arn: str, handle: str, attempt: int) -> None:
+        """Nothing comes twice here."""
+
+
+class Bench:
+    def __init__(self, settings: Settings) -> None:
+        agent = Agent.load(ROOT / "tests" / "agents" / "probe")
+        self.scope = Scope(f"owner-{uuid.uuid4()}", "probe")
+        self.clock = Clock()
+        self.store = Store(clients.dynamodb(settings), settings.table, ttl=30 * 86_400, clock=self.clock)
+        self.line = Line()
+        agents: Mapping[str, Agent] = {"probe": agent}
+        self.service = Service(self.store, agents, window=60, queue=self.line)
+        self.worker = Worker(self.store, agents, self.line)
+
+    def sent(self, skill: str, identity: str = "", **fields: Any) -> tuple[CallContext, SendMessageRequest]:
+        said = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
+        said["metadata"] = intent(skill, **fields.pop("slots", {}))
+        said.update(fields)  # type: ignore[typeddict-item]
+        request = SendMessageRequest(
+            message=said,
+            configuration=SendMessageConfiguration(
+                returnImmediately=True, acceptedOutputModes=["text/plain"]
+            ),
+            metadata={"around": 9007199254740993},
+        )
+        body = (identity or str(uuid.uuid4())).encode()
+        return CallContext(
+            self.scope, RequestIdentity.of(self.scope, "send", body), extensions=("urn:x",)
+        ), request
+
+    def send(self, skill: str, identity: str = "", **fields: Any) -> Task:
+        return asyncio.run(self.service.send(*self.sent(skill, identity, **fields)))["task"]
+
+    def work(self) -> int:
+        """Work off what waits; returns how much that was."""
+        waiting, self.line.waiting = self.line.waiting, []
+        for ticket in waiting:
+            asyncio.run(self.worker.run_turn(ticket, None))
+        return len(waiting)
+
+    def get(self, task_id: str) -> Task:
+        return asyncio.run(self.service.get(self.scope, task_id)).task
+
+    def head(self, task_id: str) -> Head:
+        head = self.store.get_head(self.scope, task_id)
+        assert head is not None
+        return head
+
+    def ticket(self, task_id: str) -> QueuedTurn:
+        return QueuedTurn.of(self.head(task_id))
+
+    def died(self, task_id: str, *, said: str = "") -> None:
+        """Its worker took the task, stored something, and is no more."""
+        head = self.head(task_id)
+        if head.holder:
+            head = self.store.take_over(head)
+        head = self.store.replace(
+            replace(
+                head,
+                holder=str(uuid.uuid4()),
+                lease=self.clock() + 30,
+                attempts=head.attempts + 1,
+                status={**head.status, "state": TaskState.WORKING},
+            )
+        )
+        if said:
+            artifact = {"artifactId": "artifact-1", "parts": [{"text": said}]}
+            ids = {"taskId": task_id, "contextId": head.context_id}
+            update: Json = {**ids, "artifact": artifact, "append": False, "lastChunk": False}
+            _, last = self.store.get_task(head)
+            self.store.append(head, [{"artifactUpdate": update}], after=last)
+        self.clock.now += 31
+
+
+@pytest.fixture
+def bench(settings: Settings) -> Bench:
+    return Bench(settings)
+
+
+def test_it_answers_at_once_and_runs_later(bench: Bench) -> None:
+    task = bench.send("client")
+    assert task["status"]["state"] == TaskState.SUBMITTED
+    assert len(task["history"]) == 1
+    assert bench.get(task["id"])["status"]["state"] == TaskState.SUBMITTED
+    assert bench.work() == 1
+    done = bench.get(task["id"])
+    assert done["status"]["state"] == TaskState.COMPLETED
+    assert done["artifacts"][0]["parts"][0]["data"] == {
+        "modes": ["text/plain"],
+        "extensions": ["urn:x"],
+        "metadata": {"around": 9007199254740993},
+    }
+    assert "asked" not in json.dumps(done)
+
+
+def test_a_retry_queues_nothing_more(bench: Bench) -> None:
+    first = bench.send("echo", "same")
+    assert bench.send("echo", "same")["id"] == first["id"]
+    assert bench.work() == 1
+    assert bench.send("echo", "same")["status"]["state"] == TaskState.COMPLETED
+    assert bench.work() == 0
+
+
+def test_a_message_delivered_twice_runs_once(bench: Bench) -> None:
+    task = bench.send("look", contextId="twice")
+    bench.line.waiting *= 3
+    assert bench.work() == 3
+    [part] = bench.get(task["id"])["artifacts"][0]["parts"]
+    assert part["data"]["turns"] == 1
+    again = bench.send("look", contextId="twice")
+    bench.work()
+    assert bench.get(again["id"])["artifacts"][0]["parts"][0]["data"]["turns"] == 2
+
+
+def test_one_that_runs_is_left_alone(bench: Bench) -> None:
+    task = bench.send("echo")
+    bench.died(task["id"])
+    bench.clock.now -= 31  # it is not dead yet
+    before = bench.head(task["id"])
+    bench.work()
+    assert bench.head(task["id"]) == before
+
+
+def test_a_dead_workers_turn_is_taken_over(bench: Bench) -> None:
+    """What it had stored stays until its successor replaces it; nothing is there twice."""
+    task = bench.send("echo", text="hi")
+    bench.died(task["id"], said="half an ans")
+    half = bench.get(task["id"])
+    assert half["status"]["state"] == TaskState.WORKING
+    assert half["artifacts"][0]["parts"] == [{"text": "half an ans"}]
+    bench.work()
+    done = bench.get(task["id"])
+    assert done["status"]["state"] == TaskState.COMPLETED
+    assert [artifact["parts"] for artifact in done["artifacts"]] == [[{"text": "hi"}]]
+    head = bench.head(task["id"])
+    numbers = [sequence for sequence, _ in bench.store.get_events(head)]
+    assert numbers == sorted(set(numbers))
+
+
+def test_a_dead_workers_late_entry_does_not_show(bench: Bench) -> None:
+    task = bench.send("pause", slots={"seconds": "0"})
+    bench.died(task["id"], said="old ")
+    zombie = bench.head(task["id"])
+    bench.work()
+    done = bench.get(task["id"])
+    last = bench.head(task["id"]).sequence
+    with pytest.raises(StoreError):
+        bench.store.append(zombie, [{"message": done["history"][0]}], after=last - 2)
+    assert bench.get(task["id"]) == done
+
+
+def test_a_dead_workers_turn_is_nobodys_while_it_waits(bench: Bench) -> None:
+    task = bench.send("echo")
+    bench.died(task["id"], said="half")
+    bench.clock.now += 60
+    asyncio.run(bench.worker.sweep())
+    assert bench.get(task["id"])["status"]["state"] == TaskState.SUBMITTED
+    bench.work()
+    assert bench.get(task["id"])["status"]["state"] == TaskState.COMPLETED
+
+
+def test_a_second_attempt_does_not_remember_the_first(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker died between the context's write and the head's."""
+    asyncio.run(bench.worker.run_turn(bench.ticket(bench.send("echo", contextId="twice")["id"]), None))
+    task = bench.send("recall", contextId="twice")
+
+    class Died(BaseException):
+        pass
+
+    async def dies(_: Run) -> None:
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "_end", dies)
+        asyncio.run(bench.worker.run_turn(bench.ticket(task["id"]), None))
+    assert bench.head(task["id"]).state == TaskState.WORKING
+    turns = len(bench.store.get_context(bench.scope, "twice").conversation)
+    assert turns == 4
+    bench.clock.now += 91
+    asyncio.run(bench.worker.run_turn(bench.ticket(task["id"]), None))
+    done = bench.get(task["id"])
+    assert done["artifacts"][0]["parts"][0]["data"] == {"history": 2, "attempt": 2}
+    assert len(bench.store.get_context(bench.scope, "twice").conversation) == turns
+
+
+def test_a_claim_meets_another_change(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A push config is set at the very moment the worker takes the turn."""
+    task = bench.send("echo")
+    replaced = bench.store.replace
+
+    def beaten(head: Head) -> Head:
+        monkeypatch.setattr(bench.store, "replace", replaced)
+        replaced(replace(bench.head(task["id"]), push=("hook",)))
+        return replaced(head)
+
+    monkeypatch.setattr(bench.store, "replace", beaten)
+    bench.work()
+    assert bench.get(task["id"])["status"]["state"] == TaskState.COMPLETED
+
+
+def test_the_third_death_ends_it(bench: Bench) -> None:
+    task = bench.send("echo")
+    for _ in range(TURN_ATTEMPTS):
+        bench.died(task["id"])
+    bench.work()
+    ended = bench.get(task["id"])
+    assert ended["status"]["state"] == TaskState.FAILED
+    assert "could not be run" in ended["status"]["message"]["parts"][0]["text"]
+
+
+def test_the_sweep_heals_a_crash_between_head_and_queue(bench: Bench) -> None:
+    bench.line.broken = True
+    task = bench.send("echo")
+    bench.line.broken = False
+    assert bench.line.waiting == []
+    bench.clock.now += 120
+    asyncio.run(bench.worker.sweep())
+    assert bench.ticket(task["id"]) in bench.line.waiting
+    bench.work()
+    assert bench.get(task["id"])["status"]["state"] == TaskState.COMPLETED
+
+
+def test_the_sweep_does_not_grow_a_backlog(bench: Bench) -> None:
+    task = bench.send("echo")
+    mine = bench.ticket(task["id"])
+    bench.clock.now += 120
+    for minute in range(REQUEUE_MINUTES):
+        asyncio.run(bench.worker.sweep())
+        assert bench.line.waiting.count(mine) == 2, minute
+        bench.clock.now += 50
+    bench.clock.now += 120
+    asyncio.run(bench.worker.sweep())
+    assert bench.line.waiting.count(mine) == 3
+    assert bench.get(task["id"])["status"]["state"] == TaskState.SUBMITTED
+    bench.clock.now += QUEUED_TURN_SECONDS
+    asyncio.run(bench.worker.sweep())
+    assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
+
+
+def test_a_late_sweep_enqueues_nothing_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It listed what was due before another looked at it."""
+    task = bench.send("echo")
+    bench.clock.now += 120
+    minute = int(bench.clock()) // 60
+    listed = bench.store.list_due(minute)
+    asyncio.run(bench.worker.sweep())
+    monkeypatch.setattr(bench.store, "list_due", lambda _: listed)
+    asyncio.run(bench.worker.sweep())
+    assert bench.line.waiting.count(bench.ticket(task["id"])) == 2
+
+
+def test_a_task_nobody_can_read_holds_up_no_other(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken, whole = bench.send("echo")["id"], bench.send("echo")["id"]
+    bench.clock.now += 120
+    read = bench.store.get_head
+
+    def head(scope: Scope, task_id: str) -> Head | None:
+        if task_id == broken:
+            raise KeyError("artifacts")
+        return read(scope, task_id)
+
+    monkeypatch.setattr(bench.store, "list_due", lambda _: [(bench.scope, broken), (bench.scope, whole)])
+    monkeypatch.setattr(bench.store, "get_head", head)
+    asyncio.run(bench.worker.sweep())
+    assert bench.line.waiting.count(bench.ticket(whole)) == 2
+
+
+def test_a_worker_that_dies_after_a_long_wait_is_missed_as_soon_as_any(bench: Bench) -> None:
+    task = bench.send("echo")
+    for _ in range(60):  # a backlog of an hour
+        bench.clock.now += 60
+        asyncio.run(bench.worker.sweep())
+    waiting = bench.line.waiting.count(bench.ticket(task["id"]))
+    assert waiting < 8
+    assert asyncio.run(bench.worker._claim(bench.ticket(task["id"]), None))
+    bench.clock.now += 90  # its lease, and the minute in which the sweep comes by
+    asyncio.run(bench.worker.sweep())
+    assert bench.line.waiting.count(bench.ticket(task["id"])) == waiting + 1
+
+
+def test_the_sweep_ends_an_inline_turn_that_died(bench: Bench) -> None:
+    call, request = bench.sent("echo")
+    request["configuration"]["returnImmediately"] = False
+    claim: Any = asyncio.run(bench.service._intake.start(call, request))
+    bench.clock.now += 91
+    asyncio.run(bench.worker.sweep())
+    head = bench.head(claim.head.task_id)
+    assert head.state == TaskState.FAILED
+    assert bench.line.waiting == []
+
+
+def test_dead_letters_end_their_tasks(bench: Bench) -> None:
+    task = bench.send("echo")
+    ticket = bench.ticket(task["id"])
+    asyncio.run(bench.worker.fail_turn(ticket))
+    assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
+    asyncio.run(bench.worker.fail_turn(ticket))
+    asyncio.run(bench.worker.fail_turn(replace(ticket, task_id="nobody's")))
+
+
+def test_an_old_message_is_none_of_a_later_turns(bench: Bench) -> None:
+    asked = bench.send("question")
+    old = bench.ticket(asked["id"])
+    bench.work()
+    answered = bench.send("question", taskId=asked["id"])
+    asyncio.run(bench.worker.fail_turn(old))
+    asyncio.run(bench.worker.run_turn(old, None))
+    assert bench.get(asked["id"])["status"]["state"] == TaskState.SUBMITTED
+    bench.work()
+    assert bench.get(answered["id"])["status"]["state"] == TaskState.COMPLETED
+
+
+def test_a_queued_task_can_be_canceled(bench: Bench) -> None:
+    task = bench.send("echo")
+    canceled = asyncio.run(bench.service.cancel(bench.scope, task["id"])).task
+    assert canceled["status"]["state"] == TaskState.CANCELED
+    bench.work()
+    assert bench.get(task["id"]) == canceled
+
+
+def test_a_question_goes_on_in_the_background(bench: Bench) -> None:
+    asked = bench.send("add", slots={"a": "1"})
+    bench.work()
+    assert bench.get(asked["id"])["status"]["state"] == TaskState.INPUT_REQUIRED
+    call, request = bench.sent("echo", taskId=asked["id"])
+    del request["message"]["metadata"]
+    request["message"]["parts"] = [Part(text="2")]
+    asyncio.run(bench.service.send(call, request))
+    bench.work()
+    task = bench.get(asked["id"])
+    assert task["artifacts"][0]["parts"] == [{"data": 3}]
+
+
+def test_a_large_message_waits_in_the_log(bench: Bench) -> None:
+    task = bench.send("echo", parts=[Part(text="x" * 500_000)])
+    bench.work()
+    assert len(bench.get(task["id"])["artifacts"][0]["parts"][0]["text"]) == 500_000
+
+
+def test_a_message_waits_for_the_worker_a_moment(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = bench.send("question")
+    monkeypatch.setattr("a2a_lambda.operations.intake.QUEUED_TURN_WAIT_SECONDS", 0.5)
+    with pytest.raises(UnsupportedOperation):
+        bench.send("question", taskId=asked["id"])
+    monkeypatch.setattr("a2a_lambda.operations.intake.QUEUED_TURN_WAIT_SECONDS", 10.0)
+
+    async def both() -> None:
+        call, request = bench.sent("question", taskId=asked["id"])
+        answering = asyncio.create_task(bench.service.send(call, request))
+        await asyncio.sleep(0)
+        await bench.worker.run_turn(bench.ticket(asked["id"]), None)
+        await answering
+
+    asyncio.run(both())
+    assert bench.ticket(asked["id"]) in bench.line.waiting
+
+
+def test_an_agent_may_be_background_itself(bench: Bench) -> None:
+    """Even a stream is run by the worker, and followed."""
+    agent = bench.service._agents["probe"]
+    agent.card = agent.card.model_copy(update={"background": True})
+    call, request = bench.sent("pieces")
+    request["configuration"] = {}
+
+    async def stream() -> list[Any]:
+        events = await bench.service.stream(call, request)
+        first = await anext(events)
+        [ticket] = bench.line.waiting
+        running = asyncio.create_task(bench.worker.run_turn(ticket, None))
+        rest = [event async for event in events]
+        await running
+        return [first, *rest]
+
+    found = asyncio.run(stream())
+    assert found[0][1]["task"]["status"]["state"] == TaskState.SUBMITTED
+    texts = [
+        part["text"]
+        for _, event in found
+        if "artifactUpdate" in event
+        for part in event["artifactUpdate"]["artifact"]["parts"]
+    ]
+    assert "".join(texts).startswith("0 1 2 ")
+    assert found[-1][1]["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
+    numbers = [sequence for sequence, _ in found if sequence is not None]
+    assert numbers == sorted(numbers)
+
+
+def test_a_cancel_reaches_the_worker(bench: Bench) -> None:
+    """At its next look at the head, two seconds later at most, its run is over, and the agent's code too."""
+    assert lease.CANCEL_POLL_SECONDS <= 2
+    task = bench.send("pause", slots={"seconds": "600"})
+
+    async def go() -> None:
+        running = asyncio.create_task(bench.worker.run_turn(bench.ticket(task["id"]), None))
+        while bench.head(task["id"]).state != TaskState.WORKING:
+            await asyncio.sleep(0.01)
+        await bench.service.cancel(bench.scope, task["id"])
+        await asyncio.wait_for(running, 60)
+
+    asyncio.run(go())
+    assert bench.get(task["id"])["status"]["state"] == TaskState.CANCELED
+
+
+def test_a_message_that_was_not_stored_is_not_mistaken_for_the_last(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever took it in died between the head and the log."""
+    asked = bench.send("question", parts=[Part(text="FIRST")])
+    bench.work()
+
+    class Died(BaseException):
+        pass
+
+    def dies(*_: Any, **__: Any) -> int:
+        raise Died
+
+    call, request = bench.sent("question", taskId=asked["id"], parts=[Part(text="x" * 5_000)])
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.store, "append", dies)
+        with pytest.raises(Died):
+            asyncio.run(bench.service.send(call, request))
+    assert bench.head(asked["id"]).is_queued
+    asyncio.run(bench.worker.run_turn(bench.ticket(asked["id"]), None))
+    ended = bench.get(asked["id"])
+    assert ended["status"]["state"] == TaskState.FAILED
+    assert "thanks" not in json.dumps(ended)
