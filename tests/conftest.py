@@ -55,7 +55,7 @@ def settings(emulator_url: str) -> Settings:
         local=True,
         emulator=emulator_url,
     )
-    template.create(clients.dynamodb(made), made.table, ROOT / "template.yaml")
+    template.create_table(clients.dynamodb(made), made.table, ROOT / "template.yaml")
     return made
 
 

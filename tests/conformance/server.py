@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> None:
         )
         kit = Kit(settings)
         kit.__dict__["queue"] = Later(clients.sqs(settings), queues.turns)
-        event_sources.PAUSES = (0.1, 0.5)
+        event_sources.PAUSES_SECONDS = (0.1, 0.5)
         event_sources.start(kit)
         print(f"serving http://localhost:{port} with the key {KEY}", flush=True)
         uvicorn.run(create_app(kit), host="localhost", port=port, log_level="warning")

@@ -82,9 +82,9 @@ def main(role: str, port: str, when: str = "", number: str = "0") -> None:
     if role in ("serve", "stay"):
         uvicorn.run(create_app(kit), host="127.0.0.1", port=int(port), log_level="error")
         return
-    event_sources.SWEEP = 0.5
-    event_sources.VISIBILITY = 2
-    event_sources.PAUSES = (0.05, 0.2)  # other processes write, too, and ring no bell here
+    event_sources.SWEEP_SECONDS = 0.5
+    event_sources.VISIBILITY_SECONDS = 2
+    event_sources.PAUSES_SECONDS = (0.05, 0.2)  # other processes write, too, and ring no bell here
     event_sources.start(kit)
     asyncio.run(asyncio.sleep(600))
 

@@ -14,7 +14,7 @@ from a2a_lambda.errors import StoreError
 from a2a_lambda.lambda_.batch import TurnHandler
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
-from tools.dev.event_sources import Invocation
+from tools.dev.event_sources import Context
 
 
 class Worker:
@@ -25,14 +25,14 @@ class Worker:
         self.postponed: list[tuple[str, str, int]] = []
         self.fails = False
 
-    async def run(self, ticket: QueuedTurn, deadline: float | None) -> None:
+    async def run_turn(self, ticket: QueuedTurn, deadline: float | None) -> None:
         self.asked.append(("run", ticket.task_id))
         assert deadline is not None
         assert 800 < deadline - time.monotonic() < 900
         if self.fails:
             raise StoreError("the table")
 
-    async def bury(self, ticket: QueuedTurn) -> None:
+    async def fail_turn(self, ticket: QueuedTurn) -> None:
         self.asked.append(("bury", ticket.task_id))
 
     def postpone(self, arn: str, handle: str, attempt: int) -> None:
@@ -66,9 +66,9 @@ def worker(background: Worker) -> TurnHandler:
 
 
 def test_what_each_event_calls_for(background: Worker, worker: TurnHandler) -> None:
-    assert worker({"Records": [record("a")]}, Invocation()) == {"batchItemFailures": []}
-    worker({"Records": [record("b", "dead")]}, Invocation())
-    assert worker({"source": "aws.events", "detail-type": "Scheduled Event"}, Invocation()) == {"swept": 3}
+    assert worker({"Records": [record("a")]}, Context()) == {"batchItemFailures": []}
+    worker({"Records": [record("b", "dead")]}, Context())
+    assert worker({"source": "aws.events", "detail-type": "Scheduled Event"}, Context()) == {"swept": 3}
     assert background.asked == [("run", "a"), ("bury", "b"), ("sweep", "")]
 
 
@@ -76,7 +76,7 @@ def test_a_turn_that_could_not_be_stored_comes_again(
     background: Worker, worker: TurnHandler, caplog: pytest.LogCaptureFixture
 ) -> None:
     background.fails = True
-    answer = worker({"Records": [record("a")]}, Invocation())
+    answer = worker({"Records": [record("a")]}, Context())
     assert answer == {"batchItemFailures": [{"itemIdentifier": "message-a"}]}
     assert "a record failed: the table" in caplog.text
     assert background.postponed == [("turns", "handle-a", 2)], "soon, not after its visibility timeout"
@@ -100,7 +100,7 @@ def test_a_failed_message_comes_again_soon(settings: Settings) -> None:
 
 def test_a_message_that_is_none_of_ours_comes_again_and_dies(background: Worker, worker: TurnHandler) -> None:
     broken = record("a") | {"body": json.dumps({"owner": "x"})}
-    assert worker({"Records": [broken]}, Invocation())["batchItemFailures"]
+    assert worker({"Records": [broken]}, Context())["batchItemFailures"]
     assert background.asked == []
 
 
@@ -111,7 +111,7 @@ def test_several_invocations_in_one_process_leave_each_other_alone(worker: TurnH
     token = object()
     executor._busy.add(token)
     try:
-        thread = threading.Thread(target=worker, args=({"Records": [record("a")]}, Invocation()))
+        thread = threading.Thread(target=worker, args=({"Records": [record("a")]}, Context()))
         thread.start()
         thread.join(5)
         assert not thread.is_alive()

@@ -19,7 +19,7 @@ from tests.conftest import ROOT
 from tests.helpers.builds import build
 from tests.helpers.lambda_events import STATUSES, ended, last_event
 from tools.build.built_functions import LAMBDA_PYTHON, Built, find_rie
-from tools.build.invoke import function_of, shown
+from tools.build.invoke import format_answer, function_of
 
 Json = Any
 
@@ -37,7 +37,7 @@ MACHINE = {"arm64": 183, "x86_64": 62}
 def test_each_function_answers_every_event(built: Built, function: str) -> None:
     with built.emulated(function, RIE) as url:
         for path in EVENTS:
-            answer = shown(httpx2.post(url, content=path.read_bytes(), timeout=180).content)
+            answer = format_answer(httpx2.post(url, content=path.read_bytes(), timeout=180).content)
             status, _, rest = answer.partition("\n")
             body = rest.split("\n\n", 1)[1]
             assert status == str(STATUSES.get(path.stem, 200)), path.name

@@ -102,11 +102,11 @@ class Courier:
     def relay(self) -> None:
         """All records there are."""
         if wanted := self.pending():
-            assert self.handler({"Records": wanted}, event_sources.Invocation()) == {"batchItemFailures": []}
+            assert self.handler({"Records": wanted}, event_sources.Context()) == {"batchItemFailures": []}
 
     def pending(self) -> list[Json]:
         """Records nobody has looked at yet."""
-        found = [event_sources.as_lambda_has_it(record) for record in self._read()]
+        found = [event_sources.to_lambda_json(record) for record in self._read()]
         return [record for record in found if self.records.wants(record)]
 
     def _read(self) -> list[Any]:
@@ -127,7 +127,7 @@ class Courier:
                 return taken
             [sent] = found
             record = event_sources.sqs_record(sent, "notices")
-            answer = self.handler({"Records": [record]}, event_sources.Invocation())
+            answer = self.handler({"Records": [record]}, event_sources.Context())
             taken.append(not answer["batchItemFailures"])
             if taken[-1]:
                 self.sqs.delete_message(

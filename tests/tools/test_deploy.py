@@ -11,7 +11,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from tests.conftest import ROOT
 from tools.deployment import deploy, stack
-from tools.deployment.account import Account, use
+from tools.deployment.account import Account, use_stage
 from tools.dev import template
 
 ASKED = {"STAGE": "prod", "ARCH": "x86_64", "BUILD_DIR": "built"}
@@ -87,7 +87,7 @@ def test_what_guided_wrote_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 )
 def test_mistakes_are_told_before_anything_is_built(wrong: dict[str, str]) -> None:
     with pytest.raises(
-        ConfigurationError, match=r"STAGE=dev or STAGE=prod|no parameter LogDay|No closing|no value like"
+        ConfigurationError, match=r"STAGE=dev or STAGE=prod|no parameter LogDay|No closing|cannot pass the value"
     ):
         deploy.named_parameters(ASKED | wrong)
 
@@ -168,11 +168,11 @@ def test_a_first_deployment_that_fails_leaves_no_protected_table(
     [
         ("WorkerConcurrency=abc", "a number from 2 to 1000"),
         ("WorkerConcurrency=1", "a number from 2 to 1000"),
-        ("Rollout=Foo", "it is one of AllAtOnce"),
+        ("Rollout=Foo", "use one of AllAtOnce"),
         ("OriginDigests=abc", "SHA-256"),
         ("DomainName=UPPER", "Host name"),
         ("LogDays", "NAME=value"),
-        ('LogLevel=INFO"', "no value like"),
+        ('LogLevel=INFO"', "cannot pass the value"),
     ],
 )
 def test_values_that_cloudformation_would_refuse_are_refused_before_the_build(given: str, said: str) -> None:
@@ -231,8 +231,8 @@ def test_a_stack_whose_first_deployment_failed_is_deleted_first(monkeypatch: pyt
 def test_a_stages_profile_and_region_are_those_of_every_question(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session()
     monkeypatch.setattr(clients, "session", lambda: session)
-    use({"profile": "work", "region": "eu-west-1"})
+    use_stage({"profile": "work", "region": "eu-west-1"})
     assert session.get_config_variable("profile") == "work"
     assert session.get_config_variable("region") == "eu-west-1"
-    use({})
+    use_stage({})
     assert session.get_config_variable("region") == "eu-west-1"

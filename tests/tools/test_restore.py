@@ -19,7 +19,7 @@ def test_a_lost_task_comes_back(kit: Kit, settings: Settings, scope: Scope) -> N
     client = clients.dynamodb(settings)
     tables = [f"restore-{uuid.uuid4().hex[:8]}" for _ in range(2)]
     for name in tables:
-        template.create(client, name, ROOT / "template.yaml")
+        template.create_table(client, name, ROOT / "template.yaml")
     backup, live = (Store(client, name, ttl=DAY) for name in tables)
     counted = Counted(kit, settings.model_copy(update={"table": tables[0]}), scope)
     lost, _ = asyncio.run(counted.send("What is 1 plus 2?", contextId="lost"))
@@ -28,7 +28,7 @@ def test_a_lost_task_comes_back(kit: Kit, settings: Settings, scope: Scope) -> N
     assert head is not None
     live.claim(replace(head, dialect="newer"))
 
-    looked, put = restore.restored(client, *tables)
+    looked, put = restore.copy_missing(client, *tables)
     assert looked == 4
     assert put == 3
     found = live.get_head(scope, lost["id"])
@@ -38,4 +38,4 @@ def test_a_lost_task_comes_back(kit: Kit, settings: Settings, scope: Scope) -> N
     still = live.get_head(scope, kept["id"])
     assert still is not None
     assert still.dialect == "newer"
-    assert restore.restored(client, *tables) == (4, 0)
+    assert restore.copy_missing(client, *tables) == (4, 0)

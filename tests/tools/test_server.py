@@ -212,7 +212,7 @@ def test_keys_are_made_listed_and_revoked(server: Server) -> None:
     assert "no key" in server.key(NAME="alice", REVOKE="1")
     assert "0 days" in server.key(NAME="bob", DAYS="-1")
     assert "no agent 'nobody'" in server.key(NAME="bob", DAYS="", AGENTS="nobody")
-    assert "Add NAME" in server.key(OWNER="team")
+    assert "add NAME" in server.key(OWNER="team")
     assert "DAYS is a number" in server.key(NAME="bob", DAYS="soon")
 
 

@@ -1,7 +1,7 @@
-"""Built functions, started on this machine as Lambda starts them: by themselves, or under AWS's own
-Runtime Interface Emulator, which comes in aws-sam-cli's package.
+"""Starts built functions on this machine, as Lambda would: alone, or under AWS's Runtime Interface
+Emulator, which aws-sam-cli includes.
 
-https://github.com/aws/aws-lambda-runtime-interface-emulator
+Source: https://github.com/aws/aws-lambda-runtime-interface-emulator
 """
 
 import os
@@ -20,20 +20,20 @@ from typing import IO
 from a2a_lambda.errors import ConfigurationError
 
 LAMBDA_PYTHON = "3.13"
-"""Version template.yaml deploys for."""
+"""Version of Python in template.yaml."""
 
 HOST = {"x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}.get(platform.machine(), "")
-"""This machine's architecture, in Lambda's words."""
+"""Architecture of this machine, as Lambda names it."""
 
 LAYERS = ("A2ALayer", "DependenciesLayer")
 
 INVOKE = "/2015-03-31/functions/function/invocations"
 
-PATIENCE = 120.0
+START_SECONDS = 120.0
 
 
 def interpreter() -> tuple[str, str]:
-    """Lambda's interpreter and its version; this one where Lambda's is not on the machine."""
+    """Lambda's interpreter and its version. This one if the machine does not have Lambda's."""
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     name = f"python{LAMBDA_PYTHON}"
     for python in (name, *map(str, versions.glob(f"{LAMBDA_PYTHON}*/bin/{name}"))):
@@ -46,7 +46,7 @@ def interpreter() -> tuple[str, str]:
 class Built:
     """Functions in a folder of `sam build`.
 
-    opt: an empty folder, made into what Lambda has at /opt. variables: of the functions' environment.
+    opt: an empty folder, which becomes Lambda's /opt. variables: of the functions' environment.
     """
 
     def __init__(self, folder: Path, opt: Path, variables: dict[str, str]) -> None:
@@ -55,7 +55,7 @@ class Built:
         self.opt = opt
         self._variables = variables
         (opt / "python").mkdir()
-        for layer in LAYERS:  # Lambda lays one over the other
+        for layer in LAYERS:  # Lambda merges them
             for entry in (folder / layer / "python").iterdir():
                 (opt / "python" / entry.name).symlink_to(entry.resolve())
         os.link(folder / "A2ALayer" / "a2a-runtime", opt / "a2a-runtime")
@@ -73,7 +73,7 @@ class Built:
     ) -> Iterator["subprocess.Popen[bytes]"]:
         """The process of a function, "api" or "rpc"; killed at the end.
 
-        wrapped: by the layer's runtime; as template.yaml has it, unless given.
+        wrapped: use the layer's runtime. None = as in template.yaml.
         """
         wrapped = function == "rpc" if wrapped is None else wrapped
         process = subprocess.Popen(
@@ -94,14 +94,14 @@ class Built:
     def emulated(
         self, function: str, rie: Path, *, output: "IO[bytes] | int" = subprocess.DEVNULL
     ) -> Iterator[str]:
-        """The url at which the emulator takes events for a function."""
+        """Url at which the emulator takes events for a function."""
         runtime_api, front = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
         prefix = (
             *(str(rie), "--log-level", "error", "--runtime-api-address", runtime_api),
             *("--runtime-interface-emulator-address", front),
         )
         with self.running(function, prefix=prefix, output=output):
-            _await_port(front)
+            _wait_for_port(front)
             yield f"http://{front}{INVOKE}"
 
     def _command(self, handler: str, wrapped: bool) -> list[str]:
@@ -126,29 +126,29 @@ class Built:
 
 
 def find_rie(environment: Path) -> Path:
-    """The emulator in an environment with aws-sam-cli. Raises ConfigurationError."""
+    """Path of the emulator in an environment with aws-sam-cli. Raises ConfigurationError."""
     name = f"aws-lambda-rie-{HOST}"
     found = next(environment.glob(f"lib/python*/site-packages/samcli/local/rapid/{name}"), None)
     if found is None:
-        raise ConfigurationError(f"{environment}: aws-sam-cli's {name} is not there")
+        raise ConfigurationError(f"{environment} does not have aws-sam-cli's {name}")
     return found
 
 
 def free_port() -> int:
-    """A loopback port nobody listens on."""
+    """A loopback port that is free."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
 
 
-def _await_port(address: str) -> None:
+def _wait_for_port(address: str) -> None:
     host, port = address.split(":")
-    give_up = time.monotonic() + PATIENCE
+    give_up_at = time.monotonic() + START_SECONDS
     while True:
         with socket.socket() as probe:
             if probe.connect_ex((host, int(port))) == 0:
                 return
-        if time.monotonic() > give_up:
+        if time.monotonic() > give_up_at:
             raise ConfigurationError(f"the Runtime Interface Emulator does not answer at {address}")
         time.sleep(0.05)

@@ -1,30 +1,26 @@
-"""Loads every agent, as `make build` does before it packages them; says what is wrong with one."""
+"""Loads every agent before `make build` packages them, and reports what is wrong."""
 
 import os
 import sys
 from pathlib import Path
 
 from a2a_lambda.agent.agent import Agent, load_all
-from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
+from tools.command import reports_errors
 
 
-def checked(folder: Path) -> dict[str, Agent]:
-    """Agents of a folder, their schemas made: a hint without one is named here, not at a card's first
-    GET. Raises ConfigurationError."""
+def check_agents(folder: Path) -> dict[str, Agent]:
+    """Load the agents in a folder, and make their schemas: a type without a schema is reported here, not
+    at the first GET of a card. Raises ConfigurationError."""
     agents = load_all(folder)
     for agent in agents.values():
         _ = agent.input_schemas
     return agents
 
 
+@reports_errors
 def main() -> int:
-    """Returns the process's exit status."""
-    try:
-        checked(Settings.of(os.environ).agents)
-    except ConfigurationError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    check_agents(Settings.of(os.environ).agents)
     return 0
 
 

@@ -1,5 +1,5 @@
-"""`make invoke EVENT=events/send.json`: one event through the built function, under AWS's emulator of
-Lambda, without Docker. State is the running development server's, or one for this call."""
+"""make invoke EVENT=events/send.json: one event through the built function, under AWS's emulator of
+Lambda, without Docker. It uses the state of the running development server, or its own for this call."""
 
 import base64
 import json
@@ -11,9 +11,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from a2a_lambda.errors import ConfigurationError, KeysUnavailable, StoreError
+from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 from tools.build.built_functions import Built, find_rie
+from tools.command import reports_errors
 from tools.dev import emulator
 from tools.dev.server import prepare
 from tools.dev.state import KEYS_PATH, STATE, TABLE
@@ -22,31 +23,24 @@ BUILD = Path(".aws-sam/host")
 SAM = Path(".venvs/sam")
 
 
+@reports_errors
 def main(argv: list[str] = sys.argv) -> int:
-    """With --check, only looks whether there is such an event. Returns the process's exit status."""
+    """With --check, only check that there is such an event."""
     names = [argument for argument in argv[1:] if argument != "--check"]
-    try:
-        event, function = _event(names)
-    except ConfigurationError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    event, function = _event(names)
     if "--check" in argv:
         return 0
-    try:
-        with ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            variables = {"A2A_EMULATOR": _emulator(stack), "A2A_TABLE": TABLE, "A2A_KEYS_PATH": KEYS_PATH}
-            built = Built(BUILD, folder, variables | {"A2A_LOCAL": "1"})
-            log = stack.enter_context((folder / "log").open("w+b"))
-            url = stack.enter_context(built.emulated(function, find_rie(SAM), output=log))
-            try:
-                print(shown(_posted(url, event)))
-            finally:
-                log.seek(0)
-                print("\nlog:\n" + log.read().decode("utf-8", "replace"), file=sys.stderr)
-    except (ConfigurationError, KeysUnavailable, StoreError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        variables = {"A2A_EMULATOR": _emulator(stack), "A2A_TABLE": TABLE, "A2A_KEYS_PATH": KEYS_PATH}
+        built = Built(BUILD, folder, variables | {"A2A_LOCAL": "1"})
+        log = stack.enter_context((folder / "log").open("w+b"))
+        url = stack.enter_context(built.emulated(function, find_rie(SAM), output=log))
+        try:
+            print(format_answer(_post(url, event)))
+        finally:
+            log.seek(0)
+            print("\nlog:\n" + log.read().decode("utf-8", "replace"), file=sys.stderr)
     return 0
 
 
@@ -54,7 +48,7 @@ def _event(names: list[str]) -> tuple[dict[str, Any], str]:
     """The event of a file, and the function that it is for. Raises ConfigurationError."""
     example = "make invoke EVENT=events/send.json"
     if len(names) != 1:
-        raise ConfigurationError(f"name one event: {example}")
+        raise ConfigurationError(f"name one event, such as {example}")
     try:
         event = json.loads(Path(names[0]).read_text("utf-8"))
         return event, function_of(event)
@@ -62,19 +56,19 @@ def _event(names: list[str]) -> tuple[dict[str, Any], str]:
         known = ", ".join(sorted(map(str, Path("events").glob("*.json")))) or "none"
         raise ConfigurationError(f"there is no file {names[0]}; there are {known}") from None
     except (ValueError, OSError, AttributeError, KeyError, TypeError) as error:
-        raise ConfigurationError(f"{names[0]} is not an event of API Gateway's: {error!r}") from None
+        raise ConfigurationError(f"{names[0]} is not an event of API Gateway: {error!r}") from None
 
 
 def function_of(event: dict[str, Any]) -> str:
-    """Which function template.yaml's routes, or its function URL, give an event to."""
+    """The function that gets an event, by the routes of template.yaml or by its function URL."""
     domain = event.get("requestContext", {}).get("domainName", "")
     if "httpMethod" in event and "resource" in event:
         return "api" if event["path"].startswith("/.well-known/") else "rpc"
     return "rpc" if ".lambda-url." in domain else "api"
 
 
-def shown(answer: bytes) -> str:
-    """Status, headers and body of an answer, streamed or buffered; what is neither, as it is."""
+def format_answer(answer: bytes) -> str:
+    """Status, headers and body of an answer, streamed or buffered. Anything else as it is."""
     prelude, delimiter, body = answer.partition(bytes(8))
     found = json.loads(prelude)
     if "statusCode" not in found:
@@ -95,7 +89,7 @@ def _emulator(stack: ExitStack) -> str:
     return url
 
 
-def _posted(url: str, event: dict[str, Any]) -> bytes:
+def _post(url: str, event: dict[str, Any]) -> bytes:
     with urllib.request.urlopen(url, json.dumps(event).encode(), timeout=900) as response:  # noqa: S310
         answer: bytes = response.read()
         return answer

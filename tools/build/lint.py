@@ -1,7 +1,8 @@
-"""make validate: cfn-lint on what AWS gets. That is not template.yaml but what SAM makes of it, where faults
-stand that the source does not show: a stage, a version, a dependency on a resource that a condition removes.
+"""make validate: cfn-lint on what AWS gets. That is not template.yaml, but what SAM makes of it. It may
+have faults that
+the source does not show: in a stage, in a version, in a dependency on a resource that a condition removes.
 
-cfn-lint follows every condition in both states. Sources:
+cfn-lint checks every condition in both states. Sources:
 https://github.com/aws/serverless-application-model, https://github.com/aws-cloudformation/cfn-lint
 """
 
@@ -30,16 +31,16 @@ PLAIN = tuple(sorted((ROOT / "templates").glob("*.yaml")))
 """Templates that need no transform."""
 
 STATES: tuple[Mapping[str, str], ...] = ({}, {"Rollout": "Canary10Percent5Minutes", "Release": "0" * 64})
-"""Parameters that SAM itself reads: each state is a template of its own."""
+"""Parameters that SAM itself reads. Each state gives another template."""
 
 USED_BY_SAM = ("W2001 Parameter Release", "W7001 Mapping 'Rollouts'")
 
 ONLY_WITH_IT = "GetAtt to resource 'RolloutRole'"
-"""SAM makes the deployment groups, which refer to the role, only if the role's own condition holds."""
+"""Not a fault: the deployment groups, which refer to the role, have the same condition as the role."""
 
 
 class _NoPolicies(ManagedPolicyLoader):  # type: ignore[misc]
-    """The templates name managed policies by ARN, so IAM is not asked for them."""
+    """The templates name managed policies by ARN, so IAM need not be asked."""
 
     def __init__(self) -> None:
         self._policy_map: dict[str, str] = {}
@@ -49,9 +50,9 @@ class _NoPolicies(ManagedPolicyLoader):  # type: ignore[misc]
 
 
 def translate(source: str, parameters: Mapping[str, str] = STATES[0], *, artifact: str = "key") -> Any:
-    """The template SAM makes. Raises ConfigurationError.
+    """The template that SAM makes. Raises ConfigurationError.
 
-    artifact: S3 key of code and layers, which sam deploy puts in.
+    artifact: S3 key of code and layers, which sam deploy inserts.
     """
     template = yaml_parse(source)
     code = f"s3://bucket/{artifact}"
@@ -67,13 +68,13 @@ def translate(source: str, parameters: Mapping[str, str] = STATES[0], *, artifac
     try:
         return transform(template, dict(parameters), _NoPolicies())
     except InvalidDocumentException as error:
-        raise ConfigurationError(f"SAM does not take the template: {error.message}") from None
+        raise ConfigurationError(f"SAM refuses the template: {error.message}") from None
     finally:
         logging.getLogger("samtranslator").setLevel(level)
 
 
 def faults(template: str) -> Iterator[str]:
-    """What cfn-lint has against a template, in any region of REGIONS."""
+    """What cfn-lint reports for a template, in any of REGIONS."""
     for match in lint(template, config=ManualArgs(regions=list(REGIONS))):
         said = f"{match.rule.id} {match.message}"
         place = ".".join(map(str, match.path)) if match.path else f"line {match.linenumber}"

@@ -1,4 +1,4 @@
-"""What Lambda gets, in bytes: a function with its layers may have 250 MB unzipped.
+"""Size of a build. A function with its layers may have 250 MB unzipped.
 
 Source: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 """
@@ -10,12 +10,12 @@ from tools.build.built_functions import LAYERS
 
 MB = 1024 * 1024
 
-MOST_MB = 250
+LIMIT_MB = 250
 
-WARNED_MB = 200
+WARNING_MB = 200
 
 LARGEST = 5
-"""Packages that are named when there is too much."""
+"""Packages that are named if a build is too large."""
 
 
 def size_of(folder: Path) -> int:
@@ -24,13 +24,13 @@ def size_of(folder: Path) -> int:
 
 
 def report(build: Path) -> tuple[str, int]:
-    """What there is to say of a build, and the process's exit status."""
+    """A line about a build, and the exit status of the process."""
     functions = {path.name: size_of(path) for path in build.glob("*Function")}
     layers = {name: size_of(build / name) for name in LAYERS}
     largest = max(functions, key=functions.__getitem__)
     total = functions[largest] + sum(layers.values())
-    said = f"{total / MB:.1f} of {MOST_MB} MB unzipped ({largest} and its layers)"
-    if total < WARNED_MB * MB:
+    said = f"{total / MB:.1f} of {LIMIT_MB} MB unzipped ({largest} and its layers)"
+    if total < WARNING_MB * MB:
         return said, 0
     packages = {
         path.name: size_of(path)
@@ -40,9 +40,9 @@ def report(build: Path) -> tuple[str, int]:
     }
     heaviest = sorted(packages, key=packages.__getitem__, reverse=True)[:LARGEST]
     named = ", ".join(f"{name} {packages[name] / MB:.0f} MB" for name in heaviest)
-    if total <= MOST_MB * MB:
-        return f"warning: {said}. The heaviest: {named}", 0
-    return f"error: {said}, which Lambda refuses. Remove a package. The heaviest: {named}", 1
+    if total <= LIMIT_MB * MB:
+        return f"warning: {said}. Largest packages: {named}", 0
+    return f"error: {said}, which Lambda refuses. Remove a package. Largest packages: {named}", 1
 
 
 def main(argv: list[str] = sys.argv) -> int:

@@ -1,6 +1,7 @@
-"""make account: lets API Gateway write access logs, in this account and region.
+"""make account: allows API Gateway to write access logs, in this account and region.
 
-It needs one role for all APIs there. If there is one it is left as it is: another team's may be.
+API Gateway uses one role for all APIs of an account and region. If there is a role, the command does not
+change it: it may belong to another team.
 Source: https://docs.aws.amazon.com/apigateway/latest/developerguide/set-up-logging.html
 """
 
@@ -14,8 +15,8 @@ from typing import Any
 from botocore.exceptions import NoRegionError
 
 from a2a_lambda.aws import clients
-from a2a_lambda.errors import ConfigurationError
-from tools.deployment.stack import asking_aws
+from tools.command import reports_errors
+from tools.deployment.stack import aws_errors
 
 SAM = ".venvs/sam/bin/sam"
 
@@ -30,14 +31,14 @@ REGIONS = (
     *("ap-east-1", "ap-northeast-1", "ap-northeast-2", "ap-northeast-3", "ap-south-1"),
     *("ap-southeast-1", "ap-southeast-2", "ap-southeast-3", "af-south-1", "me-south-1"),
 )
-"""Regions that have every kind of resource the templates name."""
+"""Regions that have every kind of resource in the templates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
     """An account in a region.
 
-    concurrency: functions that may run there at once. logs_role: ARN of API Gateway's role, or "".
+    concurrency: functions that may run at once. logs_role: ARN of API Gateway's role for logs, or "".
     """
 
     number: str
@@ -46,18 +47,17 @@ class Account:
     logs_role: str
 
 
-def use(stage: Mapping[str, Any]) -> None:
-    """Ask AWS with the profile and the region that a stage of samconfig.toml names, in all that follows."""
+def use_stage(stage: Mapping[str, Any]) -> None:
+    """From now on, call AWS with the profile and region of a stage in samconfig.toml."""
     for variable in ("profile", "region"):
         if value := stage.get(variable):
             clients.session().set_config_variable(variable, value)
 
 
 def account_of(what: str) -> Account:
-    """The account a command would change. Raises ConfigurationError if AWS does not know who asks, or where
-    is not said."""
+    """The account that a command would change. Raises ConfigurationError without credentials or a region."""
     session = clients.session()
-    with asking_aws(what):
+    with aws_errors(what):
         region = session.get_config_variable("region")
         if region is None:
             raise NoRegionError
@@ -71,15 +71,11 @@ def account_of(what: str) -> Account:
     return Account(number, str(region), int(limits["ConcurrentExecutions"]), role)
 
 
+@reports_errors
 def main() -> int:
-    """Returns the process's exit status."""
-    try:
-        account = account_of("make account")
-    except ConfigurationError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    account = account_of("make account")
     if account.logs_role:
-        print(f"API Gateway writes logs as {account.logs_role} in {account.region}: nothing to do")
+        print(f"API Gateway writes logs as {account.logs_role} in {account.region}; nothing to do")
         return 0
     made = subprocess.run(
         [
@@ -91,7 +87,7 @@ def main() -> int:
         check=False,
     )
     if made.returncode == 0:
-        print("API Gateway may write logs now. Deploy again: make deploy turns access logs on")
+        print("API Gateway may write logs now. Next: make deploy turns access logs on")
     return made.returncode
 
 

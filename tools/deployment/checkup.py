@@ -1,7 +1,7 @@
-"""make doctor STACK=…: looks at a deployed stack as its operator does, and says what is not as it should be.
+"""make doctor STACK=…: checks a deployed stack as its operator would.
 
-Only AWS can tell these things: they are docs/operations.md's checklist of a first deployment. Nothing is
-changed. What AWS does not let the caller look at is a row of its own.
+These are the checks of a first deployment in docs/operations.md that only AWS can answer. They change
+nothing. If AWS denies a check, that is a row of its own.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -25,12 +25,12 @@ SOURCES = {
 }
 
 DEAD = {"DeadTurns": "turns", "DeadNotices": "notices", "DeadRecords": "records"}
-"""Queues of dead letters, as make redrive calls them."""
+"""Dead-letter queues, by the names of make redrive."""
 
 COUNT = "ApproximateNumberOfMessages"
 
 Row = tuple[str, bool | None, str]
-"""What was looked at, whether it is well (None: that is for the operator to say), and what was seen."""
+"""What was checked, whether it passed (None: the operator decides), and what was found."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class Checkup:
     _clients: dict[str, Any] = field(default_factory=dict)
 
     def rows(self) -> Iterator[Row]:
-        looks: Mapping[str, Callable[[], Iterator[Row]]] = {
+        checks: Mapping[str, Callable[[], Iterator[Row]]] = {
             "the stack": self._stack,
             "the API": self._api,
             "the functions": self._functions,
@@ -54,13 +54,13 @@ class Checkup:
             "dead letters": self._dead,
             "alarms": self._alarms,
         }
-        for what, look in looks.items():
+        for what, check in checks.items():
             try:
-                yield from look()
+                yield from check()
             except (ClientError, BotoCoreError, KitError) as error:
                 yield what, False, str(error)
             except (KeyError, IndexError, ValueError) as error:
-                yield what, False, f"not as this kit makes it: {type(error).__name__} {error}"
+                yield what, False, f"not what this kit deploys: {type(error).__name__} {error}"
 
     def _client(self, service: str) -> Any:
         if service not in self._clients:
@@ -70,7 +70,7 @@ class Checkup:
     def _stack(self) -> Iterator[Row]:
         [found] = self._client("cloudformation").describe_stacks(StackName=self.stack)["Stacks"]
         status = found["StackStatus"]
-        yield "the stack is whole", status in ("CREATE_COMPLETE", "UPDATE_COMPLETE"), status
+        yield "the stack is complete", status in ("CREATE_COMPLETE", "UPDATE_COMPLETE"), status
 
     def _api(self) -> Iterator[Row]:
         api = self._client("apigateway")
@@ -83,7 +83,7 @@ class Checkup:
         if "Domain" in self.resources:
             off = api.get_rest_api(restApiId=self.resources["Api"]).get("disableExecuteApiEndpoint", False)
             yield (
-                "its own url is off",
+                "its own url is disabled",
                 off,
                 "the domain is the only way in" if off else "it bypasses the domain",
             )
@@ -129,18 +129,18 @@ class Checkup:
         limits = self._client("lambda").get_account_settings()["AccountLimit"]
         most = limits["ConcurrentExecutions"]
         said = f"{most} functions at once" + (
-            "" if most >= 100 else f"; ask for more: {QUOTA} --desired-value 1000"
+            "" if most >= 100 else f"; request more: {QUOTA} --desired-value 1000"
         )
         yield "room for calls", most >= 100, said
         role = self._client("apigateway").get_account().get("cloudwatchRoleArn")
         logs = "AccessLines" in self.resources
-        said = f"as {role}" if role else "API Gateway has no role to write them: make account"
+        said = f"as {role}" if role else "API Gateway has no role to write them; run make account"
         yield "access logs", bool(role) or not logs, said if logs else "off"
 
     def _keys(self) -> Iterator[Row]:
         keys = Keys(clients.ssm(Settings()), f"/a2a/{self.stack}/keys").all()
         yield (
-            "someone has a key",
+            "there is a key",
             bool(keys),
             f"{len(keys)} keys" if keys else f"make key NAME=… STACK={self.stack}",
         )

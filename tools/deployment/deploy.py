@@ -1,8 +1,9 @@
-"""make deploy STAGE=dev|prod: sam deploy, as samconfig.toml has it for a stage.
+"""make deploy STAGE=dev|prod: sam deploy, with the parameters of a stage in samconfig.toml.
 
-Every parameter is given to CloudFormation, which would keep the value of one that is not: the template's
-default, what suits the account, or what samconfig.toml or PARAMETERS="Name=value …" say; and the architecture
-that was built. The release is a digest of all that, and of what was built: a new one publishes new versions.
+CloudFormation keeps the old value of a parameter that it does not get, so it gets every parameter. The value
+is from PARAMETERS="Name=value …", or from samconfig.toml, or suits the account, or is the template's default.
+The release is a digest of the parameters and of the build. A new release publishes new versions of the
+functions.
 """
 
 import hashlib
@@ -18,9 +19,10 @@ from typing import Any
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
-from tools.build.check import checked
+from tools.build.check import check_agents
+from tools.command import reports_errors
 from tools.deployment import stack
-from tools.deployment.account import QUOTA, REGIONS, SAM, Account, account_of, use
+from tools.deployment.account import QUOTA, REGIONS, SAM, Account, account_of, use_stage
 from tools.deployment.versions import Versions
 from tools.dev import template
 
@@ -28,11 +30,11 @@ CONFIG = Path("samconfig.toml")
 
 TEMPLATE = Path("template.yaml")
 
-SMALL = 100
-"""Functions at once below which an account is small: a new one has 10."""
+SMALL_CONCURRENCY = 100
+"""An account that runs fewer functions at once is small. A new one runs 10."""
 
-EMPTY = "ROLLBACK_COMPLETE"
-"""State of a stack whose first deployment failed. It has nothing, and can only be deleted."""
+EMPTY_STATUS = "ROLLBACK_COMPLETE"
+"""Status of a stack whose first deployment failed. It is empty, and can only be deleted."""
 
 
 def stage_of(environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
@@ -41,17 +43,17 @@ def stage_of(environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
     if not known:
         raise ConfigurationError(f"{CONFIG} has no stage with a stack_name")
     if name not in known:
-        raise ConfigurationError(f"which stage? {' or '.join(f'STAGE={stage}' for stage in known)}")
+        raise ConfigurationError(f"name a stage: {' or '.join(f'STAGE={stage}' for stage in known)}")
     return name, known[name]
 
 
 def named_parameters(environ: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Parameters that samconfig.toml names, and those that the call does. Raises ConfigurationError."""
+    """Parameters in samconfig.toml, and in the call. Raises ConfigurationError."""
     overrides = stage_of(environ)[1].get("parameter_overrides", [])
     written = [overrides] if isinstance(overrides, str) else overrides
     declared = template.parameters(TEMPLATE)
     try:
-        # In quotes or not, as a shell would read it.
+        # With quotes or without, as in a shell.
         of_stage = [word for text in written for word in shlex.split(text)]
         of_call = shlex.split(environ.get("PARAMETERS", ""))
     except ValueError as error:
@@ -62,9 +64,9 @@ def named_parameters(environ: Mapping[str, str]) -> tuple[dict[str, str], dict[s
 def parameters_for(
     account: Account, of_stage: Mapping[str, str], of_call: Mapping[str, str]
 ) -> dict[str, str]:
-    """Every parameter but the release: the template's default, what suits the account, what is named.
+    """Every parameter except the release.
 
-    In a small account background work and streams have no more than suits it, unless the call says so.
+    In a small account, background work and streams get no more than it has room for, unless the call says so.
     """
     most = account.concurrency
     suits = {
@@ -72,7 +74,7 @@ def parameters_for(
         "AccessLogs": "true" if account.logs_role else "false",
     }
     room = {}
-    if most < SMALL:
+    if most < SMALL_CONCURRENCY:
         room = {
             "WorkerConcurrency": "2",
             "NotifierConcurrency": "2",
@@ -82,34 +84,34 @@ def parameters_for(
 
 
 def notes(account: Account, parameters: Mapping[str, str]) -> Iterator[str]:
-    """What to know of a deployment before it begins."""
+    """What to know before a deployment."""
     region, most = account.region, account.concurrency
     if region not in REGIONS:
-        yield f"{region} is not one of the regions that the templates are checked for; see docs/operations.md"
+        yield f"the templates are not checked for {region}; see docs/operations.md"
     if parameters["OriginDigests"] and not parameters["BaseUrl"]:
-        yield "OriginDigests without BaseUrl: the urls of the cards do not lead through the CDN, so they fail"
+        yield "OriginDigests is set without BaseUrl: the urls in the cards bypass the CDN, so calls fail"
     background = sum(int(parameters[f"{name}Concurrency"]) for name in ("Worker", "Notifier"))
-    if most < SMALL:
+    if most < SMALL_CONCURRENCY:
         yield (
-            f"the account runs at most {most} functions at once in {region}. Until it has more, owners have "
+            f"the account runs at most {most} functions at once in {region}. So an owner has at most "
             f"{parameters['StreamsPerOwner']} streams, and background work {background} functions. "
-            f"Ask for 1,000: {QUOTA} --desired-value 1000 --region {region}"
+            f"Request 1,000: {QUOTA} --desired-value 1000 --region {region}"
         )
     if background > most // 2:
         yield (
-            f"WorkerConcurrency and NotifierConcurrency may use {background} of the {most} functions the "
-            f"account runs at once in {region}: calls may find none free"
+            f"WorkerConcurrency and NotifierConcurrency may use {background} of the {most} functions that "
+            f"the account runs at once in {region}: calls may find none free"
         )
     if not account.logs_role and parameters["AccessLogs"] == "true":
         raise ConfigurationError(
-            f"AccessLogs=true: API Gateway has no role to write logs with in {region}. Run make account first"
+            f"AccessLogs=true, but API Gateway has no role to write logs in {region}. Run make account first"
         )
     if not account.logs_role:
-        yield "no access logs: API Gateway has no role to write them. make account makes one"
+        yield "access logs are off: API Gateway has no role to write them. To make one: make account"
 
 
 def command(environ: Mapping[str, str], parameters: Mapping[str, str]) -> list[str]:
-    """The call of sam. Raises ConfigurationError."""
+    """The command line of sam. Raises ConfigurationError."""
     given = stack.overrides(parameters)
     template = f"{environ['BUILD_DIR']}/template.yaml"
     role = environ.get("ROLE", "")
@@ -121,7 +123,7 @@ def command(environ: Mapping[str, str], parameters: Mapping[str, str]) -> list[s
 
 
 def release(build: Path, parameters: Mapping[str, str]) -> str:
-    """Digest of what is deployed: the same for the same files and parameters, compiled anew or not."""
+    """Digest of what is deployed. Compiled files do not count: the same source gives the same release."""
     digest = hashlib.sha256(repr(sorted(parameters.items())).encode())
     for path in sorted(build.rglob("*")):
         if path.is_file() and path.suffix != ".pyc":
@@ -130,11 +132,12 @@ def release(build: Path, parameters: Mapping[str, str]) -> str:
 
 
 def fresh_release(release: str, name: str) -> str:
-    """The release, or another one if the stack went back from it: the same one would change nothing.
+    """The release. If the stack was rolled back from it, another one: else the deployment would change
+    nothing.
 
-    name: of the stack. Raises ConfigurationError, also while a rollout is under way.
+    name: of the stack. Raises ConfigurationError, also during a rollout.
     """
-    with stack.asking_aws(f"stack {name}"):
+    with stack.aws_errors(f"stack {name}"):
         client: Any = clients.session().create_client("lambda")
         versions = Versions(client, stack.resources_of(name)["RpcFunction"])
         known, live = versions.all(), versions.live()
@@ -144,7 +147,7 @@ def fresh_release(release: str, name: str) -> str:
 
 
 def changes(name: str, parameters: Mapping[str, str]) -> Iterator[str]:
-    """Which parameters of a deployed stack get another value. Raises ConfigurationError."""
+    """Parameters of a deployed stack that get a new value. Raises ConfigurationError."""
     for parameter, value in stack.parameters_of(name).items():
         new = parameters.get(parameter, value)
         if new != value and parameter != "Release":
@@ -152,7 +155,7 @@ def changes(name: str, parameters: Mapping[str, str]) -> Iterator[str]:
 
 
 def stages(config: Path) -> dict[str, Any]:
-    """Parameters of sam deploy, of each environment of a samconfig.toml that names a stack."""
+    """Parameters of sam deploy for each environment in samconfig.toml that names a stack."""
     found = {}
     for name, environment in tomllib.loads(config.read_text("utf-8")).items():
         deploy = environment.get("deploy") if isinstance(environment, dict) else None
@@ -164,47 +167,42 @@ def stages(config: Path) -> dict[str, Any]:
 
 
 def _is_first(name: str) -> bool:
-    """Whether the stack is made anew. Raises ConfigurationError if it has to be deleted first."""
+    """Whether the stack is new. Raises ConfigurationError if it must be deleted first."""
     status = stack.status_of(name)
-    if status == EMPTY:
+    if status == EMPTY_STATUS:
         region = clients.session().get_config_variable("region")
         raise ConfigurationError(
-            f"the first deployment of {name} failed and left an empty stack. Delete it, and deploy again: "
+            f"the first deployment of {name} failed and left an empty stack. Delete it and deploy again: "
             f"{SAM} delete --stack-name {name} --region {region} --no-prompts"
         )
     return status in ("", "REVIEW_IN_PROGRESS")
 
 
+@reports_errors
 def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) -> int:
-    """With `check`, only looks whether a deployment can begin: the stage, the agents, the region, the
-    credentials, the account. Returns the process's exit status."""
-    only_check = argv[1:] == ["check"]
-    try:
-        _, stage = stage_of(environ)
-        use(stage)
-        account = account_of("make deploy")
-        parameters = parameters_for(account, *named_parameters(environ))
-        parameters["Architecture"] = environ["ARCH"]
-        first = _is_first(stage["stack_name"])
-        if only_check:
-            checked(Settings.of(environ).agents)
-            said = f"{account.region}, {account.concurrency} functions at once"
-            print(f"account {account.number}: {said}")
-            changed = () if first else changes(stage["stack_name"], parameters)
-            for note in (*notes(account, parameters), *changed):
-                print(f"note: {note}")
-            return 0
-        digest = release(Path(environ["BUILD_DIR"]), parameters)
-        parameters["Release"] = digest if first else fresh_release(digest, stage["stack_name"])
-    except (ConfigurationError, OSError, tomllib.TOMLDecodeError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    if first and parameters["DeletionProtection"] == "true":
-        # CloudFormation could not take a protected table back if this first deployment failed.
-        bare = command(environ, {**parameters, "DeletionProtection": "false"})
-        if status := subprocess.run(bare, check=False).returncode:
+    """With `check`, only check that a deployment can begin: the stage, the agents, the region, the
+    credentials and the account."""
+    _, stage = stage_of(environ)
+    use_stage(stage)
+    account = account_of("make deploy")
+    parameters = parameters_for(account, *named_parameters(environ))
+    parameters["Architecture"] = environ["ARCH"]
+    is_first = _is_first(stage["stack_name"])
+    if argv[1:] == ["check"]:
+        check_agents(Settings.of(environ).agents)
+        print(f"account {account.number}: {account.region}, {account.concurrency} functions at once")
+        changed = () if is_first else changes(stage["stack_name"], parameters)
+        for note in (*notes(account, parameters), *changed):
+            print(f"note: {note}")
+        return 0
+    digest = release(Path(environ["BUILD_DIR"]), parameters)
+    parameters["Release"] = digest if is_first else fresh_release(digest, stage["stack_name"])
+    if is_first and parameters["DeletionProtection"] == "true":
+        # If this first deployment fails, CloudFormation must be able to delete the table.
+        unprotected = command(environ, {**parameters, "DeletionProtection": "false"})
+        if status := subprocess.run(unprotected, check=False).returncode:
             return status
-        print("the stack is there; now its table is protected")
+        print("the stack is deployed; now its table gets deletion protection")
     return subprocess.run(command(environ, parameters), check=False).returncode
 
 

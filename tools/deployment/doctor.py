@@ -1,8 +1,8 @@
-"""make doctor URL=…|STACK=… [KEY=…] [TEXT=…]: looks at a live agent as its clients do, and says what passes;
-at a deployed stack as its operator does, too.
+"""make doctor URL=…|STACK=… [KEY=…] [TEXT=…]: checks a live agent as its clients would call it, and a
+deployed stack as its operator would.
 
-Each client's part reads the card where that client does, and then calls through the kit's own client: a
-key goes to the card's origin alone.
+Each client's part reads the card from the path that client uses, and calls the agent with the kit's own
+client. The key goes only to the card's origin.
 """
 
 import asyncio
@@ -17,11 +17,12 @@ import httpx2
 
 from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, Client, discovery
-from a2a_lambda.errors import ConfigurationError, KitError
+from a2a_lambda.errors import KitError
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import STOPPED, Event, Json, state_word
 from a2a_lambda.wire import v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
+from tools.command import reports_errors
 from tools.deployment.checkup import Checkup
 from tools.deployment.stack import outputs_of, resources_of
 
@@ -34,17 +35,17 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 VERDICTS = {True: "pass", False: "FAIL", None: "note"}
 
 COMMON = ("name", "description", "version", "capabilities", "skills")
-"""What every card has to have."""
+"""Fields that every card must have."""
 
 
 @dataclass(slots=True)
 class Report:
-    """What was looked at, row by row: (what, whether it passed, why not or what was seen)."""
+    """Rows: what was checked, whether it passed, and what was found."""
 
     rows: list[tuple[str, bool | None, str]] = field(default_factory=list)
 
-    def say(self, what: str, passed: bool | None, why: str = "") -> bool:
-        """passed: None if it is neither well nor not."""
+    def add(self, what: str, passed: bool | None, why: str = "") -> bool:
+        """passed: None if it neither passes nor fails."""
         self.rows.append((what, passed, why))
         return bool(passed)
 
@@ -60,7 +61,7 @@ class Report:
 
 
 class Visit:
-    """One client's look at an agent."""
+    """A check of an agent, as one client would call it."""
 
     def __init__(self, transport: httpx2.AsyncBaseTransport, key: str, text: str) -> None:
         self._transport = transport
@@ -77,18 +78,18 @@ class Visit:
         )
         if agent is None:
             return
-        say, card = self.report.say, agent.card
-        say(
+        add, card = self.report.add, agent.card
+        add(
             "protocolVersion is 0.2.5",
             card.get("protocolVersion") == "0.2.5",
             str(card.get("protocolVersion")),
         )
         target = httpx2.URL(agent.url)
         here = target.host in LOCAL
-        told = f"{agent.url} (on this machine http will do)" if here else agent.url
-        say("url is https", target.scheme == "https" or here, told)
+        shown = f"{agent.url} (http is fine on this machine)" if here else agent.url
+        add("url is https", target.scheme == "https" or here, shown)
         modes = card.get("defaultInputModes") or []
-        say("defaultInputModes has text/plain", "text/plain" in modes, ", ".join(map(str, modes)))
+        add("defaultInputModes has text/plain", "text/plain" in modes, ", ".join(map(str, modes)))
         await self._calls(agent, first="task", states=SUITE_STATES, stream_at="/stream")
 
     async def v0_3(self, url: str) -> None:
@@ -113,20 +114,20 @@ class Visit:
         named: Sequence[str],
         asked: Mapping[str, str] | None = None,
     ) -> discovery.Agent | None:
-        """The agent its card describes, and what the card lacks."""
-        say = self.report.say
+        """The agent that a card describes. What the card lacks becomes a row."""
+        add = self.report.add
         shown = {"X-API-Key": self._key} if self._key else {}
-        async with self._told("the card"), self._http() as http:
+        async with self._errors_as_rows("the card"), self._http() as http:
             answer = await http.get(url, headers=dict(asked or {}))
             if answer.status_code in (401, 403) and shown:
                 answer = await http.get(url, headers={**shown, **(asked or {})})
-            if not say("the card", answer.status_code == 200, f"{url}: status {answer.status_code}"):
+            if not add("the card", answer.status_code == 200, f"{url}: status {answer.status_code}"):
                 return None
-            async with self._told("can be called as its card says"):
+            async with self._errors_as_rows("can be called as its card says"):
                 card = strictjson.loads(answer.content)
                 agent = discovery.read(card, url, self._key or None, wires=wires)
                 missing = [name for name in named if not agent.card.get(name)]
-                say("the card's required fields", not missing, _missing(missing))
+                add("the card's required fields", not missing, _missing(missing))
                 lacking = [
                     f"{skill.get('id', '?')}.{name}"
                     for skill in agent.card.get("skills") or []
@@ -134,33 +135,34 @@ class Visit:
                     for name in ("id", "name", "description", "tags")
                     if name not in skill
                 ]
-                say("every skill is described", not lacking, _missing(lacking))
+                add("every skill is described", not lacking, _missing(lacking))
                 return agent
         return None
 
     async def _calls(
         self, agent: discovery.Agent, *, first: str = "", states: set[str] | None = None, stream_at: str = ""
     ) -> None:
-        """A call without a key, a plain one, a stream, and a look at the task made.
+        """Call without a key, then with one, then stream, then get the task.
 
-        first: kind of a stream's first event. states: the only ones known. stream_at: path of streams.
+        first: kind of a stream's first event. states: those that the client knows. stream_at: path of
+        streams.
         """
-        say = self.report.say
-        async with self._told("refuses a call without a key"):
+        add = self.report.add
+        async with self._errors_as_rows("refuses a call without a key"):
             status: int | None = 200
             try:
                 async with self._client(replace(agent, headers={})) as keyless:
                     await keyless.send(self._text)
             except AgentError as error:
                 status = error.status
-            say("refuses a call without a key", status in (401, 403), f"status {status}")
+            add("refuses a call without a key", status in (401, 403), f"status {status}")
         task_id = ""
-        async with self._told("a plain call"), self._client(agent) as client:
+        async with self._errors_as_rows("a plain call"), self._client(agent) as client:
             answer: Any = await client.send(self._text)
             state = answer.get("status", {}).get("state", "")
             task_id = answer.get("id", "")
             known = not states or state_word(state) in states
-            say(
+            add(
                 "a plain call",
                 (state in STOPPED and known) or not (state or states),
                 state_word(state) or "a message",
@@ -168,26 +170,26 @@ class Visit:
         if (agent.card.get("capabilities") or {}).get("streaming"):
             await self._stream(replace(agent, url=agent.url + stream_at), first)
         if task_id:
-            async with self._told("reads the task again"), self._client(agent) as client:
-                say("reads the task again", (await client.get(task_id))["id"] == task_id)
+            async with self._errors_as_rows("reads the task again"), self._client(agent) as client:
+                add("reads the task again", (await client.get(task_id))["id"] == task_id)
 
     async def _stream(self, agent: discovery.Agent, first: str) -> None:
-        async with self._told("a stream"), self._client(agent) as client:
+        async with self._errors_as_rows("a stream"), self._client(agent) as client:
             events: list[Any] = [event async for event in client.stream(self._text)]
             kinds = [next(iter(event)) for event in events]
             begins = not first or (bool(kinds) and kinds[0] == first)
             last: Any = events[-1] if events else Event()
             status = last.get("statusUpdate", last.get("task", {})).get("status", {})
             ends = status.get("state") in STOPPED or kinds == ["message"]
-            self.report.say("a stream", begins and ends, ", ".join(kinds) or "no events")
+            self.report.add("a stream", begins and ends, ", ".join(kinds) or "no events")
 
     @asynccontextmanager
-    async def _told(self, what: str) -> AsyncIterator[None]:
-        """What goes wrong becomes a row."""
+    async def _errors_as_rows(self, what: str) -> AsyncIterator[None]:
+        """An error becomes a row."""
         try:
             yield
         except (httpx2.HTTPError, httpx2.InvalidURL, KitError) as error:
-            self.report.say(what, False, f"{type(error).__name__}: {error}")
+            self.report.add(what, False, f"{type(error).__name__}: {error}")
 
     def _http(self) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(transport=_Shared(self._transport), timeout=60, trust_env=False)
@@ -214,12 +216,12 @@ CLIENTS: Mapping[str, Callable[[Visit, str], Any]] = {
 
 
 async def examine(url: str, key: str, text: str, transport: httpx2.AsyncBaseTransport | None = None) -> int:
-    """Prints a table for each client; returns the number of failures."""
+    """Print a table for each client; returns the number of failed checks."""
     failed = 0
     transport = transport or GuardedTransport(private=httpx2.URL(url).host in LOCAL)
-    for name, look in CLIENTS.items():
+    for name, call in CLIENTS.items():
         visit = Visit(transport, key, text)
-        await look(visit, url.rstrip("/"))
+        await call(visit, url.rstrip("/"))
         failed += visit.report.failed
         print(f"{name}\n{visit.report.table()}\n")
     await transport.aclose()
@@ -235,34 +237,30 @@ def _missing(names: Sequence[Json]) -> str:
 
 
 def inspect(stack: str) -> tuple[str, int]:
-    """Prints a table of a deployed stack; returns its url, and the number of failures. Raises
-    ConfigurationError for one that is not there."""
+    """Print a table of a deployed stack; returns its url, and the number of failed checks. Raises
+    ConfigurationError if there is no such stack."""
     outputs = outputs_of(stack)
     report = Report()
     for row in Checkup(stack, resources_of(stack), outputs).rows():
-        report.say(*row)
+        report.add(*row)
     print(f"Stack {stack}\n{report.table()}\n")
     return outputs["BaseUrl"], report.failed
 
 
+@reports_errors
 def main() -> int:
-    """Returns the process's exit status."""
     url, key, stack = (os.environ.get(name, "") for name in ("URL", "KEY", "STACK"))
     if not url and not stack:
         print("usage: make doctor URL=https://… or STACK=… [KEY=…] [TEXT=…]", file=sys.stderr)
         return 2
     failed = 0
     if stack:
-        try:
-            own_url, failed = inspect(stack)
-        except ConfigurationError as error:
-            print(f"error: {error}", file=sys.stderr)
-            return 1
+        own_url, failed = inspect(stack)
         url = url or own_url
     if not key:
-        print("no KEY=… given: every call will be refused\n")
+        print("no KEY=…: the agent will refuse every call\n")
     failed += asyncio.run(examine(url, key, os.environ.get("TEXT") or TEXT))
-    print("all well" if not failed else f"{failed} to mend")
+    print("all checks passed" if not failed else f"{failed} checks failed")
     return min(failed, 1)
 
 

@@ -1,9 +1,9 @@
 """Makes, lists and revokes keys: of the running development server, or of a deployed stack.
 
-make key                                   lists
-make key NAME=alice [OWNER=… AGENTS=a,b DAYS=90]   creates; shown once
-make key NAME=alice REVOKE=1               revokes
-… STACK=my-stack                           the same for a stack on AWS
+make key                                           list the keys
+make key NAME=alice [OWNER=… AGENTS=a,b DAYS=90]   make one; it is shown once
+make key NAME=alice REVOKE=1                       revoke it
+… STACK=my-stack                                   the same for a stack on AWS
 """
 
 import json
@@ -14,44 +14,42 @@ from collections.abc import Mapping
 
 from a2a_lambda.access.keys import Key, Keys
 from a2a_lambda.aws import clients
-from a2a_lambda.errors import ConfigurationError, KeysUnavailable
+from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
+from tools.command import reports_errors
 from tools.deployment.stack import table_of
 from tools.dev.state import KEYS_PATH, STATE
 
 
+@reports_errors
 def main(environ: Mapping[str, str] = os.environ) -> int:
-    """Returns the process's exit status."""
-    try:
-        print(_done(_keys(environ), environ))
-    except (ConfigurationError, KeysUnavailable) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    print(_run(_keys(environ), environ))
     return 0
 
 
-def _done(keys: Keys, environ: Mapping[str, str]) -> str:
+def _run(keys: Keys, environ: Mapping[str, str]) -> str:
+    """Run the command; returns what to print."""
     name = environ.get("NAME", "")
     if not name:
         if given := [variable for variable in ("OWNER", "AGENTS", "DAYS", "REVOKE") if environ.get(variable)]:
-            raise ConfigurationError(f"{given[0]} is given, but of which key? Add NAME=…")
+            raise ConfigurationError(f"{given[0]} requires NAME: add NAME=…")
         return (
             "\n".join(_line(key) for key in keys.all())
-            or f"no keys; make one: make key NAME=alice{_where(environ)}"
+            or f"no keys. To make one: make key NAME=alice{_where(environ)}"
         )
     if environ.get("REVOKE"):
         keys.revoke(name)
-        return f"revoked {name}; functions that have it loaded let it in for up to a minute"
+        return f"revoked {name}. Functions that have loaded it may accept it for up to a minute"
     try:
         days = float(environ["DAYS"]) if environ.get("DAYS") else None
     except ValueError:
-        raise ConfigurationError(f"DAYS is a number of days, not {environ['DAYS']!r}") from None
+        raise ConfigurationError(f"DAYS must be a number of days, not {environ['DAYS']!r}") from None
     agents = tuple(environ.get("AGENTS", "").replace(",", " ").split())
     for agent in agents:
         if not (Settings().agents / agent).is_dir():
             raise ConfigurationError(f"there is no agent {agent!r} in {Settings().agents}")
     secret = keys.create(name, owner=environ.get("OWNER") or None, agents=agents, days=days)
-    return f"{secret}\n\nThis is the only time it is shown. Clients send it as X-API-Key."
+    return f"{secret}\n\nThe key is shown only this once. Clients send it as X-API-Key."
 
 
 def _where(environ: Mapping[str, str]) -> str:
@@ -66,10 +64,10 @@ def _line(key: Key) -> str:
 
 def _keys(environ: Mapping[str, str]) -> Keys:
     if stack := environ.get("STACK"):
-        table_of(stack)  # there is such a stack: a key of another would let nobody in, and say so to nobody
+        table_of(stack)  # raises if there is no such stack: a key for it would be useless
         return Keys(clients.ssm(Settings()), f"/a2a/{stack}/keys")
     if not STATE.exists() and "AWS_ENDPOINT_URL_SSM" not in environ:
-        raise ConfigurationError("no server is running here: start make run, or name a stack: STACK=…")
+        raise ConfigurationError("no development server is running: start make run, or add STACK=…")
     url = json.loads(STATE.read_text())["emulator"] if STATE.exists() else ""
     path = environ.get("A2A_KEYS_PATH") or KEYS_PATH
     return Keys(clients.ssm(Settings(local=True, emulator=url)), path, local=True)

@@ -1,10 +1,11 @@
-"""make redrive: sends a stack's dead letters to where they failed, once the cause is mended.
+"""make redrive: sends dead letters back to where they failed, after the cause is fixed.
 
-make redrive QUEUE=notices STACK=my-stack     notifications a webhook did not accept
-make redrive QUEUE=turns STACK=my-stack       background turns, before they are marked failed
-make redrive QUEUE=records STACK=my-stack     changes of tasks, of the last 24 hours
+    make redrive QUEUE=notices STACK=my-stack     push notifications that a webhook did not accept
+    make redrive QUEUE=turns STACK=my-stack       background turns, before they are marked as failed
+    make redrive QUEUE=records STACK=my-stack     changes of tasks, of the last 24 hours
 
-It may be stopped and run again. A letter is deleted once it was sent: it may arrive twice, and is never lost.
+It may be stopped and run again. A letter is deleted after it was sent, so it may arrive twice, but is
+never lost.
 Source: https://docs.aws.amazon.com/lambda/latest/dg/services-dynamodb-errors.html
 """
 
@@ -19,15 +20,16 @@ from typing import Any
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
-from tools.deployment.stack import ALIAS, asking_aws, resources_of
+from tools.command import reports_errors
+from tools.deployment.stack import ALIAS, aws_errors, resources_of
 
 HIDDEN_SECONDS = 300
 
 READ_SECONDS = 120.0
-"""Time that the records of one letter may take."""
+"""Seconds that it may take to read the records of one letter."""
 
 RECORDS_AT_ONCE = 5
-"""An invocation takes 6 MB: an item has 400 KB at most, in its old and its new state."""
+"""An invocation takes 6 MB. A record has an item's old and new state, of 400 KB each at most."""
 
 Letter = Mapping[str, Any]
 
@@ -40,14 +42,14 @@ class Redrive:
         self._sqs: Any = clients.session().create_client("sqs")
 
     def notices(self) -> tuple[int, int]:
-        """Letters sent on, and letters dropped."""
-        return self._each("DeadNotices", self._sent_to("PushNotifications"))
+        """Returns how many letters it sent, and how many it dropped."""
+        return self._each("DeadNotices", self._send_to("PushNotifications"))
 
     def turns(self) -> tuple[int, int]:
-        return self._each("DeadTurns", self._sent_to("Turns"))
+        return self._each("DeadTurns", self._send_to("Turns"))
 
     def records(self) -> tuple[int, int]:
-        """Gives the notifier what the stream has where the letters say. Drops those it has nothing for."""
+        """Sends the notifier the records that the letters name. Drops a letter whose records have expired."""
         streams: Any = clients.session().create_client("dynamodbstreams")
         functions: Any = clients.session().create_client("lambda")
         gone = (
@@ -74,16 +76,16 @@ class Redrive:
                 )
                 said = json.loads(answer["Payload"].read())
                 if "FunctionError" in answer or said.get("batchItemFailures"):
-                    raise ConfigurationError("the notifier failed again: its log has the cause")
+                    raise ConfigurationError("the notifier failed again; see its log for the cause")
             return True
 
         return self._each("DeadRecords", relay)
 
-    def _sent_to(self, queue: str) -> Callable[[Letter], bool]:
+    def _send_to(self, queue: str) -> Callable[[Letter], bool]:
         def send(letter: Letter) -> bool:
             more: dict[str, str] = {}
             if group := letter.get("Attributes", {}).get("MessageGroupId"):
-                # Its own id would count as a repetition, for five minutes.
+                # For five minutes, SQS would drop the letter's own id as a duplicate.
                 more = {"MessageGroupId": group, "MessageDeduplicationId": str(uuid.uuid4())}
             self._sqs.send_message(QueueUrl=self._resources[queue], MessageBody=letter["Body"], **more)
             return True
@@ -91,7 +93,7 @@ class Redrive:
         return send
 
     def _each(self, queue: str, act: Callable[[Letter], bool]) -> tuple[int, int]:
-        """Act on each letter and delete it; counts those acted on with success, and the others."""
+        """Act on each letter, and delete it; returns how many were sent, and how many were dropped."""
         sent = dropped = 0
         for letter in self._letters(self._resources[queue]):
             if act(letter):
@@ -120,7 +122,7 @@ QUEUES: Mapping[str, Callable[[Redrive], tuple[int, int]]] = {
 
 
 def _records(streams: Any, place: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Records of the stream, from the first one a letter names to the last."""
+    """Records of the stream, from the first to the last that a letter names."""
     answer = streams.get_shard_iterator(
         StreamArn=place["streamArn"],
         ShardId=place["shardId"],
@@ -129,7 +131,7 @@ def _records(streams: Any, place: Mapping[str, Any]) -> Iterator[Mapping[str, An
     )
     iterator, last = answer["ShardIterator"], int(place["endSequenceNumber"])
     give_up = time.monotonic() + READ_SECONDS
-    while iterator:  # None: the shard is closed, and all of it was read
+    while iterator:  # None: the shard is closed, and was read to its end
         answer = streams.get_records(ShardIterator=iterator)
         for record in answer["Records"]:
             number = int(record["dynamodb"]["SequenceNumber"])
@@ -139,18 +141,18 @@ def _records(streams: Any, place: Mapping[str, Any]) -> Iterator[Mapping[str, An
                 return
         if time.monotonic() > give_up:
             raise ConfigurationError("the stream did not return all records of a letter; try again")
-        # A page may be empty before the records that are looked for.
+        # A page before the wanted records may be empty.
         iterator = answer.get("NextShardIterator")
 
 
 def _is_for_webhooks(record: Mapping[str, Any]) -> bool:
-    """As the filter of template.yaml's NotifierStream has it: heads of tasks with push configs."""
+    """The filter of NotifierStream in template.yaml: heads of tasks with push configs."""
     image = record["dynamodb"].get("NewImage", {})
     return image.get("sk") == {"S": "head"} and "pushes" in image
 
 
 def _as_event(record: Mapping[str, Any], arn: str) -> dict[str, Any]:
-    """A stream's record, as Lambda gives it to a function."""
+    """A record of the stream, as Lambda gives it to a function."""
 
     def plain(value: Any) -> Any:
         match value:
@@ -165,27 +167,17 @@ def _as_event(record: Mapping[str, Any], arn: str) -> dict[str, Any]:
     return {**plain(dict(record)), "eventSourceARN": arn}
 
 
+@reports_errors
 def main(environ: Mapping[str, str] = os.environ) -> int:
-    """Returns the process's exit status."""
     queue, stack = environ.get("QUEUE", ""), environ.get("STACK", "")
     if queue not in QUEUES or not stack:
         wrong = f"there is no queue {queue!r}; " if queue and queue not in QUEUES else ""
         print(f"{wrong}usage: make redrive QUEUE={'|'.join(QUEUES)} STACK=<stack>", file=sys.stderr)
         return 2
-    try:
-        with asking_aws(f"redriving {queue}"):
-            sent, dropped = QUEUES[queue](Redrive(resources_of(stack)))
-    except ConfigurationError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    print(
-        f"{sent} sent again"
-        + (
-            f"; {dropped} dropped: the stream has them no more, or they name no place in it"
-            if dropped
-            else ""
-        )
-    )
+    with aws_errors(f"redriving {queue}"):
+        sent, dropped = QUEUES[queue](Redrive(resources_of(stack)))
+    why = "; {} dropped: their records have expired, or they name none" if dropped else ""
+    print(f"{sent} sent again" + why.format(dropped))
     return 0
 
 

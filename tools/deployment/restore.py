@@ -1,9 +1,9 @@
-"""Puts back into a stack's table what another table has and it has not: one restored from a backup, or one
-that outlived its stack.
+"""Copies the missing items of a stack's table from another table: one restored from a backup, or one that
+outlived its stack.
 
-make restore FROM=restored-table STACK=my-stack
+    make restore FROM=restored-table STACK=my-stack
 
-Nothing that is there is changed, so it may be run again. Webhooks are not told of what had ended.
+It changes no item that is there, so it may be run again. It sends no notifications of tasks that had ended.
 Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/PointInTimeRecovery.Tutorial.html
 """
 
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
-from tools.deployment.stack import asking_aws, table_of
+from tools.command import reports_errors
+from tools.deployment.stack import aws_errors, table_of
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -25,20 +26,20 @@ if TYPE_CHECKING:
 WRITERS = 16
 
 
-def restored(client: "DynamoDBClient", source: str, target: str) -> tuple[int, int]:
-    """Copy the items that are missing; returns how many were looked at, and how many put.
+def copy_missing(client: "DynamoDBClient", source: str, target: str) -> tuple[int, int]:
+    """Copy the missing items; returns how many it read, and how many it copied.
 
-    Raises ConfigurationError for tables that are not there, the same, or none of this kit's.
+    Raises ConfigurationError if a table is absent or not of this kit, or if both are the same.
     """
     if source == target:
-        raise ConfigurationError(f"table {source} is the stack's own")
-    with asking_aws(f"table {source}"):
+        raise ConfigurationError(f"table {source} is the stack's own table")
+    with aws_errors(f"table {source}"):
         keys = client.describe_table(TableName=source)["Table"]["KeySchema"]
         if [key["AttributeName"] for key in keys] != ["pk", "sk"]:
-            raise ConfigurationError(f"table {source} is none of this kit's")
+            raise ConfigurationError(f"table {source} is not a table of this kit")
     looked = put = 0
 
-    def copied(item: dict[str, Any]) -> bool:
+    def copy(item: dict[str, Any]) -> bool:
         try:
             client.put_item(TableName=target, Item=item, ConditionExpression="attribute_not_exists(pk)")
         except client.exceptions.ConditionalCheckFailedException:
@@ -49,23 +50,19 @@ def restored(client: "DynamoDBClient", source: str, target: str) -> tuple[int, i
         for page in client.get_paginator("scan").paginate(TableName=source, ConsistentRead=True):
             kept = [item for item in page["Items"] if int(item["expires"]["N"]) > time.time()]
             looked += len(page["Items"])
-            put += sum(pool.map(copied, kept))
+            put += sum(pool.map(copy, kept))
     return looked, put
 
 
+@reports_errors
 def main(environ: Mapping[str, str] = os.environ) -> int:
-    """Returns the process's exit status."""
     source, stack = environ.get("FROM", ""), environ.get("STACK", "")
     if not source or not stack:
         print("usage: make restore FROM=<table> STACK=<stack>", file=sys.stderr)
         return 2
-    try:
-        with asking_aws(f"restoring {source}"):
-            looked, put = restored(clients.dynamodb(Settings()), source, table_of(stack))
-    except ConfigurationError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    print(f"{put} of {looked} items put back; the others are there, or have expired")
+    with aws_errors(f"restoring {source}"):
+        looked, put = copy_missing(clients.dynamodb(Settings()), source, table_of(stack))
+    print(f"{put} of {looked} items copied; the others are there, or have expired")
     return 0
 
 

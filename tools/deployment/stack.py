@@ -1,4 +1,4 @@
-"""A deployed stack, as CloudFormation and the template know it."""
+"""A deployed stack, as CloudFormation and the template describe it."""
 
 import difflib
 import re
@@ -12,7 +12,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 
 ALIAS = "live"
-"""What calls the functions: everything but a deployment."""
+"""Alias of the functions that every caller uses."""
 
 FUNCTIONS = ("ApiFunction", "RpcFunction", "WorkerFunction", "NotifierFunction")
 
@@ -24,11 +24,11 @@ def status_of(stack: str) -> str:
 
 
 def outputs_of(stack: str) -> dict[str, str]:
-    """Outputs of a stack. Raises ConfigurationError for one that is not there, or none of ours."""
+    """Outputs of a stack. Raises ConfigurationError if there is no such stack, or it is not of this kit."""
     listed = _describe(stack).get("Outputs", [])
     outputs = {output["OutputKey"]: str(output["OutputValue"]) for output in listed}
     if "TableName" not in outputs:
-        raise ConfigurationError(f"stack {stack}: no output TableName, so it is not one of this kit's")
+        raise ConfigurationError(f"stack {stack} has no output TableName: it is not a stack of this kit")
     return outputs
 
 
@@ -44,9 +44,9 @@ def parameters_of(stack: str) -> dict[str, str]:
 
 
 def resources_of(stack: str) -> dict[str, str]:
-    """Physical ids of a stack's resources, by logical ones. Raises ConfigurationError as `outputs_of`."""
+    """Physical ids of a stack's resources, by logical id. Raises ConfigurationError as `outputs_of`."""
     _describe(stack)
-    with asking_aws(f"stack {stack}"):
+    with aws_errors(f"stack {stack}"):
         pages = _cloudformation().get_paginator("list_stack_resources").paginate(StackName=stack)
         found = {
             item["LogicalResourceId"]: item.get("PhysicalResourceId", "")
@@ -54,21 +54,21 @@ def resources_of(stack: str) -> dict[str, str]:
             for item in page["StackResourceSummaries"]
         }
     if not {"Table", "RpcFunction"} <= set(found):
-        raise ConfigurationError(f"stack {stack} is not one of this kit's")
+        raise ConfigurationError(f"stack {stack} is not a stack of this kit")
     return found
 
 
 def _describe(stack: str) -> dict[str, Any]:
-    """Raises ConfigurationError for a stack that is not there."""
+    """Raises ConfigurationError if there is no such stack."""
     found = _find(stack)
     if found is None:
         region = clients.session().get_config_variable("region")
-        raise ConfigurationError(f"there is no stack {stack} in {region}: is its name right, and AWS_REGION?")
+        raise ConfigurationError(f"there is no stack {stack} in {region}: check its name, and AWS_REGION")
     return found
 
 
 def _find(stack: str) -> dict[str, Any] | None:
-    with asking_aws(f"stack {stack}"):
+    with aws_errors(f"stack {stack}"):
         try:
             [found] = _cloudformation().describe_stacks(StackName=stack)["Stacks"]
         except ClientError as error:
@@ -83,21 +83,21 @@ def _cloudformation() -> Any:
 
 
 def parse_parameters(declared: Mapping[str, Mapping[str, Any]], *given: str) -> dict[str, str]:
-    """Parameters given as NAME=value; of several the last counts.
+    """Parameters from texts NAME=value. If a name comes twice, the last value counts.
 
-    declared: as the template has them. Raises ConfigurationError for one that CloudFormation would refuse.
+    declared: as in the template. Raises ConfigurationError for a value that CloudFormation would refuse.
     """
     values = {}
     for one in given:
         name, separator, value = one.partition("=")
         if not separator:
-            raise ConfigurationError(f"{one!r}: a parameter is given as NAME=value")
+            raise ConfigurationError(f"{one!r}: write a parameter as NAME=value")
         if name not in declared:
             near = difflib.get_close_matches(name, declared, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise ConfigurationError(f"template.yaml has no parameter {name}{hint}")
         if '"' in value or value.endswith("\\"):
-            raise ConfigurationError(f"parameter {name}: sam takes no value like {value!r}")
+            raise ConfigurationError(f"parameter {name}: sam cannot pass the value {value!r}")
         _check(name, value, declared[name])
         values[name] = value
     return values
@@ -106,13 +106,13 @@ def parse_parameters(declared: Mapping[str, Mapping[str, Any]], *given: str) -> 
 def _check(name: str, value: str, declared: Mapping[str, Any]) -> None:
     if allowed := declared.get("AllowedValues"):
         if value not in map(str, allowed):
-            raise ConfigurationError(f"parameter {name}={value}: it is one of {', '.join(map(str, allowed))}")
+            raise ConfigurationError(f"parameter {name}={value}: use one of {', '.join(map(str, allowed))}")
     elif declared["Type"] == "Number":
         low, high = declared["MinValue"], declared["MaxValue"]
         if not (value.isdigit() and low <= int(value) <= high):
-            raise ConfigurationError(f"parameter {name}={value}: it is a number from {low} to {high}")
+            raise ConfigurationError(f"parameter {name}={value}: use a number from {low} to {high}")
     elif (pattern := declared.get("AllowedPattern")) and not re.fullmatch(pattern, value):
-        raise ConfigurationError(f"parameter {name}={value} is not right. {declared['Description']}")
+        raise ConfigurationError(f"parameter {name}={value} is not valid. {declared['Description']}")
 
 
 def overrides(values: Mapping[str, str]) -> Iterator[str]:
@@ -121,13 +121,15 @@ def overrides(values: Mapping[str, str]) -> Iterator[str]:
 
 
 @contextmanager
-def asking_aws(what: str) -> Iterator[None]:
-    """Whatever AWS, or the way there, has against it becomes a ConfigurationError."""
+def aws_errors(what: str) -> Iterator[None]:
+    """Errors of AWS, and of the connection to it, become ConfigurationError."""
     try:
         yield
     except NoRegionError:
-        raise ConfigurationError(f"{what}: in which region? Set AWS_REGION or AWS_PROFILE") from None
+        raise ConfigurationError(f"{what}: no AWS region is set; set AWS_REGION or AWS_PROFILE") from None
     except NoCredentialsError:
-        raise ConfigurationError(f"{what}: no AWS credentials; set AWS_PROFILE, or aws sso login") from None
+        raise ConfigurationError(
+            f"{what}: no AWS credentials; set AWS_PROFILE or run aws sso login"
+        ) from None
     except (ClientError, BotoCoreError) as error:
         raise ConfigurationError(f"{what}: {error}") from None

@@ -1,10 +1,11 @@
-"""moto's DynamoDB and SSM over HTTP, in a process of its own: what it holds survives a reload.
+"""moto's DynamoDB, SSM and SQS over HTTP, in a process of its own, so that data survives a reload.
 
     python -m tools.dev.emulator
 
-prints its port once every service has answered a call: the first one to each takes seconds on a busy
-machine. It ends when its standard input does, so it never outlives the process that started it.
-One request at a time: under threads moto's conditional writes race.
+It prints its port after every service has answered a call: the first call takes seconds on a busy machine.
+It ends when its standard input ends, so it never outlives the process that started it. It serves one
+request at a
+time: with threads, moto's conditional writes race.
 """
 
 import logging
@@ -29,28 +30,28 @@ FIRST_CALLS = {
     "ssm": "describe_parameters",
     "sqs": "list_queues",
 }
-"""A call of every service that the development server uses."""
+"""A call to each service that the development server uses."""
 
 FIRST_CALL_SECONDS = 300
 
 
 @contextmanager
 def running() -> Iterator[str]:
-    """Start an emulator; its url while the block runs. Raises ConfigurationError."""
+    """Run an emulator; yields its url. Raises ConfigurationError."""
     process = subprocess.Popen(
         [sys.executable, "-m", __name__],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        start_new_session=True,  # Ctrl-C is for the server: it ends first, then this does
+        start_new_session=True,  # Ctrl-C goes to the server: it ends first, then the emulator
     )
     assert process.stdin is not None
     assert process.stdout is not None
     try:
         port = process.stdout.readline().strip()
         if not port:
-            raise ConfigurationError("the emulator of AWS did not start; its own message is above")
+            raise ConfigurationError("the emulator of AWS did not start; see its message above")
         yield f"http://{HOST}:{port}"
     finally:
         process.stdin.close()

@@ -1,11 +1,11 @@
-"""What Lambda's event sources do, for an emulator that has none: queues and the table's stream are polled,
-and the handlers called with the events Lambda would give them.
+"""Lambda's event sources, for an emulator that has none: polls the queues and the table's stream, and
+calls the handlers with Lambda's events.
 
     queue ────── TurnHandler          table's stream ── NotificationHandler ── notices ── NotificationHandler
     a minute ─── TurnHandler (sweep)
 
-A source is looked at when this process has written to a queue or the table, and otherwise ever more
-rarely: a server that no one calls costs nearly nothing.
+It looks at a source after this process has written to a queue or the table, and otherwise more and more
+rarely. A server that no one calls costs nearly nothing.
 """
 
 import base64
@@ -28,38 +28,38 @@ from a2a_lambda.lambda_.batch import NotificationHandler, TurnHandler
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
-VISIBILITY = 60
-"""Seconds a message is hidden while it is worked off: short of Lambda's, so a restart is soon over."""
+VISIBILITY_SECONDS = 60
+"""Seconds for which a message in work is hidden. It is shorter than on Lambda, for a quick restart."""
 
-RECEIVES = 3
+TURN_RECEIVES = 3
 
-TRIES = 10
-"""Of a notification, as in template.yaml."""
+NOTIFICATION_RECEIVES = 10
+"""As in template.yaml."""
 
 NOTIFIERS = 8
 
 WORKERS = 8
 
-SWEEP = 20.0
-"""Seconds between sweeps, which are a minute apart in a deployment."""
+SWEEP_SECONDS = 20.0
+"""Seconds between sweeps. In a deployment it is a minute."""
 
-PAUSES = (0.1, 5.0)
-"""Seconds between looks at a source that had nothing: at first, and at most. What comes without a write of
-this process, such as a message that is visible again, waits that long."""
+PAUSES_SECONDS = (0.1, 5.0)
+"""Seconds between looks at an empty source, at first and at most. An event that this process did not
+write, such as a message that is visible again, waits so long."""
 
-BUSY_PAUSE = 0.05
+BUSY_PAUSE_SECONDS = 0.05
 """Seconds between looks at a source while the table is being written to."""
 
-KEPT_REQUESTS = 240.0
-"""Seconds of the stream that are read again after a restart, in place of Lambda's checkpoint; the
-queue knows for 300 s what it has taken already."""
+REREAD_SECONDS = 240.0
+"""Seconds of the stream that are read again after a restart. Lambda has a checkpoint instead. The queue drops
+duplicates for 300 s."""
 
 Json = Any
 
 Handler = Callable[[Json, Json], Json]
 
 Found = tuple[Json, Callable[[Json], None]]
-"""An event, and what takes the handler's answer."""
+"""An event, and a function that takes the handler's answer."""
 
 
 class Source(Protocol):
@@ -72,7 +72,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """Urls, and the dead letters' ARN."""
+    """Urls of the queues, and the ARN of the dead-letter queue."""
 
     turns: str
     dead: str
@@ -80,8 +80,8 @@ class Queues:
     notices: str
 
 
-class Invocation:
-    """Lambda's context, of a function with fifteen minutes."""
+class Context:
+    """Lambda's context, for a function with fifteen minutes."""
 
     function_name = "local"
     memory_limit_in_mb = 1024
@@ -96,20 +96,23 @@ class Invocation:
 
 
 def create_queues(client: "SQSClient", prefix: str) -> Queues:
-    """The queues of template.yaml, in an emulator; those that are there are found again."""
+    """Create the queues of template.yaml in an emulator, if they are absent."""
     dead = client.create_queue(QueueName=f"{prefix}-dead")["QueueUrl"]
     arn = _arn(client, dead)
     turns = client.create_queue(
         QueueName=f"{prefix}-turns",
-        Attributes={"RedrivePolicy": _redrive(arn, RECEIVES), "VisibilityTimeout": str(VISIBILITY)},
+        Attributes={
+            "RedrivePolicy": _redrive(arn, TURN_RECEIVES),
+            "VisibilityTimeout": str(VISIBILITY_SECONDS),
+        },
     )["QueueUrl"]
     lost = client.create_queue(QueueName=f"{prefix}-dead-notices.fifo", Attributes={"FifoQueue": "true"})
     notices = client.create_queue(
         QueueName=f"{prefix}-notices.fifo",
         Attributes={
             "FifoQueue": "true",
-            "VisibilityTimeout": str(VISIBILITY),
-            "RedrivePolicy": _redrive(_arn(client, lost["QueueUrl"]), TRIES),
+            "VisibilityTimeout": str(VISIBILITY_SECONDS),
+            "RedrivePolicy": _redrive(_arn(client, lost["QueueUrl"]), NOTIFICATION_RECEIVES),
         },
     )["QueueUrl"]
     return Queues(turns, dead, arn, notices)
@@ -140,15 +143,15 @@ class Bell:
         return self._rung
 
     def wait(self, count: int, seconds: float) -> bool:
-        """Wait until it has rung more often than `count`; False if it has not by then."""
+        """Wait until it has rung more than `count` times; False if the time is up first."""
         with self._ring:
             return self._ring.wait_for(lambda: self._rung > count, seconds)
 
 
 def start(kit: Kit) -> None:
-    """Poll in threads that end with the process. Raises ConfigurationError for a kit without queues."""
+    """Poll in threads that end with the process. Raises ConfigurationError if the kit has no queues."""
     bell = Bell()
-    # Before the kit makes its clients: each has the hooks that their session had then.
+    # Before the kit makes its clients: a client has the hooks that its session had then.
     for written in ("sqs.SendMessage", "sqs.SendMessageBatch", "dynamodb.PutItem"):
         clients.session().register(f"after-call.{written}", bell.ring)
     worker, notifier = (
@@ -170,34 +173,34 @@ def start(kit: Kit) -> None:
 
 
 def _consume(source: Source, handler: Handler, workers: int, bell: Bell) -> None:
-    """Hand what a source has to threads, as many at once as there are workers."""
+    """Give the events of a source to threads, at most `workers` at once."""
     free = threading.Semaphore(workers)
-    pause, most = PAUSES
+    pause, most = PAUSES_SECONDS
     while True:
         free.acquire()
         count = bell.count()
         try:
             found = source.next()
         except (ClientError, BotoCoreError):
-            found = None  # the emulator is not there at the moment, or no longer
+            found = None  # the emulator does not answer
         except Exception:
-            logger.exception("a source of events cannot be read")
+            logger.exception("an event source cannot be read")
             found = None
         if found is not None:
-            pause = PAUSES[0]
+            pause = PAUSES_SECONDS[0]
             threading.Thread(target=_handle, args=(*found, handler, free), daemon=True).start()
             continue
         free.release()
         if bell.wait(count, pause):
-            pause = PAUSES[0]
-            time.sleep(BUSY_PAUSE)
+            pause = PAUSES_SECONDS[0]
+            time.sleep(BUSY_PAUSE_SECONDS)
         else:
             pause = min(1.5 * pause, most)
 
 
 def _handle(event: Json, done: Callable[[Json], None], handler: Handler, free: threading.Semaphore) -> None:
     try:
-        done(handler(event, Invocation()))
+        done(handler(event, Context()))
     except (ClientError, BotoCoreError):
         time.sleep(1)
     except Exception:
@@ -210,15 +213,15 @@ def _handle(event: Json, done: Callable[[Json], None], handler: Handler, free: t
 def _sweep(worker: Handler) -> None:
     """The schedule."""
     while True:
-        time.sleep(SWEEP)
+        time.sleep(SWEEP_SECONDS)
         try:
-            worker({"source": "aws.scheduler", "detail": {}}, Invocation())
+            worker({"source": "aws.scheduler", "detail": {}}, Context())
         except Exception:
             logger.exception("a sweep failed")
 
 
 class Messages:
-    """Messages of a queue, one an event."""
+    """Messages of a queue, one message an event."""
 
     def __init__(self, client: "SQSClient", url: str, arn: str) -> None:
         self._client, self._url, self._arn = client, url, arn
@@ -239,12 +242,12 @@ class Messages:
 
 
 class Records:
-    """Records of the table's stream that are about heads with push configs, as the template filters them."""
+    """Records of the table's stream: of heads with push configs, as in the template's filter."""
 
     def __init__(self, kit: Kit) -> None:
         self._client = clients.streams(kit.settings)
         self._table = kit.settings.table
-        self._since = time.time() - KEPT_REQUESTS
+        self._since = time.time() - REREAD_SECONDS
         self._iterator = ""
         self._left: list[Json] = []
 
@@ -257,24 +260,24 @@ class Records:
         iterator, self._iterator = self._iterator or self.first(), ""
         answer = self._client.get_records(ShardIterator=iterator)
         self._iterator = answer.get("NextShardIterator", "")
-        return [as_lambda_has_it(record) for record in answer["Records"]]
+        return [to_lambda_json(record) for record in answer["Records"]]
 
     def _done(self, answer: Json) -> None:
-        """What failed, and what comes behind it, comes again."""
+        """Keep the first failed record and those after it, to send them again."""
         failed = {item["itemIdentifier"] for item in (answer or {}).get("batchItemFailures", [])}
         numbers = [record["dynamodb"]["SequenceNumber"] for record in self._left]
         first = next((index for index, number in enumerate(numbers) if number in failed), len(numbers))
         self._left = self._left[first:]
 
     def wants(self, record: Json) -> bool:
-        """Whether the template's filter lets it through, and it is not too old."""
+        """Whether a record passes the template's filter, and is not too old."""
         if record["dynamodb"]["ApproximateCreationDateTime"] < self._since:
             return False
         new = record["dynamodb"].get("NewImage", {})
         return new.get("sk", {}).get("S") == "head" and "pushes" in new
 
     def first(self) -> str:
-        """Where the stream begins."""
+        """Iterator at the beginning of the stream."""
         [stream] = self._client.list_streams(TableName=self._table)["Streams"]
         arn = stream["StreamArn"]
         shard = self._client.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"][-1]["ShardId"]
@@ -285,7 +288,7 @@ class Records:
 
 
 def sqs_record(message: Json, arn: str) -> Json:
-    """A message as Lambda has it."""
+    """A message, as Lambda gives it to a function."""
     return {
         "messageId": message["MessageId"],
         "receiptHandle": message["ReceiptHandle"],
@@ -299,14 +302,14 @@ def sqs_record(message: Json, arn: str) -> Json:
     }
 
 
-def as_lambda_has_it(value: Any) -> Any:
-    """A record in JSON: bytes are base64 there."""
+def to_lambda_json(value: Any) -> Any:
+    """A record as JSON, with bytes in base64."""
     if isinstance(value, datetime):
         return value.timestamp()
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, dict):
-        return {key: as_lambda_has_it(item) for key, item in value.items()}
+        return {key: to_lambda_json(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [as_lambda_has_it(item) for item in value]
+        return [to_lambda_json(item) for item in value]
     return value

@@ -1,7 +1,7 @@
-"""The development server: the application under uvicorn, an emulator of AWS beside it.
+"""The development server: the application under uvicorn, and an emulator of AWS.
 
-make run ── this process ── emulator (unless AWS_ENDPOINT_URL_DYNAMODB says where one is)
-                        └── uvicorn's reloader ── the server, anew after every edit
+make run ── this process ── emulator (unless AWS_ENDPOINT_URL_DYNAMODB names one)
+                        └── uvicorn's reloader ── the server, restarted after every edit
 """
 
 import json
@@ -19,21 +19,22 @@ from uvicorn.supervisors.watchfilesreload import WatchFilesReload
 
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
-from a2a_lambda.errors import ConfigurationError, KeysUnavailable, Unavailable
+from a2a_lambda.errors import ConfigurationError, Unavailable
 from a2a_lambda.http.app import create_app
 from a2a_lambda.http.error_responses import error_response
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
-from tools.build.check import checked
+from tools.build.check import check_agents
+from tools.command import reports_errors
 from tools.dev import console, emulator, event_sources, template
 from tools.dev.state import KEYS_PATH, STATE, TABLE
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
+    from starlette import types as asgi
 
 HOST = "127.0.0.1"
 BACKLOG = 2048
-"""Connections that may wait to be accepted: uvicorn's own number."""
+"""Connections that may wait to be accepted, as in uvicorn."""
 
 ENDPOINTS = ("AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SSM")
 
@@ -44,22 +45,23 @@ logger = logging.getLogger(__name__)
 FRESH_ID = """'$(od -An -tx8 -N8 /dev/urandom | tr -d ' ')'"""
 
 
+@reports_errors
 def main() -> int:
-    """Serve until Ctrl-C. Returns the process's exit status."""
+    """Serve until Ctrl-C."""
+    port = _read_port(os.environ.get("PORT") or "8080")
     try:
-        port = _checked_port(os.environ.get("PORT") or "8080")
         with ExitStack() as stack:
-            recipient = stack.enter_context(_listening(port))
+            listener = stack.enter_context(_listen(port))
             url = ""
-            if not _own_endpoints():
+            if not _has_own_endpoints():
                 url = stack.enter_context(emulator.running())
             _configure(port, url)
             secret = os.environ.get("LOCAL_KEY") or "local-key"
             settings = Settings.of(os.environ)
-            agents = checked(settings.agents)
+            agents = check_agents(settings.agents)
             prepare(settings, secret)
             if url:
-                _queue(settings)
+                _create_queues(settings)
             STATE.write_text(json.dumps({"emulator": url}))
             stack.callback(STATE.unlink, missing_ok=True)
             print(banner(f"http://{HOST}:{port}", secret, list(agents)), flush=True)
@@ -75,17 +77,14 @@ def main() -> int:
                 log_level="warning",
                 log_config=None,
             )
-            Reload(config, target=uvicorn.Server(config).run, sockets=[recipient]).run()
-    except (ConfigurationError, KeysUnavailable) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+            Reload(config, target=uvicorn.Server(config).run, sockets=[listener]).run()
     except KeyboardInterrupt:
         return 130
     return 0
 
 
 class Reload(WatchFilesReload):
-    """Starts the server anew after every edit, and where its process died: as Lambda would."""
+    """Restarts the server after every edit, and after its process has died, as Lambda would."""
 
     def should_restart(self) -> list[Path] | None:
         if not self.process.is_alive() and not self.should_exit.is_set():
@@ -93,24 +92,24 @@ class Reload(WatchFilesReload):
         return super().should_restart()
 
 
-def application() -> "ASGIApp":
-    """The application, as uvicorn starts it after every edit."""
+def application() -> "asgi.ASGIApp":
+    """The application. uvicorn makes it after every edit."""
     console.install()
     try:
         kit = Kit.of_environment()
         if kit.settings.queue:
             event_sources.start(kit)
         return console.RequestLog(create_app(kit))
-    except ConfigurationError as error:  # the next edit may mend it
+    except ConfigurationError as error:  # the next edit may fix it
         print(f"error: {error}", file=sys.stderr)
         return console.RequestLog(broken(str(error)))
     except Exception as error:
-        logger.exception("the application cannot be made")
-        return console.RequestLog(broken(f"the application cannot be made: {error!r}"))
+        logger.exception("the application cannot start")
+        return console.RequestLog(broken(f"the application cannot start: {error!r}"))
 
 
 def broken(reason: str) -> FastAPI:
-    """An application that answers every request with why there is no other."""
+    """An application that answers every request with the reason why there is no other."""
     app = FastAPI(openapi_url=None)
 
     @app.api_route("/{path:path}", methods=["GET", "HEAD", "POST"])
@@ -121,7 +120,7 @@ def broken(reason: str) -> FastAPI:
 
 
 def banner(url: str, secret: str, agents: list[str]) -> str:
-    """What the server says when it starts: where, with which key, and two calls to paste."""
+    """What the server prints when it starts: its urls, a key, and two calls to paste."""
     cards = [
         f"  A2A 1.0, 0.3     {url}/.well-known/agent-card.json",
         f"  A2A 0.2.5, 0.1   {url}/.well-known/agent.json",
@@ -143,34 +142,34 @@ def banner(url: str, secret: str, agents: list[str]) -> str:
     )
 
 
-def _own_endpoints() -> bool:
-    """Whether both services are elsewhere; with one of them only, the other would be AWS's own."""
+def _has_own_endpoints() -> bool:
+    """Whether both services are elsewhere. With only one variable, the other service would be AWS itself."""
     given = [name for name in ENDPOINTS if os.environ.get(name)]
     if given and len(given) < len(ENDPOINTS):
-        raise ConfigurationError(f"{given[0]} is set: set {' and '.join(ENDPOINTS)}, or none of them")
+        raise ConfigurationError(f"{given[0]} is set alone: set {' and '.join(ENDPOINTS)}, or neither")
     return bool(given)
 
 
-def _checked_port(value: str) -> int:
+def _read_port(value: str) -> int:
     if not value.isdigit() or not 0 < int(value) < 65536:
-        raise ConfigurationError(f"PORT is a number from 1 to 65535, not {value!r}")
+        raise ConfigurationError(f"PORT must be a number from 1 to 65535, not {value!r}")
     return int(value)
 
 
-def _listening(port: int) -> socket.socket:
-    """A socket that listens: of two servers that start at the same moment, one gets it. Raises
+def _listen(port: int) -> socket.socket:
+    """A listening socket. If two servers start at the same moment, one gets the port. Raises
     ConfigurationError."""
-    recipient = socket.socket()
-    recipient.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        recipient.bind((HOST, port))
-        recipient.listen(BACKLOG)
+        listener.bind((HOST, port))
+        listener.listen(BACKLOG)
     except OSError as error:
-        recipient.close()
+        listener.close()
         reason = error.strerror or str(error)
         other = port + 1 if 1024 <= port < 65535 else 8081
         raise ConfigurationError(f"port {port}: {reason}; choose another: make run PORT={other}") from None
-    return recipient
+    return listener
 
 
 def _configure(port: int, emulator_url: str) -> None:
@@ -181,8 +180,8 @@ def _configure(port: int, emulator_url: str) -> None:
     os.environ.setdefault("A2A_BASE_URL", f"http://{HOST}:{port}")
 
 
-def _queue(settings: Settings) -> None:
-    """Make the emulator's queues, and name them to the server."""
+def _create_queues(settings: Settings) -> None:
+    """Make the emulator's queues, and configure the server to use them."""
     found = event_sources.create_queues(clients.sqs(settings), settings.table)
     os.environ["A2A_QUEUE"] = found.turns
     os.environ["A2A_DEAD_LETTERS"] = found.dead_arn
@@ -191,8 +190,8 @@ def _queue(settings: Settings) -> None:
 
 
 def prepare(settings: Settings, secret: str) -> None:
-    """Make the table and the local key, where they are not there yet."""
-    template.create(clients.dynamodb(settings), settings.table, Path("template.yaml"))
+    """Make the table and the local key, if they are absent."""
+    template.create_table(clients.dynamodb(settings), settings.table, Path("template.yaml"))
     keys = Keys(clients.ssm(settings), settings.keys_path, local=True)
     keys.create("local", owner="local", secret=secret, local=True, overwrite=True)
 

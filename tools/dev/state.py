@@ -1,11 +1,11 @@
-"""What runs on a developer's machine: the server of `make run`, its emulator of AWS, `make key`."""
+"""What other commands know of a running development server."""
 
 from pathlib import Path
 
 TABLE = "a2a"
 
 KEYS_PATH = "/a2a/keys"
-"""SSM path of the development server's keys."""
+"""Path of the development server's keys in Parameter Store."""
 
 STATE = Path(".local.json")
-"""Where `make key` finds the running server's emulator."""
+"""File with the url of the running server's emulator."""

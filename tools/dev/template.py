@@ -1,5 +1,4 @@
-"""What template.yaml says, for those that are not CloudFormation: the table, made in an emulator, and the
-parameters."""
+"""Reads template.yaml: its parameters, and its table, which it makes in an emulator."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,11 +19,11 @@ CREATION = (
     "BillingMode",
     "StreamSpecification",
 )
-"""What CreateTable takes of the resource's properties; backups and encryption are AWS's affair."""
+"""Properties of the resource that CreateTable takes. An emulator needs no backups and no encryption."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads a template; what an intrinsic function would give is left open."""
+    """Reads a template. The value of an intrinsic function is None."""
 
 
 def _intrinsic(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> None:
@@ -35,7 +34,7 @@ _Loader.add_multi_constructor("!", _intrinsic)
 
 
 def parameters(template: Path) -> dict[str, dict[str, Any]]:
-    """Parameters as the template declares them. Raises ConfigurationError."""
+    """Parameters, as the template declares them. Raises ConfigurationError."""
     return _read(template, "Parameters")
 
 
@@ -59,8 +58,8 @@ def _read(template: Path, *names: str) -> dict[str, Any]:
     return found
 
 
-def create(client: "DynamoDBClient", name: str, template: Path) -> None:
-    """Create the table unless it is there; returns once it can be used."""
+def create_table(client: "DynamoDBClient", name: str, template: Path) -> None:
+    """Create the table, if it is absent; returns when it can be used."""
     wanted = properties(template)
     try:
         given = {key: wanted[key] for key in CREATION if key in wanted}
