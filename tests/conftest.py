@@ -10,7 +10,8 @@ import hypothesis
 import pytest
 from starlette.testclient import TestClient
 
-from a2a_lambda.access.keys import NOTHING, Alone, Keys
+from a2a_lambda.access.key_register import KeyRegister
+from a2a_lambda.access.keys import NO_KEYS, Keys, UnsharedCopies
 from a2a_lambda.aws import clients
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
@@ -99,20 +100,20 @@ def key(kit: Kit) -> str:
 
 def new_key(keys: Keys, **options: Any) -> str:
     label = f"k{uuid.uuid4().hex}"
-    secret = keys.create(label, **options)
+    secret = KeyRegister(keys._client, keys._path, clock=keys._clock).create(label, **options)
     forget(keys)
     return secret
 
 
 def forget(keys: Keys) -> None:
     """Make a container, and the copy it shares, forget all keys: tests do not wait for a new one."""
-    keys._use(NOTHING)
+    keys._use(NO_KEYS)
     keys._tried = float("-inf")
     if isinstance(keys._copies, Copies):
         for what in ("copy", "load"):
             keys._copies._table.delete(items.keys_key(keys._path, what))
     else:
-        keys._copies = Alone(keys._clock)
+        keys._copies = UnsharedCopies(keys._clock)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,8 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 from starlette.testclient import TestClient
 
-from a2a_lambda.access import keys
+from a2a_lambda.access import key, keys
+from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable
@@ -58,8 +59,13 @@ def made(ssm: Ssm, path: str, clock: Clock) -> Keys:
     return Keys(ssm, path, clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
 
 
-def test_a_key_stands_for_its_owner(made: Keys) -> None:
-    secret = made.create("alice", owner="team-a", agents=("assistant",))
+@pytest.fixture
+def register(ssm: Ssm, path: str, clock: Clock) -> KeyRegister:
+    return KeyRegister(ssm, path, clock=clock)  # type: ignore[arg-type]
+
+
+def test_a_key_stands_for_its_owner(register: KeyRegister, made: Keys) -> None:
+    secret = register.create("alice", owner="team-a", agents=("assistant",))
     found = made.find(secret)
     assert found is not None
     assert (found.label, found.owner, found.agents) == ("alice", "team-a", ("assistant",))
@@ -72,59 +78,61 @@ def unknown(number: int) -> str:
     return f"a2a_{number:043d}"
 
 
-def test_a_key_is_256_bits_and_kept_nowhere(made: Keys, ssm: Ssm, path: str) -> None:
-    secret = made.create("alice")
-    assert keys.FORM.fullmatch(secret)
+def test_a_key_is_256_bits_and_kept_nowhere(register: KeyRegister, ssm: Ssm, path: str) -> None:
+    secret = register.create("alice")
+    assert key.FORM.fullmatch(secret)
     stored = ssm.get_parameter(Name=f"{path}/alice")["Parameter"]
     assert stored["Type"] == "String", "a hash of 256 random bits needs no KMS"
     assert secret not in stored["Value"]
     assert len(json.loads(stored["Value"])["digest"]) == 64
 
 
-def test_more_keys_than_a_page(made: Keys) -> None:
-    secrets = [made.create(f"key-{number}") for number in range(23)]
+def test_more_keys_than_a_page(register: KeyRegister, made: Keys) -> None:
+    secrets = [register.create(f"key-{number}") for number in range(23)]
     assert all(made.find(secret) for secret in secrets)
-    assert len(made.all()) == 23
+    assert len(register.list()) == 23
 
 
-def test_an_expired_key_is_refused(made: Keys, clock: Clock) -> None:
-    secret = made.create("alice", days=1)
+def test_an_expired_key_is_refused(register: KeyRegister, made: Keys, clock: Clock) -> None:
+    secret = register.create("alice", days=1)
     assert made.find(secret)
     clock.now += 86_400
     assert made.find(secret) is None
 
 
-def test_a_revoked_key_is_refused_within_a_minute(made: Keys, clock: Clock) -> None:
-    secret = made.create("alice")
+def test_a_revoked_key_is_refused_within_a_minute(register: KeyRegister, made: Keys, clock: Clock) -> None:
+    secret = register.create("alice")
     assert made.find(secret)
-    made.revoke("alice")
-    clock.now += keys.FRESH
+    register.revoke("alice")
+    clock.now += keys.FRESH_SECONDS
     assert made.find(secret) is None
 
 
-def test_keys_are_loaded_once_a_minute(made: Keys, ssm: Ssm, clock: Clock) -> None:
-    secret = made.create("alice")
+def test_keys_are_loaded_once_a_minute(register: KeyRegister, made: Keys, ssm: Ssm, clock: Clock) -> None:
+    secret = register.create("alice")
     for _ in range(100):
         made.find(secret)
     assert ssm.loads == 1
-    clock.now += keys.FRESH
+    clock.now += keys.FRESH_SECONDS
     made.find(secret)
     assert ssm.loads == 2
 
 
-def test_unknown_keys_do_not_make_it_ask_every_time(made: Keys, ssm: Ssm, clock: Clock) -> None:
-    made.create("alice")
+def test_unknown_keys_do_not_make_it_ask_every_time(
+    register: KeyRegister, made: Keys, ssm: Ssm, clock: Clock
+) -> None:
+    register.create("alice")
     for number in range(100):
         made.find(unknown(number))
     assert ssm.loads == 1
-    clock.now += keys.REREAD
-    new = made.create("bob")
+    clock.now += keys.REREAD_SECONDS
+    new = register.create("bob")
     assert made.find(new)
     assert ssm.loads == 2
 
 
-def test_throttling_is_not_absence(made: Keys, ssm: Ssm, clock: Clock) -> None:
-    secret = made.create("alice")
+def test_throttling_is_not_absence(register: KeyRegister, made: Keys, ssm: Ssm, clock: Clock) -> None:
+    secret = register.create("alice")
     ssm.fault = THROTTLED
     with pytest.raises(KeysUnavailable):
         made.find(secret)
@@ -134,9 +142,9 @@ def test_throttling_is_not_absence(made: Keys, ssm: Ssm, clock: Clock) -> None:
         made.find(secret)
     assert ssm.loads == tries, "not every request asks again"
     ssm.fault = None
-    clock.now += keys.REREAD
+    clock.now += keys.REREAD_SECONDS
     assert made.find(secret)
-    clock.now += keys.FRESH
+    clock.now += keys.FRESH_SECONDS
     ssm.fault = EndpointConnectionError(endpoint_url="x")
     for _ in range(2):
         with pytest.raises(KeysUnavailable):
@@ -146,14 +154,14 @@ def test_throttling_is_not_absence(made: Keys, ssm: Ssm, clock: Clock) -> None:
     for _ in range(10):
         assert made.find(secret)
     assert ssm.loads == tries
-    clock.now += keys.STALE
+    clock.now += keys.STALE_SECONDS
     with pytest.raises(KeysUnavailable):
         made.find(secret)
 
 
-def test_every_key_is_compared(made: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_key_is_compared(register: KeyRegister, made: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
     """In constant time each, and none is left out once one fits."""
-    secrets = [made.create(f"key-{number}") for number in range(5)]
+    secrets = [register.create(f"key-{number}") for number in range(5)]
     compared: list[str] = []
     compare: Callable[[str, str], bool] = hmac.compare_digest
 
@@ -170,8 +178,10 @@ def test_every_key_is_compared(made: Keys, monkeypatch: pytest.MonkeyPatch) -> N
         assert len(compared) % 5 == 0
 
 
-def test_a_parameter_that_is_no_key_lets_nobody_in(made: Keys, ssm: Ssm, path: str) -> None:
-    secret = made.create("alice")
+def test_a_parameter_that_is_no_key_lets_nobody_in(
+    register: KeyRegister, made: Keys, ssm: Ssm, path: str
+) -> None:
+    secret = register.create("alice")
     whole = json.loads(ssm.get_parameter(Name=f"{path}/alice")["Parameter"]["Value"])
     wrong = {
         "text": "hello",
@@ -186,30 +196,30 @@ def test_a_parameter_that_is_no_key_lets_nobody_in(made: Keys, ssm: Ssm, path: s
     for name, value in wrong.items():
         ssm.put_parameter(Name=f"{path}/{name}", Value=value, Type="String")
     assert made.find(secret)
-    assert [key.label for key in made.all()] == ["alice"]
+    assert [key.label for key in register.list()] == ["alice"]
 
 
 def test_the_local_key_works_in_development_only(settings: Settings, path: str) -> None:
+    KeyRegister(clients.ssm(settings), path).create("local", secret="local-key", local=True)
     local = Keys(clients.ssm(settings), path, local=True)
-    local.create("local", secret="local-key", local=True)
     assert local.find("local-key")
     assert Keys(clients.ssm(settings), path).find("local-key") is None
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "x" * 65, "ä", "a b"])
-def test_names_are_checked(made: Keys, name: str) -> None:
+def test_names_are_checked(register: KeyRegister, name: str) -> None:
     with pytest.raises(ConfigurationError):
-        made.create(name)
+        register.create(name)
     with pytest.raises(ConfigurationError):
-        made.create("fine", owner=name or "#")
+        register.create("fine", owner=name or "#")
 
 
-def test_a_name_is_taken_once(made: Keys) -> None:
-    made.create("alice")
+def test_a_name_is_taken_once(register: KeyRegister) -> None:
+    register.create("alice")
     with pytest.raises(ConfigurationError, match="already"):
-        made.create("alice")
+        register.create("alice")
     with pytest.raises(ConfigurationError, match="no key"):
-        made.revoke("bob")
+        register.revoke("bob")
 
 
 class TestOverHttp:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from a2a_lambda.access import keys
+from a2a_lambda.access import key, keys
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import KeysUnavailable
@@ -43,7 +43,7 @@ class ParameterStore:
         self.calls: list[float] = []
 
     def add(self, secret: str) -> None:
-        digest = keys._digest(secret)
+        digest = key.digest_of(secret)
         value: dict[str, Any] = {
             "digest": digest,
             "owner": digest[:8],
@@ -209,7 +209,7 @@ def test_a_revoked_key_is_refused_soon_however_seldom_it_is_used(
         late.append(simulation.now - revoked)
 
     simulation.run([use])
-    assert late[0] <= keys.FRESH + 2 * seconds + keys.PATIENCE
+    assert late[0] <= keys.FRESH_SECONDS + 2 * seconds + keys.WAIT_SECONDS
 
 
 def test_a_copy_of_the_future_is_not_trusted(
@@ -247,7 +247,7 @@ def test_a_busy_deployment_reads_its_keys_about_once_a_minute(
             simulation.sleep(random.uniform(0.5, 1.5))
 
     simulation.run([caller for _ in range(30)])
-    assert len(parameters.calls) / 300 <= 30 / (0.75 * keys.FRESH) + 0.1
+    assert len(parameters.calls) / 300 <= 30 / (0.75 * keys.FRESH_SECONDS) + 0.1
 
 
 def test_a_malformed_key_is_refused_without_a_call(simulation: Simulation, deployed: Deployed) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from a2a_lambda.access.keys import Keys
+from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.protocol.model import STOPPED, Json
 from a2a_lambda.settings import Settings
@@ -62,7 +62,7 @@ class Deployment:
             }
         )
         label = f"k{uuid.uuid4().hex[:8]}"
-        self.key = Keys(clients.ssm(ministack), KEYS_PATH, local=True).create(label, local=True)
+        self.key = KeyRegister(clients.ssm(ministack), KEYS_PATH).create(label, local=True)
         self.scope = Scope(label, "probe")
         self.store = Store(clients.dynamodb(ministack), ministack.table, ttl=86_400)
         self.environment = {

@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from a2a_lambda.access.keys import Keys
+from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.settings import Settings
@@ -30,7 +30,7 @@ AGENTS = ("probe", "assistant")
 def crowded(ministack: Settings) -> Iterator[tuple[list[str], list[str]]]:
     """Urls of two processes, and keys of two owners."""
     labels = [f"k{uuid.uuid4().hex[:8]}" for _ in range(2)]
-    keys = [Keys(clients.ssm(ministack), KEYS_PATH, local=True).create(label, local=True) for label in labels]
+    keys = [KeyRegister(clients.ssm(ministack), KEYS_PATH).create(label, local=True) for label in labels]
     environment = {
         "A2A_TABLE": ministack.table,
         "A2A_KEYS_PATH": KEYS_PATH,

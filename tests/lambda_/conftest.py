@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from a2a_lambda import telemetry
-from a2a_lambda.access.keys import Keys
+from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
 from tests.helpers.builds import build
@@ -37,7 +37,7 @@ def logging_kept() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def built(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Built:
     """The functions built for this machine, against the emulator of the tests."""
-    keys = Keys(clients.ssm(settings), KEYS_PATH, local=True)
+    keys = KeyRegister(clients.ssm(settings), KEYS_PATH)
     keys.create("local", secret="local-key", local=True)
     _, version = interpreter()
     if version != LAMBDA_PYTHON:

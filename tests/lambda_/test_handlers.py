@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from a2a_lambda.access.keys import Keys
+from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT
@@ -38,7 +38,7 @@ class Context:
 def handlers(settings: Settings) -> dict[str, Handler]:
     """handler of functions/api.py and functions/rpc.py, in an environment like a function's."""
     path = "/lambda/keys"
-    Keys(clients.ssm(settings), path, local=True).create("local", secret="local-key", local=True)
+    KeyRegister(clients.ssm(settings), path).create("local", secret="local-key", local=True)
     environment = {
         "A2A_TABLE": settings.table,
         "A2A_KEYS_PATH": path,

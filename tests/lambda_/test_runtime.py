@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from a2a_lambda.access.keys import Keys
+from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.protocol.model import unix_time
 from a2a_lambda.settings import Settings
@@ -282,7 +282,7 @@ def test_a_store_that_goes_down_in_mid_stream(built: Built) -> None:
     with emulator.running() as url:
         settings = Settings(table="t", keys_path="/t/keys", local=True, emulator=url)
         template.create_table(clients.dynamodb(settings), "t", ROOT / "template.yaml")
-        Keys(clients.ssm(settings), "/t/keys", local=True).create("local", secret="local-key", local=True)
+        KeyRegister(clients.ssm(settings), "/t/keys").create("local", secret="local-key", local=True)
         variables = {"A2A_TABLE": "t", "A2A_KEYS_PATH": "/t/keys", "A2A_EMULATOR": url, "A2A_AGENTS": agents}
         variables["AWS_LAMBDA_RUNTIME_API"] = api.address
         running = built.running("rpc", variables=variables)

@@ -167,13 +167,13 @@ def test_a_stream_over_the_limit_changes_nothing(settings: Settings) -> None:
     kit = Kit(settings.model_copy(update={"streams_per_owner": 1}))
     kit.agents["probe"] = Agent.load(ROOT / "tests" / "agents" / "probe")
     key = new_key(kit.keys)
-    [label] = [known.label for known in kit.keys.all() if kit.keys.find(key) == known]
+    owner = owner_of(kit, key)
     with TestClient(create_app(kit), base_url=BASE_URL) as client:
         rest = Rest(client, key)
         body = {"message": message(metadata=intent("echo"))}
         assert rest.stream(body=body)
         assert rest.stream(body={"message": message(metadata=intent("echo"))}), "a slot is free again"
-        assert kit.store.take_slot(label, 0, "somebody", 2**32)
+        assert kit.store.take_slot(owner, 0, "somebody", 2**32)
         before = rest.call("GET", "tasks")["totalSize"]
         refused = rest.ask("POST", "message:stream", {"message": message()})
         assert refused.status_code == 429
@@ -198,7 +198,9 @@ def sends(settings: Settings, limit: int) -> tuple[Kit, str]:
 
 
 def owner_of(kit: Kit, key: str) -> str:
-    return next(known.owner for known in kit.keys.all() if kit.keys.find(key) == known)
+    found = kit.keys.find(key)
+    assert found is not None
+    return found.owner
 
 
 async def slots_taken(kit: Kit, owner: str, count: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from a2a_lambda.access.keys import Keys
+from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
 from tools.build.built_functions import free_port
@@ -70,7 +70,7 @@ def ministack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     with running_ministack(tmp_path_factory.mktemp("ministack")) as url:
         settings = Settings(table="shared", keys_path=KEYS_PATH, local=True, emulator=url)
         template.create_table(clients.dynamodb(settings), settings.table, ROOT / "template.yaml")
-        Keys(clients.ssm(settings), KEYS_PATH, local=True).create("local", secret=KEY, local=True)
+        KeyRegister(clients.ssm(settings), KEYS_PATH).create("local", secret=KEY, local=True)
         yield settings
 
 

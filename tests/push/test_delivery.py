@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from starlette.testclient import TestClient
 
+from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.aws.signing import Signer
 from a2a_lambda.http.app import create_app
@@ -215,7 +216,7 @@ def test_renewals_are_no_news(rest: Rest, webhook: Webhook, courier: Courier, po
     asked = rest.send("question", configuration={"taskPushNotificationConfig": {"url": webhook.url}})
     courier.relay()
     courier.deliver()
-    for key in posting.keys.all():
+    for key in KeyRegister(posting.keys._client, posting.keys._path).list():
         head = posting.store.get_head(Scope(key.owner, "probe"), asked["id"])
         if head is not None:
             posting.store.replace(replace(head, lease=head.lease + 10))

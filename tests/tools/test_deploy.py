@@ -87,7 +87,8 @@ def test_what_guided_wrote_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 )
 def test_mistakes_are_told_before_anything_is_built(wrong: dict[str, str]) -> None:
     with pytest.raises(
-        ConfigurationError, match=r"STAGE=dev or STAGE=prod|no parameter LogDay|No closing|cannot pass the value"
+        ConfigurationError,
+        match=r"STAGE=dev or STAGE=prod|no parameter LogDay|No closing|cannot pass the value",
     ):
         deploy.named_parameters(ASKED | wrong)
 

@@ -210,10 +210,10 @@ def test_keys_are_made_listed_and_revoked(server: Server) -> None:
     assert "revoked alice" in server.key(NAME="alice", REVOKE="1")
     assert "alice" not in server.key()
     assert "no key" in server.key(NAME="alice", REVOKE="1")
-    assert "0 days" in server.key(NAME="bob", DAYS="-1")
+    assert "greater than 0" in server.key(NAME="bob", DAYS="-1")
     assert "no agent 'nobody'" in server.key(NAME="bob", DAYS="", AGENTS="nobody")
     assert "add NAME" in server.key(OWNER="team")
-    assert "DAYS is a number" in server.key(NAME="bob", DAYS="soon")
+    assert "DAYS must be a number" in server.key(NAME="bob", DAYS="soon")
 
 
 def test_a_taken_port_is_one_line(server: Server, folder: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from a2a_lambda.access.keys import Keys
+from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import KitError
 from a2a_lambda.settings import Settings
@@ -138,7 +138,7 @@ class Checkup:
         yield "access logs", bool(role) or not logs, said if logs else "off"
 
     def _keys(self) -> Iterator[Row]:
-        keys = Keys(clients.ssm(Settings()), f"/a2a/{self.stack}/keys").all()
+        keys = KeyRegister(clients.ssm(Settings()), f"/a2a/{self.stack}/keys").list()
         yield (
             "there is a key",
             bool(keys),

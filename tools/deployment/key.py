@@ -12,7 +12,8 @@ import sys
 import time
 from collections.abc import Mapping
 
-from a2a_lambda.access.keys import Key, Keys
+from a2a_lambda.access.key import Key
+from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
@@ -23,18 +24,18 @@ from tools.dev.state import KEYS_PATH, STATE
 
 @reports_errors
 def main(environ: Mapping[str, str] = os.environ) -> int:
-    print(_run(_keys(environ), environ))
+    print(_run(_register(environ), environ))
     return 0
 
 
-def _run(keys: Keys, environ: Mapping[str, str]) -> str:
+def _run(keys: KeyRegister, environ: Mapping[str, str]) -> str:
     """Run the command; returns what to print."""
     name = environ.get("NAME", "")
     if not name:
         if given := [variable for variable in ("OWNER", "AGENTS", "DAYS", "REVOKE") if environ.get(variable)]:
             raise ConfigurationError(f"{given[0]} requires NAME: add NAME=…")
         return (
-            "\n".join(_line(key) for key in keys.all())
+            "\n".join(_line(key) for key in keys.list())
             or f"no keys. To make one: make key NAME=alice{_where(environ)}"
         )
     if environ.get("REVOKE"):
@@ -62,15 +63,15 @@ def _line(key: Key) -> str:
     return f"{key.label:<20} owner {key.owner:<20} agents {agents:<20} expires {until}"
 
 
-def _keys(environ: Mapping[str, str]) -> Keys:
+def _register(environ: Mapping[str, str]) -> KeyRegister:
     if stack := environ.get("STACK"):
         table_of(stack)  # raises if there is no such stack: a key for it would be useless
-        return Keys(clients.ssm(Settings()), f"/a2a/{stack}/keys")
+        return KeyRegister(clients.ssm(Settings()), f"/a2a/{stack}/keys")
     if not STATE.exists() and "AWS_ENDPOINT_URL_SSM" not in environ:
         raise ConfigurationError("no development server is running: start make run, or add STACK=…")
     url = json.loads(STATE.read_text())["emulator"] if STATE.exists() else ""
     path = environ.get("A2A_KEYS_PATH") or KEYS_PATH
-    return Keys(clients.ssm(Settings(local=True, emulator=url)), path, local=True)
+    return KeyRegister(clients.ssm(Settings(local=True, emulator=url)), path)
 
 
 if __name__ == "__main__":

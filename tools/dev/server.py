@@ -17,7 +17,7 @@ import uvicorn
 from fastapi import FastAPI, Response
 from uvicorn.supervisors.watchfilesreload import WatchFilesReload
 
-from a2a_lambda.access.keys import Keys
+from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError, Unavailable
 from a2a_lambda.http.app import create_app
@@ -192,7 +192,7 @@ def _create_queues(settings: Settings) -> None:
 def prepare(settings: Settings, secret: str) -> None:
     """Make the table and the local key, if they are absent."""
     template.create_table(clients.dynamodb(settings), settings.table, Path("template.yaml"))
-    keys = Keys(clients.ssm(settings), settings.keys_path, local=True)
+    keys = KeyRegister(clients.ssm(settings), settings.keys_path)
     keys.create("local", owner="local", secret=secret, local=True, overwrite=True)
 
 

@@ -1,116 +1,83 @@
-"""API keys in SSM Parameter Store: the only module that knows a secret.
+"""Checks the keys of callers. See `key` for what is stored.
 
-One parameter per key, `<path>/<label>`. Its value is the SHA-256 of a generated key of 256 random bits, and
-what the key stands for. The key itself is shown once, when it is made, and is not stored. A hash of that many
-random bits is no secret, so it needs no KMS.
-
-Parameter Store allows some 40 reads a second to all workloads of an account and region, ten keys a read. So
-one container reads all keys and shares a copy in the table:
+Parameter Store allows about 40 reads a second to all workloads of an account and region, with ten keys a
+read. So one container reads all keys, and shares a copy of them in the table:
 
     known key, the copy is fresh      nothing is read
     known key, the copy is older      the shared copy is read; one container renews it
     key of another form               refused; nothing is read
     unknown key                       refused if the keys were read a few seconds ago; else they are read
 
-On average the whole deployment reads at most PAGES_PER_SECOND pages a second, whatever callers without a key
-send and however many containers it has. Parameter Store stays the source of truth: without it a copy works
-for STALE seconds. Sources:
+On average the whole deployment reads at most PAGES_PER_SECOND pages a second, however many containers it
+has and whatever callers without a key send. Parameter Store stays the source of truth. Without it, a copy
+works for STALE_SECONDS. Sources:
 https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_GetParametersByPath.html (ten a page)
 https://docs.aws.amazon.com/general/latest/gr/ssm.html (40 a second)
 """
 
-import hashlib
 import hmac
-import json
 import logging
 import random
-import re
-import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from a2a_lambda import telemetry
-from a2a_lambda.errors import ConfigurationError, KeysUnavailable, StoreError, WriteRefused
+from a2a_lambda.access.key import FORM, Key, ParameterRefused, digest_of, parameter_errors
+from a2a_lambda.errors import KeysUnavailable, StoreError, WriteRefused
 from a2a_lambda.store.key_copies import Copies, Copy, Load
 
 if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
 
-FORM = re.compile(r"a2a_[A-Za-z0-9_-]{43}")
-LABEL = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-OWNER = re.compile(r"[A-Za-z0-9_.@:-]{1,64}")
-DIGEST = re.compile(r"[0-9a-f]{64}")
+FRESH_SECONDS = 60.0
+"""Seconds for which a copy is used without a look for a newer one."""
 
-FRESH = 60.0
-"""Seconds a copy is used without asking whether there is a newer one."""
-
-REREAD = 5.0
-"""Least seconds between two reads of Parameter Store for keys that no one knows."""
+REREAD_SECONDS = 5.0
+"""Fewest seconds between two reads of Parameter Store for unknown keys."""
 
 PAGES_PER_SECOND = 4
 """Most pages a second that the deployment reads on average: a tenth of the account's quota."""
 
 PAGE_SECONDS = 0.05
-"""Least seconds between two pages: not even for a second more than half of the quota is taken."""
+"""Fewest seconds between two pages, so that not even one second takes more than half of the quota."""
 
-STALE = 300.0
-"""Seconds a known key continues to work while Parameter Store does not answer."""
+STALE_SECONDS = 300.0
+"""Seconds for which a known key works while Parameter Store does not answer."""
 
-PATIENCE = 3.0
-"""Seconds a request waits for Parameter Store: one with an unknown key, or the one that renews the copy."""
+WAIT_SECONDS = 3.0
+"""Seconds for which a request waits for Parameter Store: one with an unknown key, or the one that renews
+the copy."""
 
-LOADING = 10.0
+LOAD_SECONDS = 10.0
 """Seconds after which another container may take over a load that was neither finished nor stopped."""
 
-RESUMED = STALE
-"""Seconds after its first page within which a load that was stopped is continued, not begun again."""
+RESUME_SECONDS = STALE_SECONDS
+"""Seconds after its first page for which a stopped load is continued, and not begun again."""
 
-REFUSED = 10.0
-"""Seconds a key that Parameter Store did not have is refused without another look."""
+REFUSED_SECONDS = 10.0
+"""Seconds for which a key that Parameter Store does not have is refused without another look."""
 
-CLOCKS_DIFFER = 1.0
-"""Seconds by which containers' clocks may differ."""
+CLOCK_SKEW_SECONDS = 1.0
+"""Seconds by which the clocks of containers may differ."""
 
-MOST_REFUSED = 10_000
-"""Unknown keys a container remembers."""
+REFUSED_KEYS = 10_000
+"""Unknown keys that a container remembers."""
 
 THROTTLED = {"ThrottlingException", "TooManyUpdates", "RequestLimitExceeded", "InternalServerError"}
 
-NOTHING = Copy(float("-inf"), 0, [])
+NO_KEYS = Copy(float("-inf"), 0, [])
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A key as stored.
-
-    digest: SHA-256, hex. expires: Unix seconds, or None. agents: names it may call; empty = all.
-    local: made by the development server, refused elsewhere.
-    """
-
-    label: str
-    digest: str
-    owner: str
-    expires: float | None = None
-    agents: tuple[str, ...] = ()
-    local: bool = False
-
-    def allows(self, agent: str) -> bool:
-        return not self.agents or agent in self.agents
-
-
 class Keys:
-    """Keys under one path. Calls block, but for `find_cached` and `knows`.
+    """Keys under a path of Parameter Store. Calls block, except `find_cached` and `knows`.
 
-    copies: what the deployment's containers share; without it this one reads Parameter Store by itself.
-    local: whether local keys, which have no form, are let in.
+    copies: what the containers of the deployment share. None = this process reads Parameter Store by itself.
+    local: local keys are accepted. They may have any form.
     """
 
     def __init__(
@@ -125,31 +92,31 @@ class Keys:
     ) -> None:
         self._client = client
         self._path = path.rstrip("/")
-        self._copies: Copies | Alone = copies or Alone(clock)
+        self._copies: Copies | UnsharedCopies = copies or UnsharedCopies(clock)
         self._local = local
         self._clock = clock
         self._sleep = sleep
         self._lock = threading.Lock()
-        self._use(NOTHING)
+        self._use(NO_KEYS)
         self._tried = float("-inf")
         self._refused: dict[str, float] = {}
 
     def knows(self, secret: str) -> bool:
-        """Whether the key was there when the keys were read last."""
-        return self._match(_digest(secret)) is not None
+        """Whether there was such a key when the keys were read last."""
+        return self._match(digest_of(secret)) is not None
 
     def find_cached(self, secret: str) -> Key | None:
-        """The key a client showed, if that is known without a call."""
+        """The key with a secret, if that is known without a call, else None."""
         now = self._clock()
         if now - self._copy.loaded >= self._fresh:
             return None
-        return self._usable(self._match(_digest(secret)), now)
+        return self._usable(self._match(digest_of(secret)), now)
 
     def find(self, secret: str) -> Key | None:
-        """The key a client showed, or None. Raises KeysUnavailable."""
+        """The key with a secret, or None. Raises KeysUnavailable."""
         if not (self._local or FORM.fullmatch(secret)):
             return None
-        digest, asked = _digest(secret), self._clock()
+        digest, asked = digest_of(secret), self._clock()
         if self._refused.get(digest, 0.0) > asked:
             return None
         looked = not self._is_fresh(digest, asked)
@@ -157,74 +124,18 @@ class Keys:
             self._renew(digest, asked)
         found = self._match(digest)
         age = asked - self._copy.loaded
-        if age >= STALE:
+        if age >= STALE_SECONDS:
             raise KeysUnavailable("Parameter Store has not answered for a while")
         if found is None and age >= self._reread:
-            raise KeysUnavailable("Parameter Store does not answer: the key may be a new one")
-        if found is None and looked and age <= CLOCKS_DIFFER:  # an older copy may lack a key made since
-            if len(self._refused) >= MOST_REFUSED:
+            raise KeysUnavailable("Parameter Store does not answer, and the key may be a new one")
+        if found is None and looked and age <= CLOCK_SKEW_SECONDS:  # an older copy may lack a newer key
+            if len(self._refused) >= REFUSED_KEYS:
                 self._refused.clear()
-            self._refused[digest] = asked + REFUSED
+            self._refused[digest] = asked + REFUSED_SECONDS
         return self._usable(found, asked)
 
-    def create(
-        self,
-        label: str,
-        *,
-        owner: str | None = None,
-        agents: tuple[str, ...] = (),
-        days: float | None = None,
-        secret: str | None = None,
-        local: bool = False,
-        overwrite: bool = False,
-    ) -> str:
-        """Store a new key; returns it, this once. Raises ConfigurationError, KeysUnavailable.
-
-        owner: whom its tasks belong to; the label unless given. secret: only for local keys.
-        """
-        owner = owner or label
-        if not LABEL.fullmatch(label):
-            raise ConfigurationError(f"a key's name is letters, digits, _ . - (at most 64), not {label!r}")
-        if not OWNER.fullmatch(owner):
-            raise ConfigurationError(f"an owner is letters, digits, _ . @ : - (at most 64), not {owner!r}")
-        if days is not None and days <= 0:
-            raise ConfigurationError(f"a key works for more than 0 days, not {days:g}")
-        secret = secret or f"a2a_{secrets.token_urlsafe(32)}"
-        expires = None if days is None else self._clock() + days * 86_400
-        key = Key(label, _digest(secret), owner, expires, agents, local)
-        value = {name: getattr(key, name) for name in ("digest", "owner", "expires", "agents", "local")}
-        try:
-            with _errors():
-                self._client.put_parameter(
-                    Name=f"{self._path}/{label}",
-                    Value=json.dumps(value),
-                    Type="String",
-                    Overwrite=overwrite,
-                )
-        except _Refused as error:
-            if error.code == "ParameterAlreadyExists":
-                raise ConfigurationError(f"there is a key {label!r} already; revoke it first") from None
-            raise KeysUnavailable(f"Parameter Store refused: {error.code}") from error
-        return secret
-
-    def all(self) -> list[Key]:
-        """All keys, without their secrets. Raises KeysUnavailable."""
-        load = Load(self._clock())
-        self._read(load, float("inf"))
-        return [_of_row(row) for row in load.rows]
-
-    def revoke(self, label: str) -> None:
-        """Delete a key. Raises ConfigurationError when there is none, KeysUnavailable."""
-        try:
-            with _errors():
-                self._client.delete_parameter(Name=f"{self._path}/{label}")
-        except _Refused as error:
-            if error.code == "ParameterNotFound":
-                raise ConfigurationError(f"there is no key {label!r}") from None
-            raise KeysUnavailable(f"Parameter Store refused: {error.code}") from error
-
     def _match(self, digest: str) -> Key | None:
-        """Compares with every key, in constant time, so that none shows by how long it took."""
+        """Compare with every key, in constant time, so that the time shows nothing."""
         found: Key | None = None
         for key in self._known:
             if hmac.compare_digest(key.digest, digest):
@@ -235,40 +146,40 @@ class Keys:
         if key is None or (key.expires is not None and key.expires <= now):
             return None
         if key.local and not self._local:
-            logger.warning("the local key %s was refused: it works in development only", key.label)
+            logger.warning("the local key %s was refused: it is for development only", key.label)
             return None
         return key
 
     def _use(self, copy: Copy) -> None:
-        self._known = [_of_row(row) for row in copy.rows]
+        self._known = [Key.of_row(row) for row in copy.rows]
         self._copy = copy
-        # Containers that began together do not ask again together.
-        self._fresh = FRESH * random.uniform(0.75, 1.0)  # noqa: S311  # no secret
-        self._reread = max(REREAD, copy.pages / PAGES_PER_SECOND)
+        # Containers that started together must not ask again together.
+        self._fresh = FRESH_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311  # no secret
+        self._reread = max(REREAD_SECONDS, copy.pages / PAGES_PER_SECOND)
 
     def _is_fresh(self, digest: str, asked: float) -> bool:
-        """Whether the keys in use answer for this one. How often an unknown one may cause a read depends on
-        how many pages a read has."""
+        """Whether the keys in use are recent enough to decide. How often an unknown key may cause a read
+        depends on the number of pages."""
         age = asked - self._copy.loaded
         return age < (self._reread if self._match(digest) is None else self._fresh)
 
-    def _waits(self, digest: str, asked: float) -> bool:
-        """Whether a request waits for Parameter Store: not one with a key that works."""
-        return self._match(digest) is None or asked - self._copy.loaded >= STALE
+    def _must_wait(self, digest: str, asked: float) -> bool:
+        """Whether a request must wait for Parameter Store. One with a working key need not."""
+        return self._match(digest) is None or asked - self._copy.loaded >= STALE_SECONDS
 
     def _renew(self, digest: str, asked: float) -> None:
-        """Use newer keys, if they can be had: another container's copy, or what Parameter Store says.
+        """Use newer keys, if possible: the copy of another container, or those in Parameter Store.
 
-        A request with a known key waits for no container that reads them already."""
-        waits = self._waits(digest, asked)
-        if not self._lock.acquire(blocking=waits):
+        A request with a known key does not wait for a container that reads them already."""
+        must_wait = self._must_wait(digest, asked)
+        if not self._lock.acquire(blocking=must_wait):
             return
         try:
-            if asked < self._tried + REREAD:
+            if asked < self._tried + REREAD_SECONDS:
                 return
-            give_up = self._clock() + PATIENCE
+            give_up = self._clock() + WAIT_SECONDS
             while not self._try_to_renew(digest, asked, give_up):
-                if not waits or self._clock() >= give_up:
+                if not must_wait or self._clock() >= give_up:
                     self._tried = asked
                     return
                 self._sleep(random.uniform(0.1, 0.3))  # noqa: S311  # no secret
@@ -279,45 +190,45 @@ class Keys:
 
     def _try_to_renew(self, digest: str, asked: float, give_up: float) -> bool:
         copy = self._copies.copy()
-        # One from the future is of a container whose clock is wrong: it would count as fresh for too long.
-        if copy is not None and self._copy.loaded < copy.loaded <= self._clock() + CLOCKS_DIFFER:
+        # A copy from the future is of a container whose clock is wrong. It would count as fresh for too long.
+        if copy is not None and self._copy.loaded < copy.loaded <= self._clock() + CLOCK_SKEW_SECONDS:
             self._use(copy)
         if self._is_fresh(digest, asked):
             return True
-        load = self._copies.begin_load(seconds=LOADING, resume=RESUMED)
+        load = self._copies.begin_load(seconds=LOAD_SECONDS, resume=RESUME_SECONDS)
         if load is None:
             return False
         try:
-            # Throttled, a request with a key that works does not try again: a later one continues.
-            if not self._read(load, give_up, insists=self._waits(digest, asked)):
+            # If it is throttled, a request with a working key does not try again. A later request continues.
+            if not self._read(load, give_up, retries=self._must_wait(digest, asked)):
                 self._copies.stop_load(load, rest=0)
                 return False
         except KeysUnavailable as error:
             telemetry.measure({"KeyFailures": 1})
-            logger.warning("%s; the keys read before still work", error)
+            logger.warning("%s; the keys that were read before still work", error)
             self._copies.stop_load(load, rest=1)
             return False
         self._use(Copy(load.begun, load.pages, load.rows))
-        with suppress(WriteRefused):  # too many keys for one item: each container reads them by itself
+        with suppress(WriteRefused):  # too many keys for one item: then each container reads them by itself
             self._copies.finish_load(load)
         if not self._known:
-            logger.error("there is no API key under %s: every call is refused; see make key", self._path)
+            logger.error("there is no API key under %s, so every call is refused; see make key", self._path)
         return True
 
-    def _read(self, load: Load, give_up: float, *, insists: bool = True) -> bool:
-        """Read the pages a load has not got yet; returns whether it has all in time.
+    def _read(self, load: Load, give_up: float, *, retries: bool = True) -> bool:
+        """Read the pages that a load does not have yet; returns whether it has all of them in time.
 
-        insists: tries again where throttled. Raises KeysUnavailable.
+        retries: try again if throttled. Raises KeysUnavailable.
         """
         pause = 0.1
         while True:
             begun = self._clock()
             try:
                 token = self._page(load)
-            except _Refused as error:
+            except ParameterRefused as error:
                 if error.code == "InvalidNextToken":
                     load.begun, load.pages, load.token, load.rows = self._clock(), 0, "", []
-                elif error.code not in THROTTLED or not insists or self._clock() + pause >= give_up:
+                elif error.code not in THROTTLED or not retries or self._clock() + pause >= give_up:
                     raise KeysUnavailable(f"Parameter Store refused: {error.code}") from error
                 self._sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # no secret
                 pause = min(2 * pause, 1.0)
@@ -329,25 +240,26 @@ class Keys:
             self._sleep(max(0.0, begun + PAGE_SECONDS - self._clock()))
 
     def _page(self, load: Load) -> str:
-        """Read a page into a load; returns the token of the next. Raises _Refused, KeysUnavailable."""
+        """Read a page into a load; returns the token of the next page, or "". Raises ParameterRefused,
+        KeysUnavailable."""
         arguments: dict[str, Any] = {"Path": self._path, "MaxResults": 10}
         if load.token:
             arguments["NextToken"] = load.token
-        with _errors():
+        with parameter_errors():
             page = self._client.get_parameters_by_path(**arguments)
         for parameter in page["Parameters"]:
             label = parameter["Name"].rsplit("/", 1)[1]
             try:
-                load.rows.append(_row(_stored(label, json.loads(parameter["Value"]))))
+                load.rows.append(Key.of_parameter(label, parameter["Value"]).row())
             except (ValueError, TypeError, KeyError):
-                logger.error("the parameter %s/%s is not a key; it lets no one in", self._path, label)
+                logger.error("the parameter %s/%s is not a key, and is ignored", self._path, label)
         load.pages += 1
         load.token = page.get("NextToken", "")
         return load.token
 
 
-class Alone:
-    """The copies of a process that shares none."""
+class UnsharedCopies:
+    """Copies of a process that shares them with no other."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -371,48 +283,3 @@ class Alone:
 
     def stop_load(self, load: Load, *, rest: float) -> None:
         self._stopped = (self._clock() + rest, load)
-
-
-def _row(key: Key) -> list[Any]:
-    return [key.label, key.digest, key.owner, key.expires, list(key.agents), key.local]
-
-
-def _of_row(row: list[Any]) -> Key:
-    label, digest, owner, expires, agents, local = row
-    return Key(label, digest, owner, expires, tuple(agents), local)
-
-
-def _stored(label: str, value: dict[str, Any]) -> Key:
-    """Key of a parameter's value. Raises ValueError, TypeError, KeyError."""
-    key = Key(label, **value | {"agents": tuple(value["agents"])})
-    if not (
-        isinstance(key.digest, str)
-        and DIGEST.fullmatch(key.digest)
-        and isinstance(key.owner, str)
-        and OWNER.fullmatch(key.owner)
-        and (key.expires is None or isinstance(key.expires, int | float))
-        and all(isinstance(agent, str) for agent in key.agents)
-        and isinstance(value["agents"], list)
-    ):
-        raise ValueError("not a key")
-    return key
-
-
-class _Refused(Exception):
-    def __init__(self, code: str) -> None:
-        super().__init__(code)
-        self.code = code
-
-
-@contextmanager
-def _errors() -> Iterator[None]:
-    try:
-        yield
-    except ClientError as error:
-        raise _Refused(error.response["Error"]["Code"]) from error
-    except BotoCoreError as error:
-        raise KeysUnavailable(f"Parameter Store did not answer: {type(error).__name__}") from error
-
-
-def _digest(secret: str) -> str:
-    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

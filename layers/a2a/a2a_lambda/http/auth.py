@@ -5,7 +5,7 @@ import logging
 from fastapi import Request
 
 from a2a_lambda import telemetry, threads
-from a2a_lambda.access.keys import Key
+from a2a_lambda.access.key import Key
 from a2a_lambda.errors import Forbidden, KeysUnavailable, Unauthenticated, Unavailable
 from a2a_lambda.kit import Kit
 from a2a_lambda.tasks.identity import Scope

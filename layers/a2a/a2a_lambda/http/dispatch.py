@@ -13,7 +13,7 @@ from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 
 from a2a_lambda import telemetry
-from a2a_lambda.access.keys import Key
+from a2a_lambda.access.key import Key
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.errors import InvalidParams, ProtocolError, RouteNotFound
 from a2a_lambda.http import cards, sse

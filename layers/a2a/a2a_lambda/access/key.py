@@ -1,0 +1,95 @@
+"""A key as Parameter Store has it.
+
+One parameter a key, `<path>/<label>`. Its value is the SHA-256 of a generated key of 256 random bits, and
+what the key stands for. The key itself is shown once, when it is made, and is not stored. A hash of so
+many random bits is no secret, so it needs no KMS.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from a2a_lambda.errors import KeysUnavailable
+
+FORM = re.compile(r"a2a_[A-Za-z0-9_-]{43}")
+LABEL = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+OWNER = re.compile(r"[A-Za-z0-9_.@:-]{1,64}")
+DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key as stored.
+
+    digest: SHA-256, hex. expires: Unix seconds, or None. agents: names of those it may call; empty = all.
+    local: the development server made it, and no other server accepts it.
+    """
+
+    label: str
+    digest: str
+    owner: str
+    expires: float | None = None
+    agents: tuple[str, ...] = ()
+    local: bool = False
+
+    def allows(self, agent: str) -> bool:
+        return not self.agents or agent in self.agents
+
+    @classmethod
+    def of_parameter(cls, label: str, text: str) -> "Key":
+        """Key in the value of a parameter. Raises ValueError, TypeError, KeyError."""
+        value = json.loads(text)
+        key = cls(label, **value | {"agents": tuple(value["agents"])})
+        if not (
+            isinstance(key.digest, str)
+            and DIGEST.fullmatch(key.digest)
+            and isinstance(key.owner, str)
+            and OWNER.fullmatch(key.owner)
+            and (key.expires is None or isinstance(key.expires, int | float))
+            and all(isinstance(agent, str) for agent in key.agents)
+            and isinstance(value["agents"], list)
+        ):
+            raise ValueError("not a key")
+        return key
+
+    def parameter(self) -> str:
+        """Value of the key's parameter."""
+        return json.dumps({name: value for name, value in asdict(self).items() if name != "label"})
+
+    @classmethod
+    def of_row(cls, row: list[Any]) -> "Key":
+        label, digest, owner, expires, agents, local = row
+        return cls(label, digest, owner, expires, tuple(agents), local)
+
+    def row(self) -> list[Any]:
+        """The key as JSON values."""
+        return [self.label, self.digest, self.owner, self.expires, list(self.agents), self.local]
+
+
+class ParameterRefused(Exception):
+    """Parameter Store refused a call. code: its name of the error."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@contextmanager
+def parameter_errors() -> Iterator[None]:
+    """Errors of Parameter Store become ParameterRefused or KeysUnavailable."""
+    try:
+        yield
+    except ClientError as error:
+        raise ParameterRefused(error.response["Error"]["Code"]) from error
+    except BotoCoreError as error:
+        raise KeysUnavailable(f"Parameter Store did not answer: {type(error).__name__}") from error
+
+
+def digest_of(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

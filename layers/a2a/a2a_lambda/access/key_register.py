@@ -1,0 +1,84 @@
+"""What an operator does with keys: make, list and revoke them in Parameter Store."""
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from a2a_lambda.access.key import LABEL, OWNER, Key, ParameterRefused, digest_of, parameter_errors
+from a2a_lambda.errors import ConfigurationError, KeysUnavailable
+
+if TYPE_CHECKING:
+    from mypy_boto3_ssm import SSMClient
+
+
+class KeyRegister:
+    """Keys under a path of Parameter Store. Calls block."""
+
+    def __init__(self, client: "SSMClient", path: str, *, clock: Callable[[], float] = time.time) -> None:
+        self._client = client
+        self._path = path.rstrip("/")
+        self._clock = clock
+
+    def create(
+        self,
+        label: str,
+        *,
+        owner: str | None = None,
+        agents: tuple[str, ...] = (),
+        days: float | None = None,
+        secret: str | None = None,
+        local: bool = False,
+        overwrite: bool = False,
+    ) -> str:
+        """Store a new key; returns it, this once. Raises ConfigurationError, KeysUnavailable.
+
+        owner: whom its tasks belong to; None = the label. secret: only for local keys.
+        """
+        owner = owner or label
+        if not LABEL.fullmatch(label):
+            raise ConfigurationError(f"the name of a key is 1 to 64 letters, digits, _ . or -, not {label!r}")
+        if not OWNER.fullmatch(owner):
+            raise ConfigurationError(f"an owner is 1 to 64 letters, digits, _ . @ : or -, not {owner!r}")
+        if days is not None and days <= 0:
+            raise ConfigurationError(f"DAYS must be greater than 0, not {days:g}")
+        secret = secret or f"a2a_{secrets.token_urlsafe(32)}"
+        expires = None if days is None else self._clock() + days * 86_400
+        key = Key(label, digest_of(secret), owner, expires, agents, local)
+        try:
+            with parameter_errors():
+                self._client.put_parameter(
+                    Name=f"{self._path}/{label}", Value=key.parameter(), Type="String", Overwrite=overwrite
+                )
+        except ParameterRefused as error:
+            if error.code == "ParameterAlreadyExists":
+                raise ConfigurationError(f"there is a key {label!r} already; revoke it first") from None
+            raise KeysUnavailable(f"Parameter Store refused: {error.code}") from error
+        return secret
+
+    def list(self) -> list[Key]:
+        """All keys, without their secrets. Raises KeysUnavailable."""
+        found = []
+        try:
+            with parameter_errors():
+                paginator = self._client.get_paginator("get_parameters_by_path")
+                for page in paginator.paginate(Path=self._path):
+                    for parameter in page["Parameters"]:
+                        label = parameter["Name"].rsplit("/", 1)[1]
+                        try:
+                            found.append(Key.of_parameter(label, parameter["Value"]))
+                        except (ValueError, TypeError, KeyError):
+                            continue  # not a key; `Keys` logs it
+        except ParameterRefused as error:
+            raise KeysUnavailable(f"Parameter Store refused: {error.code}") from error
+        return found
+
+    def revoke(self, label: str) -> None:
+        """Delete a key. Raises ConfigurationError if there is none, KeysUnavailable."""
+        try:
+            with parameter_errors():
+                self._client.delete_parameter(Name=f"{self._path}/{label}")
+        except ParameterRefused as error:
+            if error.code == "ParameterNotFound":
+                raise ConfigurationError(f"there is no key {label!r}") from None
+            raise KeysUnavailable(f"Parameter Store refused: {error.code}") from error
