@@ -170,7 +170,7 @@ def test_410_is_logged_and_no_more(function: Function) -> None:
     gone = function.api.invoke(function.send(), status=410)
     assert gone.streamed
     assert b"completed" in function.api.invoke(function.send()).body
-    assert "over before its response was" in function.log.read_text()
+    assert "ended before its response was" in function.log.read_text()
 
 
 def test_an_event_that_is_none_is_an_error(function: Function) -> None:

@@ -192,7 +192,7 @@ ACTIONS = {
     ("Notifier", "DeadRecords"): "sqs:SendMessage",
     (
         "Notifier",
-        "PushNotifications",
+        "Notices",
     ): "sqs:SendMessage ReceiveMessage DeleteMessage ChangeMessageVisibility GetQueueAttributes",
     ("Rpc", "Lists"): "dynamodb:Query",
     ("Worker", "Sweep"): "dynamodb:Query",
@@ -213,7 +213,7 @@ RESOURCES = {
     "Sweep": {"Fn::Sub": "${Table.Arn}/index/by-due"},
     "Turns": {"Fn::GetAtt": ["Turns", "Arn"]},
     "DeadTurns": {"Fn::GetAtt": ["DeadTurns", "Arn"]},
-    "PushNotifications": {"Fn::GetAtt": ["PushNotifications", "Arn"]},
+    "Notices": {"Fn::GetAtt": ["Notices", "Arn"]},
     "DeadRecords": {"Fn::GetAtt": ["DeadRecords", "Arn"]},
     "Stream": {"Fn::GetAtt": ["Table", "StreamArn"]},
     "Streams": {"Fn::Sub": "${Table.Arn}/stream/*"},  # ListStreams is allowed on all streams of a table
@@ -289,7 +289,7 @@ def test_queues_and_what_reads_them(translated: Json, parameters: Json) -> None:
     timeouts = {
         "Turns": longest["Worker"],
         "DeadTurns": longest["Worker"],
-        "PushNotifications": longest["Notifier"],
+        "Notices": longest["Notifier"],
     }
     for name, timeout in timeouts.items():
         assert queues[name]["VisibilityTimeout"] >= 6 * timeout
@@ -298,7 +298,7 @@ def test_queues_and_what_reads_them(translated: Json, parameters: Json) -> None:
         ]
         assert source["BatchSize"] == 1
         assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
-    for name in ("Turns", "PushNotifications"):
+    for name in ("Turns", "Notices"):
         dead = queues[name]["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0]
         assert bool(queues[dead].get("FifoQueue")) is bool(queues[name].get("FifoQueue"))
     assert sources["WorkerTurns"]["ScalingConfig"] == {"MaximumConcurrency": {"Ref": "WorkerConcurrency"}}

@@ -43,7 +43,7 @@ class Redrive:
 
     def notices(self) -> tuple[int, int]:
         """Returns how many letters it sent, and how many it dropped."""
-        return self._each("DeadNotices", self._send_to("PushNotifications"))
+        return self._each("DeadNotices", self._send_to("Notices"))
 
     def turns(self) -> tuple[int, int]:
         return self._each("DeadTurns", self._send_to("Turns"))
