@@ -156,18 +156,18 @@ def test_our_own_cards(kit: Kit, key: str) -> None:
 )
 def test_a_card_that_sends_its_callers_elsewhere(card: Json) -> None:
     with pytest.raises(Refused):
-        discovery.read(card, f"{BASE_URL}/.well-known/agent-card.json", "key")
+        discovery.agent_of_card(card, f"{BASE_URL}/.well-known/agent-card.json", "key")
 
 
 def test_the_key_stays_at_home() -> None:
     source = f"{BASE_URL}/.well-known/agent-card.json"
     card = {"url": "https://partner.example.org/", "protocolVersion": "0.3.0"}
-    assert discovery.read(card, source, "key", ["partner.example.org"]).headers == {}
+    assert discovery.agent_of_card(card, source, "key", ["partner.example.org"]).headers == {}
     card = {"url": f"{BASE_URL}/", "protocolVersion": "0.3.0"}
-    assert discovery.read(card, source, "key").headers == {"Authorization": "Bearer key"}
+    assert discovery.agent_of_card(card, source, "key").headers == {"Authorization": "Bearer key"}
     schemes: Json = {"k": {"type": "apiKey", "in": "header", "name": "X-Its-Own"}}
     asks = card | {"securitySchemes": schemes}
-    assert discovery.read(asks, source, "key").headers == {"X-Its-Own": "key"}
+    assert discovery.agent_of_card(asks, source, "key").headers == {"X-Its-Own": "key"}
 
 
 def test_the_tenant_is_said_in_every_request(kit: Kit, key: str) -> None:
@@ -195,7 +195,7 @@ HOSTILE_CARDS: list[Json] = [
 @pytest.mark.parametrize("card", HOSTILE_CARDS)
 def test_a_hostile_card_is_none(card: Json) -> None:
     with pytest.raises(Undiscovered):
-        discovery.read(card, f"{BASE_URL}/.well-known/agent-card.json", "key")
+        discovery.agent_of_card(card, f"{BASE_URL}/.well-known/agent-card.json", "key")
 
 
 @pytest.mark.parametrize("name", ["X-K\xe9y", "Host", "Content-Length", "a b", "", 5])
@@ -205,7 +205,7 @@ def test_the_key_goes_in_no_odd_header(name: Json) -> None:
         "k": {"type": "apiKey", "in": "header", "name": name},
     }
     card = {"url": f"{BASE_URL}/", "protocolVersion": "0.3.0", "securitySchemes": schemes}
-    found = discovery.read(card, f"{BASE_URL}/.well-known/agent-card.json", "key")
+    found = discovery.agent_of_card(card, f"{BASE_URL}/.well-known/agent-card.json", "key")
     assert found.headers == {"Authorization": "Bearer key"}
 
 
@@ -255,7 +255,7 @@ def test_an_event_without_end_is_given_up() -> None:
 )
 def test_a_card_nobody_can_go_by(card: Json) -> None:
     with pytest.raises(Undiscovered):
-        discovery.read(card, f"{BASE_URL}/.well-known/agent-card.json", None)
+        discovery.agent_of_card(card, f"{BASE_URL}/.well-known/agent-card.json", None)
 
 
 class Answering(httpx2.AsyncBaseTransport):

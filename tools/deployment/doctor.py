@@ -113,7 +113,7 @@ class Visit:
         wires: Sequence[Wire],
         named: Sequence[str],
         asked: Mapping[str, str] | None = None,
-    ) -> discovery.Agent | None:
+    ) -> discovery.DiscoveredAgent | None:
         """The agent that a card describes. What the card lacks becomes a row."""
         add = self.report.add
         shown = {"X-API-Key": self._key} if self._key else {}
@@ -125,7 +125,7 @@ class Visit:
                 return None
             async with self._errors_as_rows("can be called as its card says"):
                 card = strictjson.loads(answer.content)
-                agent = discovery.read(card, url, self._key or None, wires=wires)
+                agent = discovery.agent_of_card(card, url, self._key or None, wires=wires)
                 missing = [name for name in named if not agent.card.get(name)]
                 add("the card's required fields", not missing, _missing(missing))
                 lacking = [
@@ -140,7 +140,12 @@ class Visit:
         return None
 
     async def _calls(
-        self, agent: discovery.Agent, *, first: str = "", states: set[str] | None = None, stream_at: str = ""
+        self,
+        agent: discovery.DiscoveredAgent,
+        *,
+        first: str = "",
+        states: set[str] | None = None,
+        stream_at: str = "",
     ) -> None:
         """Call without a key, then with one, then stream, then get the task.
 
@@ -173,7 +178,7 @@ class Visit:
             async with self._errors_as_rows("reads the task again"), self._client(agent) as client:
                 add("reads the task again", (await client.get(task_id))["id"] == task_id)
 
-    async def _stream(self, agent: discovery.Agent, first: str) -> None:
+    async def _stream(self, agent: discovery.DiscoveredAgent, first: str) -> None:
         async with self._errors_as_rows("a stream"), self._client(agent) as client:
             events: list[Any] = [event async for event in client.stream(self._text)]
             kinds = [next(iter(event)) for event in events]
@@ -194,7 +199,7 @@ class Visit:
     def _http(self) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(transport=_Shared(self._transport), timeout=60, trust_env=False)
 
-    def _client(self, agent: discovery.Agent) -> Client:
+    def _client(self, agent: discovery.DiscoveredAgent) -> Client:
         return Client(agent.url, transport=_Shared(self._transport), agent=agent)
 
 

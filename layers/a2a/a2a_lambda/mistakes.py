@@ -1,6 +1,6 @@
-"""What is wrong with an agent's files: the file, the line, and what to write instead.
+"""Describes what is wrong with an agent's files: the file, the line, and what to write instead.
 
-One line for each mistake, and none of the kit's own frames.
+Each mistake is one line, without frames of the kit.
 """
 
 import difflib
@@ -18,13 +18,13 @@ from a2a_lambda.errors import KitError
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """How a sentence about an unknown word ends: with a question if a known one is close, else a period."""
+    """End of a sentence about an unknown word: a question if a known word is close, else a period."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f"; did you mean {close[0]}?" if close else "."
 
 
-def shown(path: Path | str) -> str:
-    """A path as its author knows it: relative to the working directory, if it is inside."""
+def short_path(path: Path | str) -> str:
+    """A path, relative to the working directory if it is inside."""
     whole = Path(path)
     try:
         return str(whole.resolve().relative_to(Path.cwd()))
@@ -40,42 +40,42 @@ def place_of(function: Callable[..., Any]) -> str:
     line = code.co_firstlineno  # of its first decorator, if it has one
     while (text := linecache.getline(code.co_filename, line)) and "def " not in text:
         line += 1
-    return f"{shown(code.co_filename)}:{line if text else code.co_firstlineno}"
+    return f"{short_path(code.co_filename)}:{line if text else code.co_firstlineno}"
 
 
 def of_yaml(path: Path, error: Exception) -> str:
     """Why a card.yaml cannot be read."""
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     if mark is None:
-        return f"{shown(path)}: not readable as YAML: {error}"
+        return f"{short_path(path)}: not valid YAML: {error}"
     hint = "; YAML indents with spaces" if "\\t" in str(problem) else ""
-    return f"{shown(path)}:{mark.line + 1}: not readable as YAML: {problem}{hint}"
+    return f"{short_path(path)}:{mark.line + 1}: not valid YAML: {problem}{hint}"
 
 
 def of_import(error: BaseException, folder: Path) -> str:
-    """What an agent's module raised while it was imported."""
+    """What an agent's module raised when it was imported."""
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_relative_to(folder):
-        return f"{shown(error.filename)}:{error.lineno}: {error.msg}{_quoted(error.text)}"
+        return f"{short_path(error.filename)}:{error.lineno}: {error.msg}{_quoted(error.text)}"
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
         if Path(frame.filename).is_relative_to(folder)
     ]
-    where, line = shown(folder / "agent.py"), ""
+    where, line = short_path(folder / "agent.py"), ""
     if frames:
-        where = f"{shown(frames[-1].filename)}:{frames[-1].lineno}"
+        where = f"{short_path(frames[-1].filename)}:{frames[-1].lineno}"
         line = linecache.getline(frames[-1].filename, frames[-1].lineno or 0)
     if isinstance(error, KitError):
         return f"{where}: {error}"
     if isinstance(error, ModuleNotFoundError) and error.name:
         return f"{where}: there is no module {error.name!r}. {_missing_module(error.name, folder)}"
-    return f"{where}: {_shown_error(error)}{_quoted(line)}"
+    return f"{where}: {_describe(error)}{_quoted(line)}"
 
 
 def of_card(path: Path, text: str, error: ValidationError, fields: Mapping[str, Collection[str]]) -> str:
     """Everything that is wrong with a card.yaml.
 
-    fields: names of the fields there may be, by where they may be: "" is the card itself, "skills" a skill.
+    fields: names of the allowed fields, by level: "" is the card itself, "skills" a skill.
     """
     root = yaml.compose(text, yaml.SafeLoader)
     errors = error.errors(include_url=False)
@@ -86,7 +86,7 @@ def of_card(path: Path, text: str, error: ValidationError, fields: Mapping[str, 
         line, node = _place(root, loc)
         match each["type"]:
             case "missing":
-                if loc not in absent:  # a misspelling of it was named already
+                if loc not in absent:  # a misspelling of it is already in the list
                     continue
                 what = f"{name} is missing"
             case "extra_forbidden":
@@ -101,7 +101,7 @@ def of_card(path: Path, text: str, error: ValidationError, fields: Mapping[str, 
                 what = f"{name} is not a field{' of a card' if not level else f' of {level}'}{hint}"
             case "string_type" if isinstance(node, yaml.ScalarNode):
                 what = (
-                    f'{name} must be text, and YAML reads {node.value} as {_kind(node)}: write "{node.value}"'
+                    f'{name} must be text, but YAML reads {node.value} as {_kind(node)}: write "{node.value}"'
                 )
                 if not node.value:
                     what = f"{name} is empty"
@@ -111,9 +111,9 @@ def of_card(path: Path, text: str, error: ValidationError, fields: Mapping[str, 
                 what = f"{name}: {each['msg']}"
         found.append((line, what))
     if len(found) == 1:
-        return f"{shown(path)}:{found[0][0]}: {found[0][1]}"
+        return f"{short_path(path)}:{found[0][0]}: {found[0][1]}"
     lines = "".join(f"\n  line {line}: {what}" for line, what in sorted(found))
-    return f"{shown(path)}: {len(found)} mistakes:{lines}"
+    return f"{short_path(path)}: {len(found)} mistakes:{lines}"
 
 
 def _kind(node: yaml.ScalarNode) -> str:
@@ -121,8 +121,8 @@ def _kind(node: yaml.ScalarNode) -> str:
     return kinds.get(node.tag.rpartition(":")[2], "something else")
 
 
-def _shown_error(error: BaseException) -> str:
-    """Type and text of an exception; of one whose text cannot be had, its type."""
+def _describe(error: BaseException) -> str:
+    """Type and text of an exception. If its text raises, only its type."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:
@@ -132,7 +132,7 @@ def _shown_error(error: BaseException) -> str:
 def _missing_module(name: str, folder: Path) -> str:
     own = f"agents.{folder.name}."
     if name.startswith(own):
-        return f"There is no file {name.removeprefix(own).replace('.', '/')}.py in {shown(folder)}."
+        return f"There is no file {name.removeprefix(own).replace('.', '/')}.py in {short_path(folder)}."
     package = name.partition(".")[0]
     if (folder / f"{package}.py").exists() or (folder / package).is_dir():
         return f"It is a file of this agent: write `from . import {package}`."
@@ -147,7 +147,7 @@ def _quoted(line: str | None) -> str:
 
 
 def _place(root: Any, loc: Sequence[int | str]) -> tuple[int, Any]:
-    """Line of what a location names, or of what is around it, and the YAML node there, or None."""
+    """Line of a location, or of what surrounds it, and its YAML node or None."""
     node, line = root, root.start_mark.line + 1
     for step in loc:
         inner = None

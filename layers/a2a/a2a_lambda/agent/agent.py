@@ -212,7 +212,7 @@ class Agent:
                 raise ValueError(f"skill {skill} has no parameter {name!r}{hint} It has: {has}")
 
     def _check(self, module: ModuleType) -> None:
-        where = mistakes.shown(module.__file__ or module.__name__)
+        where = mistakes.short_path(module.__file__ or module.__name__)
         declared = {skill.id for skill in self.card.all_skills}
         if missing := sorted(declared - self.skills.keys()):
             known = sorted(self.skills.keys() - declared)

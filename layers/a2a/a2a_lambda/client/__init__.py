@@ -1,4 +1,4 @@
-"""A client of other agents: an agent of this kit may be one itself."""
+"""A client of other agents, for agents of this kit."""
 
 from a2a_lambda.client.client import AgentError, Client
 from a2a_lambda.client.discovery import Undiscovered

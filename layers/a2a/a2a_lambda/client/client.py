@@ -1,7 +1,7 @@
-"""Calls another agent, whatever version of A2A it speaks.
+"""Calls another agent, in any version of A2A.
 
-url ── card ── discovery ── wire, url, key's header
-message ── wire.encode ── POST ── wire.decode ── canonical task, message, events
+url ── card ── discovery ── wire, url, header for the key
+message ── wire.encode ── POST ── wire.decode ── task, message, events of A2A 1.0
 """
 
 import uuid
@@ -18,15 +18,15 @@ from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task
 from a2a_lambda.protocol.requests import Operation, SendMessageConfiguration, SendMessageRequest, TaskRequest
 
 MAX_BYTES = 20 * 1024 * 1024
-"""Of one answer, or one event."""
+"""Most bytes of an answer, or of an event."""
 
 EVENT_STREAM = "text/event-stream"
 
 
 class AgentError(KitError):
-    """The other agent refused, or could not be understood.
+    """The other agent refused the call, or its answer is not valid.
 
-    code: its JSON-RPC error code, or None. status: the answer's HTTP status, or None.
+    code: its JSON-RPC error code, or None. status: HTTP status of the answer, or None.
     """
 
     def __init__(self, text: str, code: int | None = None, status: int | None = None) -> None:
@@ -36,12 +36,13 @@ class AgentError(KitError):
 
 
 class Client:
-    """An agent elsewhere.
+    """Client of another agent.
 
-    url: its own, or its card's. key: sent to that url's origin (scheme, host and port) and nowhere else.
-    hosts: other hosts its card may send callers to. private: it may be in one's own network, and speak
-    plain http. extensions: URIs to activate. timeout: seconds of silence after which a call is given up.
-    agent: known already, its card read.
+    url: of the agent, or of its card. key: sent only to the origin of that url (scheme, host and port).
+    hosts: other hosts that its card may send callers to. private: the agent may be in a private network,
+        and use plain http. extensions: URIs to activate. timeout: seconds of silence after which a call
+        fails.
+    agent: the agent, if its card is known already.
 
     async with Client("https://agents.example.com", key=key) as agent:
         task = await agent.send("What is 1 plus 2?")
@@ -57,7 +58,7 @@ class Client:
         extensions: Sequence[str] = (),
         timeout: float = 60.0,
         transport: httpx2.AsyncBaseTransport | None = None,
-        agent: discovery.Agent | None = None,
+        agent: discovery.DiscoveredAgent | None = None,
     ) -> None:
         self._url = url
         self._key = key
@@ -74,10 +75,10 @@ class Client:
     async def __aexit__(self, *_: object) -> None:
         await self._http.aclose()
 
-    async def discover(self) -> discovery.Agent:
-        """The agent, from its card; read once. Raises Undiscovered, Refused, AgentError."""
+    async def discover(self) -> discovery.DiscoveredAgent:
+        """The agent, from its card, which is read once. Raises Undiscovered, Refused, AgentError."""
         if self._agent is None:
-            self._agent = await self._discovered()
+            self._agent = await self._discover()
         return self._agent
 
     async def card(self) -> Mapping[str, Json]:
@@ -91,7 +92,7 @@ class Client:
         configuration: SendMessageConfiguration | None = None,
         **fields: Any,
     ) -> Task | Message:
-        """The task a message led to, or the message the agent answered with.
+        """Send a message; returns its task, or the message that the agent answers with.
 
         fields: of the message, such as contextId, taskId, metadata. Raises as `discover`.
         """
@@ -108,7 +109,7 @@ class Client:
         configuration: SendMessageConfiguration | None = None,
         **fields: Any,
     ) -> AsyncGenerator[Event, None]:
-        """The same as events, as they come. Raises as `discover`."""
+        """Send a message; yields its events as they come. Raises as `discover`."""
         agent = await self.discover()
         body = _body(agent, "stream", _request(message, configuration, fields))
         headers = {**self._headers(agent), "Accept": EVENT_STREAM}
@@ -116,11 +117,11 @@ class Client:
             async with self._http.stream("POST", agent.url, content=body, headers=headers) as answer:
                 if answer.headers.get("content-type", "").partition(";")[0] != EVENT_STREAM:
                     _result(await _whole(answer), answer.status_code)
-                    raise AgentError("the answer is no stream of events", status=answer.status_code)
+                    raise AgentError("the answer is not a stream of events", status=answer.status_code)
                 async for data in sse.data(answer.aiter_bytes(), MAX_BYTES):
                     yield agent.wire.decode_event(_result(data))
-        except FOREIGN as error:
-            raise _foreign(agent.url, error) from error
+        except CALL_ERRORS as error:
+            raise _agent_error(agent.url, error) from error
 
     async def get(self, task_id: str, *, history_length: int | None = None) -> Task:
         """Raises as `discover`."""
@@ -142,7 +143,7 @@ class Client:
         try:
             return agent.wire.results[operation].decode(_result(content, status))
         except ProtocolError as error:
-            raise _foreign(agent.url, error) from error
+            raise _agent_error(agent.url, error) from error
 
     async def _read(
         self, verb: str, url: str, headers: Mapping[str, str], body: bytes | None = None
@@ -150,17 +151,17 @@ class Client:
         try:
             async with self._http.stream(verb, url, content=body, headers=headers) as answer:
                 return await _whole(answer), answer.status_code
-        except FOREIGN as error:
-            raise _foreign(url, error) from error
+        except CALL_ERRORS as error:
+            raise _agent_error(url, error) from error
 
-    def _headers(self, agent: discovery.Agent) -> dict[str, str]:
-        """The version is said from 1.0 on; older servers know no such header."""
-        said = {"A2A-Version": agent.wire.versions[-1]} if agent.wire.sends_version else {}
+    def _headers(self, agent: discovery.DiscoveredAgent) -> dict[str, str]:
+        """Headers of every call."""
+        headers = {"A2A-Version": agent.wire.versions[-1]} if agent.wire.sends_version else {}
         if self._extensions:
-            said |= {"A2A-Extensions": self._extensions, "X-A2A-Extensions": self._extensions}
-        return {"Content-Type": "application/json", **said, **agent.headers}
+            headers |= {"A2A-Extensions": self._extensions, "X-A2A-Extensions": self._extensions}
+        return {"Content-Type": "application/json", **headers, **agent.headers}
 
-    async def _discovered(self) -> discovery.Agent:
+    async def _discover(self) -> discovery.DiscoveredAgent:
         shown = {"X-API-Key": self._key, "Authorization": f"Bearer {self._key}"} if self._key else {}
         for url in discovery.card_urls(self._url):
             content, status = await self._read("GET", url, shown)
@@ -168,18 +169,18 @@ class Client:
                 try:
                     card = strictjson.loads(content)
                 except ProtocolError as error:
-                    raise _foreign(url, error) from error
-                return discovery.read(card, url, self._key, self._hosts)
+                    raise _agent_error(url, error) from error
+                return discovery.agent_of_card(card, url, self._key, self._hosts)
             if status != 404:
-                raise AgentError(f"{url}: the card is answered with status {status}", status=status)
+                raise AgentError(f"{url}: the card has the status {status}", status=status)
         raise discovery.Undiscovered(f"{self._url}: it has no agent card")
 
 
-FOREIGN = (httpx2.HTTPError, httpx2.InvalidURL, ProtocolError, sse.TooLarge, UnicodeError)
-"""What goes wrong in a call, or in what came back."""
+CALL_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, ProtocolError, sse.TooLarge, UnicodeError)
+"""Errors of a call, or of its answer."""
 
 
-def _foreign(url: str, error: Exception) -> AgentError:
+def _agent_error(url: str, error: Exception) -> AgentError:
     return AgentError(f"{url}: {type(error).__name__}: {error}")
 
 
@@ -200,8 +201,8 @@ def _request(
     return request
 
 
-def _body(agent: discovery.Agent, operation: Operation, request: Any) -> bytes:
-    """A JSON-RPC request, the tenant in it where the agent has one (1.0 section 8.3.2)."""
+def _body(agent: discovery.DiscoveredAgent, operation: Operation, request: Any) -> bytes:
+    """A JSON-RPC request. It has the agent's tenant, if there is one (1.0 section 8.3.2)."""
     wire = agent.wire
     method = next(name for name, meant in wire.methods.items() if meant == operation)
     params = wire.requests[operation].encode(request)
@@ -223,7 +224,7 @@ def _result(body: bytes, status: int = 200) -> Json:
         code = error.get("code")
         raise AgentError(str(error.get("message")), code if isinstance(code, int) else None, status)
     if not isinstance(value, dict) or "result" not in value:
-        raise AgentError(f"the answer, of status {status}, is no JSON-RPC response", status=status)
+        raise AgentError(f"the answer, with status {status}, is not a JSON-RPC response", status=status)
     return value["result"]
 
 

@@ -1,4 +1,4 @@
-"""Which version an agent speaks, and where: read from its card, which may hold anything."""
+"""Finds out from a card which version an agent speaks, and where. The card may hold anything."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,17 +18,19 @@ WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """Name of a header (RFC 9110 section 5.1)."""
 
-FRAMING = frozenset({"host", "content-length", "content-type", "transfer-encoding", "connection", "accept"})
-"""Headers no card may have a key sent in."""
+RESERVED_HEADERS = frozenset(
+    {"host", "content-length", "content-type", "transfer-encoding", "connection", "accept"}
+)
+"""Headers that a card must not use for a key."""
 
 
 class Undiscovered(KitError):
-    """No card, or none this client can go by."""
+    """There is no card, or none that this client can use."""
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
-    """An agent found. headers: what shows the key, as its card asks for it. tenant: said in every request."""
+class DiscoveredAgent:
+    """headers: with the key, as the card asks for it. tenant: part of every request."""
 
     card: Mapping[str, Json]
     wire: Wire
@@ -38,39 +40,39 @@ class Agent:
 
 
 def card_urls(url: str) -> Sequence[str]:
-    """Where the card of an agent may be: the url itself, when it is one of a card."""
+    """Urls at which the card of an agent may be: the url itself, if it is of a card."""
     if url.endswith(".json"):
         return (url,)
     return tuple(url.rstrip("/") + path for path in WELL_KNOWN)
 
 
-def read(
+def agent_of_card(
     card: Json,
     source: str,
     key: str | None,
     hosts: Sequence[str] = (),
     wires: Sequence[Wire] = VERSIONS,
-) -> Agent:
-    """The agent a card describes.
+) -> DiscoveredAgent:
+    """The agent that a card describes.
 
-    source: url of the card. hosts: others, beside the card's own, the agent may be at; the key does not
-    go there. wires: what this client speaks, best first. Raises Undiscovered, Refused.
+    source: url of the card. hosts: other hosts at which the agent may be; the key is not sent there.
+    wires: what this client speaks, best first. Raises Undiscovered, Refused.
     """
     if not isinstance(card, dict):
-        raise Undiscovered(f"{source}: a card is an object")
+        raise Undiscovered(f"{source}: a card must be an object")
     wire, url, tenant = _interface(card, source, wires)
     try:
         target, origin = httpx2.URL(url), httpx2.URL(source)
     except httpx2.InvalidURL:
-        raise Undiscovered(f"{source}: the card's url is none") from None
+        raise Undiscovered(f"{source}: the card has no valid url") from None
     home = (target.scheme, target.host, target.port) == (origin.scheme, origin.host, origin.port)
     if not home and target.host not in hosts:
         raise Refused(f"{source}: the card sends its callers to another host, {target.host}")
-    return Agent(card, wire, url, _credentials(card, key) if home and key else {}, tenant)
+    return DiscoveredAgent(card, wire, url, _credentials(card, key) if home and key else {}, tenant)
 
 
 def _interface(card: Mapping[str, Json], source: str, wires: Sequence[Wire]) -> tuple[Wire, str, str]:
-    """The wire, url and tenant to call: JSON-RPC of the best version both sides speak."""
+    """Wire, url and tenant to call: JSON-RPC, in the best version that both sides speak."""
     offered = [
         (_text(item, "protocolVersion"), _text(item, "url"), _text(item, "tenant"))
         for item in _objects(card, "supportedInterfaces")
@@ -87,7 +89,7 @@ def _interface(card: Mapping[str, Json], source: str, wires: Sequence[Wire]) -> 
 
 
 def _rpc_url(card: Mapping[str, Json]) -> str:
-    """Url of the JSON-RPC interface of a 0.x card, whose first one may speak something else."""
+    """Url of the JSON-RPC interface in a 0.x card. Its first interface may be another one."""
     if card.get("preferredTransport") in (None, "JSONRPC"):
         return _text(card, "url")
     others = _objects(card, "additionalInterfaces")
@@ -95,14 +97,14 @@ def _rpc_url(card: Mapping[str, Json]) -> str:
 
 
 def _credentials(card: Mapping[str, Json], key: str) -> Mapping[str, str]:
-    """The header a card's first scheme for a key asks for; a bearer token where it has none."""
+    """The header of a card's first scheme for a key; a bearer token if it has none."""
     schemes = card.get("securitySchemes")
     for scheme in schemes.values() if isinstance(schemes, dict) else ():
-        told: Any = scheme.get("apiKeySecurityScheme", scheme) if isinstance(scheme, dict) else None
-        if not isinstance(told, dict) or told.get("location", told.get("in")) != "header":
+        described: Any = scheme.get("apiKeySecurityScheme", scheme) if isinstance(scheme, dict) else None
+        if not isinstance(described, dict) or described.get("location", described.get("in")) != "header":
             continue
-        name = _text(told, "name")
-        if TOKEN.fullmatch(name) and name.lower() not in FRAMING:
+        name = _text(described, "name")
+        if TOKEN.fullmatch(name) and name.lower() not in RESERVED_HEADERS:
             return {name: f"Bearer {key}" if name.lower() == "authorization" else key}
     return {"Authorization": f"Bearer {key}"}
 

@@ -8,11 +8,11 @@ END_OF_LINE = re.compile(rb"\r\n|\n|\r")
 
 
 class TooLarge(Exception):
-    """An event has more bytes than are taken."""
+    """An event, or an answer, is too large."""
 
 
 async def data(chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
-    """Data of the events that have any, in time linear to their bytes. Raises TooLarge."""
+    """Data of events, of those that have any. The time is linear in their bytes. Raises TooLarge."""
     lines: list[bytes] = []
     size = 0
     async with aclosing(_lines(chunks, limit)) as found:
@@ -30,22 +30,22 @@ async def data(chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]
 
 async def _lines(chunks: AsyncIterator[bytes], limit: int) -> AsyncGenerator[bytes, None]:
     """Whole lines, without their ends. Raises TooLarge."""
-    # The line that is not complete yet, in pieces: to search it again with every chunk would take time that
-    # grows with the square of its length.
-    begun: list[bytes] = []
+    # Pieces of the line that is not complete yet. A search through all of it with every chunk would take time
+    # that grows with the square of its length.
+    pieces: list[bytes] = []
     size = 0
     returned = False
     async for received in chunks:
         if not received:
             continue
-        # A line feed may be the other half of an end of line before.
+        # A line feed may be the second half of the end of the line before.
         chunk = received[1:] if returned and received.startswith(b"\n") else received
         returned = chunk.endswith(b"\r")
         first, *others = END_OF_LINE.split(chunk)
-        begun.append(first)
+        pieces.append(first)
         size += len(first)
         for line in others:
-            yield b"".join(begun)
-            begun, size = [line], len(line)
+            yield b"".join(pieces)
+            pieces, size = [line], len(line)
         if size > limit:
             raise TooLarge

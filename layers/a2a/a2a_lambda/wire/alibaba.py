@@ -1,9 +1,14 @@
 """Alibaba Model Studio's multimodal suite: A2A 0.2.5 as its console documents it.
 
-Source: https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-agent and its extensions.
-It knows no status message, so a question or a last word comes as an artifact before the status; a
-result is never a bare Message; states it does not know are sent as the nearest it does. It takes text and
-nothing else: structured values are sent as JSON text, files by their url, and a file's bytes are left out.
+What differs from A2A 0.2.5:
+
+- It has no status messages. A question, or a final message, is sent as an artifact before the status.
+- A result is never a Message.
+- A state that it does not know is sent as the nearest one that it knows.
+- It takes text only. Structured values are sent as JSON text, and files as their urls. The bytes of a file
+  are left out.
+
+Source: https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-agent and its extensions
 """
 
 import uuid
@@ -40,13 +45,13 @@ def encode_outcome(outcome: SendMessageResponse) -> Json:
 
 
 def encode_task(task: Task) -> Json:
-    told = Task(id=task["id"], contextId=task["contextId"], status=_status(task["status"]))
+    plain = Task(id=task["id"], contextId=task["contextId"], status=_status(task["status"]))
     artifacts = [_plain(artifact) for artifact in task.get("artifacts", [])]
     if "message" in task["status"] and task["status"]["state"] in STOPPED:
         artifacts.append(_artifact(task["status"]["message"]))
     if artifacts:
-        told["artifacts"] = artifacts
-    return json_0x.encode_task(told)
+        plain["artifacts"] = artifacts
+    return json_0x.encode_task(plain)
 
 
 def encode_event(event: Event, recipient: Recipient) -> list[Json]:
@@ -57,14 +62,14 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
     if "statusUpdate" not in event:
         return []
     update = event["statusUpdate"]
-    told = TaskStatusUpdateEvent(
+    plain = TaskStatusUpdateEvent(
         taskId=update["taskId"], contextId=update["contextId"], status=_status(update["status"])
     )
-    events = [json_0x.encode_event(Event(statusUpdate=told))]
+    events = [json_0x.encode_event(Event(statusUpdate=plain))]
     if "message" not in update["status"]:
         return events
     if update["status"]["state"] not in STOPPED:
-        return []  # progress: to the suite it would be part of the answer
+        return []  # progress: the suite would take it as part of the answer
     chunk = TaskArtifactUpdateEvent(
         taskId=update["taskId"],
         contextId=update["contextId"],
@@ -80,15 +85,15 @@ def _status(status: TaskStatus) -> TaskStatus:
 
 
 def _chunk(update: TaskArtifactUpdateEvent) -> TaskArtifactUpdateEvent:
-    """The suite's own streams say `append` on the first chunk too."""
-    told = update.copy()
-    told["append"] = True
-    told["artifact"] = _plain(update["artifact"])
-    return told
+    """In the suite's own streams, the first chunk has `append`, too."""
+    chunk = update.copy()
+    chunk["append"] = True
+    chunk["artifact"] = _plain(update["artifact"])
+    return chunk
 
 
 def _plain(artifact: Artifact) -> Artifact:
-    """The artifact in text alone; an empty text if nothing of it is."""
+    """The artifact as text only; as an empty text if it has none."""
     plain = artifact.copy()
     plain["parts"] = [Part(text=text) for part in artifact["parts"] if (text := _text(part)) is not None]
     plain["parts"] = plain["parts"] or [Part(text="")]
@@ -104,7 +109,7 @@ def _text(part: Part) -> str | None:
 
 
 def _artifact(message: Message) -> Artifact:
-    """A status message as an artifact, the same one however often it is told."""
+    """A status message as an artifact. Its id is the same each time."""
     identity = str(uuid.uuid5(uuid.NAMESPACE_URL, message["messageId"]))
     artifact = Artifact(artifactId=identity, parts=message["parts"])
     if "metadata" in message:

@@ -1,8 +1,8 @@
 """Baidu Qianfan AppBuilder: A2A 0.2.6 as its page documents it, with its own metadata.
 
-Source: https://cloud.baidu.com/doc/qianfan/s/A2A. A result is never
-a bare Message; an artifact's name is a stage of the answer, and so is a step told while working. The
-metadata is added to what A2A 0.2.6 has, so a client that knows nothing of it reads the same task.
+A result is never a Message. The name of an artifact is a stage of the answer, and so is a step of a running
+turn. The metadata comes in addition to A2A 0.2.6, so a client that does not know it reads the same task.
+Source: https://cloud.baidu.com/doc/qianfan/s/A2A
 """
 
 import uuid
@@ -28,7 +28,7 @@ from a2a_lambda.wire.shared import card_json, fields, json_0x
 from a2a_lambda.wire.shared.fields import Object
 
 ANSWER = "/answer"
-"""Stage of an answer that has no name of its own."""
+"""Stage of an answer without a name."""
 
 ENDS = {
     TaskState.FAILED: "error",
@@ -37,15 +37,15 @@ ENDS = {
     TaskState.INPUT_REQUIRED: "interrupt",
     TaskState.AUTH_REQUIRED: "interrupt",
 }
-"""What a conversation's status is called there at the end of a round; else it is done."""
+"""Status of a conversation at the end of a round. For every other state it is "done"."""
 
 END_USER_ID = range(6, 65)
-"""Characters of metadata.end_user_id."""
+"""Lengths that metadata.end_user_id may have, in characters."""
 
 
 def is_from_appbuilder(params: Json) -> bool:
-    """Whether the parameters of a message are of the page's kind, and no other client's: without a
-    messageId, or with its metadata."""
+    """Whether a message is from AppBuilder, and not from another client: it has no messageId, or it has
+    AppBuilder's metadata."""
     message = params.get("message") if isinstance(params, dict) else None
     if not isinstance(message, dict):
         return False
@@ -55,8 +55,8 @@ def is_from_appbuilder(params: Json) -> bool:
 
 
 def decode_send(params: Json) -> SendMessageRequest:
-    """Of a message whose id and kinds may be missing or mistaken: a file is a file whatever its kind says,
-    and names its media type `mime`."""
+    """A message whose id and kinds may be missing or wrong. A part with a file is a file, whatever its
+    kind. It has its media type in `mime`."""
     source = fields.mapping(params, "params")
     message = dict(fields.mapping(source.get("message"), "params.message"))
     if message.get("messageId") in (None, ""):
@@ -101,22 +101,22 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
     if "task" in event:
         return [encode_task(event["task"])]
     if "statusUpdate" in event:
-        return [_told(event["statusUpdate"], recipient)]
+        return [_encode_status_update(event["statusUpdate"], recipient)]
     if "artifactUpdate" in event:
         return [_chunk(event["artifactUpdate"], recipient)]
     return []
 
 
-def _told(update: TaskStatusUpdateEvent, recipient: Recipient) -> Json:
-    """A status; or, of a step on the way that has a stage, the artifact it is there."""
+def _encode_status_update(update: TaskStatusUpdateEvent, recipient: Recipient) -> Json:
+    """A status. A step that has a stage becomes an artifact."""
     message, state = update["status"].get("message"), update["status"]["state"]
     if state in STOPPED:
-        told = json_0x.encode_event(Event(statusUpdate=update))
-        told["metadata"] = {
+        result = json_0x.encode_event(Event(statusUpdate=update))
+        result["metadata"] = {
             **_round(update, recipient, role="assistant", status=ENDS.get(state, "done")),
             **update.get("metadata", {}),
         }
-        return told
+        return result
     if message is None or STAGE not in message.get("metadata", {}):
         return json_0x.encode_event(Event(statusUpdate=update))
     stage = message["metadata"][STAGE]
@@ -153,7 +153,7 @@ def _chunk(update: TaskArtifactUpdateEvent, recipient: Recipient) -> Json:
 
 
 def _parts(parts: list[Json]) -> list[Json]:
-    """Parts whose files name their media type as the page does, too."""
+    """Parts, with the media type of files under AppBuilder's name, too."""
     for part in parts:
         if "mimeType" in part.get("file", {}):
             part["file"]["mime"] = part["file"]["mimeType"]
@@ -184,7 +184,7 @@ def _type(parts: list[Part]) -> Literal["text", "image", "files"]:
 def _round(
     update: TaskStatusUpdateEvent | TaskArtifactUpdateEvent, recipient: Recipient, *, role: str, status: str
 ) -> Object:
-    """Metadata of an event: a task is one round of its conversation."""
+    """Metadata of an event. A task is one round of its conversation."""
     user: Any = recipient.metadata.get("end_user_id")
     return {
         "conversation_id": update["contextId"],

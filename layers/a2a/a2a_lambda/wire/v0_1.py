@@ -1,8 +1,8 @@
-"""A2A 0.1, the first protocol: the client names the task, an artifact is known by its index.
+"""A2A 0.1, the first version: the client chooses the id of a task, and an artifact has an index.
 
-Source: https://github.com/a2aproject/A2A, tag v0.1.0, specification/json/a2a.json. What it has no field
-for (ids of messages and artifacts) travels as fields its peers pass over. They send explicit nulls,
-and some write a message's parts as `data`.
+Data that 0.1 has no field for (ids of messages and artifacts) is sent as extra fields, which its clients
+ignore. The clients send explicit nulls, and some write the parts of a message as `data`.
+Source: https://github.com/a2aproject/A2A, tag v0.1.0, specification/json/a2a.json
 """
 
 import uuid
@@ -36,7 +36,7 @@ from a2a_lambda.wire.shared import card_json, fields, json_0x
 from a2a_lambda.wire.shared.fields import Object
 
 NEAREST = {TaskState.REJECTED: TaskState.FAILED, TaskState.AUTH_REQUIRED: TaskState.INPUT_REQUIRED}
-"""States it does not know, and those it tells in their place."""
+"""States that it does not know, and those that are sent instead."""
 
 
 def decode_message(source: Object, path: str) -> Message:
@@ -92,7 +92,7 @@ def encode_send(request: SendMessageRequest) -> Json:
 
 
 def decode_task_request(params: Json) -> TaskRequest:
-    """No length means no history."""
+    """Without a length, the answer has no history."""
     request = v0_3.decode_task_request(params)
     request.setdefault("historyLength", 0)
     return request
@@ -162,17 +162,17 @@ def encode_task(task: Task) -> Object:
 
 
 def encode_event(event: Event, recipient: Recipient) -> list[Json]:
-    """A task is told as its artifacts and its status: streams hold nothing else."""
+    """Events of a stream: artifacts and statuses only. A task becomes its artifacts and its status."""
     if "task" in event:
         task = event["task"]
         ids: Object = {"id": task["id"], "sessionId": task["contextId"]}
-        told: list[Json] = [
+        events: list[Json] = [
             {**ids, "artifact": {**encode_artifact(item, index), "lastChunk": True}}
             for index, item in enumerate(task.get("artifacts", []))
         ]
-        if task["status"]["state"] in STOPPED:  # told by the event that ends the stream
-            return told
-        return [*told, {**ids, "status": encode_status(task["status"]), "final": False}]
+        if task["status"]["state"] in STOPPED:  # the last event of the stream has the status
+            return events
+        return [*events, {**ids, "status": encode_status(task["status"]), "final": False}]
     if "statusUpdate" in event:
         update = event["statusUpdate"]
         final = update["status"]["state"] in STOPPED
@@ -206,7 +206,7 @@ def decode_event(value: Json) -> Event:
 
 
 def decode_config(value: Json, *, path: str = "params") -> TaskPushNotificationConfig:
-    """A task has one config, which needs no id."""
+    """A config. A task has only one, so it needs no id."""
     source = fields.mapping(value, path)
     given = fields.mapping(source.get("pushNotificationConfig"), f"{path}.pushNotificationConfig")
     config = json_0x.decode_config(fields.without(given, ("id",)), f"{path}.pushNotificationConfig")

@@ -1,4 +1,4 @@
-"""A2A 0.2.5, 0.2.6 and 0.3.0 over JSON-RPC, which are one and the same on the wire.
+"""A2A 0.2.5, 0.2.6 and 0.3.0 over JSON-RPC. The three are the same on the wire.
 
 Source: https://a2a-protocol.org/v0.3.0/specification, section 7.
 """
@@ -136,7 +136,7 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
 
 
 def encode_error(error: ProtocolError) -> Json:
-    """Errors that later versions have numbers for are invalid requests here."""
+    """An error. Codes of later versions become that of an invalid request."""
     code = error.code if error.code not in (-32008, -32009) else -32600
     result: Object = {"code": code, "message": str(error)}
     if error.path is not None:

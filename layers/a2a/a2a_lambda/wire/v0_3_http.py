@@ -1,7 +1,7 @@
-"""A2A 0.2.5 to 0.3.0 over HTTP+JSON: what real clients speak, which is ProtoJSON of 0.3's a2a.proto.
+"""A2A 0.2.5 to 0.3.0 over HTTP+JSON, as real clients speak it: ProtoJSON of 0.3's a2a.proto.
 
-Source: https://github.com/a2aproject/A2A, tag v0.3.0, specification/grpc/a2a.proto. The clients accept
-no field that file does not know, so what it has no field for is left out.
+The clients accept no unknown field, so data that a2a.proto has no field for is left out.
+Source: https://github.com/a2aproject/A2A, tag v0.3.0, specification/grpc/a2a.proto
 """
 
 from dataclasses import replace
@@ -36,7 +36,7 @@ SPELLINGS = {TaskState.CANCELED: "TASK_STATE_CANCELLED"}
 
 
 def encode_failure(error: ProtocolError) -> tuple[int, Json]:
-    """Code and message stand outside the status too, where clients of 0.3 look for them."""
+    """Code and message are outside the status, too: clients of 0.3 look for them there."""
     http, body = error_json.encode_failure(error)
     return http, {**body, "code": error.code, "message": str(error)}
 
@@ -51,7 +51,7 @@ CONFIG_FIELDS = protojson.spelled(["configId", "config", "parent", "name", "push
 
 
 def decode_part(value: Json, path: str) -> Part:
-    """Also one that says its kind, as the specification's text has it."""
+    """A part. It may have a kind, as in the text of the specification."""
     source = fields.mapping(value, path)
     if "kind" in source:
         return json_0x.decode_part(source, path)
@@ -75,7 +75,7 @@ def decode_message(value: Json, path: str) -> Message:
     parts = fields.array(source, name, path)
     source["parts"] = [decode_part(part, f"{path}.{name}[{index}]") for index, part in enumerate(parts)]
     if source.get("taskId"):
-        # A task has its context; clients that look for `context_id` in answers miss it, and make one up.
+        # The task decides the context. Clients that look for `context_id` do not find it, and make one up.
         source.pop("contextId", None)
     return protojson.decode_message(fields.without(source, ("content", "kind")), path)
 
@@ -88,9 +88,9 @@ def encode_part(part: Part) -> Object:
         data = part["data"]
         return {"data": {"data": data if isinstance(data, dict) else {"value": data}}, **known}
     file: Object = {"fileWithBytes": part["raw"]} if "raw" in part else {"fileWithUri": part["url"]}
-    for name, told in (("mediaType", "mimeType"), ("filename", "name")):
+    for name, spelling in (("mediaType", "mimeType"), ("filename", "name")):
         if name in part:
-            file[told] = part[name]  # type: ignore[literal-required]
+            file[spelling] = part[name]  # type: ignore[literal-required]
     return {"file": file, **known}
 
 
@@ -133,21 +133,21 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
         return [{"message": encode_message(event["message"])}]
     if "statusUpdate" in event:
         update = event["statusUpdate"]
-        told: Object = {"taskId": update["taskId"], "contextId": update["contextId"]}
-        told |= {
+        encoded: Object = {"taskId": update["taskId"], "contextId": update["contextId"]}
+        encoded |= {
             "status": encode_status(update["status"]),
             "final": update["status"]["state"] in STOPPED,
         }
-        return [{"statusUpdate": _with_metadata(told, dict(update))}]
+        return [{"statusUpdate": _with_metadata(encoded, dict(update))}]
     chunk = event["artifactUpdate"]
-    told = {"taskId": chunk["taskId"], "contextId": chunk["contextId"]}
-    told |= {"artifact": encode_artifact(chunk["artifact"])}
-    told |= {"append": chunk["append"], "lastChunk": chunk["lastChunk"]}
-    return [{"artifactUpdate": _with_metadata(told, dict(chunk))}]
+    encoded = {"taskId": chunk["taskId"], "contextId": chunk["contextId"]}
+    encoded |= {"artifact": encode_artifact(chunk["artifact"])}
+    encoded |= {"append": chunk["append"], "lastChunk": chunk["lastChunk"]}
+    return [{"artifactUpdate": _with_metadata(encoded, dict(chunk))}]
 
 
-def _with_metadata(told: Object, source: Object) -> Object:
-    return {**told, "metadata": source["metadata"]} if "metadata" in source else told
+def _with_metadata(encoded: Object, source: Object) -> Object:
+    return {**encoded, "metadata": source["metadata"]} if "metadata" in source else encoded
 
 
 def decode_send(params: Json) -> SendMessageRequest:
@@ -174,8 +174,8 @@ def decode_send(params: Json) -> SendMessageRequest:
 
 
 def decode_config(params: Json) -> TaskPushNotificationConfig:
-    """The clients write four different bodies: the config alone, or in one or two wrappers, with its
-    id in the name, in `configId` or in itself."""
+    """A config. Clients write it in four ways: by itself, or in one or two wrappers, with its id in the
+    name, in `configId`, or in the config."""
     given = protojson.known(fields.mapping(params, "params"), CONFIG_FIELDS)
     task_id = fields.identifier(given, "taskId", "params")
     path, names = "params", [given.get("configId")]

@@ -42,7 +42,7 @@ ROUTES = (
 PAGE_SIZES = range(1, 101)
 
 PAGE_TOKEN_CHARACTERS = 2_000
-"""Characters of a page token: it holds a task id."""
+"""Most characters of a page token, which holds a task id."""
 
 SEND_FIELDS = protojson.spelled(SendMessageRequest.__annotations__)
 CONFIGURATION_FIELDS = protojson.spelled(SendMessageConfiguration.__annotations__)
@@ -127,11 +127,11 @@ def decode_list(params: Json) -> ListTasksRequest:
 
 
 def _page_token(source: Object) -> None:
-    """Check it, and leave it out where it is empty."""
+    """Check the page token, and remove an empty one."""
     if source.get("pageToken") in (None, ""):
         source.pop("pageToken", None)
     elif len(fields.text(source, "pageToken", "params")) > PAGE_TOKEN_CHARACTERS:
-        raise InvalidParams("params.pageToken is none this agent gave out", path="params.pageToken")
+        raise InvalidParams("params.pageToken is not valid", path="params.pageToken")
 
 
 def _page_size(source: Object) -> int | None:

@@ -35,14 +35,15 @@ APPBUILDER_SCHEME: Object = {
 TEXT = ["text/plain"]
 
 JSON_MODE = "application/json"
-"""What a skill with parameters takes beside the agent's own modes: its arguments."""
+"""Media type of a skill's arguments, which it takes in addition to the agent's modes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a card is made of.
+    """What a card is made from.
 
-    name: the agent's. base: url of the deployment, no slash at its end. root: the agent is called there.
+    name: of the agent. base: url of the deployment, without a slash at the end. root: the agent answers at
+    the base.
     input_schemas: JSON Schema by skill id.
     """
 
@@ -54,7 +55,7 @@ class Description:
 
     @property
     def http(self) -> str:
-        """Url of the HTTP+JSON interface; its clients append paths."""
+        """Url of the HTTP+JSON interface. Its clients append paths."""
         return self.base if self.root else f"{self.base}/a2a/{self.name}"
 
     @property
@@ -63,7 +64,7 @@ class Description:
 
 
 def v0_2_5(source: Description) -> Object:
-    """Of 0.2.5 and 0.2.6; of 0.1 too, whose `authentication` they pass over."""
+    """Card of 0.2.5 and 0.2.6, and of 0.1: the others ignore its `authentication`."""
     return {
         **_v0_2(source),
         "authentication": {"schemes": ["ApiKey", "Bearer"]},
@@ -79,7 +80,7 @@ def v0_3_0(source: Description) -> Object:
 
 
 def v1_0(source: Description) -> Object:
-    """The strict card: no field that 1.0 does not have, none at its default."""
+    """The strict card: it has only fields of 1.0, and none with its default value."""
     card = source.card
     return {
         "name": card.name,
@@ -100,7 +101,7 @@ def v1_0(source: Description) -> Object:
 
 
 def hybrid(source: Description) -> Object:
-    """The card of 0.3.0 and of 1.0 in one: each reads its own fields and passes over the other's."""
+    """One card for 0.3.0 and 1.0. A client reads its own fields and ignores the others."""
     older, newer = v0_3_0(source), v1_0(source)
     schemes = {name: SECURITY_SCHEMES[name] | SECURITY_SCHEMES_1_0[name] for name in SECURITY_SCHEMES}
     capabilities = {**older["capabilities"], **newer["capabilities"]}
@@ -108,8 +109,8 @@ def hybrid(source: Description) -> Object:
 
 
 def alibaba(source: Description) -> Object:
-    """`security` is a list of strings in the console's table; the empty one is right in both. The suite takes
-    and sends text, whatever the agent can do besides."""
+    """In the console's table, `security` is a list of strings. An empty list is valid in both forms. The
+    suite takes and sends text only, whatever the agent can do."""
     url = f"{source.base}/alibaba" if source.root else f"{source.base}/alibaba/{source.name}"
     capabilities: dict[str, Any] = {
         "streaming": source.card.capabilities.streaming,
@@ -125,7 +126,7 @@ def alibaba(source: Description) -> Object:
 
 
 def qianfan(source: Description) -> Object:
-    """`provider` is required there."""
+    """AppBuilder requires `provider`."""
     provider = {"organization": source.card.name, "url": source.base}
     return {
         "name": source.card.name,
@@ -167,7 +168,7 @@ def _v0_2(source: Description) -> Object:
 
 
 def _interfaces(source: Description) -> list[Object]:
-    """The newest version first: clients take the first they can."""
+    """The newest version first: a client uses the first one that it knows."""
     return [
         {"url": url, "protocolBinding": binding, "protocolVersion": version}
         for version in ("1.0", "0.3")

@@ -1,7 +1,7 @@
-"""Errors as A2A 1.0 tells them: JSON-RPC errors with details, and google.rpc.Status over HTTP.
+"""Errors of A2A 1.0: JSON-RPC errors with details, and google.rpc.Status over HTTP.
 
 Source: https://github.com/a2aproject/A2A, tag v1.0.1, docs/specification.md, sections 5.4, 9.5 and 11.6.
-Patch versions are not negotiated (section 3.6), so its HTTP statuses are those of 1.0.0, too.
+Patch versions are not negotiated (section 3.6), so 1.0.0 has the same HTTP statuses.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ DOMAIN = "a2a-protocol.org"
 
 
 class Kind(NamedTuple):
-    """reason: of ErrorInfo, for A2A's own errors. status: name of google.rpc.Code. http: HTTP status."""
+    """reason: of ErrorInfo, for errors of A2A. status: name in google.rpc.Code. http: HTTP status."""
 
     reason: str
     status: str
@@ -49,7 +49,7 @@ STATUSES = {
     429: "RESOURCE_EXHAUSTED",
     503: "UNAVAILABLE",
 }
-"""Of errors of HTTP's own, by their status."""
+"""Names in google.rpc.Code for other errors, by HTTP status."""
 
 
 def encode_error(error: ProtocolError) -> Json:

@@ -1,4 +1,4 @@
-"""Reading fields of JSON objects, with errors that say where."""
+"""Reads fields of JSON objects. Its errors name the path of the field."""
 
 import base64
 import re
@@ -17,7 +17,7 @@ INSTANT = re.compile(
 )
 
 MAX_ID_BYTES = 512
-"""Bytes of an id; it becomes part of a DynamoDB key."""
+"""Most bytes of an id, which becomes part of a DynamoDB key."""
 
 Object = dict[str, Json]
 
@@ -41,7 +41,7 @@ def text(source: Object, key: str, path: str) -> str:
 
 
 def identifier(source: Object, key: str, path: str) -> str:
-    """A string fit for an id: not empty, at most 512 bytes."""
+    """A string that can be an id: 1 to 512 bytes."""
     value = text(source, key, path)
     if not value or len(value.encode()) > MAX_ID_BYTES:
         raise InvalidParams(f"{path}.{key} must have 1 to {MAX_ID_BYTES} bytes", path=f"{path}.{key}")
@@ -49,7 +49,7 @@ def identifier(source: Object, key: str, path: str) -> str:
 
 
 def optional_identifier(source: Object, key: str, path: str) -> str | None:
-    """An id, or None where it is absent, null or empty."""
+    """An id, or None if it is absent, null or empty."""
     return identifier(source, key, path) if source.get(key) not in (None, "") else None
 
 
@@ -61,7 +61,7 @@ def array(source: Object, key: str, path: str) -> list[Json]:
 
 
 def strings(source: Object, key: str, path: str) -> list[str]:
-    """An array of strings; empty where it is absent or null."""
+    """An array of strings; empty if it is absent or null."""
     if source.get(key) is None:
         return []
     value = array(source, key, path)
@@ -81,7 +81,8 @@ def optional(
     objects: Collection[str] = (),
     lists: Collection[str] = (),
 ) -> Object:
-    """The fields, in their order, those named checked; left out where null, or an id or a list empty."""
+    """The fields in their order, with the named ones checked. A null, an empty id and an empty list are
+    left out."""
     result: Object = {}
     for key, value in source.items():
         if key in texts or key in ids:
@@ -106,8 +107,8 @@ def choice(source: Object, key: str, path: str, choices: Mapping[str, Any]) -> s
 
 
 def count(source: Object, key: str, path: str) -> int | None:
-    """A whole number of 0 or more, as a number or in a text (ProtoJSON, a query); None where it is
-    absent or null."""
+    """An integer of 0 or more, as a number or as a text (ProtoJSON, a query). None if it is absent or
+    null."""
     value = source.get(key)
     if value is None:
         return None
@@ -125,8 +126,9 @@ def flag(source: Object, key: str, path: str) -> bool | None:
     return value
 
 
-def encoded(source: Object, key: str, path: str) -> str:
-    """Base64, standard or url-safe, padded or not; returned as the standard has it, padded."""
+def base64_text(source: Object, key: str, path: str) -> str:
+    """Base64 text, standard or url-safe, with padding or without; returned in the standard form, with
+    padding."""
     value = text(source, key, path)
     try:
         plain = base64.b64encode(decode_raw(value)).decode()
@@ -141,7 +143,7 @@ def without(source: Object, names: Sequence[str]) -> Object:
 
 
 def instant(source: Object, key: str, path: str) -> str | None:
-    """A time as `model.timestamp` writes it, of any RFC 3339 one; None where it is absent or null."""
+    """A time of RFC 3339, in the form of `model.timestamp`. None if it is absent or null."""
     if source.get(key) in (None, ""):
         return None
     value = text(source, key, path)

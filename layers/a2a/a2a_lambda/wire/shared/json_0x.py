@@ -1,7 +1,8 @@
-"""Objects of A2A 0.1 to 0.3 over JSON-RPC, whose parts and events say their kind in a field.
+"""Objects of A2A 0.1 to 0.3 over JSON-RPC. Parts and events have a field with their kind.
 
-Source: https://a2a-protocol.org/v0.3.0/specification, section 6. Lenient on input as clients need it:
-`kind` may be missing where the fields tell it, optional fields may be null, ids empty.
+Clients are not strict, so input may lack a `kind` that the other fields show, optional fields may be null,
+and ids may be empty.
+Source: https://a2a-protocol.org/v0.3.0/specification, section 6
 """
 
 from typing import cast
@@ -42,10 +43,10 @@ ROLE_NAMES = {role: name for name, role in ROLES.items()}
 STATE_NAMES = {state: name for name, state in STATES.items()}
 
 CONTENT = ("text", "raw", "url", "data")
-"""Canonical fields that tell what a part is; an unknown field of such a name cannot be kept."""
+"""Fields of A2A 1.0 that show what a part is. An unknown field of such a name cannot be kept."""
 
 WRAPPED = "data_part_compat"
-"""Mark a2a-sdk puts on a data part that is not an object: here it must be one."""
+"""Mark of a2a-sdk on a data part that is not an object. In 0.x it must be one."""
 
 
 def decode_message(source: Object, path: str, *, mark: str = "kind") -> Message:
@@ -93,7 +94,7 @@ def decode_part(value: Json, path: str, mark: str = "kind") -> Part:
             metadata = fields.without(metadata, (WRAPPED,))
         if metadata or WRAPPED not in source["metadata"]:
             part["metadata"] = metadata
-    part.update(rest)  # type: ignore[typeddict-item]  # fields nobody knows travel along
+    part.update(rest)  # type: ignore[typeddict-item]  # unknown fields are kept
     return part
 
 
@@ -101,7 +102,7 @@ def _decode_file(source: Object, path: str) -> Part:
     if (source.get("bytes") is None) == (source.get("uri") is None):
         raise InvalidParams(f"{path} must have either bytes or uri", path=path)
     if source.get("bytes") is not None:
-        part = Part(raw=fields.encoded(source, "bytes", path))
+        part = Part(raw=fields.base64_text(source, "bytes", path))
     else:
         part = Part(url=fields.text(source, "uri", path))
     if source.get("name") is not None:
@@ -170,7 +171,7 @@ def decode_event(value: Json) -> Event:
             for flag in ("append", "lastChunk"):
                 known[flag] = bool(fields.flag(source, flag, "result"))
             return cast(Event, {"artifactUpdate": known})
-    raise InvalidParams("result.kind is none of A2A's", path="result.kind")
+    raise InvalidParams("result.kind is not a kind of A2A", path="result.kind")
 
 
 def decode_config(source: Object, path: str) -> TaskPushNotificationConfig:

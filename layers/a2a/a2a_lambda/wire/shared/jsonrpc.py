@@ -11,7 +11,7 @@ Id = str | int | None
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A request. `params` is None where it is absent."""
+    """A request. params: None if it is absent."""
 
     id: Id
     method: str
@@ -19,7 +19,7 @@ class Envelope:
 
 
 def read_id(value: Json) -> Id:
-    """The request's id where it is legal, else None: what an error answers to."""
+    """Id of a request, or None if it is not valid. An error answers to it."""
     found = value.get("id") if isinstance(value, dict) else None
     return found if isinstance(found, str | int) and not isinstance(found, bool) else None
 
@@ -27,9 +27,9 @@ def read_id(value: Json) -> Id:
 def decode(value: Json) -> Envelope:
     """Request of a JSON value. Raises InvalidRequest."""
     if isinstance(value, list):
-        raise InvalidRequest("batches are no part of A2A; send one request at a time")
+        raise InvalidRequest("batch requests are not supported; send one request at a time")
     if not isinstance(value, dict):
-        raise InvalidRequest("a request is an object")
+        raise InvalidRequest("a request must be an object")
     if value.get("jsonrpc") != "2.0":
         raise InvalidRequest('jsonrpc must be "2.0"', path="jsonrpc")
     identity = value.get("id")

@@ -1,8 +1,9 @@
-"""Objects of A2A 1.0 as ProtoJSON has them: nearly the canonical ones.
+"""Objects of A2A 1.0 as ProtoJSON. They are nearly those of `model`.
 
+A known field may be in snake_case, null means unset, the value of an enum may be its number, and an
+unknown field is not an error.
 Source: https://a2a-protocol.org/v1.0.0/specification, section 5.5, and
-https://protobuf.dev/programming-guides/json: known fields may be spelled in snake_case, null is
-unset, an enum's value may be its number, and unknown fields are no error.
+https://protobuf.dev/programming-guides/json
 """
 
 import re
@@ -44,17 +45,18 @@ STATES = (
     TaskState.REJECTED,
     TaskState.AUTH_REQUIRED,
 )
-"""In the order of their numbers, from 1 on."""
+"""In the order of their numbers, from 1."""
 
 
 def spelled(names: Iterable[str]) -> Mapping[str, str]:
-    """Both spellings of camelCase fields, and the camelCase one of each."""
+    """The camelCase name by either spelling of a field."""
     known = {name: name for name in names}
     return known | {re.sub("[A-Z]", lambda big: "_" + big[0].lower(), name): name for name in known}
 
 
 def known(source: Object, names: Mapping[str, str]) -> Object:
-    """The fields, in their order: those of `names` in camelCase, and left out where null."""
+    """The fields in their order. Those in `names` get their camelCase name, and are left out if they are
+    null."""
     return {
         names.get(key, key): value for key, value in source.items() if value is not None or key not in names
     }
@@ -73,7 +75,7 @@ AUTHENTICATION = spelled(AuthenticationInfo.__annotations__)
 
 
 def enumerated(source: Object, key: str, path: str, values: tuple[Enum, ...]) -> Enum:
-    """A value of an enum, by its name or its number."""
+    """Value of an enum, by its name or its number."""
     value: Any = source.get(key)
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= len(values):
         return values[value - 1]
@@ -106,7 +108,7 @@ def decode_parts(parts: list[Json], path: str) -> list[Part]:
 def decode_part(value: Json, path: str) -> Part:
     whole = fields.mapping(value, path)
     source = known(whole, PART)
-    if "data" in whole:  # a null there is a value
+    if "data" in whole:  # here null is a value
         source["data"] = whole["data"]
     if len([name for name in CONTENT if name in source]) != 1:
         raise InvalidParams(f"{path} must have one of {', '.join(CONTENT)}", path=path)
@@ -114,7 +116,7 @@ def decode_part(value: Json, path: str) -> Part:
         source, path, texts=("text", "url", "filename", "mediaType"), objects=("metadata",)
     )
     if "raw" in source:
-        result["raw"] = fields.encoded(source, "raw", path)
+        result["raw"] = fields.base64_text(source, "raw", path)
     return cast(Part, result)
 
 
