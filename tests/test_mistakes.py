@@ -84,9 +84,9 @@ def test_every_mistake_of_a_card_at_once(tmp_path: Path) -> None:
     said = mistake(tmp_path, card=card)
     assert said.splitlines() == [
         "hello/card.yaml: 5 mistakes:",
-        '  line 1: name must be text, and YAML reads yes as true or false: write "yes"',
+        '  line 1: name must be text, but YAML reads yes as true or false: write "yes"',
         "  line 2: descripton is not a field of a card; did you mean description?",
-        '  line 3: version must be text, and YAML reads 1.0 as a number: write "1.0"',
+        '  line 3: version must be text, but YAML reads 1.0 as a number: write "1.0"',
         "  line 6: skills.0.nam is not a field of skills; did you mean name?",
         "  line 8: skills.0.colour is not a field of skills.",
     ]
@@ -99,7 +99,7 @@ def test_every_mistake_of_a_card_at_once(tmp_path: Path) -> None:
         ("iconURL: x", "iconURL is not a field of a card; did you mean iconUrl?"),
         (
             "documentationUrl: 2026-01-01",
-            "documentationUrl must be text, and YAML reads 2026-01-01 as a date",
+            "documentationUrl must be text, but YAML reads 2026-01-01 as a date",
         ),
         ("iconUrl:\nprovider: x", "provider:"),
         ("1: x", "1 is not the name of a field."),
@@ -111,7 +111,7 @@ def test_odd_lines_of_a_card(tmp_path: Path, line: str, said: str) -> None:
 
 def test_a_card_that_is_no_yaml(tmp_path: Path) -> None:
     said = mistake(tmp_path, card=CARD + "extended:\n\tdescription: x\n")
-    assert said.startswith("hello/card.yaml:8: not readable as YAML: found character '\\t'")
+    assert said.startswith("hello/card.yaml:8: not valid YAML: found character '\\t'")
     assert said.endswith("YAML indents with spaces")
 
 
@@ -122,7 +122,7 @@ def test_an_empty_field(tmp_path: Path) -> None:
 def test_one_mistake_is_one_line(tmp_path: Path) -> None:
     card = CARD.replace("version: 0.1.0", "version: 1")
     said = mistake(tmp_path, card=card)
-    assert said == 'hello/card.yaml:4: version must be text, and YAML reads 1 as a number: write "1"'
+    assert said == 'hello/card.yaml:4: version must be text, but YAML reads 1 as a number: write "1"'
 
 
 @pytest.mark.parametrize("card", ["", "- a\n- b", "just text"])
