@@ -350,12 +350,12 @@ def test_the_table(translated: Json) -> None:
 
 
 def test_every_alarm_is_sent_and_documented(monitoring: Json) -> None:
-    operations = (ROOT / "docs" / "operations.md").read_text()
+    observability = (ROOT / "docs" / "observability.md").read_text()
     alarms = of_type(monitoring, "AWS::CloudWatch::Alarm")
     sent = {"Fn::If": ["SendsEach", [{"Ref": "AlarmTopicArn"}], {"Ref": "AWS::NoValue"}]}
     for name, alarm in alarms.items():
         assert alarm["Properties"]["AlarmActions"] == alarm["Properties"]["OKActions"] == sent
-        assert f"**{name}**" in operations, name
+        assert f"**{name}**" in observability, name
         percentile = "ExtendedStatistic" in alarm["Properties"]
         assert ("EvaluateLowSampleCountPercentile" in alarm["Properties"]) is percentile
     rule = json.dumps(monitoring["Summary"]["Properties"]["AlarmRule"])
