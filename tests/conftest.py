@@ -72,7 +72,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def scope() -> Scope:
-    """An owner nobody had before: tests share the table."""
+    """An owner no one had before: tests share the table."""
     return Scope(f"owner-{uuid.uuid4()}", "assistant")
 
 

@@ -74,7 +74,7 @@ def test_a_key_stands_for_its_owner(register: KeyRegister, made: Keys) -> None:
 
 
 def unknown(number: int) -> str:
-    """A key of the right form that nobody made."""
+    """A key of the right form that no one made."""
     return f"a2a_{number:043d}"
 
 
@@ -178,7 +178,7 @@ def test_every_key_is_compared(register: KeyRegister, made: Keys, monkeypatch: p
         assert len(compared) % 5 == 0
 
 
-def test_a_parameter_that_is_no_key_lets_nobody_in(
+def test_a_parameter_that_is_no_key_lets_no_one_in(
     register: KeyRegister, made: Keys, ssm: Ssm, path: str
 ) -> None:
     secret = register.create("alice")

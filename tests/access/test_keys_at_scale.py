@@ -152,7 +152,7 @@ def test_everybody_with_a_key_gets_in_within_ten_seconds(
     assert len(parameters.calls) <= 2 * number / PAGE, "one container reads for all"
 
 
-def test_callers_without_a_key_use_up_no_quota_and_slow_down_nobody(
+def test_callers_without_a_key_use_up_no_quota_and_slow_down_no_one(
     simulation: Simulation, deployed: Deployed
 ) -> None:
     """For half a minute: 200 junk requests a second, 20 with keys, and a cold container now and then."""

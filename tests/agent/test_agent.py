@@ -1,4 +1,4 @@
-"""The authoring interface, as whoever writes an agent meets it: without HTTP."""
+"""The authoring interface, as the one who writes an agent meets it: without HTTP."""
 
 import asyncio
 import textwrap
@@ -94,7 +94,7 @@ def test_a_missing_argument_is_asked_for_and_filled_by_the_answer(tmp_path: Path
     assert (done.text, done.state) == ("Ann is 7", "completed")
 
 
-def test_memory_and_history_go_on(tmp_path: Path) -> None:
+def test_memory_and_history_continue(tmp_path: Path) -> None:
     code = """
     @skill
     def hello(turn):

@@ -253,7 +253,7 @@ def test_an_event_without_end_is_given_up() -> None:
 @pytest.mark.parametrize(
     "card", [[], {}, {"url": f"{BASE_URL}/", "protocolVersion": "7.0"}, {"supportedInterfaces": [1]}]
 )
-def test_a_card_nobody_can_go_by(card: Json) -> None:
+def test_a_card_no_one_can_go_by(card: Json) -> None:
     with pytest.raises(Undiscovered):
         discovery.agent_of_card(card, f"{BASE_URL}/.well-known/agent-card.json", None)
 

@@ -90,7 +90,7 @@ def test_cards_through_the_api(stack: Stack) -> None:
     assert "CardIsNotAtTheRoot" in stack.outputs
 
 
-def test_nobody_without_a_key(stack: Stack, key: str) -> None:
+def test_no_one_without_a_key(stack: Stack, key: str) -> None:
     asked = {"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"id": "x"}}
     assert stack.call("POST", "/", asked).status_code == 401
     assert stack.call("POST", "/", asked, **{"X-API-Key": key[:-1] + "x"}).status_code == 401

@@ -77,7 +77,7 @@ def main(role: str, port: str, when: str = "", number: str = "0") -> None:
     kit = kit_of_environment()
     kit.warm_up()
     if role != "work":
-        kit.keys.find("nobody's")  # the keys are read, and shared, before anything is counted
+        kit.keys.find("no one's")  # the keys are read, and shared, before anything is counted
     counting.set()
     if role in ("serve", "stay"):
         uvicorn.run(create_app(kit), host="127.0.0.1", port=int(port), log_level="error")

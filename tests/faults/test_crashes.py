@@ -94,7 +94,7 @@ class Deployment:
         return self.store.get_head(self.scope, task_id)
 
     def with_events(self, task_id: str) -> Any:
-        """The head, once its task rests: it does, whoever died."""
+        """The head, once its task rests: it does, the one who died."""
         give_up = time.monotonic() + PATIENCE
         while time.monotonic() < give_up:
             head = self.head(task_id)
@@ -195,7 +195,7 @@ def test_a_stream(deployment: Deployment) -> None:
         if not seen.task_id:
             return not seen.finished
         time.sleep(node.LEASE_SECONDS)
-        with deployment.serving() as url:  # a look ends what nobody runs
+        with deployment.serving() as url:  # a look ends what no one runs
             headers = {"X-API-Key": deployment.key, "A2A-Version": "1.0"}
             found = httpx2.get(f"{url}/a2a/probe/tasks/{seen.task_id}", headers=headers).json()
         assert found["status"]["state"] in ("TASK_STATE_COMPLETED", "TASK_STATE_FAILED")
@@ -209,7 +209,7 @@ def test_a_stream(deployment: Deployment) -> None:
 
 @pytest.mark.parametrize("who", ["serve", "work"])
 def test_a_background_run(deployment: Deployment, who: str) -> None:
-    """Whoever takes it in, or whoever works it off, is killed."""
+    """Whoever takes it in, or the one who works it off, is killed."""
 
     def flow(when: str, number: str) -> bool:
         context_id = str(uuid.uuid4())

@@ -1,4 +1,4 @@
-"""200 clients at once, two owners, two agents, every operation: no error, nobody sees another's."""
+"""200 clients at once, two owners, two agents, every operation: no error, no one sees another's."""
 
 import asyncio
 import os

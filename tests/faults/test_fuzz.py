@@ -160,7 +160,7 @@ def test_no_mistake_of_a_client_is_a_fault(
     def note(operation: str, arguments: dict[str, Any]) -> None:
         if operation in ("put_item", "delete_item"):
             item = arguments.get("Item") or arguments["Key"]
-            # A stream takes its slot before it is looked at; the copy of the keys is nobody's.
+            # A stream takes its slot before it is looked at; the copy of the keys is no one's.
             if not item["sk"]["S"].startswith("slot#") and not item["pk"]["S"].startswith("#keys#"):
                 written.append(item["sk"]["S"])
 

@@ -144,7 +144,7 @@ def test_the_suite_hears_a_question_as_an_artifact(client: TestClient, key: str)
     assert (end["status"]["state"], end["final"]) == ("input-required", True)
 
 
-def test_states_the_suite_does_not_know_are_told_as_the_nearest(client: TestClient, key: str) -> None:
+def test_states_the_suite_does_not_know_are_sent_as_the_nearest(client: TestClient, key: str) -> None:
     asked = Rpc(client, key, "/").send("Coach me, please")
     Rpc(client, key, "/").call("tasks/cancel", {"id": asked["id"]})
     assert Rpc(client, key, "/").call("tasks/get", {"id": asked["id"]})["status"]["state"] == "canceled"

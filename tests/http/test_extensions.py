@@ -62,7 +62,7 @@ def rest(members: Kit) -> Rest:
     return Rest(client, new_key(members.keys), "")
 
 
-def test_what_is_activated_is_echoed_and_told_to_the_agent(rest: Rest) -> None:
+def test_what_is_activated_is_echoed_and_sent_to_the_agent(rest: Rest) -> None:
     asked = f"{NEEDED}, https://example.com/unknown, {PROTOCOL_EXTENSION}"
     for header in ("A2A-Extensions", "X-A2A-Extensions"):
         answer = rest.ask("POST", "message:send", {"message": message()}, **{header: asked})

@@ -114,7 +114,7 @@ def test_a_mistake_is_the_clients(rest: Rest, query: str) -> None:
     assert answer.json()["error"]["status"] == "INVALID_ARGUMENT"
 
 
-def test_nobody_elses_tasks(client: TestClient, kit: Kit, rest: Rest) -> None:
+def test_no_one_elses_tasks(client: TestClient, kit: Kit, rest: Rest) -> None:
     keys: Keys = kit.keys
     rest.send()
     other = Rest(client, new_key(keys))
@@ -129,7 +129,7 @@ def test_nobody_elses_tasks(client: TestClient, kit: Kit, rest: Rest) -> None:
     assert same_owner.call("GET", "tasks")["tasks"] == []
 
 
-def test_pages_go_on_behind_a_long_id(client: TestClient, rest: Rest) -> None:
+def test_pages_continue_after_a_long_id(client: TestClient, rest: Rest) -> None:
     """A client of 0.1 names its tasks as it likes."""
     rpc = Rpc(client, rest.headers["X-API-Key"], "/a2a/probe")
     rest.send()
@@ -149,7 +149,7 @@ def test_a_token_is_of_one_list(rest: Rest) -> None:
     assert rest.ask("GET", f"tasks?pageSize=1&pageToken={token}").status_code == 400
 
 
-def test_a_page_ends_by_bytes_and_the_next_goes_on(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_ends_by_bytes_and_the_next_continues(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of whole messages and artifacts; one that is too large alone still comes."""
     monkeypatch.setattr("a2a_lambda.operations.list_tasks.PAGE_BYTES", 30_000)
     sizes = [10, 12_000, 12_000, 50_000, 10, 10]

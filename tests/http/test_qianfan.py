@@ -150,7 +150,7 @@ def test_end_user_ids_have_6_to_64_characters(client: TestClient, key: str, name
     assert "end_user_id" in told["message"]
 
 
-def test_a_conversation_goes_on(client: TestClient, key: str) -> None:
+def test_a_conversation_continues(client: TestClient, key: str) -> None:
     asked = call(client, key, said("question", "message/send")).json()["result"]
     assert asked["status"]["state"] == "input-required"
     body = said("question", "message/send")

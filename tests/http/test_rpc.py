@@ -98,7 +98,7 @@ def test_a_waiting_task_is_canceled_and_keeps_its_question(assistant: Rpc) -> No
     assert again["id"] != asked["id"]
 
 
-def test_nobody_else_can_see_a_task(client: TestClient, kit: Kit, assistant: Rpc) -> None:
+def test_no_one_else_can_see_a_task(client: TestClient, kit: Kit, assistant: Rpc) -> None:
     asked = assistant.send("coach")
     stranger = Rpc(client, new_key(kit.keys))
     other_agent = Rpc(client, assistant.key, "/a2a/probe")
@@ -141,7 +141,7 @@ def test_resubscribe_gives_the_task_and_what_comes_later(probe: Rpc) -> None:
     assert found[1]["final"] is True
 
 
-def test_a_stream_cut_off_goes_on_behind_the_last_event_id(probe: Rpc) -> None:
+def test_a_stream_cut_off_continues_after_the_last_event_id(probe: Rpc) -> None:
     """Pieces come slowly enough that each is stored before it is sent, and so has an id."""
     body = request("message/stream", {"message": message(metadata=intent("pieces", every="0.3"))})
     stream = probe.post(body).text

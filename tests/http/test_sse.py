@@ -36,7 +36,7 @@ def test_silence_is_filled_and_nothing_is_lost() -> None:
             yield 2
 
         seen: list[int | None] = []
-        async for item in sse.paced(items(), 0.01):
+        async for item in sse.with_silences(items(), 0.01):
             seen.append(item)
             if seen.count(None) == 2:
                 heard.set()
@@ -58,7 +58,7 @@ def test_leaving_closes_what_is_read() -> None:
             closed.append(True)
 
     async def go() -> None:
-        items = sse.paced(endless(), 0.05)
+        items = sse.with_silences(endless(), 0.05)
         assert await anext(items) == 1
         assert await anext(items) is None
         await items.aclose()
@@ -67,11 +67,11 @@ def test_leaving_closes_what_is_read() -> None:
     assert closed == [True]
 
 
-def test_json_waits_behind_white_space() -> None:
+def test_json_waits_after_white_space() -> None:
     async def go() -> list[bytes]:
         late: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         pieces: list[bytes] = []
-        async for piece in sse.spaced(late, 0.01):
+        async for piece in sse.with_spaces(late, 0.01):
             pieces.append(piece)
             if len(pieces) == 2:
                 late.set_result(b"{}")
@@ -85,7 +85,7 @@ def test_json_waits_behind_white_space() -> None:
 def test_who_leaves_leaves_nothing_waiting() -> None:
     async def go() -> bool:
         endless: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        pieces = sse.spaced(endless, 0.01)
+        pieces = sse.with_spaces(endless, 0.01)
         assert await anext(pieces) == b" "
         await pieces.aclose()
         return endless.cancelled()

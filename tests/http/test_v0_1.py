@@ -121,7 +121,7 @@ def test_a_stream(rpc: Rpc) -> None:
     assert again[-1]["final"] is True
 
 
-def test_indexes_go_on_over_turns(rpc: Rpc) -> None:
+def test_indexes_continue_over_turns(rpc: Rpc) -> None:
     task_id = new_id()
     rpc.call("tasks/send", {"id": task_id, "message": said("one")})
     found = events(rpc.post(request("tasks/sendSubscribe", {"id": task_id, "message": said("two")})).text)

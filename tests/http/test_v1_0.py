@@ -100,7 +100,7 @@ def test_a_bare_message(rest: Rest, rpc: Rpc) -> None:
     assert ending["statusUpdate"]["status"]["message"]["parts"] == [{"text": "Just words."}]
 
 
-def test_words_behind_other_outputs_are_the_tasks_last(rest: Rest) -> None:
+def test_words_after_other_outputs_are_the_tasks_last(rest: Rest) -> None:
     task = rest.send("words", slots={"before": "true"})
     assert task["status"]["message"]["parts"] == [{"text": "Just words."}]
     assert task["artifacts"][0]["parts"] == [{"text": "work"}]
@@ -156,7 +156,7 @@ def test_errors_are_google_rpc_statuses(rest: Rest) -> None:
     invalid = error(rest.ask("POST", "message:send", {"message": {"parts": []}}), 400)
     assert invalid["details"][0]["fieldViolations"][0]["field"] == "message.parts"
     task = rest.send()
-    for accept in ("*/*", "application/json", "application/a2a+json"):  # 1.0.1's statuses, whoever asks
+    for accept in ("*/*", "application/json", "application/a2a+json"):  # 1.0.1's statuses, the one who asks
         ended = error(rest.ask("POST", f"tasks/{task['id']}:cancel", Accept=accept), 400)
         assert ended["status"] == "FAILED_PRECONDITION"
         assert ended["details"][0]["reason"] == "TASK_NOT_CANCELABLE"

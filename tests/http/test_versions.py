@@ -59,7 +59,7 @@ def test_the_header_has_the_last_word(client: TestClient, key: str, rpc: Rpc) ->
 
 
 @pytest.mark.parametrize("version", ["2.0", "junk", "99.0", "1.1", "0.9"])
-def test_a_version_nobody_speaks(client: TestClient, rpc: Rpc, key: str, version: str) -> None:
+def test_a_version_no_one_speaks(client: TestClient, rpc: Rpc, key: str, version: str) -> None:
     for method in ("SendMessage", "message/send", "tasks/send"):
         told = rpc.post(request(method, {}), **{"A2A-Version": version}).json()["error"]
         assert told["code"] == -32009
@@ -126,7 +126,7 @@ def test_an_object_made_through_one_version_reads_through_every_other(
         assert len(found["history"]) == 1
 
 
-def test_a_card_of_a_version_nobody_speaks(client: TestClient) -> None:
+def test_a_card_of_a_version_no_one_speaks(client: TestClient) -> None:
     answer = client.get("/.well-known/agent-card.json", headers={"A2A-Version": "7.0"})
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == -32009

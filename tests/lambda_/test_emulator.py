@@ -35,7 +35,7 @@ MACHINE = {"arm64": 183, "x86_64": 62}
 
 @pytest.mark.parametrize("function", ["api", "rpc"])
 def test_each_function_answers_every_event(built: Built, function: str) -> None:
-    with built.emulated(function, RIE) as url:
+    with built.emulate(function, RIE) as url:
         for path in EVENTS:
             answer = format_answer(httpx2.post(url, content=path.read_bytes(), timeout=180).content)
             status, _, rest = answer.partition("\n")

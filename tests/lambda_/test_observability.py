@@ -289,7 +289,7 @@ def test_the_level_leaves_metrics_alone(tell: Tell) -> None:
     assert metric(tell(log_level="ERROR").call("echo"), "Turns")
 
 
-def test_a_stream_is_told_of_when_it_is_over(kit: Kit, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stream_is_sent_of_when_it_is_over(kit: Kit, capsys: pytest.CaptureFixture[str]) -> None:
     async def settle() -> None: ...
 
     released: list[bool] = []

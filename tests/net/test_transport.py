@@ -1,4 +1,4 @@
-"""Urls that came from somebody else."""
+"""Urls that came from someone else."""
 
 import asyncio
 import socket
@@ -76,7 +76,7 @@ def get(url: str, **where: bool) -> httpx2.Response:
         "https://no-such-name.invalid/",
     ],
 )
-def test_what_nobody_should_call(url: str) -> None:
+def test_what_no_one_should_call(url: str) -> None:
     with pytest.raises((Refused, Unresolved, httpx2.InvalidURL)):
         get(url)
 
@@ -139,7 +139,7 @@ def test_each_address_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tried == ["8.8.8.8", "1.1.1.1"]
 
 
-def test_a_slow_name_server_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_name_server_holds_up_no_one(monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: over.wait(60))
     monkeypatch.setattr("a2a_lambda.net.addresses.LOOKUP_SECONDS", 0.1)

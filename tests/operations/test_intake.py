@@ -58,7 +58,7 @@ def send(service: Service, scope: Scope) -> Send:
     return send
 
 
-def test_behind_the_window_it_is_a_new_task(send: Send, clock: Clock) -> None:
+def test_after_the_window_it_is_a_new_task(send: Send, clock: Clock) -> None:
     first = send()
     clock.now += WINDOW - 1
     assert send() == first
@@ -95,7 +95,7 @@ def test_a_late_answer_is_no_retry(send: Send, clock: Clock) -> None:
 def test_a_task_whose_run_was_lost_ends_as_failed(
     service: Service, scope: Scope, clock: Clock, settings: Settings
 ) -> None:
-    """Its process died: nobody renews the lease, and the next look says so."""
+    """Its process died: no one renews the lease, and the next look says so."""
     store = Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock)
     said = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
     call = CallContext(scope, RequestIdentity.of(scope, "message/send", b"1"))
@@ -312,7 +312,7 @@ def test_a_key_whose_run_was_lost_is_refused_with_another_body(
     assert asked["id"] != other["id"]
 
 
-def test_a_late_duplicate_answers_nobody_elses_question(
+def test_a_late_duplicate_answers_no_one_elses_question(
     once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = str(uuid.uuid4())

@@ -55,7 +55,7 @@ def test_as_many_as_there_are_slots(settings: Settings, owner: str) -> None:
     asyncio.run(go())
 
 
-def test_one_that_goes_on_is_kept(settings: Settings, owner: str) -> None:
+def test_one_that_continues_is_kept(settings: Settings, owner: str) -> None:
     clock = Clock()
     caps = StreamLimit(Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock), 1)
 
@@ -152,7 +152,7 @@ def test_many_at_once(settings: Settings, owner: str) -> None:
                 now -= 1
         except TooManyStreams:
             refused += 1
-            if refused == 15:  # nobody lets go before all were asked
+            if refused == 15:  # no one lets go before all were asked
                 full.set()
 
     async def go() -> None:

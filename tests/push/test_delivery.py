@@ -106,7 +106,7 @@ class Courier:
             assert self.handler({"Records": wanted}, event_sources.Context()) == {"batchItemFailures": []}
 
     def pending(self) -> list[Json]:
-        """Records nobody has looked at yet."""
+        """Records no one has looked at yet."""
         found = [event_sources.to_lambda_json(record) for record in self._read()]
         return [record for record in found if self.records.wants(record)]
 
@@ -192,7 +192,7 @@ def test_queues_carry_no_content(rest: Rest, webhook: Webhook, courier: Courier,
         assert len(json.loads(sent["Body"])) == 4
 
 
-def test_one_that_fails_is_tried_again_and_holds_up_nobody(
+def test_one_that_fails_is_tried_again_and_holds_up_no_one(
     rest: Rest, webhook: Webhook, courier: Courier, caplog: pytest.LogCaptureFixture
 ) -> None:
     dead = Webhook()
@@ -224,7 +224,7 @@ def test_renewals_are_no_news(rest: Rest, webhook: Webhook, courier: Courier, po
     assert courier.deliver() == []
 
 
-def test_a_deleted_config_is_told_nothing(rest: Rest, webhook: Webhook, courier: Courier) -> None:
+def test_a_deleted_config_is_sent_nothing(rest: Rest, webhook: Webhook, courier: Courier) -> None:
     config = {"url": webhook.url, "id": "gone"}
     task = rest.send(configuration={"taskPushNotificationConfig": config})
     courier.relay()

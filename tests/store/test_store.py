@@ -151,7 +151,7 @@ def test_a_zombie_never_shows_and_never_blocks(store: Store, head: Head) -> None
         store.replace(ended(head))
 
 
-def test_nothing_shows_behind_the_end(store: Store, head: Head) -> None:
+def test_nothing_shows_after_the_end(store: Store, head: Head) -> None:
     store.append(head, [chunk("said ")], after=1)
     closed = store.replace(ended(head, sequence=3))
     store.append(head, [chunk("late ")], after=3)

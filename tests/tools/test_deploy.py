@@ -85,7 +85,7 @@ def test_what_guided_wrote_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         {"PARAMETERS": "LogDays='7\"'"},
     ],
 )
-def test_mistakes_are_told_before_anything_is_built(wrong: dict[str, str]) -> None:
+def test_mistakes_are_sent_before_anything_is_built(wrong: dict[str, str]) -> None:
     with pytest.raises(
         ConfigurationError,
         match=r"STAGE=dev or STAGE=prod|no parameter LogDay|No closing|cannot pass the value",

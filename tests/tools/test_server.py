@@ -1,4 +1,4 @@
-"""`make run`, as whoever forks the kit meets it; in a copy, so that an agent can be edited."""
+"""`make run`, as the one who forks the kit meets it; in a copy, so that an agent can be edited."""
 
 import json
 import os

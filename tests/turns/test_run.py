@@ -149,7 +149,7 @@ def test_a_cancel_ends_every_stream_with_its_status(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("read", [0, 1, 2])
-def test_a_turn_goes_on_when_nobody_listens(bench: Bench, read: int) -> None:
+def test_a_turn_continues_when_no_one_listens(bench: Bench, read: int) -> None:
     async def go() -> None:
         call, sent = bench.sent("pieces", slots={"every": "0.05"})
         events = await bench.service.stream(call, sent)
@@ -218,7 +218,7 @@ def test_a_turn_that_could_not_begin_can_be_sent_again(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_a_turn_lost_behind_its_context_can_be_sent_again(
+def test_a_turn_lost_after_its_context_can_be_sent_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, streamed: bool
 ) -> None:
     """The context has the request, and its task has no answer to it."""
@@ -367,7 +367,7 @@ def test_a_long_answer_to_a_long_question_is_read_as_working(bench: Bench) -> No
     within(go())
 
 
-def test_a_retry_does_not_answer_somebody_elses_question(bench: Bench) -> None:
+def test_a_retry_does_not_answer_someone_elses_question(bench: Bench) -> None:
     async def go() -> None:
         again = {"slots": {"seconds": "0.8"}, "contextId": "c"}
         first = asyncio.create_task(bench.send("pause", "same", **again))
@@ -403,7 +403,7 @@ def test_what_no_event_can_carry_fails_the_turn(bench: Bench, how: str) -> None:
 
 
 def test_a_run_whose_lease_is_over_stores_nothing_more(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own clock stops it: somebody else may hold the task. The message is run anew."""
+    """Its own clock stops it: someone else may hold the task. The message is run anew."""
 
     async def go() -> None:
         monkeypatch.setattr(lease, "CANCEL_POLL_SECONDS", 30.0)

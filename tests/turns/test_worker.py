@@ -193,7 +193,7 @@ def test_a_dead_workers_late_entry_does_not_show(bench: Bench) -> None:
     assert bench.get(task["id"]) == done
 
 
-def test_a_dead_workers_turn_is_nobodys_while_it_waits(bench: Bench) -> None:
+def test_a_dead_workers_turn_is_no_ones_while_it_waits(bench: Bench) -> None:
     task = bench.send("echo")
     bench.died(task["id"], said="half")
     bench.clock.now += 60
@@ -293,7 +293,7 @@ def test_a_late_sweep_enqueues_nothing_again(bench: Bench, monkeypatch: pytest.M
     assert bench.line.waiting.count(bench.ticket(task["id"])) == 2
 
 
-def test_a_task_nobody_can_read_holds_up_no_other(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_no_one_can_read_holds_up_no_other(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     broken, whole = bench.send("echo")["id"], bench.send("echo")["id"]
     bench.clock.now += 120
     read = bench.store.get_head
@@ -362,7 +362,7 @@ def test_a_queued_task_can_be_canceled(bench: Bench) -> None:
     assert bench.get(task["id"]) == canceled
 
 
-def test_a_question_goes_on_in_the_background(bench: Bench) -> None:
+def test_a_question_continues_in_the_background(bench: Bench) -> None:
     asked = bench.send("add", slots={"a": "1"})
     bench.work()
     assert bench.get(asked["id"])["status"]["state"] == TaskState.INPUT_REQUIRED

@@ -91,7 +91,7 @@ class Built:
             process.wait()
 
     @contextmanager
-    def emulated(
+    def emulate(
         self, function: str, rie: Path, *, output: "IO[bytes] | int" = subprocess.DEVNULL
     ) -> Iterator[str]:
         """Url at which the emulator takes events for a function."""

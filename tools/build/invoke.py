@@ -35,7 +35,7 @@ def main(argv: list[str] = sys.argv) -> int:
         variables = {"A2A_EMULATOR": _emulator(stack), "A2A_TABLE": TABLE, "A2A_KEYS_PATH": KEYS_PATH}
         built = Built(BUILD, folder, variables | {"A2A_LOCAL": "1"})
         log = stack.enter_context((folder / "log").open("w+b"))
-        url = stack.enter_context(built.emulated(function, find_rie(SAM), output=log))
+        url = stack.enter_context(built.emulate(function, find_rie(SAM), output=log))
         try:
             print(format_answer(_post(url, event)))
         finally:

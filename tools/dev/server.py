@@ -102,13 +102,13 @@ def application() -> "asgi.ASGIApp":
         return console.RequestLog(create_app(kit))
     except ConfigurationError as error:  # the next edit may fix it
         print(f"error: {error}", file=sys.stderr)
-        return console.RequestLog(broken(str(error)))
+        return console.RequestLog(unavailable_app(str(error)))
     except Exception as error:
         logger.exception("the application cannot start")
-        return console.RequestLog(broken(f"the application cannot start: {error!r}"))
+        return console.RequestLog(unavailable_app(f"the application cannot start: {error!r}"))
 
 
-def broken(reason: str) -> FastAPI:
+def unavailable_app(reason: str) -> FastAPI:
     """An application that answers every request with the reason why there is no other."""
     app = FastAPI(openapi_url=None)
 

@@ -55,7 +55,7 @@ def of_yaml(path: Path, error: Exception) -> str:
 def of_import(error: BaseException, folder: Path) -> str:
     """What an agent's module raised when it was imported."""
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_relative_to(folder):
-        return f"{short_path(error.filename)}:{error.lineno}: {error.msg}{_quoted(error.text)}"
+        return f"{short_path(error.filename)}:{error.lineno}: {error.msg}{_quote(error.text)}"
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -69,7 +69,7 @@ def of_import(error: BaseException, folder: Path) -> str:
         return f"{where}: {error}"
     if isinstance(error, ModuleNotFoundError) and error.name:
         return f"{where}: there is no module {error.name!r}. {_missing_module(error.name, folder)}"
-    return f"{where}: {_describe(error)}{_quoted(line)}"
+    return f"{where}: {_describe(error)}{_quote(line)}"
 
 
 def of_card(path: Path, text: str, error: ValidationError, fields: Mapping[str, Collection[str]]) -> str:
@@ -142,7 +142,7 @@ def _missing_module(name: str, folder: Path) -> str:
     return f"If it is a package: add {package!r} to dependencies in pyproject.toml, then run make lock."
 
 
-def _quoted(line: str | None) -> str:
+def _quote(line: str | None) -> str:
     return f"\n    {line.strip()}" if line and line.strip() else ""
 
 

@@ -60,7 +60,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise ParseError(f"duplicate key {_shown(key)}")
+                raise ParseError(f"duplicate key {_quote_key(key)}")
             seen.add(key)
     return result
 
@@ -105,5 +105,5 @@ def _check(value: Any, *, surrogates: bool) -> None:
     raise ParseError(f"nested deeper than {MAX_DEPTH} levels")
 
 
-def _shown(key: str) -> str:
+def _quote_key(key: str) -> str:
     return json.dumps(key[:40])

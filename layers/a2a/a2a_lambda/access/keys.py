@@ -208,7 +208,7 @@ class Keys:
             logger.warning("%s; the keys that were read before still work", error)
             self._copies.stop_load(load, rest=1)
             return False
-        self._use(Copy(load.begun, load.pages, load.rows))
+        self._use(Copy(load.started_at, load.pages, load.rows))
         with suppress(WriteRefused):  # too many keys for one item: then each container reads them by itself
             self._copies.finish_load(load)
         if not self._known:
@@ -222,12 +222,12 @@ class Keys:
         """
         pause = 0.1
         while True:
-            begun = self._clock()
+            started = self._clock()
             try:
                 token = self._page(load)
             except ParameterRefused as error:
                 if error.code == "InvalidNextToken":
-                    load.begun, load.pages, load.token, load.rows = self._clock(), 0, "", []
+                    load.started_at, load.pages, load.token, load.rows = self._clock(), 0, "", []
                 elif error.code not in THROTTLED or not retries or self._clock() + pause >= give_up:
                     raise KeysUnavailable(f"Parameter Store refused: {error.code}") from error
                 self._sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # no secret
@@ -237,7 +237,7 @@ class Keys:
                 return True
             if self._clock() >= give_up:
                 return False
-            self._sleep(max(0.0, begun + PAGE_SECONDS - self._clock()))
+            self._sleep(max(0.0, started + PAGE_SECONDS - self._clock()))
 
     def _page(self, load: Load) -> str:
         """Read a page into a load; returns the token of the next page, or "". Raises ParameterRefused,
@@ -276,10 +276,10 @@ class UnsharedCopies:
         if self._clock() < free:
             return None
         self._stopped = None
-        return load if self._clock() - load.begun <= resume else Load(self._clock())
+        return load if self._clock() - load.started_at <= resume else Load(self._clock())
 
     def finish_load(self, load: Load) -> None:
-        self._copy = Copy(load.begun, load.pages, load.rows)
+        self._copy = Copy(load.started_at, load.pages, load.rows)
 
     def stop_load(self, load: Load, *, rest: float) -> None:
         self._stopped = (self._clock() + rest, load)

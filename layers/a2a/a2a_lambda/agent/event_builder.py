@@ -112,10 +112,10 @@ class EventBuilder:
         for output in batch.outputs:
             match output:
                 case Progress(text, stage):
-                    told = self._say(TaskState.WORKING, text)
+                    progress = self._say(TaskState.WORKING, text)
                     if stage is not None:
-                        told["message"]["metadata"] = {STAGE: stage}
-                    events.append(self._status(told))
+                        progress["message"]["metadata"] = {STAGE: stage}
+                    events.append(self._status(progress))
                 case Command():
                     self._commands.append(output.json())
                 case Ask(question):

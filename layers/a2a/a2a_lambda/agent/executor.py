@@ -184,7 +184,7 @@ def end_stragglers() -> None:
     Nothing can stop a thread, or code that blocks the agent loop. Lambda freezes it with the process, and
     it would continue in the turn of another caller. After a loop has ended, the state of its code is
     unknown."""
-    if any(loop.ended for loop in _loops):
+    if any(loop.has_ended for loop in _loops):
         logger.error("a skill has ended the agents' event loop; the process ends with it")
         os._exit(1)
     give_up_at = time.monotonic() + STRAGGLER_SECONDS
@@ -269,7 +269,7 @@ class _AgentLoop:
         threading.Thread(target=self._run, name="agent loop", daemon=True).start()
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self._ended
 
     def submit(self, work: Coroutine[Any, Any, None], channel: _Channel) -> "Future[None]":
@@ -312,6 +312,6 @@ _making = threading.Lock()
 
 def _agent_loop() -> _AgentLoop:
     with _making:
-        if not _loops or _loops[-1].ended:
+        if not _loops or _loops[-1].has_ended:
             _loops.append(_AgentLoop())
         return _loops[-1]

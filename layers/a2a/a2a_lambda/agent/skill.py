@@ -63,7 +63,7 @@ class Parameter:
     description: str
 
     @property
-    def required(self) -> bool:
+    def is_required(self) -> bool:
         return self.default is inspect.Parameter.empty
 
     @cached_property
@@ -156,7 +156,7 @@ class Skill:
                     return Ask(
                         f"I cannot use “{texts[0][:100]}” for {meaning}. What should it be?", parameter.name
                     )
-            elif parameter.required:
+            elif parameter.is_required:
                 return Ask(f"Please tell me: {meaning}.", parameter.name)
         return result
 
@@ -172,7 +172,7 @@ class Skill:
             parameter.name: (
                 parameter.hint,
                 Field(
-                    default=... if parameter.required else parameter.default,
+                    default=... if parameter.is_required else parameter.default,
                     description=parameter.description or None,
                 ),
             )

@@ -147,7 +147,7 @@ async def _card(request: Request, translate: Translate, name: str | None, *, key
         "Last-Modified": format_datetime(modified, usegmt=True),
         "Vary": "A2A-Version",
     }
-    if _unchanged(request, etag, modified):
+    if _is_unchanged(request, etag, modified):
         return Response(None, 304, headers)
     if await _sign(request, card, described):
         body = strictjson.dumps(card)
@@ -187,7 +187,7 @@ def _description(
     return card_json.Description(card, agent.name, base_url(request), root, shown)
 
 
-def _unchanged(request: Request, etag: str, modified: datetime) -> bool:
+def _is_unchanged(request: Request, etag: str, modified: datetime) -> bool:
     """Whether the client has this card. If-None-Match has precedence (RFC 9110 section 13.2.2)."""
     if (match := request.headers.get("if-none-match")) is not None:
         tags = [tag.strip().removeprefix("W/") for tag in match.split(",")]

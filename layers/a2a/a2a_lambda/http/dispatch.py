@@ -174,8 +174,8 @@ async def answer(call: OperationCall) -> Response:
         except Exception as raised:
             return binding.error(call.wire, to_protocol_error(raised))
 
-    spaced = sse.spaced(asyncio.ensure_future(late()), sse.KEEP_ALIVE_SECONDS)
-    return StreamingResponse(spaced, 200, call.headers, binding.media_type)
+    body = sse.with_spaces(asyncio.ensure_future(late()), sse.KEEP_ALIVE_SECONDS)
+    return StreamingResponse(body, 200, call.headers, binding.media_type)
 
 
 async def _result(call: OperationCall) -> Json:
@@ -247,8 +247,8 @@ async def _encode_stream(
     binding = call.binding
     started = stale = False
     try:
-        async with aclosing(sse.paced(events, sse.KEEP_ALIVE_SECONDS)) as paced:
-            async for published in paced:
+        async with aclosing(sse.with_silences(events, sse.KEEP_ALIVE_SECONDS)) as items:
+            async for published in items:
                 if published is None:
                     yield sse.COMMENT
                     continue

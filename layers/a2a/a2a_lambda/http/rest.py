@@ -125,7 +125,7 @@ def _params(request: Request, body: bytes, match: Match) -> dict[str, Json]:
             raise InvalidParams("the body must be an object")
     query = {name: value for name, value in request.query_params.items() if name.lower() != "a2a-version"}
     params = {**given, **query}
-    for spelled, name in protojson.spelled(match.variables).items():
+    for spelled, name in protojson.spellings(match.variables).items():
         if params.pop(spelled, None) not in (None, "", match.variables[name]):
             raise InvalidParams(f"the path and the body differ in {name}", path=f"params.{name}")
     return {**params, **match.variables}

@@ -37,7 +37,9 @@ def encode(data: bytes, identity: int | None = None, *, event: str = "") -> byte
     return head + b"data: " + data + b"\n\n"
 
 
-async def paced(items: AsyncGenerator[Item, None], silence: float) -> AsyncGenerator[Item | None, None]:
+async def with_silences(
+    items: AsyncGenerator[Item, None], silence: float
+) -> AsyncGenerator[Item | None, None]:
     """The items, and None after every `silence` seconds without one."""
     pending: asyncio.Future[Item] | None = None
     try:
@@ -60,7 +62,7 @@ async def paced(items: AsyncGenerator[Item, None], silence: float) -> AsyncGener
         await items.aclose()
 
 
-async def spaced(future: asyncio.Future[bytes], silence: float) -> AsyncGenerator[bytes, None]:
+async def with_spaces(future: asyncio.Future[bytes], silence: float) -> AsyncGenerator[bytes, None]:
     """A JSON text, with white space before it until it is ready."""
     try:
         while not (await asyncio.wait({future}, timeout=silence))[0]:

@@ -87,7 +87,7 @@ def _process(event: Event, work: Any, kind: EventType, context: Any, *, counts_f
     """Work on each record of a batch; returns its partial failures. A failure is logged without its
     content."""
 
-    def guarded(record: Any) -> Any:
+    def work_on(record: Any) -> Any:
         try:
             return work(record.raw_event)
         except Exception as error:
@@ -100,4 +100,4 @@ def _process(event: Event, work: Any, kind: EventType, context: Any, *, counts_f
             raise
 
     processor = BatchProcessor(event_type=kind, raise_on_entire_batch_failure=False)
-    return process_partial_response(event, guarded, processor, context)
+    return process_partial_response(event, work_on, processor, context)

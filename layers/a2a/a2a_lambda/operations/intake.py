@@ -232,7 +232,7 @@ class Intake:
                 with contextlib.suppress(TaskNotFound):
                     last = await load_head(self._store, call.scope, answered["task"])
             at, name = answered["at"], answered["task"]
-        if last is not None and last.task_id == name and last.is_lost and call.request.started(last.turn):
+        if last is not None and last.task_id == name and last.is_lost and call.request.has_started(last.turn):
             return last.turn, context.before(last.turn, last.task_id)
         return call.request.turn_id(f"{name}@{at}" if name else ""), context
 

@@ -40,14 +40,14 @@ async def check(config: TaskPushNotificationConfig, policy: WebhookPolicy) -> No
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or 443
     except ValueError:
-        raise _refused("is not a url") from None
+        raise _invalid_url("is not a url") from None
     if len(url) > MAX_URL_BYTES or not url.isascii() or re.search(r"[\x00-\x20\x7f]", url):
-        raise _refused("is not a url")
+        raise _invalid_url("is not a url")
     plain = parts.scheme == "http" and policy.allow_loopback
     if parts.scheme != "https" and not plain:
-        raise _refused("must be https" + (", or http on this machine" if policy.allow_loopback else ""))
+        raise _invalid_url("must be https" + (", or http on this machine" if policy.allow_loopback else ""))
     if not host or parts.username is not None or parts.password is not None:
-        raise _refused("must have a host, and no user in it")
+        raise _invalid_url("must have a host, and no user in it")
     authentication = config.get("authentication", {})
     named = {
         "token": config.get("token", ""),
@@ -64,9 +64,9 @@ async def check(config: TaskPushNotificationConfig, policy: WebhookPolicy) -> No
     except Unresolved:
         addresses = []
     except Refused as error:
-        raise _refused(str(error)) from None
+        raise _invalid_url(str(error)) from None
     if plain and not (addresses and all(map(is_loopback, addresses))):
-        raise _refused("must be https, or http on this machine")
+        raise _invalid_url("must be https, or http on this machine")
 
 
 def wants_jwt(config: TaskPushNotificationConfig) -> bool:
@@ -76,5 +76,5 @@ def wants_jwt(config: TaskPushNotificationConfig) -> bool:
     return "jwt" in [scheme.lower() for scheme in schemes]
 
 
-def _refused(why: str) -> InvalidParams:
+def _invalid_url(why: str) -> InvalidParams:
     return InvalidParams(f"url of a push notification config: {why}")

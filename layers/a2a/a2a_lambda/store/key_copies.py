@@ -38,10 +38,10 @@ class Copy:
 class Load:
     """A load of the keys. One container at a time may load them.
 
-    begun: Unix time of its first page. token: where it continues; "" = at the first page.
+    started_at: Unix time of its first page. token: where it continues; "" = at the first page.
     """
 
-    begun: float
+    started_at: float
     pages: int = 0
     token: str = ""
     rows: Rows = field(default_factory=list)
@@ -73,7 +73,7 @@ class Copies:
         resume: seconds from its first page for which a stopped load is continued.
         """
         now = self._table.clock()
-        load = Load(begun=now)
+        load = Load(started_at=now)
         item = {
             **items.keys_key(self._path, "load"),
             "holder": {"S": load.holder},
@@ -85,7 +85,7 @@ class Copies:
         except ConditionFailed:
             return None
         if old and "token" in old and now - float(old["begun"]["N"]) <= resume:
-            load.begun, load.pages = float(old["begun"]["N"]), int(old["pages"]["N"])
+            load.started_at, load.pages = float(old["begun"]["N"]), int(old["pages"]["N"])
             load.token, load.rows = str(old["token"]["S"]), _unpack(old["rows"]["B"])
         return load
 
@@ -94,7 +94,7 @@ class Copies:
         now = self._table.clock()
         item = {
             **items.keys_key(self._path, "copy"),
-            "loaded": {"N": str(load.begun)},
+            "loaded": {"N": str(load.started_at)},
             "pages": number(load.pages),
             "rows": {"B": _pack(load.rows)},
             "expires": number(int(now + COPY_KEPT_SECONDS)),
@@ -111,7 +111,7 @@ class Copies:
         kept: dict[str, Any] = {"until": {"N": str(self._table.clock() + rest)}}
         if load.token:
             kept |= {
-                "begun": {"N": str(load.begun)},
+                "begun": {"N": str(load.started_at)},
                 "pages": number(load.pages),
                 "token": {"S": load.token},
                 "rows": {"B": _pack(load.rows)},

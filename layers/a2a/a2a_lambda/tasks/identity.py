@@ -54,7 +54,7 @@ class RequestIdentity:
         """
         return self._turn_prefix + _uuid(f"{self.key}#turn#{answered}")[len(self._turn_prefix) :]
 
-    def started(self, turn: str) -> bool:
+    def has_started(self, turn: str) -> bool:
         """Whether these bytes started a turn."""
         return turn.startswith(self._turn_prefix)
 

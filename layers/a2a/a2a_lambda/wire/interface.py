@@ -75,6 +75,6 @@ class Wire:
     push_config_id: str = "default"
     no_extended_card: type[ProtocolError]
 
-    def unsupported(self, method: str) -> ProtocolError:
+    def method_not_found(self, method: str) -> ProtocolError:
         """Why a method is not among the version's."""
         return MethodNotFound(f"{method[:100]!r}; there are {', '.join(self.methods)}")

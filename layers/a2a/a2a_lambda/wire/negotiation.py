@@ -58,7 +58,7 @@ def wires_with(wires: Sequence[Wire], method: str) -> list[Wire]:
                 f"{method} is a method of A2A {wire.name}, but the request is for"
                 f" {' or '.join(callable_[0].versions)}, by its path or its A2A-Version"
             )
-    raise default_wire(callable_).unsupported(method)
+    raise default_wire(callable_).method_not_found(method)
 
 
 def wire_named(name: str) -> Wire:

@@ -41,13 +41,13 @@ def encode_failure(error: ProtocolError) -> tuple[int, Json]:
     return http, {**body, "code": error.code, "message": str(error)}
 
 
-SEND_FIELDS = protojson.spelled(["message", "request", "configuration", "metadata"])
-CONFIGURATION_FIELDS = protojson.spelled(
+SEND_FIELDS = protojson.spellings(["message", "request", "configuration", "metadata"])
+CONFIGURATION_FIELDS = protojson.spellings(
     ["acceptedOutputModes", "pushNotification", "historyLength", "blocking"]
 )
-MESSAGE_FIELDS = protojson.spelled([*Message.__annotations__, "content"])
-FILE_FIELDS = protojson.spelled(["fileWithUri", "fileWithBytes", "mimeType", "name"])
-CONFIG_FIELDS = protojson.spelled(["configId", "config", "parent", "name", "pushNotificationConfig"])
+MESSAGE_FIELDS = protojson.spellings([*Message.__annotations__, "content"])
+FILE_FIELDS = protojson.spellings(["fileWithUri", "fileWithBytes", "mimeType", "name"])
+CONFIG_FIELDS = protojson.spellings(["configId", "config", "parent", "name", "pushNotificationConfig"])
 
 
 def decode_part(value: Json, path: str) -> Part:
@@ -56,7 +56,7 @@ def decode_part(value: Json, path: str) -> Part:
     if "kind" in source:
         return json_0x.decode_part(source, path)
     if "file" in source:
-        file = protojson.known(fields.mapping(source["file"], f"{path}.file"), FILE_FIELDS)
+        file = protojson.canonical_fields(fields.mapping(source["file"], f"{path}.file"), FILE_FIELDS)
         names = {"fileWithUri": "url", "fileWithBytes": "raw", "mimeType": "mediaType", "name": "filename"}
         rest = fields.without(source, ("file",))
         return protojson.decode_part(
@@ -68,7 +68,7 @@ def decode_part(value: Json, path: str) -> Part:
 
 
 def decode_message(value: Json, path: str) -> Message:
-    source = protojson.known(fields.mapping(value, path), MESSAGE_FIELDS)
+    source = protojson.canonical_fields(fields.mapping(value, path), MESSAGE_FIELDS)
     if isinstance(source.get("role"), str) and source["role"] in json_0x.ROLES:
         source["role"] = json_0x.ROLES[source["role"]]
     name = "parts" if "parts" in source else "content"
@@ -151,12 +151,14 @@ def _with_metadata(encoded: Object, source: Object) -> Object:
 
 
 def decode_send(params: Json) -> SendMessageRequest:
-    source = protojson.known(fields.mapping(params, "params"), SEND_FIELDS)
+    source = protojson.canonical_fields(fields.mapping(params, "params"), SEND_FIELDS)
     message = source.get("message", source.get("request"))
     request = SendMessageRequest(message=decode_message(message, "params.message"))
     if "configuration" in source:
         where = "params.configuration"
-        given = protojson.known(fields.mapping(source["configuration"], where), CONFIGURATION_FIELDS)
+        given = protojson.canonical_fields(
+            fields.mapping(source["configuration"], where), CONFIGURATION_FIELDS
+        )
         options = SendMessageConfiguration()
         if modes := fields.strings(given, "acceptedOutputModes", where):
             options["acceptedOutputModes"] = modes
@@ -176,13 +178,13 @@ def decode_send(params: Json) -> SendMessageRequest:
 def decode_config(params: Json) -> TaskPushNotificationConfig:
     """A config. Clients write it in four ways: by itself, or in one or two wrappers, with its id in the
     name, in `configId`, or in the config."""
-    given = protojson.known(fields.mapping(params, "params"), CONFIG_FIELDS)
+    given = protojson.canonical_fields(fields.mapping(params, "params"), CONFIG_FIELDS)
     task_id = fields.identifier(given, "taskId", "params")
     path, names = "params", [given.get("configId")]
     for name in ("config", "pushNotificationConfig"):
         if name in given:
             path = f"{path}.{name}"
-            given = protojson.known(fields.mapping(given[name], path), CONFIG_FIELDS)
+            given = protojson.canonical_fields(fields.mapping(given[name], path), CONFIG_FIELDS)
         names.append(str(given.get("name") or "").rpartition("/pushNotificationConfigs/")[2])
     known: Object = {name: given[name] for name in ("id", "url", "token", "authentication") if name in given}
     config = json_0x.decode_config(known, path)

@@ -44,15 +44,15 @@ PAGE_SIZES = range(1, 101)
 PAGE_TOKEN_CHARACTERS = 2_000
 """Most characters of a page token, which holds a task id."""
 
-SEND_FIELDS = protojson.spelled(SendMessageRequest.__annotations__)
-CONFIGURATION_FIELDS = protojson.spelled(SendMessageConfiguration.__annotations__)
-TASK_FIELDS = protojson.spelled(TaskRequest.__annotations__)
-LIST_FIELDS = protojson.spelled(ListTasksRequest.__annotations__)
-PUSH_FIELDS = protojson.spelled(ListPushConfigsRequest.__annotations__ | PushConfigRequest.__annotations__)
+SEND_FIELDS = protojson.spellings(SendMessageRequest.__annotations__)
+CONFIGURATION_FIELDS = protojson.spellings(SendMessageConfiguration.__annotations__)
+TASK_FIELDS = protojson.spellings(TaskRequest.__annotations__)
+LIST_FIELDS = protojson.spellings(ListTasksRequest.__annotations__)
+PUSH_FIELDS = protojson.spellings(ListPushConfigsRequest.__annotations__ | PushConfigRequest.__annotations__)
 
 
 def _source(params: Json, names: Mapping[str, str]) -> Object:
-    return protojson.known(fields.mapping(params, "params"), names)
+    return protojson.canonical_fields(fields.mapping(params, "params"), names)
 
 
 def decode_send(params: Json) -> SendMessageRequest:
@@ -68,7 +68,7 @@ def decode_send(params: Json) -> SendMessageRequest:
 
 
 def decode_configuration(value: Json, path: str) -> SendMessageConfiguration:
-    source = protojson.known(fields.mapping(value, path), CONFIGURATION_FIELDS)
+    source = protojson.canonical_fields(fields.mapping(value, path), CONFIGURATION_FIELDS)
     result = SendMessageConfiguration()
     if modes := fields.strings(source, "acceptedOutputModes", path):
         result["acceptedOutputModes"] = modes
@@ -109,7 +109,7 @@ def decode_list(params: Json) -> ListTasksRequest:
     if result.get("status") in ("", 0, "TASK_STATE_UNSPECIFIED"):
         del result["status"]
     if "status" in result:
-        result["status"] = protojson.enumerated(result, "status", "params", protojson.STATES)
+        result["status"] = protojson.enum_value(result, "status", "params", protojson.STATES)
     if (size := _page_size(source)) is not None:
         result["pageSize"] = size
     if (length := fields.count(source, "historyLength", "params")) is not None:
@@ -176,8 +176,8 @@ def encode_outcome(outcome: SendMessageResponse) -> Json:
 
 
 def decode_tasks(value: Json) -> ListTasksResponse:
-    source = protojson.known(
-        fields.mapping(value, "result"), protojson.spelled(ListTasksResponse.__annotations__)
+    source = protojson.canonical_fields(
+        fields.mapping(value, "result"), protojson.spellings(ListTasksResponse.__annotations__)
     )
     items = fields.array(source, "tasks", "result")
     return ListTasksResponse(
@@ -189,8 +189,8 @@ def decode_tasks(value: Json) -> ListTasksResponse:
 
 
 def decode_configs(value: Json) -> ListPushConfigsResponse:
-    source = protojson.known(
-        fields.mapping(value, "result"), protojson.spelled(ListPushConfigsResponse.__annotations__)
+    source = protojson.canonical_fields(
+        fields.mapping(value, "result"), protojson.spellings(ListPushConfigsResponse.__annotations__)
     )
     items = fields.array(source, "configs", "result") if source.get("configs") else []
     return ListPushConfigsResponse(

@@ -48,13 +48,13 @@ STATES = (
 """In the order of their numbers, from 1."""
 
 
-def spelled(names: Iterable[str]) -> Mapping[str, str]:
+def spellings(names: Iterable[str]) -> Mapping[str, str]:
     """The camelCase name by either spelling of a field."""
     known = {name: name for name in names}
     return known | {re.sub("[A-Z]", lambda big: "_" + big[0].lower(), name): name for name in known}
 
 
-def known(source: Object, names: Mapping[str, str]) -> Object:
+def canonical_fields(source: Object, names: Mapping[str, str]) -> Object:
     """The fields in their order. Those in `names` get their camelCase name, and are left out if they are
     null."""
     return {
@@ -62,19 +62,19 @@ def known(source: Object, names: Mapping[str, str]) -> Object:
     }
 
 
-PART = spelled(Part.__annotations__)
-MESSAGE = spelled(Message.__annotations__)
-ARTIFACT = spelled(Artifact.__annotations__)
-STATUS = spelled(TaskStatus.__annotations__)
-TASK = spelled(Task.__annotations__)
-EVENT = spelled(Event.__annotations__)
-STATUS_UPDATE = spelled(TaskStatusUpdateEvent.__annotations__)
-ARTIFACT_UPDATE = spelled(TaskArtifactUpdateEvent.__annotations__)
-CONFIG = spelled([*TaskPushNotificationConfig.__annotations__, "tenant"])
-AUTHENTICATION = spelled(AuthenticationInfo.__annotations__)
+PART = spellings(Part.__annotations__)
+MESSAGE = spellings(Message.__annotations__)
+ARTIFACT = spellings(Artifact.__annotations__)
+STATUS = spellings(TaskStatus.__annotations__)
+TASK = spellings(Task.__annotations__)
+EVENT = spellings(Event.__annotations__)
+STATUS_UPDATE = spellings(TaskStatusUpdateEvent.__annotations__)
+ARTIFACT_UPDATE = spellings(TaskArtifactUpdateEvent.__annotations__)
+CONFIG = spellings([*TaskPushNotificationConfig.__annotations__, "tenant"])
+AUTHENTICATION = spellings(AuthenticationInfo.__annotations__)
 
 
-def enumerated(source: Object, key: str, path: str, values: tuple[Enum, ...]) -> Enum:
+def enum_value(source: Object, key: str, path: str, values: tuple[Enum, ...]) -> Enum:
     """Value of an enum, by its name or its number."""
     value: Any = source.get(key)
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= len(values):
@@ -84,7 +84,7 @@ def enumerated(source: Object, key: str, path: str, values: tuple[Enum, ...]) ->
 
 
 def decode_message(value: Json, path: str) -> Message:
-    source = known(fields.mapping(value, path), MESSAGE)
+    source = canonical_fields(fields.mapping(value, path), MESSAGE)
     parts = fields.array(source, "parts", path)
     if not parts:
         raise InvalidParams(f"{path}.parts must not be empty", path=f"{path}.parts")
@@ -96,7 +96,7 @@ def decode_message(value: Json, path: str) -> Message:
         lists=("extensions", "referenceTaskIds"),
     )
     result["messageId"] = fields.identifier(source, "messageId", path)
-    result["role"] = enumerated(source, "role", path, ROLES)
+    result["role"] = enum_value(source, "role", path, ROLES)
     result["parts"] = decode_parts(parts, path)
     return cast(Message, result)
 
@@ -107,7 +107,7 @@ def decode_parts(parts: list[Json], path: str) -> list[Part]:
 
 def decode_part(value: Json, path: str) -> Part:
     whole = fields.mapping(value, path)
-    source = known(whole, PART)
+    source = canonical_fields(whole, PART)
     if "data" in whole:  # here null is a value
         source["data"] = whole["data"]
     if len([name for name in CONTENT if name in source]) != 1:
@@ -121,7 +121,7 @@ def decode_part(value: Json, path: str) -> Part:
 
 
 def decode_artifact(value: Json, path: str) -> Artifact:
-    source = known(fields.mapping(value, path), ARTIFACT)
+    source = canonical_fields(fields.mapping(value, path), ARTIFACT)
     result = fields.optional(
         source, path, texts=("name", "description"), objects=("metadata",), lists=("extensions",)
     )
@@ -131,8 +131,8 @@ def decode_artifact(value: Json, path: str) -> Artifact:
 
 
 def decode_status(value: Json, path: str) -> TaskStatus:
-    result = known(fields.mapping(value, path), STATUS)
-    result["state"] = enumerated(result, "state", path, (*STATES, TaskState.UNSPECIFIED))
+    result = canonical_fields(fields.mapping(value, path), STATUS)
+    result["state"] = enum_value(result, "state", path, (*STATES, TaskState.UNSPECIFIED))
     if "message" in result:
         result["message"] = decode_message(result["message"], f"{path}.message")
     if "timestamp" in result:
@@ -141,7 +141,7 @@ def decode_status(value: Json, path: str) -> TaskStatus:
 
 
 def decode_task(value: Json, path: str = "result") -> Task:
-    source = known(fields.mapping(value, path), TASK)
+    source = canonical_fields(fields.mapping(value, path), TASK)
     result = fields.optional(
         fields.without(source, ("artifacts", "history")), path, ids=("contextId",), objects=("metadata",)
     )
@@ -159,19 +159,19 @@ def decode_task(value: Json, path: str = "result") -> Task:
 
 
 def decode_event(value: Json) -> Event:
-    source = known(fields.mapping(value, "result"), EVENT)
+    source = canonical_fields(fields.mapping(value, "result"), EVENT)
     if "task" in source:
         return Event(task=decode_task(source["task"], "result.task"))
     if "message" in source:
         return Event(message=decode_message(source["message"], "result.message"))
     if "statusUpdate" in source:
         path = "result.statusUpdate"
-        update = known(fields.mapping(source["statusUpdate"], path), STATUS_UPDATE)
+        update = canonical_fields(fields.mapping(source["statusUpdate"], path), STATUS_UPDATE)
         update = fields.optional(update, path, objects=("metadata",))
         update["status"] = decode_status(update.get("status"), f"{path}.status")
         return cast(Event, {"statusUpdate": update})
     path = "result.artifactUpdate"
-    update = known(fields.mapping(source.get("artifactUpdate"), path), ARTIFACT_UPDATE)
+    update = canonical_fields(fields.mapping(source.get("artifactUpdate"), path), ARTIFACT_UPDATE)
     update = fields.optional(update, path, objects=("metadata",))
     update["artifact"] = decode_artifact(update.get("artifact"), f"{path}.artifact")
     for flag in ("append", "lastChunk"):
@@ -180,14 +180,14 @@ def decode_event(value: Json) -> Event:
 
 
 def decode_config(value: Json, path: str) -> TaskPushNotificationConfig:
-    source = known(fields.mapping(value, path), CONFIG)
+    source = canonical_fields(fields.mapping(value, path), CONFIG)
     result = fields.optional(
         fields.without(source, ("tenant",)), path, texts=("token",), ids=("id", "taskId")
     )
     result["url"] = fields.text(source, "url", path)
     if "authentication" in source:
         where = f"{path}.authentication"
-        info = known(fields.mapping(source["authentication"], where), AUTHENTICATION)
+        info = canonical_fields(fields.mapping(source["authentication"], where), AUTHENTICATION)
         fields.identifier(info, "scheme", where)
         result["authentication"] = fields.optional(info, where, texts=("scheme", "credentials"))
     return cast(TaskPushNotificationConfig, result)
