@@ -46,9 +46,8 @@ class Address:
 def find_address(request: Request, path: str) -> Address | None:
     """Address of a request, or None if its path is not one of JSON-RPC.
 
-    Qianfan's clients share `/a2a/<agent>` with all others. Its own header says that a request is
-    Qianfan's. If
-    there is a bearer token only, the message says it: see `is_from_appbuilder`.
+    Qianfan's clients share `/a2a/<agent>` with all others. Its own header says that a request is Qianfan's.
+    If there is a bearer token only, the message says it: see `is_from_appbuilder`.
     """
     for pattern, dialect in PATHS.items():
         if found := pattern.fullmatch(path):

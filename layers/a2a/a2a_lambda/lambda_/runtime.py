@@ -4,8 +4,7 @@
                                                    └── post ── chunked, as the application sends
 
 awslambdaric provides the loop, the context, logs, X-Ray, SnapStart and init errors. This module depends on
-two
-places in it: `BaseLambdaRuntimeClient.marshaller`, a documented override point, and
+two places in it: `BaseLambdaRuntimeClient.marshaller`, a documented override point, and
 `post_invocation_result`, which gets the marshaller's result. When AWS's Python runtime can stream, delete
 this file, the layer's `a2a-runtime` and AWS_LAMBDA_EXEC_WRAPPER.
 Source: https://docs.aws.amazon.com/lambda/latest/dg/runtimes-custom.html#runtimes-custom-response-streaming

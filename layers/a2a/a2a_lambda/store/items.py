@@ -12,9 +12,8 @@
 Index (listing, changed): tasks of an owner and agent by status time. A task whose answer is a message only
 is not in it. Index (shard, due): tasks that should be running, for the sweep.
 
-JSON is stored in binary attributes: as DynamoDB numbers, large integers would lose digits. Some names in
-the table
-are older than those in the code: `incarnation` is a head's generation, `floor` its committed number,
+JSON is stored in binary attributes: as DynamoDB numbers, large integers would lose digits. Some names in the
+table are older than those in the code: `incarnation` is a head's generation, `floor` its committed number,
 `bare` is message_only. Names in the table do not change, because tables outlive releases.
 """
 

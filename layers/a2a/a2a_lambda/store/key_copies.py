@@ -49,9 +49,8 @@ class Load:
 
 
 class Copies:
-    """Calls block. They raise StoreError if DynamoDB does not answer, WriteRefused if the keys do not fit
-    an item of
-    400 KB: more than about 5,000.
+    """Calls block. They raise StoreError if DynamoDB does not answer, WriteRefused if the keys do not fit an
+    item of 400 KB: more than about 5,000.
 
     path: of the keys in Parameter Store.
     """
