@@ -1,0 +1,38 @@
+"""The templates, read and translated once."""
+
+from typing import Any
+
+import pytest
+from samtranslator.yaml_helper import yaml_parse
+
+from tests.conftest import ROOT
+from tests.template.resources import of_type
+from tools.build import lint
+
+Json = Any
+
+
+@pytest.fixture(scope="session")
+def source() -> str:
+    return (ROOT / "template.yaml").read_text()
+
+
+@pytest.fixture(scope="session")
+def translated(source: str) -> Json:
+    return lint.translate(source)["Resources"]
+
+
+@pytest.fixture(scope="session")
+def monitoring() -> Json:
+    return yaml_parse((ROOT / "templates" / "monitoring.yaml").read_text())["Resources"]
+
+
+@pytest.fixture(scope="session")
+def parameters() -> Json:
+    return yaml_parse((ROOT / "template.yaml").read_text())["Parameters"]
+
+
+@pytest.fixture(scope="session")
+def paths(translated: Json) -> Json:
+    [api] = of_type(translated, "AWS::ApiGateway::RestApi").values()
+    return api["Properties"]["Body"]["paths"]

@@ -1,0 +1,152 @@
+"""The functions: settings, layers, versions, what calls them."""
+
+import json
+from typing import Any
+
+from samtranslator.yaml_helper import yaml_parse
+
+from a2a_lambda.settings import Settings
+from tests.template.resources import of_type
+from tools.build import lint
+
+Json = Any
+FUNCTIONS: dict[str, tuple[str, list[str]]] = {
+    "ApiFunction": ("api.handler", []),
+    "RpcFunction": ("rpc.handler", ["AWS_LAMBDA_EXEC_WRAPPER"]),
+    "WorkerFunction": ("worker.handler", ["A2A_DEAD_LETTERS"]),
+    "NotifierFunction": ("notifier.handler", ["A2A_NOTICES"]),
+}
+"""Handler, and variables of its own."""
+
+
+def test_functions(translated: Json) -> None:
+    functions = of_type(translated, "AWS::Lambda::Function")
+    assert set(functions) == set(FUNCTIONS)
+    for name, function in functions.items():
+        properties = function["Properties"]
+        assert properties["Runtime"] == "python3.13"
+        handler, own = FUNCTIONS[name]
+        short = name.removesuffix("Function")
+        assert properties["Handler"] == handler
+        assert properties["Timeout"] == {"Ref": f"{short}Timeout"}
+        assert properties["MemorySize"] == {"Ref": f"{short}Memory"}
+        assert properties["LoggingConfig"] == {
+            "LogFormat": "JSON",
+            "ApplicationLogLevel": "DEBUG",
+            "LogGroup": {"Ref": f"{short}Lines"},
+        }
+        assert translated[f"{short}Lines"]["Properties"]["RetentionInDays"] == {"Ref": "LogDays"}
+        assert len(properties["Layers"]) == 2
+        variables = properties["Environment"]["Variables"]
+        assert set(variables) == {
+            "A2A_TABLE",
+            "A2A_KEYS_PATH",
+            "A2A_BASE_URL",
+            "A2A_ORIGIN_DIGESTS",
+            "A2A_CORS_ORIGINS",
+            "A2A_TASK_DAYS",
+            "A2A_SIGNING_KEY",
+            "A2A_QUEUE",
+            "A2A_REQUESTS_PER_OWNER",
+            "A2A_STREAMS_PER_OWNER",
+            "A2A_SERVICE",
+            "A2A_LOG_LEVEL",
+            "A2A_DEBUG_LOGS",
+            "A2A_TRACING",
+            *own,
+        }
+
+
+def test_variables_are_settings(translated: Json) -> None:
+    """Each A2A_ variable is one the kit reads."""
+    known = {f"A2A_{name.upper()}" for name in Settings.model_fields}
+    for function in of_type(translated, "AWS::Lambda::Function").values():
+        given = {name for name in function["Properties"]["Environment"]["Variables"] if name[:4] == "A2A_"}
+        assert given <= known
+
+
+def test_the_wrapper_is_the_streaming_functions_alone(translated: Json) -> None:
+    functions = of_type(translated, "AWS::Lambda::Function")
+    wrappers = {
+        name: item["Properties"]["Environment"]["Variables"].get("AWS_LAMBDA_EXEC_WRAPPER")
+        for name, item in functions.items()
+    }
+    assert {name for name, wrapper in wrappers.items() if wrapper} == {"RpcFunction"}
+    assert wrappers["RpcFunction"] == "/opt/a2a-runtime"
+
+
+def test_everything_calls_the_alias(translated: Json) -> None:
+    """Else a part of the stack would run what is being deployed, with a layer of before."""
+    versions = of_type(translated, "AWS::Lambda::Version")
+    assert all(version["DeletionPolicy"] == "Retain" for version in versions.values())
+    for name in FUNCTIONS:
+        assert translated[f"{name}Aliaslive"]["Properties"]["Name"] == "live"
+    for source in of_type(translated, "AWS::Lambda::EventSourceMapping").values():
+        assert source["Properties"]["FunctionName"]["Ref"].endswith("FunctionAliaslive")
+    for permission in of_type(translated, "AWS::Lambda::Permission").values():
+        assert permission["Properties"]["FunctionName"]["Ref"].endswith("FunctionAliaslive")
+    [url] = of_type(translated, "AWS::Lambda::Url").values()
+    assert url["Properties"]["Qualifier"] == "live"
+    assert url["DependsOn"] == "RpcFunctionAliaslive"
+    for methods in translated["Api"]["Properties"]["Body"]["paths"].values():
+        [method] = methods.values()
+        assert "FunctionAliaslive}" in json.dumps(method["x-amazon-apigateway-integration"]["uri"])
+    [rule] = of_type(translated, "AWS::Events::Rule").values()
+    [target] = rule["Properties"]["Targets"]
+    assert target["Arn"] == {"Ref": "WorkerFunctionAliaslive"}
+
+
+def test_new_code_layers_and_parameters_are_new_versions(source: str) -> None:
+    """SAM sees no change of a parameter's value: the release says it."""
+
+    def versions(**options: Any) -> set[str]:
+        resources = lint.translate(source, options.pop("parameters", {}), **options)["Resources"]
+        return set(of_type(resources, "AWS::Lambda::Version"))
+
+    before = versions()
+    assert len(before) == len(FUNCTIONS)
+    assert versions() == before
+    assert not versions(artifact="other") & before
+    released = versions(parameters={"Release": "a" * 64})
+    assert not released & before
+    assert not versions(parameters={"Release": "b" * 64}) & released
+    same = versions(parameters={"Release": "a" * 64}, artifact="other")
+    assert same == released, (
+        "a release stands for what is deployed: docs/operations.md says to name a new one"
+    )
+
+
+def test_alarms_roll_a_deployment_back(source: str) -> None:
+    plain = lint.translate(source)["Resources"]
+    assert not [name for name, item in plain.items() if item["Type"].startswith("AWS::CodeDeploy")]
+    resources = lint.translate(source, {"Rollout": "Canary10Percent5Minutes"})["Resources"]
+    groups = of_type(resources, "AWS::CodeDeploy::DeploymentGroup")
+    assert set(groups) == {f"{name}DeploymentGroup" for name in FUNCTIONS}
+    for name, group in groups.items():
+        own = f"Outputs.{name.removesuffix('FunctionDeploymentGroup')}Errors"
+        alarms = [
+            alarm["Name"]["Fn::GetAtt"] for alarm in group["Properties"]["AlarmConfiguration"]["Alarms"]
+        ]
+        assert ["Monitoring", own] in alarms
+        assert group["Properties"]["AutoRollbackConfiguration"]["Enabled"] is True
+        assert group["Properties"]["ServiceRoleArn"] == {"Fn::GetAtt": ["RolloutRole", "Arn"]}
+    parameter = yaml_parse(source)["Parameters"]["Rollout"]
+    assert set(parameter["AllowedValues"]) == set(yaml_parse(source)["Mappings"]["Rollouts"])
+
+
+def test_snapstart_is_a_choice(translated: Json) -> None:
+    chosen = {"Fn::If": ["HasSnapStart", {"ApplyOn": "PublishedVersions"}, {"Ref": "AWS::NoValue"}]}
+    found = {name: translated[name]["Properties"].get("SnapStart") for name in FUNCTIONS}
+    assert found == {
+        "ApiFunction": chosen,
+        "RpcFunction": chosen,
+        "WorkerFunction": None,
+        "NotifierFunction": None,
+    }
+
+
+def test_layers_are_named_after_their_stack(translated: Json) -> None:
+    names = [
+        item["Properties"]["LayerName"] for item in of_type(translated, "AWS::Lambda::LayerVersion").values()
+    ]
+    assert names == [{"Fn::Sub": "${AWS::StackName}-kit"}, {"Fn::Sub": "${AWS::StackName}-dependencies"}]

@@ -1,0 +1,77 @@
+"""Alarms, metrics and the dashboard."""
+
+import json
+import re
+from typing import Any
+
+from samtranslator.yaml_helper import yaml_parse
+
+from tests.conftest import ROOT
+from tests.template.resources import of_type
+
+Json = Any
+FUNCTIONS: dict[str, tuple[str, list[str]]] = {
+    "ApiFunction": ("api.handler", []),
+    "RpcFunction": ("rpc.handler", ["AWS_LAMBDA_EXEC_WRAPPER"]),
+    "WorkerFunction": ("worker.handler", ["A2A_DEAD_LETTERS"]),
+    "NotifierFunction": ("notifier.handler", ["A2A_NOTICES"]),
+}
+"""Handler, and variables of its own."""
+
+
+def test_every_alarm_is_sent_and_documented(monitoring: Json) -> None:
+    observability = (ROOT / "docs" / "observability.md").read_text()
+    alarms = of_type(monitoring, "AWS::CloudWatch::Alarm")
+    sent = {"Fn::If": ["SendsEach", [{"Ref": "AlarmTopicArn"}], {"Ref": "AWS::NoValue"}]}
+    for name, alarm in alarms.items():
+        assert alarm["Properties"]["AlarmActions"] == alarm["Properties"]["OKActions"] == sent
+        assert f"**{name}**" in observability, name
+        percentile = "ExtendedStatistic" in alarm["Properties"]
+        assert ("EvaluateLowSampleCountPercentile" in alarm["Properties"]) is percentile
+    rule = json.dumps(monitoring["Summary"]["Properties"]["AlarmRule"])
+    for name in alarms:
+        assert f"${{{name}}}" in rule, "the summary stands for all"
+    watched = {
+        (alarm["Properties"]["MetricName"], json.dumps(dimension["Value"]))
+        for alarm in alarms.values()
+        for dimension in alarm["Properties"].get("Dimensions", [])
+    }
+    for name in FUNCTIONS:
+        assert {("Errors", json.dumps({"Ref": name})), ("Throttles", json.dumps({"Ref": name}))} <= watched
+    for queue in ("DeadTurns", "DeadNotices", "DeadRecords"):
+        assert ("ApproximateNumberOfMessagesVisible", json.dumps({"Ref": queue})) in watched
+    assert {metric for metric, _ in watched} >= {
+        *("IteratorAge", "4XXError", "5XXError", "AsyncEventsDropped", "ApproximateAgeOfOldestMessage"),
+        *("KeyFailures", "WriteThrottleEvents"),
+    }
+    assert ("WriteThrottleEvents", json.dumps("by-status-time")) in watched
+
+
+def test_what_is_watched_is_given(source: str, monitoring: Json) -> None:
+    """The nested stack's parameters are those it is given."""
+    given = yaml_parse(source)["Resources"]["Monitoring"]["Properties"]["Parameters"]
+    nested = yaml_parse((ROOT / "templates" / "monitoring.yaml").read_text())
+    assert set(given) == set(nested["Parameters"])
+
+
+def test_metrics_are_called_what_the_functions_call_them(monitoring: Json) -> None:
+    from a2a_lambda.lambda_ import metrics
+
+    [dashboard] = of_type(monitoring, "AWS::CloudWatch::Dashboard").values()
+    body = dashboard["Properties"]["DashboardBody"]["Fn::Sub"]
+    json.loads(body)
+    searched = re.findall(r"SEARCH\('\{(\w+),([\w,]+)\} MetricName=\\\"(\w+)", body)
+    assert {namespace for namespace, _, _ in searched} == {metrics.NAMESPACE}
+    assert metrics.__doc__ is not None
+    own = [
+        (
+            ",".join(item["Name"] for item in alarm["Properties"]["Dimensions"]),
+            alarm["Properties"]["MetricName"],
+        )
+        for alarm in of_type(monitoring, "AWS::CloudWatch::Alarm").values()
+        if alarm["Properties"]["Namespace"] == metrics.NAMESPACE
+    ]
+    for dimensions, metric in [*(found[1:] for found in searched), *own]:
+        [line] = [line for line in metrics.__doc__.splitlines() if line.strip().startswith(f"{metric} ")]
+        for dimension in dimensions.split(","):
+            assert dimension in line

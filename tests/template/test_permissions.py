@@ -1,0 +1,140 @@
+"""Permissions: exact actions, exact resources."""
+
+import re
+from typing import Any
+
+from tests.conftest import ROOT
+from tests.template.resources import of_type
+
+Json = Any
+
+
+CONSUME = "ReceiveMessage DeleteMessage ChangeMessageVisibility GetQueueAttributes"
+
+
+ACTIONS = {
+    ("Api", "CopyOfKeys"): "dynamodb:GetItem PutItem",
+    ("Api", "Requests"): "dynamodb:UpdateItem",
+    ("Rpc", "Table"): "dynamodb:GetItem PutItem UpdateItem DeleteItem Query",
+    ("Worker", "Table"): "dynamodb:GetItem PutItem Query",
+    (
+        "Worker",
+        "Turns",
+    ): "sqs:SendMessage ReceiveMessage DeleteMessage ChangeMessageVisibility GetQueueAttributes",
+    ("Worker", "DeadTurns"): f"sqs:{CONSUME}",
+    ("Notifier", "Table"): "dynamodb:GetItem Query",
+    ("Notifier", "Stream"): "dynamodb:DescribeStream GetRecords GetShardIterator",
+    ("Notifier", "Streams"): "dynamodb:ListStreams",
+    ("Notifier", "DeadRecords"): "sqs:SendMessage",
+    (
+        "Notifier",
+        "Notices",
+    ): "sqs:SendMessage ReceiveMessage DeleteMessage ChangeMessageVisibility GetQueueAttributes",
+    ("Rpc", "Lists"): "dynamodb:Query",
+    ("Worker", "Sweep"): "dynamodb:Query",
+    ("Rpc", "Turns"): "sqs:SendMessage",
+    **{(name, "Lines"): "logs:CreateLogStream PutLogEvents" for name in ("Api", "Rpc", "Worker", "Notifier")},
+    **{(name, "Keys"): "ssm:GetParametersByPath" for name in ("Api", "Rpc")},
+    **{(name, "Signing"): "kms:Sign GetPublicKey" for name in ("Api", "Rpc", "Notifier")},
+}
+"""Everything a function may do, by its role and the statement's name."""
+
+
+KEYS = "arn:${AWS::Partition}:ssm:${AWS::Region}:${AWS::AccountId}:parameter/a2a/${AWS::StackName}/keys"
+
+
+RESOURCES = {
+    "Table": {"Fn::GetAtt": ["Table", "Arn"]},
+    "CopyOfKeys": {"Fn::GetAtt": ["Table", "Arn"]},
+    "Requests": {"Fn::GetAtt": ["Table", "Arn"]},
+    "Lists": {"Fn::Sub": "${Table.Arn}/index/by-status-time"},
+    "Sweep": {"Fn::Sub": "${Table.Arn}/index/by-due"},
+    "Turns": {"Fn::GetAtt": ["Turns", "Arn"]},
+    "DeadTurns": {"Fn::GetAtt": ["DeadTurns", "Arn"]},
+    "Notices": {"Fn::GetAtt": ["Notices", "Arn"]},
+    "DeadRecords": {"Fn::GetAtt": ["DeadRecords", "Arn"]},
+    "Stream": {"Fn::GetAtt": ["Table", "StreamArn"]},
+    "Streams": {"Fn::Sub": "${Table.Arn}/stream/*"},  # ListStreams is allowed on all streams of a table
+    "Signing": {"Ref": "SigningKey"},
+    "Keys": {"Fn::Sub": KEYS},
+}
+
+
+def test_iam_names_exact_actions_and_resources(translated: Json) -> None:
+    found: dict[tuple[str, str], str] = {}
+    for name, role in of_type(translated, "AWS::IAM::Role").items():
+        [trust] = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+        boundary = {"Fn::If": ["HasBoundary", {"Ref": "PermissionsBoundaryArn"}, {"Ref": "AWS::NoValue"}]}
+        assert role["Properties"]["PermissionsBoundary"] == boundary
+        if name == "RolloutRole":
+            assert trust["Principal"] == {"Service": "codedeploy.amazonaws.com"}
+            assert role["Condition"] == "HasRollout"
+            continue
+        assert trust["Principal"] == {"Service": "lambda.amazonaws.com"}
+        short = name.removesuffix("Role")
+        function = translated[f"{short}Function"]
+        assert function["Properties"]["Role"] == {"Fn::GetAtt": [name, "Arn"]}
+        assert [policy["Fn::If"][:2] for policy in role["Properties"]["ManagedPolicyArns"]] == [
+            ["HasTracing", {"Ref": "TracesPolicy"}],
+            ["HasTableKey", {"Ref": "TableKeyPolicy"}],
+        ]
+        [policy] = role["Properties"]["Policies"]
+        for item in policy["PolicyDocument"]["Statement"]:
+            statement = item["Fn::If"][1] if "Fn::If" in item else item
+            sid, actions = statement["Sid"], statement["Action"]
+            [service] = {action.partition(":")[0] for action in actions}
+            found[short, sid] = f"{service}:{' '.join(action.partition(':')[2] for action in actions)}"
+            resources = RESOURCES | {"Lines": {"Fn::GetAtt": [f"{short}Lines", "Arn"]}}
+            assert statement["Resource"] == resources[sid], (short, sid)
+            assert ("Condition" in statement) is (sid in ("CopyOfKeys", "Requests"))
+    assert found == ACTIONS
+
+
+def test_the_cards_function_sees_no_task(translated: Json) -> None:
+    from a2a_lambda.store import items
+
+    [policy] = translated["ApiRole"]["Properties"]["Policies"]
+    statements = {item.get("Sid"): item for item in policy["PolicyDocument"]["Statement"]}
+    [keys] = statements["CopyOfKeys"]["Condition"]["ForAllValues:StringEquals"]["dynamodb:LeadingKeys"]
+    path = keys["Fn::Sub"].replace("${AWS::StackName}", "stack").removeprefix("#keys#")
+    assert items.keys_key(path, "copy")["pk"]["S"] == f"#keys#{path}"
+    variable = translated["ApiFunction"]["Properties"]["Environment"]["Variables"]["A2A_KEYS_PATH"]
+    assert variable["Fn::Sub"].replace("${AWS::StackName}", "stack") == path
+    [requests] = statements["Requests"]["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
+    assert items.count_key("alice", 1)["pk"]["S"] == requests.replace("*", "alice")
+
+
+def test_the_tables_key_is_used_through_dynamodb_alone(translated: Json) -> None:
+    statements = translated["TableKeyPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    for statement in statements:
+        assert statement["Resource"] == {"Ref": "TableKeyArn"}
+        assert not any("*" in action for action in statement["Action"])
+        assert statement["Condition"]["StringEquals"]["kms:ViaService"] == {
+            "Fn::Sub": "dynamodb.${AWS::Region}.${AWS::URLSuffix}"
+        }
+    [grants] = [statement for statement in statements if "kms:CreateGrant" in statement["Action"]]
+    assert grants["Action"] == ["kms:CreateGrant"]
+    assert grants["Condition"]["Bool"] == {"kms:GrantIsForAWSResource": True}
+
+
+def test_the_code_calls_no_action_iam_does_not_allow() -> None:
+    """Client methods in the kit's source, against the template's actions."""
+    source = "".join(path.read_text() for path in (ROOT / "layers/a2a/a2a_lambda").rglob("*.py"))
+    called = set(re.findall(r"self\._client\.(\w+)\(", source))
+    of_operators = {
+        "put_parameter",
+        "delete_parameter",
+        "get_paginator",
+    }  # make key, with the operator's own rights
+    assert called - of_operators == {
+        "get_item",
+        "put_item",
+        "delete_item",
+        "query",
+        "update_item",
+        "get_parameters_by_path",
+        "get_public_key",
+        "sign",
+        "send_message",
+        "change_message_visibility",
+    }

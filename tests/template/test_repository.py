@@ -1,0 +1,89 @@
+"""Parameters, stages, locks and workflows."""
+
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from typing import Any
+
+from a2a_lambda.settings import Settings
+from tests.conftest import ROOT
+from tools.deployment.account import REGIONS
+
+UV = os.environ.get("UV") or shutil.which("uv") or str(ROOT / ".uv" / "bin" / "uv")
+Json = Any
+
+
+def test_the_template_is_read_top_to_bottom(source: str) -> None:
+    assert len(source.splitlines()) <= 850
+
+
+def test_a_new_account_has_room(parameters: Json) -> None:
+    """Of the 10 functions that may run there at once, background work takes no more than six."""
+    assert sum(parameters[f"{name}Concurrency"]["Default"] for name in ("Worker", "Notifier")) <= 6
+    assert parameters["AccessLogs"]["Default"] == "false", "API Gateway may have no role to write logs with"
+    assert parameters["ApiConcurrency"]["Default"] == parameters["RpcConcurrency"]["Default"] == 0
+
+
+def test_regions_are_named() -> None:
+    operations = (ROOT / "docs" / "operations.md").read_text()
+    for region in REGIONS:
+        assert f"`{region}`" in operations, region
+
+
+def test_settings_are_documented() -> None:
+    operations = (ROOT / "docs" / "operations.md").read_text()
+    for name in Settings.model_fields:
+        assert f"`A2A_{name.upper()}`" in operations, name
+
+
+def test_samconfig_names_parameters_there_are(parameters: Json) -> None:
+    config = tomllib.loads((ROOT / "samconfig.toml").read_text())
+    for stage in ("dev", "prod"):
+        deploy = config[stage]["deploy"]["parameters"]
+        assert deploy["tags"]
+        for override in deploy["parameter_overrides"]:
+            name, value = override.split("=")
+            assert value in map(str, parameters[name].get("AllowedValues", [value]))
+
+
+def test_parameters_have_bounds_and_words(parameters: Json) -> None:
+    for name, parameter in parameters.items():
+        assert parameter["Description"].endswith("."), name
+        assert "Default" in parameter, name
+        if parameter["Type"] == "Number":
+            assert "AllowedValues" in parameter or {"MinValue", "MaxValue"} <= set(parameter), name
+
+
+def test_the_dependencies_are_built_from_their_lock_alone() -> None:
+    """Whatever else changes, sam finds the layer in its cache."""
+    assert {path.name for path in (ROOT / "layers" / "dependencies").iterdir()} == {
+        "Makefile",
+        "requirements.txt",
+    }
+
+
+def test_workflows_pin_what_they_use_and_keep_no_secret() -> None:
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        text = path.read_text()
+        for used in re.findall(r"uses: (\S+)", text):
+            assert used.startswith("./") or re.search(r"@[0-9a-f]{40}$", used), used
+        assert "secrets." not in text
+        assert "\npermissions:\n  contents: read\n" in text
+
+
+def test_the_layer_has_what_the_lock_says() -> None:
+    """layers/dependencies/requirements.txt is what `make lock` writes."""
+    locked = (ROOT / "layers/dependencies/requirements.txt").read_text()
+    uv = subprocess.run(
+        [
+            *(UV, "export", "--locked", "--quiet", "--no-dev", "--no-emit-project"),
+            *("--no-annotate", "--no-header", "--format", "requirements-txt"),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert uv.stdout == locked
