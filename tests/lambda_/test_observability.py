@@ -174,7 +174,7 @@ def test_no_exception_quotes_a_message(error: BaseException, capsys: pytest.Capt
     for line in (lines[0], lines[2], lines[4], lines[5]):
         assert type(error).__name__ in line["exception"]
     assert lines[3]["message"] == "agent.py:1: UserWarning"
-    assert "test_observed.py" in lines[0]["exception"]
+    assert "test_observability.py" in lines[0]["exception"]
 
 
 def holding(error: BaseException) -> Iterator[None]:
