@@ -47,7 +47,11 @@ def test_the_limit_holds_over_all_containers(store: Store, owner: str) -> None:
     limit, containers = 20, [RateLimit(store, 20) for _ in range(5)]
     most = limit * rate_limit.WINDOW_SECONDS
     found = asyncio.run(admitted(containers, owner, 3 * most))
-    assert most - rate_limit.STEP <= found <= most + rate_limit.STEP * len(containers)
+    assert (
+        most - rate_limit.SHARE_STEP_REQUESTS
+        <= found
+        <= most + rate_limit.SHARE_STEP_REQUESTS * len(containers)
+    )
 
 
 def test_the_limit_holds_over_many_containers_with_slow_calls(store: Store, owner: str) -> None:
@@ -86,7 +90,7 @@ def test_few_requests_cost_nothing(store: Store, owner: str, monkeypatch: pytest
     monkeypatch.setattr(store, "count_requests", counted)
     asyncio.run(admitted([RateLimit(store, 50)], owner, 1))
     assert written == []
-    asyncio.run(admitted([RateLimit(store, 50)], owner, 3 * rate_limit.STEP))
+    asyncio.run(admitted([RateLimit(store, 50)], owner, 3 * rate_limit.SHARE_STEP_REQUESTS))
     assert [requests for _, _, requests in written] == [2, 2, 4, 8, 8]
 
 

@@ -20,7 +20,7 @@ from a2a_lambda.http.error_responses import error_response
 from a2a_lambda.lambda_.json_logs import CHATTY
 
 if TYPE_CHECKING:
-    from starlette import types as asgi
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 KIT = Path(a2a_lambda.__file__).parent
 
@@ -77,10 +77,10 @@ class RequestLog:
     """An ASGI application, with a line for each request. "-": not known, or the request was refused
     before."""
 
-    def __init__(self, app: "asgi.ASGIApp") -> None:
+    def __init__(self, app: "ASGIApp") -> None:
         self._app = app
 
-    async def __call__(self, scope: "asgi.Scope", receive: "asgi.Receive", send: "asgi.Send") -> None:
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -88,7 +88,7 @@ class RequestLog:
         status = 0
         ids = telemetry.collect()
 
-        async def watch(message: "asgi.Message") -> None:
+        async def watch(message: "Message") -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]

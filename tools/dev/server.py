@@ -30,7 +30,7 @@ from tools.dev import console, emulator, event_sources, template
 from tools.dev.state import KEYS_PATH, STATE, TABLE
 
 if TYPE_CHECKING:
-    from starlette import types as asgi
+    from starlette.types import ASGIApp
 
 HOST = "127.0.0.1"
 BACKLOG = 2048
@@ -92,7 +92,7 @@ class Reload(WatchFilesReload):
         return super().should_restart()
 
 
-def application() -> "asgi.ASGIApp":
+def application() -> "ASGIApp":
     """The application. uvicorn makes it after every edit."""
     console.install()
     try:

@@ -1,8 +1,8 @@
 """How many requests an owner may make: one key must not use up the API.
 
 Each container counts by itself. In each window it shares its count after an owner's second and fourth
-request, so that many containers with few requests are noticed, and then after every STEP requests. A
-single request costs nothing. The limit is exact to STEP requests a container.
+request, so that many containers with few requests are noticed, and then after every SHARE_STEP_REQUESTS
+requests. A single request costs nothing. The limit is exact to SHARE_STEP_REQUESTS requests a container.
 """
 
 from contextlib import suppress
@@ -16,7 +16,7 @@ WINDOW_SECONDS = 10
 FIRST_SHARES = (2, 4)
 """Numbers of requests after which a count is shared early."""
 
-STEP = 8
+SHARE_STEP_REQUESTS = 8
 """Requests that a container counts before it shares them. To share is a write to DynamoDB."""
 
 
@@ -41,7 +41,7 @@ class RateLimit:
         if window != self._window:
             self._window, self._counts, self._shared, self._over = window, {}, {}, set()
         self._counts[owner] = count = self._counts.get(owner, 0) + 1
-        if owner not in self._over and (count in FIRST_SHARES or count % STEP == 0):
+        if owner not in self._over and (count in FIRST_SHARES or count % SHARE_STEP_REQUESTS == 0):
             new, self._shared[owner] = count - self._shared.get(owner, 0), count
             with suppress(StoreError):  # without a count, the request is allowed
                 count_requests = self._store.count_requests

@@ -22,7 +22,7 @@ from a2a_lambda.http.error_responses import error_response
 from a2a_lambda.kit import Kit
 
 if TYPE_CHECKING:
-    from starlette import types as asgi
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 ORIGIN_HEADER = "x-origin-secret"
 
@@ -81,11 +81,11 @@ class OriginOnly:
     digests: SHA-256 of the secret, hex. There are two while it is being changed.
     """
 
-    def __init__(self, app: "asgi.ASGIApp", digests: Sequence[str]) -> None:
+    def __init__(self, app: "ASGIApp", digests: Sequence[str]) -> None:
         self._app = app
         self._digests = digests
 
-    async def __call__(self, scope: "asgi.Scope", receive: "asgi.Receive", send: "asgi.Send") -> None:
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         if scope["type"] != "http" or self._admits(scope):
             await self._app(scope, receive, send)
             return
@@ -93,7 +93,7 @@ class OriginOnly:
         logger.info("refused: %d %s", refused.code, type(refused).__name__)
         await error_response(refused)(scope, receive, send)
 
-    def _admits(self, scope: "asgi.Scope") -> bool:
+    def _admits(self, scope: "Scope") -> bool:
         given = Headers(scope=scope).get(ORIGIN_HEADER, "")
         digest = hashlib.sha256(given.encode("latin-1")).hexdigest()
         # Every digest is compared, each in constant time.
@@ -103,11 +103,11 @@ class OriginOnly:
 class BasePath:
     """Removes the custom domain's base path, which API Gateway leaves in the event's path."""
 
-    def __init__(self, app: "asgi.ASGIApp", path: str) -> None:
+    def __init__(self, app: "ASGIApp", path: str) -> None:
         self._app = app
         self._path = path
 
-    async def __call__(self, scope: "asgi.Scope", receive: "asgi.Receive", send: "asgi.Send") -> None:
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         path = scope.get("path", "")
         if path == self._path or path.startswith(self._path + "/"):
             scope = {**scope, "path": path[len(self._path) :] or "/"}

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from mangum.types import ASGI
-from starlette import types as asgi
+from starlette.types import Message, Scope
 
 from a2a_lambda.agent.executor import end_stragglers
 from a2a_lambda.lambda_ import buffered
@@ -72,7 +72,7 @@ class Response:
     def __init__(
         self,
         app: ASGI,
-        scope: asgi.Scope,
+        scope: Scope,
         body: bytes,
         settle: Callable[[], Awaitable[None]],
         release: Callable[[], None],
@@ -83,7 +83,7 @@ class Response:
         self._settle = settle
         self.release = release
         self._write: Write
-        self._start: asgi.Message | None = None
+        self._start: Message | None = None
         self._complete = False
         self._bodyless = scope["method"] == "HEAD"
         self._ended = asyncio.Event()
@@ -109,14 +109,14 @@ class Response:
             self._ended.set()
             await self._settle()
 
-    async def _receive(self) -> asgi.Message:
+    async def _receive(self) -> Message:
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
         await self._ended.wait()
         return {"type": "http.disconnect"}
 
-    async def _send(self, message: asgi.Message) -> None:
+    async def _send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             head = prelude(message["status"], message.get("headers", ()))
             self._start = message
