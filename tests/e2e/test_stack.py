@@ -211,11 +211,11 @@ def test_the_sweep(stack: Stack, rest: Rest, key: str) -> None:
     scope = Scope("somebody", "assistant")
     said = Message(messageId="m", role=Role.USER, parts=[Part(text="What is 1 plus 2?")])
     call = CallContext(
-        scope, RequestIdentity.of(scope, "send", uuid.uuid4().bytes), dialect="1.0", background=True
+        scope, RequestIdentity.of(scope, "send", uuid.uuid4().bytes), wire_name="1.0", is_background=True
     )
-    begun = asyncio.run(Intake(store, window=60).start(call, SendMessageRequest(message=said)))
+    begun = asyncio.run(Intake(store, repeat_seconds=60).start(call, SendMessageRequest(message=said)))
     assert isinstance(begun, Handover)
-    head: Head = store.replace(replace(begun.head, due=0))
+    head: Head = store.update_head(replace(begun.head, due=0))
     assert rest.state(head.task_id) == "TASK_STATE_SUBMITTED"
     assert stack.sweep()["swept"] >= 1
     eventually(lambda: rest.state(head.task_id) == "TASK_STATE_COMPLETED")

@@ -189,7 +189,7 @@ async def drained(counted: Counted) -> None:
 async def in_the_background(counted: Counted, kit: Kit) -> None:
     line = Line()
     store = counted.service._store
-    service = Service(store, kit.agents, window=60, queue=line)
+    service = Service(store, kit.agents, repeat_seconds=60, queue=line)
     call, request = counted.message("What is 1 plus 2?")
     request["configuration"] = {"returnImmediately": True}
     await service.send(call, request)

@@ -1,4 +1,4 @@
-"""Requests that come again: within the window they are one, behind it they are new, and agree."""
+"""Requests that come again: within the window they are one, after it they are new, and agree."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from a2a_lambda.turns.claim import Claim
-from a2a_lambda.turns.recovery import load_head
+from a2a_lambda.turns.recovery import load_live_head
 from a2a_lambda.turns.run import Run
 from tests.helpers.clock import Clock
 from tests.helpers.rpc import intent
@@ -38,7 +38,7 @@ WINDOW = 60.0
 @pytest.fixture
 def service(settings: Settings, kit: Kit, clock: Clock) -> Service:
     store = Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock)
-    return Service(store, kit.agents, window=WINDOW)
+    return Service(store, kit.agents, repeat_seconds=WINDOW)
 
 
 Send = Callable[..., Task]
@@ -99,7 +99,8 @@ def test_a_task_whose_run_was_lost_ends_as_failed(
     store = Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock)
     said = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
     call = CallContext(scope, RequestIdentity.of(scope, "message/send", b"1"))
-    claim: Any = asyncio.run(Intake(store, window=WINDOW).start(call, SendMessageRequest(message=said)))
+    intake = Intake(store, repeat_seconds=WINDOW)
+    claim: Any = asyncio.run(intake.start(call, SendMessageRequest(message=said)))
     target = claim.head.task_id
     assert asyncio.run(service.get(scope, target)).task["status"]["state"] == TaskState.WORKING
     clock.now += 31
@@ -158,7 +159,7 @@ class Once:
 
         async def go() -> str:
             while isinstance(claim := await self.service._intake.start(*self.asked(skill, **options)), Head):
-                await load_head(self.service._store, self.scope, claim.task_id)
+                await load_live_head(self.service._store, self.scope, claim.task_id)
             assert isinstance(claim, Claim)
             run = Run(self.service._store, self.service._agents["probe"], claim)
             run.start()

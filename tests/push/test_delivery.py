@@ -219,7 +219,7 @@ def test_renewals_are_no_news(rest: Rest, webhook: Webhook, courier: Courier, po
     for key in KeyRegister(posting.keys._client, posting.keys._path).list():
         head = posting.store.get_head(Scope(key.owner, "probe"), asked["id"])
         if head is not None:
-            posting.store.replace(replace(head, lease=head.lease + 10))
+            posting.store.update_head(replace(head, lease=head.lease + 10))
     courier.relay()
     assert courier.deliver() == []
 

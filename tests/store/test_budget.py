@@ -31,7 +31,7 @@ class Counted:
     def __init__(self, kit: Kit, settings: Settings, scope: Scope) -> None:
         self.calls = Calls(clients.dynamodb(settings))
         store = Store(self.calls, settings.table, ttl=1000)  # type: ignore[arg-type]
-        self.service = Service(store, kit.agents, window=60)
+        self.service = Service(store, kit.agents, repeat_seconds=60)
         self.scope = scope
 
     def message(self, text: str, **fields: Any) -> tuple[CallContext, SendMessageRequest]:
@@ -128,7 +128,7 @@ def test_the_index_of_lists_writes_three_units_a_task(counted: Counted, kit: Kit
         "provide-client-params.dynamodb.PutItem", lambda params, **_: puts.append(params)
     )
     store = Store(client, settings.table, ttl=1000)
-    counted.service = Service(store, kit.agents, window=60)
+    counted.service = Service(store, kit.agents, repeat_seconds=60)
     asyncio.run(counted.send("What is 1 plus 2?"))
     listed = [put["Item"]["changed"]["S"] for put in puts if "listing" in put["Item"]]
     moved = sum(later != earlier for earlier, later in pairwise(listed))

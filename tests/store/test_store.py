@@ -42,7 +42,7 @@ def store(settings: Settings, calls: Calls, clock: Clock) -> Store:
 def head(store: Store, scope: Scope) -> Head:
     """A task as claimed."""
     made = running(store, scope, str(uuid.uuid4()))
-    store.claim(made)
+    store.create_head(made)
     return made
 
 
@@ -82,7 +82,7 @@ def test_a_head_is_read_back_as_it_was_stored(store: Store, head: Head) -> None:
 
 def test_a_second_claim_meets_the_first(store: Store, head: Head) -> None:
     with pytest.raises(Conflict) as raised:
-        store.claim(running(store, head.scope, head.task_id))
+        store.create_head(running(store, head.scope, head.task_id))
     assert raised.value.head == head
 
 
@@ -96,19 +96,19 @@ def test_an_expired_task_is_absent_and_its_id_starts_anew(store: Store, head: He
     clock.now = head.expires
     assert store.get_head(head.scope, head.task_id) is None
     again = running(store, head.scope, head.task_id)
-    store.claim(again)
+    store.create_head(again)
     assert said(store, again) == ""
 
 
 def test_expiry_is_fixed_at_creation(store: Store, head: Head, clock: Clock) -> None:
     clock.now += 500
-    assert store.replace(head).expires == head.expires
+    assert store.update_head(head).expires == head.expires
 
 
 def test_a_stale_version_changes_nothing(store: Store, head: Head) -> None:
-    newer = store.replace(ended(head))
+    newer = store.update_head(ended(head))
     with pytest.raises(Conflict) as raised:
-        store.replace(head)
+        store.update_head(head)
     assert raised.value.head == newer
     assert read(store, head) == newer
 
@@ -138,22 +138,22 @@ def test_a_log_of_several_pages(store: Store, head: Head, calls: Calls) -> None:
 def test_a_zombie_never_shows_and_never_blocks(store: Store, head: Head) -> None:
     """A run that lost its task goes on writing; its successor's epoch began at the floor."""
     store.append(head, [chunk("kept ")], after=1)
-    successor = store.replace(replace(head, epoch=2, committed=2, holder="successor"))
+    successor = store.update_head(replace(head, epoch=2, committed=2, holder="successor"))
     store.append(head, [chunk("zombie "), chunk("zombie ")], after=2)
     assert said(store, successor) == "kept "
     store.append(successor, [chunk("successor ")], after=2)
     assert said(store, successor) == "kept successor "
     with pytest.raises(Conflict):
         store.append(head, [chunk("zombie ")], after=2)
-    closed = store.replace(ended(successor, sequence=4))
+    closed = store.update_head(ended(successor, sequence=4))
     assert said(store, closed) == "kept successor "
     with pytest.raises(Conflict):
-        store.replace(ended(head))
+        store.update_head(ended(head))
 
 
 def test_nothing_shows_after_the_end(store: Store, head: Head) -> None:
     store.append(head, [chunk("said ")], after=1)
-    closed = store.replace(ended(head, sequence=3))
+    closed = store.update_head(ended(head, sequence=3))
     store.append(head, [chunk("late ")], after=3)
     assert said(store, closed) == "said "
 
@@ -164,7 +164,7 @@ def test_a_seal_ends_a_task_and_stops_its_run(store: Store, head: Head) -> None:
     with pytest.raises(Conflict):
         store.append(head, [chunk("after ")], after=2)
     with pytest.raises(Conflict):
-        store.replace(ended(head))
+        store.update_head(ended(head))
     assert (said(store, sealed), sealed.state, sealed.sequence) == ("before ", TaskState.CANCELED, 3)
     assert read(store, head) == sealed
 
@@ -223,7 +223,7 @@ def test_a_write_whose_answer_is_lost_is_made_once(
                 calls.put_item(**arguments)  # what botocore's second attempt would send
 
     calls.before = lose
-    closed = store.replace(ended(head))
+    closed = store.update_head(ended(head))
     assert read(store, head) == closed
 
 
@@ -247,7 +247,7 @@ def test_foreign_errors_stay_outside(store: Store, head: Head, calls: Calls, fau
     calls.before = fail
     for operation in (
         lambda: store.get_head(head.scope, head.task_id),
-        lambda: store.replace(head),
+        lambda: store.update_head(head),
         lambda: store.append(head, [chunk("a")], after=1),
         lambda: store.get_events(head),
         lambda: store.get_context(head.scope, "context"),
@@ -265,7 +265,7 @@ def test_the_sweeps_index_holds_running_tasks_only(
         return [item["pk"]["S"] for item in answer["Items"] if head.task_id in item["pk"]["S"]]
 
     assert len(found()) == 1
-    store.replace(ended(head))
+    store.update_head(ended(head))
     assert found() == []
 
 

@@ -26,7 +26,7 @@ def test_a_lost_task_comes_back(kit: Kit, settings: Settings, scope: Scope) -> N
     kept, _ = asyncio.run(counted.send("hi", contextId="kept"))
     head = backup.get_head(scope, kept["id"])
     assert head is not None
-    live.claim(replace(head, dialect="newer"))
+    live.create_head(replace(head, wire_name="newer"))
 
     looked, put = restore.copy_missing(client, *tables)
     assert looked == 4
@@ -37,5 +37,5 @@ def test_a_lost_task_comes_back(kit: Kit, settings: Settings, scope: Scope) -> N
     assert live.get_context(scope, "lost").conversation
     still = live.get_head(scope, kept["id"])
     assert still is not None
-    assert still.dialect == "newer"
+    assert still.wire_name == "newer"
     assert restore.copy_missing(client, *tables) == (4, 0)

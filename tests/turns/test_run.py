@@ -38,7 +38,7 @@ class Bench:
     def __init__(self, kit: Kit, settings: Settings, window: float = 60.0) -> None:
         self.calls = Calls(clients.dynamodb(settings))
         self.store = Store(self.calls, settings.table, ttl=86_400)  # type: ignore[arg-type]
-        self.service = Service(self.store, kit.agents, window=window)
+        self.service = Service(self.store, kit.agents, repeat_seconds=window)
         self.scope = Scope(f"owner-{uuid.uuid4()}", "probe")
 
     def sent(

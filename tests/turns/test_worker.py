@@ -53,7 +53,7 @@ class Bench:
         self.store = Store(clients.dynamodb(settings), settings.table, ttl=30 * 86_400, clock=self.clock)
         self.line = Line()
         agents: Mapping[str, Agent] = {"probe": agent}
-        self.service = Service(self.store, agents, window=60, queue=self.line)
+        self.service = Service(self.store, agents, repeat_seconds=60, queue=self.line)
         self.worker = Worker(self.store, agents, self.line)
 
     def sent(self, skill: str, identity: str = "", **fields: Any) -> tuple[CallContext, SendMessageRequest]:
@@ -98,7 +98,7 @@ class Bench:
         head = self.head(task_id)
         if head.holder:
             head = self.store.take_over(head)
-        head = self.store.replace(
+        head = self.store.update_head(
             replace(
                 head,
                 holder=str(uuid.uuid4()),
@@ -230,14 +230,14 @@ def test_a_second_attempt_does_not_remember_the_first(bench: Bench, monkeypatch:
 def test_a_claim_meets_another_change(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A push config is set at the very moment the worker takes the turn."""
     task = bench.send("echo")
-    replaced = bench.store.replace
+    replaced = bench.store.update_head
 
     def beaten(head: Head) -> Head:
-        monkeypatch.setattr(bench.store, "replace", replaced)
-        replaced(replace(bench.head(task["id"]), push=("hook",)))
+        monkeypatch.setattr(bench.store, "update_head", replaced)
+        replaced(replace(bench.head(task["id"]), push_config_ids=("hook",)))
         return replaced(head)
 
-    monkeypatch.setattr(bench.store, "replace", beaten)
+    monkeypatch.setattr(bench.store, "update_head", beaten)
     bench.work()
     assert bench.get(task["id"])["status"]["state"] == TaskState.COMPLETED
 
@@ -463,7 +463,7 @@ def test_a_message_that_was_not_stored_is_not_mistaken_for_the_last(
         patch.setattr(bench.store, "append", dies)
         with pytest.raises(Died):
             asyncio.run(bench.service.send(call, request))
-    assert bench.head(asked["id"]).is_queued
+    assert bench.head(asked["id"]).is_background
     asyncio.run(bench.worker.run_turn(bench.ticket(asked["id"]), None))
     ended = bench.get(asked["id"])
     assert ended["status"]["state"] == TaskState.FAILED

@@ -71,7 +71,7 @@ class Kit:
         return Service(
             self.store,
             self.agents,
-            window=self.settings.repeat_seconds,
+            repeat_seconds=self.settings.repeat_seconds,
             queue=self.queue,
             webhooks=WebhookPolicy(self.settings.loopback_webhooks, bool(self.settings.signing_key)),
             stream_limit=self.stream_limit,

@@ -28,6 +28,7 @@ class Settings(BaseModel):
         secrets as X-Origin-Secret. Empty = any caller.
     cors_origins: origins that browsers may call from, or "*".
     task_days: days for which a task is kept. repeat_seconds: how long the same bytes are the same request.
+    max_body_bytes: largest body of a request.
     requests_per_owner: requests a second that an owner may make; 0 = no limit.
     streams_per_owner: streams, followers and long sends that an owner may have at once; 0 = no limit.
     signing_key: ARN of an asymmetric KMS key that signs the cards, or "".

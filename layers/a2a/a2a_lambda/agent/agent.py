@@ -24,7 +24,7 @@ from a2a_lambda.agent import executor
 from a2a_lambda.agent.event_builder import EventBuilder
 from a2a_lambda.agent.outputs import Ask, Batch
 from a2a_lambda.agent.skill import MARK, ROUTE, Skill
-from a2a_lambda.agent.turn import Turn, conclude
+from a2a_lambda.agent.turn import Turn, context_after
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.alibaba_metadata import SUITE_EXTENSIONS, intents
 from a2a_lambda.protocol.card import Card, read_card
@@ -171,7 +171,7 @@ class Agent:
         return Answer(
             task=task,
             events=events,
-            context=conclude(turn.context, turn, builder.parts),
+            context=context_after(turn.context, turn, builder.parts),
             pending=self.pending_after(turn, builder.asked) if builder.asked else None,
         )
 

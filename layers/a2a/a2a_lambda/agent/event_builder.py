@@ -54,11 +54,11 @@ class EventBuilder:
         context_id: str,
         clock: Callable[[], float] = time.time,
         *,
-        artifacts: int = 0,
+        artifact_count: int = 0,
     ) -> None:
         self._ids = (task_id, context_id)
         self._clock = clock
-        self._before = artifacts
+        self._before = artifact_count
         self._plain = True
         self.message_only = False
         self._artifacts: dict[str, str] = {}

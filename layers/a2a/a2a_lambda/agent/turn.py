@@ -14,7 +14,7 @@ from a2a_lambda.protocol import alibaba_metadata
 from a2a_lambda.protocol.model import Json, Message, Part, decode_raw, text_of
 from a2a_lambda.tasks.context import Add, Change, Context, Delete, Put, Utterance, apply_changes
 from a2a_lambda.tasks.head import Pending
-from a2a_lambda.tasks.identity import KEPT_REQUESTS, AnsweredRequest
+from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest
 
 CONVERSATION_LENGTH = 40
 """Entries of the conversation that a context keeps."""
@@ -239,18 +239,18 @@ class Turn:
         return f"Turn(agent={self.agent!r}, task_id={self.task_id!r}, skill={self.skill!r})"
 
 
-def conclude(
+def context_after(
     context: Context,
     turn: Turn,
     reply: Sequence[Part],
-    answered: AnsweredRequest | None = None,
+    answered: KnownRequest | None = None,
     *,
-    as_meant: bool = True,
+    ended_by_skill: bool = True,
 ) -> Context:
     """The context after a turn; the same object if it already includes the turn.
 
-    reply: parts that the agent said or asked. answered: the request that the turn answers. as_meant: the
-    skill ended the turn itself. Of a failed turn, memory keeps nothing, and another attempt counts.
+    reply: parts that the agent said or asked. answered: the request that the turn answers. ended_by_skill:
+    the skill ended the turn itself. Of a failed turn, memory keeps nothing, and another attempt counts.
     Raises TypeError if the memory cannot be changed as the turn says, MemoryFull if other turns have filled
     it meanwhile.
     """
@@ -261,7 +261,7 @@ def conclude(
     if turn.id in context.turns:
         return context if requests is context.requests else replace(context, requests=requests)
     context = context.before(turn.id, turn.task_id)
-    memory = apply_changes(context.memory, turn.memory.changes) if as_meant else context.memory
+    memory = apply_changes(context.memory, turn.memory.changes) if ended_by_skill else context.memory
     if len(strictjson.dumps(memory)) > MEMORY_BYTES:
         raise MemoryFull(f"The conversation's memory is full: at most {MEMORY_BYTES:,} bytes are kept.")
     said = [_utterance("user", turn.parts, turn.task_id)]
@@ -272,8 +272,8 @@ def conclude(
         context,
         memory=memory,
         conversation=_trim(context.conversation, said),
-        turns=(*context.turns, turn.id)[-KEPT_REQUESTS:] if as_meant else context.turns,
-        failed=failed if as_meant else (*failed, turn.id)[-KEPT_REQUESTS:],
+        turns=(*context.turns, turn.id)[-KEPT_REQUESTS:] if ended_by_skill else context.turns,
+        failed=failed if ended_by_skill else (*failed, turn.id)[-KEPT_REQUESTS:],
         requests=requests,
     )
 

@@ -29,11 +29,11 @@ class QueuedTurn:
 
     scope: Scope
     task_id: str
-    turn: str
+    turn_id: str
 
     @classmethod
     def of(cls, head: Head) -> "QueuedTurn":
-        return cls(head.scope, head.task_id, head.turn)
+        return cls(head.scope, head.task_id, head.turn_id)
 
 
 class Queue(Protocol):
@@ -60,7 +60,7 @@ class Sqs:
         """Make a message of this queue, or of its dead-letter queue, come again soon. The pause grows with
         each attempt.
 
-        arn: of the message's queue. attempt: how often the message has come.
+        arn: of the message's queue. attempt: number of times that the message has come.
         """
         url = f"{self._url.rpartition('/')[0]}/{arn.rpartition(':')[2]}"
         pause = min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
@@ -73,7 +73,7 @@ class Sqs:
 def message_body(queued: QueuedTurn) -> str:
     scope = queued.scope
     return json.dumps(
-        {"owner": scope.owner, "agent": scope.agent, "task": queued.task_id, "turn": queued.turn}
+        {"owner": scope.owner, "agent": scope.agent, "task": queued.task_id, "turn": queued.turn_id}
     )
 
 

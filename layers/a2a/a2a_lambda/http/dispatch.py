@@ -88,7 +88,7 @@ class OperationCall:
         return CallContext(
             scope=self.scope,
             request=RequestIdentity.of(self.scope, self.method, self.body, key),
-            dialect=self.wire.name,
+            wire_name=self.wire.name,
             extensions=self.extensions,
             blocking_by_default=self.wire.blocking_by_default,
             push_config_id=self.wire.push_config_id,
@@ -188,7 +188,7 @@ async def _result(call: OperationCall) -> Json:
         case "get" | "cancel":
             act = service.get if operation == "get" else service.cancel
             found = await act(scope, request["id"])
-            if (wire := wire_of_task(call.wires, found.dialect)) is not call.wire:
+            if (wire := wire_of_task(call.wires, found.wire_name)) is not call.wire:
                 request = wire.requests[operation].decode(call.params)
             result = truncate_history(found.task, request.get("historyLength"))
         case "list":
@@ -225,7 +225,7 @@ async def _stream(call: OperationCall) -> Response:
                 deadline=deadline(call.request),
                 needs_running=wire.subscribe_needs_running,
             )
-            wire, events = wire_of_task(call.wires, subscription.dialect), subscription.events
+            wire, events = wire_of_task(call.wires, subscription.wire_name), subscription.events
         body = _with_slot(stack.pop_all(), slot, _encode_stream(call, wire, recipient, events))
     headers = {**STREAM_HEADERS, **call.headers}
     return StreamingResponse(body, headers=headers, media_type=sse.MEDIA_TYPE)

@@ -9,7 +9,7 @@ from a2a_lambda import threads
 from a2a_lambda.protocol.model import INTERRUPTED, STOPPED, Event, Published, Task
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.turns.recovery import load_head
+from a2a_lambda.turns.recovery import load_live_head
 
 POLL_SECONDS = 0.3
 """Seconds between looks at a task that another process runs."""
@@ -22,7 +22,7 @@ ANSWER_POLL_SECONDS = 1.0
 
 
 async def wait_until_stopped(store: Store, head: Head, deadline: float | None) -> Head:
-    """The head after its task has stopped, or as it is at the deadline (on `time.monotonic`).
+    """The head after its task has stopped, or as it is at the deadline (a `time.monotonic()` value).
 
     The longer the task takes, the longer the pauses between looks at it.
     """
@@ -30,7 +30,7 @@ async def wait_until_stopped(store: Store, head: Head, deadline: float | None) -
     while not head.is_stopped and not _is_late(deadline):
         await asyncio.sleep(pause)
         pause = min(1.2 * pause, STOP_POLL_SECONDS)
-        head = await load_head(store, head.scope, head.task_id)
+        head = await load_live_head(store, head.scope, head.task_id)
     return head
 
 
@@ -45,8 +45,8 @@ async def follow(
 ) -> AsyncGenerator[Published, None]:
     """The task as it is, then each later event, once and in order.
 
-    after: a sequence number. Only later events are wanted, without the task. A number that the task does not
-        have counts as none.
+    after: a sequence number. Yield only later events, and not the task itself. A number beyond the log is
+        ignored.
     answer_wait: seconds for which a task that waits for input is followed.
     """
     if after is not None and not (head.is_stopped and after > head.sequence):
@@ -82,15 +82,17 @@ async def follow_from(
         if _is_late(deadline):
             return
         await asyncio.sleep(POLL_SECONDS)
-        head = await load_head(store, head.scope, head.task_id)
+        head = await load_live_head(store, head.scope, head.task_id)
 
 
 async def _wait_for_answer(store: Store, head: Head, wait: float, deadline: float | None) -> Head:
     """The head after the task's question was answered, or as it is when the time is up."""
-    asked, until = head.sequence, time.monotonic() + wait
-    while head.is_stopped and head.sequence == asked and time.monotonic() < until and not _is_late(deadline):
+    asked_at, until = head.sequence, time.monotonic() + wait
+    while head.is_stopped and head.sequence == asked_at and time.monotonic() < until:
+        if _is_late(deadline):
+            break
         await asyncio.sleep(ANSWER_POLL_SECONDS)
-        head = await load_head(store, head.scope, head.task_id)
+        head = await load_live_head(store, head.scope, head.task_id)
     return head
 
 
@@ -107,7 +109,8 @@ def truncate_history(task: Task, length: int | None) -> Task:
 
 
 def _is_progress(event: Event) -> bool:
-    """Whether an event is a status of a running turn. An earlier question is in the log, too, but no news."""
+    """Whether an event is a status of a running turn. An earlier question is in the log, too, but is not
+    progress."""
     return "statusUpdate" in event and event["statusUpdate"]["status"]["state"] not in STOPPED
 
 

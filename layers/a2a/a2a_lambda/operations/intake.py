@@ -29,9 +29,9 @@ from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import KEPT_REQUESTS, AnsweredRequest
+from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest
 from a2a_lambda.turns.claim import LEASE_SECONDS, Claim, make_turn, minute_after
-from a2a_lambda.turns.recovery import abandon, load_head
+from a2a_lambda.turns.recovery import abandon, load_live_head
 
 QUEUED_TURN_WAIT_SECONDS = 10.0
 """Seconds for which a message waits until the worker has ended the task's turn."""
@@ -51,23 +51,24 @@ Started = Claim | Handover | Head
 class _NewTurn:
     """A turn whose claim is stored.
 
-    left: events that did not fit into the head. task: with the message in it. context: as the turn sees it.
+    overflow: events that did not fit into the head. task: with the message in it. context: as the turn
+    sees it.
     resumed: head of the task before this turn, if it is not the first.
     """
 
     head: Head
-    left: list[Event]
+    overflow: list[Event]
     task: Task
     context: Context
     resumed: Head | None = None
 
 
 class Intake:
-    """window: seconds for which the same bytes are the same request."""
+    """repeat_seconds: seconds for which the same bytes are the same request."""
 
-    def __init__(self, store: Store, *, window: float) -> None:
+    def __init__(self, store: Store, *, repeat_seconds: float) -> None:
         self._store = store
-        self._window = window
+        self._repeat_seconds = repeat_seconds
 
     async def start(self, call: CallContext, request: SendMessageRequest) -> Started:
         """Claim the turn that a message starts, or store it for the worker. If the request was made before,
@@ -83,9 +84,9 @@ class Intake:
             # After the head's write, which decides whether this request counts. If the first try died in
             # between, a retry stores the config; it overwrites none.
             whole, _ = with_ids(head, config, _push_config_id(call, head))
-            if whole["id"] in head.push:
+            if whole["id"] in head.push_config_ids:
                 is_retry = isinstance(started, Head)
-                await threads.run(self._store.put_push_config, head, whole, call.dialect, absent=is_retry)
+                await threads.run(self._store.put_push_config, head, whole, call.wire_name, absent=is_retry)
         return started
 
     async def _start(self, call: CallContext, request: SendMessageRequest) -> Started:
@@ -98,7 +99,7 @@ class Intake:
             if context_id is not None:
                 context = await threads.run(self._store.get_context, call.scope, context_id)
             return await self._create_task(
-                call, request, context_id or str(uuid.uuid4()), context, named=task_id
+                call, request, context_id or str(uuid.uuid4()), context, chosen_id=task_id
             )
         if task_id is not None:
             return await self._start_in_task(call, request, task_id)
@@ -109,10 +110,10 @@ class Intake:
     async def _start_in_context(
         self, call: CallContext, request: SendMessageRequest, context_id: str
     ) -> Started:
-        """A turn of the task that asked last, or of a new task."""
+        """A turn of the task with the open question, or of a new task."""
         context = await threads.run(self._store.get_context, call.scope, context_id)
-        if (answered := context.find_answer(call.request)) and self._repeats(call, answered):
-            head = await load_head(self._store, call.scope, answered["task"])
+        if (answered := context.find_request(call.request)) and self._repeats(call, answered):
+            head = await load_live_head(self._store, call.scope, answered["task"])
             if not head.is_lost:
                 return head
         if context.waiting:
@@ -122,7 +123,7 @@ class Intake:
                 threads.run(self._store.get_head, call.scope, call.request.task_id()),
             )
             for found in (waiting, own):
-                if found is not None and self._repeats(call, found.find_answer(call.request)):
+                if found is not None and self._repeats(call, found.find_request(call.request)):
                     return found
             if waiting is not None and waiting.state in INTERRUPTED:
                 # If another message answers the question first, this one makes a new task.
@@ -132,10 +133,10 @@ class Intake:
 
     async def _start_in_task(self, call: CallContext, request: SendMessageRequest, task_id: str) -> Started:
         """The next turn of the task that the message names."""
-        head = await load_head(self._store, call.scope, task_id, path="params.message.taskId")
+        head = await load_live_head(self._store, call.scope, task_id, path="params.message.taskId")
         if request["message"].get("contextId", head.context_id) != head.context_id:
             raise InvalidParams("the task belongs to another context", path="params.message.contextId")
-        if self._repeats(call, head.find_answer(call.request)):
+        if self._repeats(call, head.find_request(call.request)):
             return head
         context = await threads.run(self._store.get_context, call.scope, head.context_id)
         return await self._continue_task(call, request, head, context)
@@ -147,39 +148,39 @@ class Intake:
         context_id: str,
         context: Context,
         *,
-        named: str | None = None,
+        chosen_id: str | None = None,
     ) -> Started:
-        """The first turn of a new task. named: its id, if the client chose it."""
+        """The first turn of a new task. chosen_id: if the client chose its id."""
         first: Head | None = None
         found: Head | None = None
-        task_id = named or call.request.task_id()
+        task_id = chosen_id or call.request.task_id()
         while True:
             submitted = status(TaskState.SUBMITTED, self._store.clock())
-            blank = self._store.new_head(call.scope, task_id, context_id, submitted, call.dialect)
+            blank = self._store.new_head(call.scope, task_id, context_id, submitted, call.wire_name)
             blank = _with_push_config(call, blank, request)
             turn, seen_context = await self._choose_turn(call, context, found)
             message = call.message_event(blank, request, turn)
-            head, left = self._with_claim(call, blank, turn, [message])
+            head, overflow = self._with_claim(call, blank, turn, [message])
             try:
-                await threads.run(self._store.claim, head)
+                await threads.run(self._store.create_head, head)
                 break
             except Conflict as conflict:
                 found = conflict.head or await threads.run(self._store.get_head, call.scope, task_id)
             if found is None:  # it expired between the write and the answer
                 continue
-            if named is not None:
-                return await self._start_in_task(call, request, named)
+            if chosen_id is not None:
+                return await self._start_in_task(call, request, chosen_id)
             # `_repeats` comes first: it refuses an Idempotency-Key that came with another body.
-            if self._repeats(call, found.find_answer(call.request)) or not found.is_stopped:
+            if self._repeats(call, found.find_request(call.request)) or not found.is_stopped:
                 return found
             first = first or found
             task_id = found.successor or call.request.task_id(task_id)
         if first is not None and first.successor != task_id:
             with contextlib.suppress(StoreError):  # only a shortcut for the next repetition
-                await threads.run(self._store.replace, replace(first, successor=task_id))
+                await threads.run(self._store.update_head, replace(first, successor=task_id))
         task = blank.empty_task()
         apply(task, [message])
-        return await self._begin(call, request, _NewTurn(head, left, task, seen_context))
+        return await self._begin(call, request, _NewTurn(head, overflow, task, seen_context))
 
     async def _continue_task(
         self, call: CallContext, request: SendMessageRequest, head: Head, context: Context
@@ -189,7 +190,7 @@ class Intake:
             reopens = bool(request.get("creates_task")) and head.state == TaskState.COMPLETED
             if head.state in TERMINAL and not reopens:
                 raise UnsupportedOperation("the task has ended and takes no message")
-            if head.is_queued and not head.is_stopped:
+            if head.is_background and not head.is_stopped:
                 until = time.monotonic() + QUEUED_TURN_WAIT_SECONDS
                 deadline = until if call.deadline is None else min(call.deadline, until)
                 head = await wait_until_stopped(self._store, head, deadline)
@@ -201,18 +202,19 @@ class Intake:
             turn, seen_context = await self._choose_turn(call, context)
             message = call.message_event(head, request, turn)
             before = replace(
-                _with_push_config(call, head, request).next_epoch(), artifacts=len(task.get("artifacts", []))
+                _with_push_config(call, head, request).next_epoch(),
+                artifact_count=len(task.get("artifacts", [])),
             )
-            claimed, left = self._with_claim(call, before, turn, [head.closing_event(), message])
+            claimed, overflow = self._with_claim(call, before, turn, [head.closing_event(), message])
             try:
-                claimed = await threads.run(self._store.replace, claimed)
+                claimed = await threads.run(self._store.update_head, claimed)
                 break
             except Conflict:
-                head = await load_head(self._store, call.scope, head.task_id)
-            if self._repeats(call, head.find_answer(call.request)):
+                head = await load_live_head(self._store, call.scope, head.task_id)
+            if self._repeats(call, head.find_request(call.request)):
                 return head
         apply(task, [message])
-        return await self._begin(call, request, _NewTurn(claimed, left, task, seen_context, resumed=head))
+        return await self._begin(call, request, _NewTurn(claimed, overflow, task, seen_context, resumed=head))
 
     async def _choose_turn(
         self, call: CallContext, context: Context, last: Head | None = None
@@ -220,20 +222,26 @@ class Intake:
         """Id of the turn that a request starts, and the context as that turn sees it.
 
         If the request's last run was lost, its turn continues under the same id. What that run left in the
-        context counts once, and the turn does not see it. last: the request's last task that is its own.
+        context counts once, and the turn does not see it. last: head of the newest task that this
+        request created.
         """
         at = last.created if last is not None else 0.0
         name = last.task_id if last is not None else ""
-        answered = context.find_answer(call.request)
+        answered = context.find_request(call.request)
         if answered is not None and call.idempotent:
             call.check_body(answered)
         if answered is not None and answered["at"] > at:
             if answered["task"] != name:
                 with contextlib.suppress(TaskNotFound):
-                    last = await load_head(self._store, call.scope, answered["task"])
+                    last = await load_live_head(self._store, call.scope, answered["task"])
             at, name = answered["at"], answered["task"]
-        if last is not None and last.task_id == name and last.is_lost and call.request.has_started(last.turn):
-            return last.turn, context.before(last.turn, last.task_id)
+        if (
+            last is not None
+            and last.task_id == name
+            and last.is_lost
+            and call.request.has_started(last.turn_id)
+        ):
+            return last.turn_id, context.before(last.turn_id, last.task_id)
         return call.request.turn_id(f"{name}@{at}" if name else ""), context
 
     def _with_claim(
@@ -241,33 +249,33 @@ class Intake:
     ) -> tuple[Head, list[Event]]:
         """The head with the claim of a turn, and the events that it cannot hold.
 
-        No run holds a turn for the worker yet. Its head keeps what the task waits with.
+        A background turn has no holder yet. Its head keeps `pending` for the worker.
         """
         now = self._store.clock()
-        for_worker = call.background
-        answered = AnsweredRequest(key=call.request.key, body=call.request.body, task=head.task_id, at=now)
+        is_background = call.is_background
+        answered = KnownRequest(key=call.request.key, body=call.request.body, task=head.task_id, at=now)
         claimed = replace(
             head,
-            status=status(TaskState.SUBMITTED if for_worker else TaskState.WORKING, now),
-            turn=turn,
-            holder="" if for_worker else str(uuid.uuid4()),
-            lease=0.0 if for_worker else now + LEASE_SECONDS,
+            status=status(TaskState.SUBMITTED if is_background else TaskState.WORKING, now),
+            turn_id=turn,
+            holder="" if is_background else str(uuid.uuid4()),
+            lease=0.0 if is_background else now + LEASE_SECONDS,
             due=minute_after(now + LEASE_SECONDS),
-            is_queued=for_worker,
+            is_background=is_background,
             attempts=0,
             requests=(*head.requests, answered)[-KEPT_REQUESTS:],
-            pending=head.pending if for_worker else None,
+            pending=head.pending if is_background else None,
         )
         return claimed.with_events(events)
 
     async def _begin(self, call: CallContext, request: SendMessageRequest, new: _NewTurn) -> Started:
         """Append the events that did not fit into the head; then the turn can run."""
         head, sequence = new.head, new.head.sequence
-        if new.left:
+        if new.overflow:
             try:
-                sequence = await threads.run(self._store.append, head, new.left, after=sequence)
+                sequence = await threads.run(self._store.append, head, new.overflow, after=sequence)
             except Conflict:
-                found = await load_head(self._store, call.scope, head.task_id)
+                found = await load_live_head(self._store, call.scope, head.task_id)
                 if found.is_held_by(head):
                     await abandon(self._store, found)
                     raise
@@ -275,14 +283,14 @@ class Intake:
             except StoreError:
                 await abandon(self._store, head)
                 raise
-        if call.background:
+        if call.is_background:
             return Handover(head)
         task, resumed = new.task, new.resumed
         task["status"] = status(TaskState.SUBMITTED, self._store.clock())
         turn = make_turn(
             head,
             task["history"][-1],
-            call.options(request, head.turn),
+            call.options(request, head.turn_id),
             context=new.context,
             pending=resumed.pending if resumed is not None else None,
             deadline=call.deadline,
@@ -290,8 +298,8 @@ class Intake:
         asked = resumed.status if resumed is not None and resumed.state in INTERRUPTED else None
         return Claim(head, task, sequence, turn, asked)
 
-    def _repeats(self, call: CallContext, answered: AnsweredRequest | None) -> bool:
-        return call.repeats(answered, since=self._store.clock() - self._window)
+    def _repeats(self, call: CallContext, answered: KnownRequest | None) -> bool:
+        return call.repeats(answered, since=self._store.clock() - self._repeat_seconds)
 
 
 def _with_push_config(call: CallContext, head: Head, request: SendMessageRequest) -> Head:

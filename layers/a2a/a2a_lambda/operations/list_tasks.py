@@ -21,7 +21,7 @@ from a2a_lambda.store.indexes import TaskQuery
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.turns.recovery import load_head
+from a2a_lambda.turns.recovery import load_live_head
 
 PAGE_SIZE = 50
 
@@ -82,7 +82,7 @@ async def _read(
 async def _task(store: Store, scope: Scope, task_id: str, request: ListTasksRequest) -> Task | None:
     """A task as it is in the list; None if it no longer belongs there."""
     try:
-        head = await load_head(store, scope, task_id)
+        head = await load_live_head(store, scope, task_id)
     except TaskNotFound:
         return None
     if head.state != request.get("status", head.state):
@@ -91,7 +91,7 @@ async def _task(store: Store, scope: Scope, task_id: str, request: ListTasksRequ
     artifacts = request.get("includeArtifacts", False)
     if length == 0 and not artifacts:
         return _without_log(head)
-    task, _ = await threads.run(store.get_task, head, artifacts=artifacts)
+    task, _ = await threads.run(store.get_task, head, include_artifacts=artifacts)
     return truncate_history(task, length)
 
 

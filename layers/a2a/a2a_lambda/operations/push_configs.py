@@ -12,30 +12,30 @@ from a2a_lambda.push import webhook
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.turns.recovery import load_head
+from a2a_lambda.turns.recovery import load_live_head
 
 ID_BYTES = 64
 """Bytes of a config's id. The head names all configs, and must stay small."""
 
 MAX_CONFIGS = 10
-"""PushConfigs of one task."""
+"""Push notification configs that a task may have."""
 
 
 def with_ids(
-    head: Head, config: TaskPushNotificationConfig, made: str
+    head: Head, config: TaskPushNotificationConfig, default_id: str
 ) -> tuple[TaskPushNotificationConfig, Head]:
     """The config with its ids, and the head that names it. Raises InvalidParams.
 
-    made: id of the config if the client gave it none.
+    default_id: id of the config if the client sent none.
     """
-    identity = config.get("id") or made
-    if len(identity.encode()) > ID_BYTES:
+    config_id = config.get("id") or default_id
+    if len(config_id.encode()) > ID_BYTES:
         raise InvalidParams(f"the id of a push notification config may have at most {ID_BYTES} bytes")
-    if identity not in head.push and len(head.push) >= MAX_CONFIGS:
+    known = head.push_config_ids
+    if config_id not in known and len(known) >= MAX_CONFIGS:
         raise InvalidParams(f"a task may have at most {MAX_CONFIGS} push notification configs")
-    whole = cast(TaskPushNotificationConfig, {**config, "taskId": head.task_id, "id": identity})
-    names = head.push if identity in head.push else (*head.push, identity)
-    return whole, replace(head, push=names)
+    whole = cast(TaskPushNotificationConfig, {**config, "taskId": head.task_id, "id": config_id})
+    return whole, replace(head, push_config_ids=known if config_id in known else (*known, config_id))
 
 
 class PushConfigs:
@@ -46,32 +46,32 @@ class PushConfigs:
         self._policy = policy
 
     async def set(
-        self, scope: Scope, config: TaskPushNotificationConfig, dialect: str, config_id: str = ""
+        self, scope: Scope, config: TaskPushNotificationConfig, wire_name: str, default_id: str = ""
     ) -> TaskPushNotificationConfig:
         """Store a config. A task that has ended may get one, too.
 
-        config_id: id of the config if the client gave it none; "" = a new one. Raises InvalidParams as
-            `webhook.check`, and if the task has too many.
+        default_id: id of the config if the client sent none; "" = a new id. Raises what `webhook.check`
+            raises, and InvalidParams if the task has too many.
         """
         await webhook.check(config, self._policy)
-        made = config_id or str(uuid.uuid4())
+        default_id = default_id or str(uuid.uuid4())
         while True:
-            head = await load_head(self._store, scope, config["taskId"], path="params.taskId")
-            whole, named = with_ids(head, config, made)
-            await threads.run(self._store.put_push_config, head, whole, dialect)
-            if named == head:
+            head = await load_live_head(self._store, scope, config["taskId"], path="params.taskId")
+            whole, new_head = with_ids(head, config, default_id)
+            await threads.run(self._store.put_push_config, head, whole, wire_name)
+            if new_head == head:
                 return whole
             try:
-                await threads.run(self._store.replace, named)
+                await threads.run(self._store.update_head, new_head)
                 return whole
             except Conflict:
                 continue
 
     async def get(self, scope: Scope, request: PushConfigRequest) -> TaskPushNotificationConfig:
-        head = await load_head(self._store, scope, request["taskId"], path="params.taskId")
-        identity = request.get("id") or next(iter(head.push), "")
+        head = await load_live_head(self._store, scope, request["taskId"], path="params.taskId")
+        identity = request.get("id") or next(iter(head.push_config_ids), "")
         found = None
-        if identity in head.push:
+        if identity in head.push_config_ids:
             found = await threads.run(self._store.get_push_config, scope, head.task_id, identity)
         if found is None:
             raise TaskNotFound("the task has no such push notification config", path="params.id")
@@ -79,10 +79,10 @@ class PushConfigs:
 
     async def list(self, scope: Scope, request: ListPushConfigsRequest) -> ListPushConfigsResponse:
         """Configs, ordered by id. A page token is the last id of the page before."""
-        head = await load_head(self._store, scope, request["taskId"], path="params.taskId")
+        head = await load_live_head(self._store, scope, request["taskId"], path="params.taskId")
         stored = await threads.run(self._store.list_push_configs, scope, head.task_id)
         after = request.get("pageToken", "")
-        found = [config for config in stored if config["id"] in head.push and config["id"] > after]
+        found = [config for config in stored if config["id"] in head.push_config_ids and config["id"] > after]
         page = found[: request.get("pageSize", MAX_CONFIGS)]
         more = len(found) > len(page)
         return ListPushConfigsResponse(configs=page, nextPageToken=page[-1]["id"] if more else "")
@@ -91,14 +91,14 @@ class PushConfigs:
         """Delete a config. It is not an error if there is none."""
         identity = request.get("id", "")
         while True:
-            head = await load_head(self._store, scope, request["taskId"], path="params.taskId")
-            if identity not in head.push:
+            head = await load_live_head(self._store, scope, request["taskId"], path="params.taskId")
+            if identity not in head.push_config_ids:
                 return
-            kept = tuple(name for name in head.push if name != identity)
+            kept = tuple(name for name in head.push_config_ids if name != identity)
             try:
                 # The config first. One that is set in between is not the one to delete.
                 await threads.run(self._store.delete_push_config, scope, head.task_id, identity)
-                await threads.run(self._store.replace, replace(head, push=kept))
+                await threads.run(self._store.update_head, replace(head, push_config_ids=kept))
                 return
             except Conflict:
                 continue

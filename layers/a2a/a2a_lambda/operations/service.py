@@ -1,4 +1,4 @@
-"""The operations of A2A, in no protocol version's words. Start reading here.
+"""The operations of A2A, independent of protocol versions. Start reading here.
 
 send, stream             ── intake ─┬─ a turn to run here ── Run ── its events
                                     ├─ a turn for the worker ── queue
@@ -55,13 +55,13 @@ from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns.claim import Claim
-from a2a_lambda.turns.recovery import end_task, load_head
+from a2a_lambda.turns.recovery import end_task, load_live_head
 from a2a_lambda.turns.run import UNREAD_EVENTS, Run
 
 logger = logging.getLogger(__name__)
 
 ANSWER_WAIT_SECONDS = 60.0
-"""Seconds for which a subscription to a task that waits for input stays open without news."""
+"""Seconds for which a subscription to a task that waits for input stays open without a new event."""
 
 SLOTLESS_SEND_SECONDS = 3.5
 """A send that takes longer holds a slot. It is less than the time to the first keep-alive: until then a
@@ -70,15 +70,15 @@ send can still be refused."""
 TOO_MANY = "Too many calls of this owner run at once; send the message again later."
 
 CANCEL_ATTEMPTS = 20
-"""How often a cancel is tried on a task that changes meanwhile."""
+"""Number of times that a cancel is tried on a task that changes meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundTask:
     """A task, and the name of the wire that it was made over."""
 
     task: Task
-    dialect: str
+    wire_name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +86,19 @@ class Subscription:
     """Events of a task, and the name of the wire that it was made over."""
 
     events: AsyncGenerator[Published, None]
-    dialect: str
+    wire_name: str
 
 
 class Service:
-    """window: seconds for which the same bytes are the same request. queue: to the worker; None = every turn
-    runs in its request. stream_limit: slots of sends that take long; None = no limit."""
+    """repeat_seconds: seconds for which the same bytes are the same request. queue: to the worker; None =
+    every turn runs in its request. stream_limit: slots of sends that take long; None = no limit."""
 
     def __init__(
         self,
         store: Store,
         agents: Mapping[str, Agent],
         *,
-        window: float,
+        repeat_seconds: float,
         queue: Queue | None = None,
         webhooks: webhook.WebhookPolicy = webhook.WebhookPolicy(),  # noqa: B008  # immutable
         stream_limit: StreamLimit | None = None,
@@ -107,7 +107,7 @@ class Service:
         self._queue = queue
         self._stream_limit = stream_limit
         self._agents = agents
-        self._intake = Intake(store, window=window)
+        self._intake = Intake(store, repeat_seconds=repeat_seconds)
         self._webhooks = webhooks
         self.configs = PushConfigs(store, webhooks)
 
@@ -123,7 +123,7 @@ class Service:
         """Run a turn until it ends or asks a question. Or give it to the worker, and answer at once.
 
         A send that takes long holds a slot of its owner, as a stream does. If there is none, its turn ends.
-        Raises as `Intake.start` and `stream`, and TooManyStreams.
+        Raises what `Intake.start` and `stream` raise, and TooManyStreams.
         """
         await self._check_message(call, request)
         runs: list[Run] = []
@@ -155,13 +155,14 @@ class Service:
     async def _send(
         self, call: CallContext, request: SendMessageRequest, runs: list[Run]
     ) -> SendMessageResponse:
-        """runs: gets the run of the turn, if this process runs it."""
+        """runs: output. The run of the turn is appended, if this process runs it."""
         options = request.get("configuration", {})
         length = options.get("historyLength")
         in_background = self._agents[call.scope.agent].card.background
-        # A request that does not say it blocks in some versions. In the others its agent's card decides.
+        # If a request does not say whether it blocks, some versions block. In the others, the agent's card
+        # decides.
         returns_at_once = options.get("returnImmediately", not call.blocking_by_default and in_background)
-        call = replace(call, background=self._queue is not None and (returns_at_once or in_background))
+        call = replace(call, is_background=self._queue is not None and (returns_at_once or in_background))
         while True:
             started = await self._start(call, request)
             if isinstance(started, Claim):
@@ -170,10 +171,10 @@ class Service:
                 run.start()
                 async with aclosing(run.events()) as published:
                     events = [event async for _, event in published]
-                if not run.lost:
+                if not run.diverged:
                     apply(started.task, events)
                     return _response(run.head, truncate_history(started.task, length))
-                started = await load_head(self._store, call.scope, started.head.task_id)
+                started = await load_live_head(self._store, call.scope, started.head.task_id)
             elif returns_at_once and self._queue is not None:
                 return await self._stored_response(started, length)
             stopped = await wait_until_stopped(self._store, started, call.deadline)
@@ -186,15 +187,15 @@ class Service:
         return _response(head, truncate_history(task, history_length))
 
     async def stream(self, call: CallContext, request: SendMessageRequest) -> AsyncGenerator[Published, None]:
-        """Run the same turn, as events: first the task, last its closing status.
+        """Run a turn as `send` does, and stream it: the task first, its closing status last.
 
-        Raises as `Intake.start`, and ContentTypeNotSupported, ExtensionSupportRequired and
+        Raises what `Intake.start` raises, and ContentTypeNotSupported, ExtensionSupportRequired and
         PushNotificationNotSupported if the agent's card says so.
         """
         await self._check_message(call, request)
         length = request.get("configuration", {}).get("historyLength")
         in_background = self._agents[call.scope.agent].card.background
-        call = replace(call, background=in_background and self._queue is not None)
+        call = replace(call, is_background=in_background and self._queue is not None)
         started = await self._start(call, request)
         if isinstance(started, Head):
             return follow(self._store, started, history_length=length, deadline=call.deadline)
@@ -209,27 +210,27 @@ class Service:
         async with aclosing(run.events()) as events:
             async for published in events:
                 yield published
-        if run.lost or run.left_behind:
+        if run.diverged or run.left_behind:
             # What the client has is not what is stored, or not all of it.
-            head = await load_head(self._store, call.scope, claim.head.task_id)
+            head = await load_live_head(self._store, call.scope, claim.head.task_id)
             task, sequence = await threads.run(self._store.get_task, head)
             yield sequence, Event(task=_empty_unstored(task, run.artifact_ids))
             async with aclosing(follow_from(self._store, head, sequence, call.deadline)) as events:
                 async for published in events:
                     yield published
 
-    async def get(self, scope: Scope, task_id: str) -> Found:
+    async def get(self, scope: Scope, task_id: str) -> FoundTask:
         """The whole task. Raises TaskNotFound."""
         head = await self._load(scope, task_id)
         task, _ = await threads.run(self._store.get_task, head)
-        return Found(task, head.dialect)
+        return FoundTask(task, head.wire_name)
 
     async def list(self, scope: Scope, request: ListTasksRequest) -> ListTasksResponse:
         """A page of the caller's tasks with this agent. Raises InvalidParams for a page token that the kit
         did not make."""
         return await list_tasks.list_tasks(self._store, scope, request)
 
-    async def cancel(self, scope: Scope, task_id: str) -> Found:
+    async def cancel(self, scope: Scope, task_id: str) -> FoundTask:
         """End a task as canceled, wherever it runs. Raises TaskNotFound, TaskNotCancelable."""
         for _ in range(CANCEL_ATTEMPTS):
             head = await self._load(scope, task_id)
@@ -240,7 +241,7 @@ class Service:
             except Conflict:
                 continue
             task, _ = await threads.run(self._store.get_task, head)
-            return Found(task, head.dialect)
+            return FoundTask(task, head.wire_name)
         raise StoreError("the task changes faster than it can be canceled")
 
     async def _cancel(self, head: Head) -> Head:
@@ -249,11 +250,11 @@ class Service:
         if head.state not in INTERRUPTED:
             return await end_task(self._store, head, canceled)
         # No run works on it: the head alone changes. The question becomes an event of the log.
-        reopened, left = head.next_epoch().with_events([head.closing_event()])
+        reopened, overflow = head.next_epoch().with_events([head.closing_event()])
         sequence = reopened.sequence
-        if left:
-            sequence = await threads.run(self._store.append, reopened, left, after=sequence)
-        return await threads.run(self._store.replace, reopened.with_closing_status(canceled, sequence))
+        if overflow:
+            sequence = await threads.run(self._store.append, reopened, overflow, after=sequence)
+        return await threads.run(self._store.update_head, reopened.with_closing_status(canceled, sequence))
 
     async def subscribe(
         self,
@@ -274,10 +275,10 @@ class Service:
             raise UnsupportedOperation("the task has ended; get it instead", path="params.id")
         wait = ANSWER_WAIT_SECONDS if needs_running else 0.0
         events = follow(self._store, head, after=after, deadline=deadline, answer_wait=wait)
-        return Subscription(events, head.dialect)
+        return Subscription(events, head.wire_name)
 
     async def _check_message(self, call: CallContext, request: SendMessageRequest) -> None:
-        """Raises what the agent's card, or the deployment's rules for webhooks, have against a message."""
+        """Raises if the agent's card, or the policy for webhooks, forbids a message."""
         agent = self._agents[call.scope.agent]
         agent.card.check_extensions(call.extensions)
         for index, part in enumerate(request["message"]["parts"]):
@@ -303,14 +304,14 @@ class Service:
         return head
 
     async def _load(self, scope: Scope, task_id: str) -> Head:
-        head = await load_head(self._store, scope, task_id)
+        head = await load_live_head(self._store, scope, task_id)
         telemetry.bind(task_id=head.task_id, context_id=head.context_id)
         return head
 
 
 def _empty_unstored(task: Task, shown: Sequence[str]) -> Task:
-    """The task as stored. Artifacts that a client was shown, but that were never stored, are in it, empty: so
-    the client forgets what it has of them."""
+    """The task as stored. An artifact that the client has seen, but that was never stored, is in it,
+    empty: so the client discards it."""
     artifacts = task.get("artifacts", [])
     known = {artifact["artifactId"] for artifact in artifacts}
     empty = [Artifact(artifactId=name, parts=[Part(text="")]) for name in shown if name not in known]

@@ -33,7 +33,7 @@ class Slot:
         self._renewed = store.clock()
 
     async def renew(self) -> None:
-        """Renew the slot, if it is time to. Called after each chunk of a stream."""
+        """Renew the slot, if it is time to. Called again and again while the call runs."""
         now = self._store.clock()
         if self._index < 0 or now - self._renewed < SLOT_RENEWAL_SECONDS:
             return

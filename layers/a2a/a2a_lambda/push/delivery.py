@@ -23,7 +23,7 @@ from a2a_lambda.net.addresses import Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import Json, TaskPushNotificationConfig
 from a2a_lambda.push.webhook import wants_jwt
-from a2a_lambda.store.items import due_task, status_change
+from a2a_lambda.store.items import status_change, task_of_item
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.wire import negotiation
@@ -75,7 +75,7 @@ class PushNotifications:
         images = record["dynamodb"]
         if "NewImage" not in images:
             return 0
-        scope, task_id = due_task(images["NewImage"])
+        scope, task_id = task_of_item(images["NewImage"])
         telemetry.about(owner=scope.owner, agent=scope.agent, task_id=task_id)
         written = images["ApproximateCreationDateTime"]
         found = status_change(images["NewImage"], images.get("OldImage"), written)
@@ -106,12 +106,12 @@ class PushNotifications:
                 telemetry.measure({"Pushes": 1}, agent=agent, outcome=outcome)
 
     async def _notify(self, scope: Scope, task_id: str, name: str) -> str:
-        """The outcome of a notification; "" if it is no longer wanted. Raises as `deliver`."""
+        """The outcome of a notification; "" if it is no longer wanted. Raises what `deliver` raises."""
         head = await threads.run(self._store.get_head, scope, task_id)
         found = await threads.run(self._store.get_push_config, scope, task_id, name)
-        if head is None or name not in head.push:
+        if head is None or name not in head.push_config_ids:
             return ""
-        if found is None:  # it is stored after the head that names it, and deleted before
+        if found is None:  # `start` stores it after the head that names it; `delete` deletes it before
             raise Undelivered("a webhook's config is not stored yet")
         config, dialect = found
         telemetry.bind(context_id=head.context_id, version=dialect)

@@ -66,7 +66,7 @@ def list_due(table: Table, minute: int) -> Iterator[tuple[Scope, str]]:
             "ExpressionAttributeValues": {":shard": items.due_key(shard), ":minute": number(minute)},
         }
         for answer in table.pages(query):
-            yield from map(items.due_task, answer["Items"])
+            yield from map(items.task_of_item, answer["Items"])
 
 
 def _query(table: Table, scope: Scope, page: TaskQuery) -> dict[str, Any]:

@@ -5,12 +5,12 @@
     owner#agent#task#<task id>      head                       head (sorts after the entries)
     owner#agent#task#<task id>      push#<config id>           push notification config
     owner#agent#context#<context>   context                    context
-    owner#slots                     slot#<number>              a stream that the owner has open
+    owner#slots                     slot#<number>              a stream, or a long send, of the owner
     owner#requests                  window#<number>            requests of the owner in a window of time
     #keys#<path>                    copy, load                 copy of the API keys; who loads them now
 
-Index (listing, changed): tasks of an owner and agent by status time. A task whose answer is a message only
-is not in it. Index (shard, due): tasks that should be running, for the sweep.
+Index (listing, changed): tasks of an owner and agent by status time. A task that was answered with a
+message only is not in it. Index (shard, due): tasks that should be running, for the sweep.
 
 JSON is stored in binary attributes: as DynamoDB numbers, large integers would lose digits. Some names in the
 table are older than those in the code: `incarnation` is a head's generation, `floor` its committed number,
@@ -39,7 +39,7 @@ CHANGED_BYTES = 1_000
 """Bytes of `changed`. The sort key of an index may have 1,024."""
 
 RESTORED_AGE_SECONDS = 600.0
-"""A head that is new in the table, with a status older than so many seconds, was restored from a backup."""
+"""A head that is new in the table, with a status older than this many seconds, was restored from a backup."""
 
 LAST_SEQUENCE = 10**10 - 1
 
@@ -74,8 +74,8 @@ def count_key(owner: str, window: int) -> dict[str, Any]:
 
 
 def keys_key(path: str, what: str) -> dict[str, Any]:
-    """No owner's name is empty, so this key is no owner's. In template.yaml the cards' function may read
-    only it."""
+    """No owner's name is empty, so this cannot be a key of an owner. template.yaml allows the cards'
+    function to read only this key."""
     return _key(f"#keys#{path}", what)
 
 
@@ -106,7 +106,7 @@ def due_key(shard: int) -> dict[str, str]:
     return {"S": f"shard-{shard}"}
 
 
-def due_task(item: Item) -> tuple[Scope, str]:
+def task_of_item(item: Item) -> tuple[Scope, str]:
     """Scope and id of a task, from its head or from the sweep's index."""
     place, task_id = item["pk"]["S"].split("#task#", 1)
     owner, agent = place.split("#", 1)
@@ -163,17 +163,17 @@ def from_head(head: Head) -> dict[str, Any]:
         "floor": number(head.committed),
         "sequence": number(head.sequence),
         "lease": number(head.lease),
-        "turn": {"S": head.turn},
+        "turn": {"S": head.turn_id},
         "holder": {"S": head.holder},
         "successor": {"S": head.successor},
-        "dialect": {"S": head.dialect},
+        "dialect": {"S": head.wire_name},
         "changed": {"S": f"{head.status['timestamp']}#{head.task_id}"},
         "document": {"B": strictjson.dumps(head.document())},
     }
     if not head.message_only:
         item["listing"] = listing(head.scope)
-    if head.push:
-        item["pushes"] = number(len(head.push))
+    if head.push_config_ids:
+        item["pushes"] = number(len(head.push_config_ids))
     if not head.is_stopped:
         item["shard"] = due_key(zlib.crc32(head.task_id.encode()) % SHARDS)
         item["due"] = number(head.due)
@@ -197,19 +197,19 @@ def to_head(scope: Scope, item: Item) -> Head:
         sequence=int(item["sequence"]["N"]),
         status=status,
         inline=tuple((sequence, event) for sequence, event in document["inline"]),
-        turn=item["turn"]["S"],
+        turn_id=item["turn"]["S"],
         holder=item["holder"]["S"],
         lease=float(item["lease"]["N"]),
         due=int(item["due"]["N"]) if "due" in item else 0,
         requests=tuple(document["requests"]),
         successor=item["successor"]["S"],
         pending=document["pending"],
-        dialect=item["dialect"]["S"],
-        push=tuple(document["push"]),
+        wire_name=item["dialect"]["S"],
+        push_config_ids=tuple(document["push"]),
         message_only=document["bare"],
-        is_queued=document["queued"],
+        is_background=document["queued"],
         attempts=document["attempts"],
-        artifacts=document["artifacts"],
+        artifact_count=document["artifacts"],
     )
 
 
@@ -234,10 +234,10 @@ def to_entry(item: Item) -> Entry:
     )
 
 
-def from_push(head: Head, config: TaskPushNotificationConfig, dialect: str) -> dict[str, Any]:
+def from_push(head: Head, config: TaskPushNotificationConfig, wire_name: str) -> dict[str, Any]:
     return {
         **push_key(head.scope, head.task_id, config["id"]),
-        "dialect": {"S": dialect},
+        "dialect": {"S": wire_name},
         "expires": number(head.expires),
         "document": {"B": strictjson.dumps(config)},
     }

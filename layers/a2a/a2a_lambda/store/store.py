@@ -1,19 +1,21 @@
-"""Operations on the table. Every change is one conditional write of one item. A write that conflicts
-changes nothing.
+"""Operations on the table. Every change is one conditional write of one item, unless the table says
+otherwise. A write that conflicts changes nothing.
 
     operation       item      condition                       use
-    claim           head      absent, or expired              a task begins; a retry finds its head
+    create_head     head      absent, or expired              a task begins; a retry finds its head
     append          entry     absent, or of a lower epoch     see `event_log.Fence`
-    replace         head      version unchanged               renewal, next turn, end
-    seal            entry,    as append and replace           ends a task that another run holds
+    update_head     head      version unchanged               renewal, next turn, end
+    seal            entry,    as append, then as update_head  ends a task that another run holds
                     head
     update_context  context   revision unchanged              else the change is made on the newer context
     take_slot       slot      absent, or expired              a stream begins
     keep_slot       slot      holder unchanged                it continues
+    free_slot       slot      holder unchanged                it ends
     count_requests  count     none                            an owner makes requests
     put_push_config config    none, or absent                 the head decides whether it counts
+    delete_push_config  config  none                          the head names it no more
 
-After a timeout, no one knows whether a write was made. So it is tried again, and a write that conflicts
+After a timeout, we cannot know whether a write was made. So it is tried again, and a write that conflicts
 with the very same item counts as made. Expired items count as absent, because DynamoDB's TTL deletes them
 late.
 """
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 CONTEXT_MERGES = 20
-"""How often a change is made on a newer context, before the store gives up."""
+"""Number of times that a change is made on a newer context, before the store gives up."""
 
 ABSENT = "attribute_not_exists(pk) OR expires <= :now"
 
@@ -81,7 +83,7 @@ class Store:
         return self._table.add(items.count_key(owner, window), "requests", requests, expires=int(until) + 1)
 
     def new_head(
-        self, scope: Scope, task_id: str, context_id: str, status: TaskStatus, dialect: str = ""
+        self, scope: Scope, task_id: str, context_id: str, status: TaskStatus, wire_name: str = ""
     ) -> Head:
         """Head of a task that is not stored yet."""
         now = self.clock()
@@ -93,14 +95,14 @@ class Store:
             created=now,
             expires=int(now) + self._ttl,
             status=status,
-            dialect=dialect,
+            wire_name=wire_name,
         )
 
-    def claim(self, head: Head) -> None:
+    def create_head(self, head: Head) -> None:
         """Store a new task. Raises Conflict, with the head that is there."""
         self._put(items.from_head(head), ABSENT, {":now": number(int(self.clock()))}, head.scope)
 
-    def replace(self, head: Head) -> Head:
+    def update_head(self, head: Head) -> Head:
         """Store a changed head; returns it with its new version. Raises Conflict."""
         newer = replace(head, version=head.version + 1)
         condition = {":version": number(head.version)}
@@ -123,19 +125,19 @@ class Store:
             self._append(head, entry, over=head.epoch)
         return after + len(entries)
 
-    def get_events(self, head: Head, *, after: int = 0, artifacts: bool = True) -> list[Numbered]:
+    def get_events(self, head: Head, *, after: int = 0, include_artifacts: bool = True) -> list[Numbered]:
         """Events of a task after the sequence number `after`, in order, those that count under its head.
 
-        after: the number of an event, not one inside it. artifacts: include events of artifacts. The closing
-            status of a stopped task is in its head, not among its events.
+        after: the number of an event, not one inside it. include_artifacts: with events of artifacts. The
+            closing status of a stopped task is in its head, not among its events.
         """
         entries = () if head.is_inline else self._entries(head, after)
         found = join(head.inline, filter(head.fence.admits, entries), after=after)
-        return [numbered for numbered in found if artifacts or "artifactUpdate" not in numbered[1]]
+        return [numbered for numbered in found if include_artifacts or "artifactUpdate" not in numbered[1]]
 
-    def get_task(self, head: Head, *, artifacts: bool = True) -> tuple[Task, int]:
+    def get_task(self, head: Head, *, include_artifacts: bool = True) -> tuple[Task, int]:
         """The task as stored, with or without its artifacts, and the last sequence number in it."""
-        task, events = head.empty_task(), self.get_events(head, artifacts=artifacts)
+        task, events = head.empty_task(), self.get_events(head, include_artifacts=include_artifacts)
         apply(task, (event for _, event in events))
         if head.is_stopped:
             apply(task, [head.closing_event()])
@@ -159,13 +161,13 @@ class Store:
         # After 1, the run cannot append: a higher epoch has its number. It finds the closed head when it
         # looks at the task, or when it renews its lease. If this process dies after 1, the lease runs out.
         last = self._put_seal(head)
-        return self.replace(
+        return self.update_head(
             replace(head, epoch=head.epoch + 1, committed=last).with_closing_status(status, last)
         )
 
     def take_over(self, head: Head) -> Head:
         """The head for a run that takes the task from a dead run. What the dead run stored stays, and it
-        can store no more. The head is not stored yet. Raises Conflict as `seal`."""
+        can store no more. The head is not stored yet. Raises what `seal` raises."""
         last = self._put_seal(head)
         return replace(head, epoch=head.epoch + 2, committed=last, sequence=last)
 
@@ -252,10 +254,10 @@ class Store:
         return indexes.count_tasks(self._table, scope, page)
 
     def put_push_config(
-        self, head: Head, config: TaskPushNotificationConfig, dialect: str, *, absent: bool = False
+        self, head: Head, config: TaskPushNotificationConfig, wire_name: str, *, absent: bool = False
     ) -> None:
         """Store a config of a task under its id. absent: only if there is none."""
-        item = items.from_push(head, config, dialect)
+        item = items.from_push(head, config, wire_name)
         if not absent:
             self._table.put(item)
             return
@@ -270,7 +272,7 @@ class Store:
         return None if item is None else (items.to_push(item), items.push_dialect(item))
 
     def list_push_configs(self, scope: Scope, task_id: str) -> list[TaskPushNotificationConfig]:
-        """PushConfigs of a task, by id."""
+        """Push notification configs of a task, ordered by id."""
         found = self._query_unexpired(
             "pk = :pk AND begins_with(sk, :prefix)", items.push_prefix(scope, task_id)
         )

@@ -6,26 +6,26 @@ from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import Event, RequestOptions
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import AnsweredRequest, RequestIdentity, Scope
+from a2a_lambda.tasks.identity import KnownRequest, RequestIdentity, Scope
 
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
     """A call of `send` or `stream`, apart from its message.
 
-    dialect: name of the wire it came over. extensions: URIs that the client activates.
-    background: the worker is to run the turn.
+    wire_name: of the wire it came over. extensions: URIs that the client activates.
+    is_background: the worker runs the turn.
     blocking_by_default: as in `Wire`.
-    push_config_id: id of a push notification config that has none; "" = it gets an id of its own.
+    push_config_id: id for a push notification config that the client sent without one; "" = a new id.
     idempotent: the client sent an Idempotency-Key.
-    deadline: on `time.monotonic`, when the answer must be out; None = never.
+    deadline: a `time.monotonic()` value, when the answer must be out; None = never.
     """
 
     scope: Scope
     request: RequestIdentity
-    dialect: str = ""
+    wire_name: str = ""
     extensions: tuple[str, ...] = ()
-    background: bool = False
+    is_background: bool = False
     blocking_by_default: bool = False
     push_config_id: str = ""
     idempotent: bool = False
@@ -36,7 +36,7 @@ class CallContext:
         message = request["message"].copy()
         message["taskId"], message["contextId"] = head.task_id, head.context_id
         event = Event(message=message)
-        if self.background:
+        if self.is_background:
             event["asked"] = self.options(request, turn)
         return event
 
@@ -48,18 +48,18 @@ class CallContext:
             metadata=request.get("metadata", {}),
         )
 
-    def repeats(self, answered: AnsweredRequest | None, *, since: float) -> bool:
-        """Whether this call repeats a request that was answered.
+    def repeats(self, known: KnownRequest | None, *, since: float) -> bool:
+        """Whether this call repeats a known request.
 
         since: Unix time. The same bytes count as the same request only after it; the same Idempotency-Key
             always does. Raises InvalidParams for an Idempotency-Key that came with another body.
         """
-        if answered is None or (not self.idempotent and answered["at"] <= since):
+        if known is None or (not self.idempotent and known["at"] <= since):
             return False
-        self.check_body(answered)
+        self.check_body(known)
         return True
 
-    def check_body(self, answered: AnsweredRequest) -> None:
+    def check_body(self, known: KnownRequest) -> None:
         """Raises InvalidParams for an Idempotency-Key that came with another body."""
-        if answered["body"] != self.request.body:
+        if known["body"] != self.request.body:
             raise InvalidParams("this Idempotency-Key was used with another request")

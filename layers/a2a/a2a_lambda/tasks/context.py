@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from a2a_lambda.protocol.model import Json, Part, text_of
-from a2a_lambda.tasks.identity import AnsweredRequest, RequestIdentity
+from a2a_lambda.tasks.identity import KnownRequest, RequestIdentity
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class Context:
     revision: grows by one with every write; 0 = not stored yet.
     memory: the agent's own map.
     conversation: the last utterances, oldest first.
-    turns: ids of the last turns that are included. failed: ids of the last turns that failed. Of those, only
-        what was said is included.
+    turns: ids of the last turns whose effects are included.
+    failed: ids of the last failed turns. Only their utterances are included.
     waiting: id of the task that asked the last question, or "".
-    requests: the last requests that were answered in it.
+    requests: the last requests in it.
     """
 
     revision: int = 0
@@ -40,7 +40,7 @@ class Context:
     turns: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     waiting: str = ""
-    requests: tuple[AnsweredRequest, ...] = ()
+    requests: tuple[KnownRequest, ...] = ()
 
     def before(self, turn: str, task: str) -> "Context":
         """The context as it was before a turn: without what an earlier attempt at the turn said."""
@@ -58,8 +58,8 @@ class Context:
         )
         return replace(self, conversation=left)
 
-    def find_answer(self, request: RequestIdentity) -> AnsweredRequest | None:
-        """The newest answer to a request, or None."""
+    def find_request(self, request: RequestIdentity) -> KnownRequest | None:
+        """What the context knows of a request, or None. The newest counts."""
         return next((each for each in reversed(self.requests) if each["key"] == request.key), None)
 
 

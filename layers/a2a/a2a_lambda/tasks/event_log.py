@@ -28,7 +28,7 @@ ENTRY_BYTES = 350_000
 """Bytes of an entry's body. A DynamoDB item may have 400 KB, keys and names included."""
 
 Numbered = tuple[int, Event]
-"""An event and the sequence number of its last byte."""
+"""An event, and the sequence number of its last entry."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from a2a_lambda.protocol.model import (
     status,
 )
 from a2a_lambda.tasks.event_log import Fence, Numbered
-from a2a_lambda.tasks.identity import AnsweredRequest, RequestIdentity, Scope
+from a2a_lambda.tasks.identity import KnownRequest, RequestIdentity, Scope
 
 DOCUMENT_BYTES = 3_300
 """JSON bytes of a head, inline events included. With the other attributes the item stays within 4 KB: four
@@ -59,15 +59,15 @@ class Head:
     sequence: last sequence number that the head knows. If the task is stopped, it is the number of the
         closing status.
     inline: events small enough to be kept in the head.
-    turn: id of the turn. It is the same for every attempt to run the turn.
+    turn_id: the same for every attempt at the turn.
     holder, lease: the run that holds the task, and until when.
     due: minute (Unix time / 60) at which the sweep looks at the task. A renewal does not change it.
-    requests: the last requests that the task answered.
+    requests: the last requests that the task knows. A lost turn's request is not one of them.
     successor: the task that the same request made after its repeat window, or "".
-    dialect: name of the wire that the task was made over. push: ids of its push notification configs.
+    wire_name: of the wire that the task was made over. push_config_ids: configs that count.
     message_only: the status message is the whole answer, in versions that can answer with a message.
-    is_queued: the worker runs the turn. attempts: how often the turn was started. artifacts: how many the
-        task had before the turn. The next attempt replaces the artifacts of the one before.
+    is_background: the worker runs the turn. attempts: number of times that the turn was started.
+    artifact_count: artifacts that the task had before the turn. The next attempt replaces those of the turn.
     """
 
     scope: Scope
@@ -82,19 +82,19 @@ class Head:
     sequence: int = 0
     status: TaskStatus
     inline: tuple[Numbered, ...] = ()
-    turn: str = ""
+    turn_id: str = ""
     holder: str = ""
     lease: float = 0.0
     due: int = 0
-    requests: tuple[AnsweredRequest, ...] = ()
+    requests: tuple[KnownRequest, ...] = ()
     successor: str = ""
     pending: Pending | None = None
-    dialect: str = ""
-    push: tuple[str, ...] = ()
+    wire_name: str = ""
+    push_config_ids: tuple[str, ...] = ()
     message_only: bool = False
-    is_queued: bool = False
+    is_background: bool = False
     attempts: int = 0
-    artifacts: int = 0
+    artifact_count: int = 0
 
     @property
     def state(self) -> TaskState:
@@ -102,8 +102,8 @@ class Head:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether no run works on the task. The closing status then has the number `sequence`, and the log
-        ends before it."""
+        """Whether no run works on the task. The closing status then has the number `sequence`, one after the
+        log's last entry."""
         return self.state in STOPPED
 
     @property
@@ -128,8 +128,8 @@ class Head:
         """Whether the run that had the head `run` still holds the task."""
         return not self.is_stopped and (self.epoch, self.holder) == (run.epoch, run.holder)
 
-    def find_answer(self, request: RequestIdentity) -> AnsweredRequest | None:
-        """The newest answer to a request, or None."""
+    def find_request(self, request: RequestIdentity) -> KnownRequest | None:
+        """What the task knows of a request, or None. The newest counts."""
         return next((each for each in reversed(self.requests) if each["key"] == request.key), None)
 
     def document(self) -> dict[str, Json]:
@@ -139,11 +139,11 @@ class Head:
             "inline": self.inline,
             "requests": self.requests,
             "pending": self.pending,
-            "push": self.push,
+            "push": self.push_config_ids,
             "bare": self.message_only,
-            "queued": self.is_queued,
+            "queued": self.is_background,
             "attempts": self.attempts,
-            "artifacts": self.artifacts,
+            "artifacts": self.artifact_count,
         }
 
     @property
@@ -154,8 +154,8 @@ class Head:
     def next_epoch(self) -> "Head":
         """The head of a stopped task in a new epoch.
 
-        One number is skipped. Another process may have put a seal with that number into the log, just
-        before the task stopped. What comes now must outrank it."""
+        It skips one number: another process may have sealed the log with it, just before the task stopped.
+        """
         return replace(self, epoch=self.epoch + 2)
 
     def with_events(self, events: list[Event]) -> tuple["Head", list[Event]]:
@@ -181,7 +181,7 @@ class Head:
             lease=0.0,
             pending=pending,
             message_only=message_only,
-            is_queued=False,
+            is_background=False,
         )
 
     def empty_task(self) -> Task:

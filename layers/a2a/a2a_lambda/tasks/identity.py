@@ -8,7 +8,7 @@ from typing import TypedDict
 from a2a_lambda import strictjson
 
 KEPT_REQUESTS = 8
-"""Answered requests that a head, or a context, remembers."""
+"""Requests that a head, or a context, remembers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class RequestIdentity:
     def turn_id(self, answered: str = "") -> str:
         """Id of the turn that this request starts.
 
-        answered: names the last answer to the same bytes, if there was one. The same bytes are a new
-            request then, with a new turn.
+        answered: identifies the previous answer to the same bytes, if there was one. The same bytes are a
+            new request then, with a new turn.
         """
         return self._turn_prefix + _uuid(f"{self.key}#turn#{answered}")[len(self._turn_prefix) :]
 
@@ -67,8 +67,8 @@ class RequestIdentity:
         return _uuid(f"{self.key}#push#{task_id}")
 
 
-class AnsweredRequest(TypedDict):
-    """A request that was answered: its RequestIdentity, its task, and when (Unix seconds)."""
+class KnownRequest(TypedDict):
+    """A request that a turn has claimed: its RequestIdentity, its task, and when (Unix seconds)."""
 
     key: str
     body: str

@@ -12,8 +12,8 @@ LEASE_SECONDS = 30.0
 
 
 def minute_after(time: float) -> int:
-    """First whole minute (Unix time / 60) after a Unix time. The sweep then looks at a task whose run should
-    have renewed its lease before."""
+    """First whole minute (Unix time / 60) after a Unix time. By then a run must have renewed its lease, or
+    it is dead, and the sweep looks at its task."""
     return int(time) // 60 + 1
 
 
@@ -22,14 +22,14 @@ class Claim:
     """A turn that this process may run.
 
     head: as claimed. task: with the message in it. sequence: last sequence number that is stored.
-    asked: the question that the turn is to answer, or None.
+    question: that the turn is to answer, or None.
     """
 
     head: Head
     task: Task
     sequence: int
     turn: Turn
-    asked: TaskStatus | None = None
+    question: TaskStatus | None = None
 
 
 def make_turn(
@@ -41,7 +41,7 @@ def make_turn(
     pending: Pending | None,
     deadline: float | None,
 ) -> Turn:
-    """The turn of a message, as its skill sees it. deadline: on `time.monotonic`."""
+    """The turn of a message, as its skill sees it. deadline: a `time.monotonic()` value."""
     return Turn(
         message=message,
         owner=head.scope.owner,
@@ -50,7 +50,7 @@ def make_turn(
         context_id=head.context_id,
         context=context,
         pending=pending,
-        id=head.turn,
+        id=head.turn_id,
         attempt=max(1, head.attempts),
         deadline=deadline,
         accepted_output_modes=tuple(options["acceptedOutputModes"]),

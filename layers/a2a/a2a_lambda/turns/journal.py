@@ -13,8 +13,10 @@ from a2a_lambda.tasks.event_log import Numbered, coalesce
 from a2a_lambda.tasks.head import Head
 
 FLUSH_SECONDS = 0.25
+"""Seconds after which pending events are stored, when another event comes."""
+
 FLUSH_BYTES = 4_000
-"""Events are stored after so many seconds, or so many JSON bytes."""
+"""JSON bytes of pending events that are stored at once."""
 
 SILENCE_SECONDS = 2 * FLUSH_SECONDS
 """Seconds after which pending events are stored, even if no other event follows."""
@@ -34,7 +36,7 @@ def size_of(events: Iterable[Event]) -> int:
 
 
 class Journal:
-    """head: returns the run's head. Its lease says how long the run may write.
+    """head: returns the run's current head. The run may write until its lease ends.
 
     sequence: last sequence number stored. size_bytes: JSON bytes of all events so far.
     """
@@ -68,15 +70,15 @@ class Journal:
             return None
         return tuple(enumerate(coalesce(self._pending), self.sequence + 1))
 
-    async def flush(self) -> bool:
-        """Store the pending events. False if the table did not take them; the next flush tries again.
+    async def try_flush(self) -> bool:
+        """Store the pending events. False if the table did not take them; the next try includes them.
 
         Raises Conflict, WriteRefused.
         """
         async with self._lock:
             self._flushed = asyncio.get_running_loop().time()
             try:
-                await self.write()
+                await self.flush()
             except Conflict:
                 raise
             except StoreError:
@@ -84,10 +86,10 @@ class Journal:
                 return False
             return True
 
-    async def write(self) -> None:
+    async def flush(self) -> None:
         """Store the pending events. Raises Conflict if the run's lease is over, StoreError."""
-        # A write that failed may have been made after all. So its events keep their numbers and bytes, and
-        # are written again as they were.
+        # A write that failed may still have reached the table. So its events keep their numbers and bytes,
+        # and are written again as they were.
         while self._writing or self._pending:
             if not self._writing:
                 self._writing, self._pending, self._pending_bytes = coalesce(self._pending), [], 0
@@ -101,7 +103,7 @@ class Journal:
         """Wait until a large backlog is stored. Raises Conflict."""
         while self._pending_bytes > BACKLOG_BYTES:
             await asyncio.sleep(RETRY_SECONDS)
-            await self.flush()
+            await self.try_flush()
 
     async def flush_in_silence(self) -> None:
         """Store events that no other event follows. Returns when the run may no longer write."""
@@ -109,7 +111,7 @@ class Journal:
             while True:
                 await asyncio.sleep(SILENCE_SECONDS)
                 if self._pending:
-                    await self.flush()
+                    await self.try_flush()
 
     async def wait_for_flush(self) -> None:
         """Wait for the end of a flush, if one has begun."""

@@ -23,7 +23,7 @@ from a2a_lambda.turns.claim import LEASE_SECONDS
 LEASE_RENEWAL_SECONDS = 10.0
 
 CANCEL_POLL_SECONDS = 2.0
-"""Seconds between looks at the head. A cancel from elsewhere is noticed after so long."""
+"""Seconds between looks at the head. A cancel from elsewhere is noticed within that time."""
 
 LOOK_SECONDS = 1.0
 """Seconds for which a look at the head is recent enough."""
@@ -68,7 +68,7 @@ class Lease:
             while True:
                 newer = change(self.head)
                 try:
-                    self.head = await threads.run(self._store.replace, newer)
+                    self.head = await threads.run(self._store.update_head, newer)
                     return
                 except Conflict as conflict:
                     if conflict.head is None or not conflict.head.is_held_by(self.head):

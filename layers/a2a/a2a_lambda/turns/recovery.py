@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 LOST = "This turn was lost before it ended; send the message again."
 
 
-async def load_head(store: Store, scope: Scope, task_id: str, *, path: str = "params.id") -> Head:
+async def load_live_head(store: Store, scope: Scope, task_id: str, *, path: str = "params.id") -> Head:
     """Head of the caller's task. If the task's lease has run out, the task is ended as failed first,
     unless the worker will run its turn again.
 
@@ -26,7 +26,7 @@ async def load_head(store: Store, scope: Scope, task_id: str, *, path: str = "pa
         head = await threads.run(store.get_head, scope, task_id)
         if head is None:
             raise TaskNotFound("the key's owner has no such task with this agent", path=path)
-        if head.is_stopped or head.is_queued or head.lease >= store.clock():
+        if head.is_stopped or head.is_background or head.lease >= store.clock():
             return head
         try:
             logger.warning("task %s is lost: its lease ran out", task_id)
@@ -51,7 +51,7 @@ async def abandon(store: Store, head: Head) -> None:
     """End a task that this process has claimed and cannot run. The same request can be made again."""
     with suppress(StoreError):
         lost = replace(head, requests=()).with_closing_status(lost_status(store, head), head.sequence)
-        await threads.run(store.replace, lost)
+        await threads.run(store.update_head, lost)
 
 
 def lost_status(store: Store, head: Head, text: str = LOST) -> TaskStatus:

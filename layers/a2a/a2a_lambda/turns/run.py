@@ -4,8 +4,8 @@
                                               +--> Journal --> log entries --close--> context, head
 
 The Lease has the head; Run and Journal read it there. An event is published with its sequence number only
-after everything up to it is stored, else without one. Events that are still pending when the turn ends are
-stored in the head, with its closing write.
+after everything up to it is stored. Until then it has no number. Events that are still pending when the
+turn ends are stored in the head, with its closing write.
 
 An agent never gets far ahead. It waits for a table that takes no writes, and for a client that reads too
 slowly: for the client a minute in all. Then the client is `left_behind`. The turn continues without it,
@@ -24,7 +24,7 @@ from typing import TypeVar
 from a2a_lambda import telemetry, threads
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.agent.event_builder import FAILED, EventBuilder
-from a2a_lambda.agent.turn import conclude
+from a2a_lambda.agent.turn import context_after
 from a2a_lambda.errors import SkillError, StoreError
 from a2a_lambda.protocol.model import INTERRUPTED, Event, Published
 from a2a_lambda.store.store import Conflict, Store
@@ -44,8 +44,7 @@ END_RETRY_SECONDS = 0.5
 TIME_LIMIT = "The agent ran out of time."
 
 OUTPUT_BYTES = 50_000_000
-"""JSON bytes that a turn may put out. A task is read whole, in several forms at once, and a function has 1
-GB."""
+"""JSON bytes that a turn may put out. A task is read whole, in several forms at once, in 1 GB of memory."""
 
 UNREAD_EVENTS = 256
 """Events that may wait for a client. Then the agent waits."""
@@ -61,7 +60,7 @@ logger = logging.getLogger(__name__)
 class Run:
     """A turn that this process has claimed.
 
-    lost: what was published is not what is stored. Mostly another process has ended the task.
+    diverged: what was published is not what is stored. Usually another process has ended the task.
     left_behind: the client was too slow, and the end of the events was not published to it.
     """
 
@@ -70,9 +69,11 @@ class Run:
         self._store = store
         self._agent = agent
         self._turn = claim.turn
-        self._asked = claim.asked
+        self._question = claim.question
         self._answered = head.requests[-1]
-        self._builder = EventBuilder(head.task_id, head.context_id, store.clock, artifacts=head.artifacts)
+        self._builder = EventBuilder(
+            head.task_id, head.context_id, store.clock, artifact_count=head.artifact_count
+        )
         self._lease = Lease(store, head)
         self._journal = Journal(store, lambda: self.head, claim.sequence)
         self._published: asyncio.Queue[Published | BaseException | None] = asyncio.Queue()
@@ -82,10 +83,10 @@ class Run:
         self._patience_seconds = UNREAD_SECONDS
         self._work_task: asyncio.Task[None] | None = None
         self._stop_reason = ""
-        self._turn_is_queued = head.is_queued  # no client waits for the worker
+        self._turn_is_queued = head.is_background  # no client waits for the worker
         self._invoked_at = telemetry.invoked_at()
         self._first_event_seconds: float | None = None
-        self.lost = False
+        self.diverged = False
         self.left_behind = False
 
     @property
@@ -121,7 +122,7 @@ class Run:
             self._work_task.cancel()
 
     async def events(self) -> AsyncGenerator[Published, None]:
-        """Events of the turn, last the closing status. There is none if the run is `lost` or the client
+        """Events of the turn, last the closing status. There is none if the run has `diverged` or the client
         `left_behind`. Raises StoreError if the turn could not be stored.
         """
         try:
@@ -136,7 +137,7 @@ class Run:
 
     async def _execute(self) -> None:
         started = time.monotonic()
-        lease = asyncio.create_task(self._lease.renew_until_lost())
+        renewal = asyncio.create_task(self._lease.renew_until_lost())
         flusher = asyncio.create_task(self._journal.flush_in_silence())
         work = self._work_task = asyncio.create_task(self._work())
         if self._stop_reason:  # stopped before it started
@@ -144,26 +145,26 @@ class Run:
         deadline = self._turn.deadline
         seconds = None if deadline is None else self._turn.time_left
         try:
-            await asyncio.wait({lease, work}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            ended, self.lost = work.done(), lease.done()
-            if self.lost and (error := lease.exception()):
+            await asyncio.wait({renewal, work}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            ended, self.diverged = work.done(), renewal.done()
+            if self.diverged and (error := renewal.exception()):
                 logger.error("the lease of task %s was given up", self.head.task_id, exc_info=error)
             work.cancel()
             await asyncio.wait({work})
             await self._journal.wait_for_flush()
             flusher.cancel()
-            if not self.lost:
+            if not self.diverged:
                 left = None if deadline is None else deadline - self._turn.clock() + CLOSING_SECONDS
                 async with asyncio.timeout(left):
-                    await self._conclude(self._finish_events(work, ended))
+                    await self._store_end(self._finish_events(work, ended))
         except TimeoutError:
             self._published.put_nowait(StoreError("the end of the turn was not stored in time"))
         except Conflict:
-            self.lost = True
+            self.diverged = True
         except Exception as error:
             self._published.put_nowait(error)
         finally:
-            for task in (lease, flusher, work):
+            for task in (renewal, flusher, work):
                 task.cancel()
             self._measure(started)
             self._published.put_nowait(None)
@@ -179,7 +180,7 @@ class Run:
                 is_stored = False
                 try:
                     if is_due and events and self._builder.closing is None:
-                        is_stored = await self._journal.flush()
+                        is_stored = await self._journal.try_flush()
                 finally:
                     # Published even if the table does not answer. If they are stored, the last has its
                     # number.
@@ -211,8 +212,8 @@ class Run:
                 logger.error("skill %s failed", self._turn.skill, exc_info=error)
         else:
             logger.error("skill %s ran out of time", self._turn.skill)
-        if self._stop_reason and self._asked is not None:
-            events = self._builder.restore(self._asked)  # the question still waits for its answer
+        if self._stop_reason and self._question is not None:
+            events = self._builder.restore(self._question)  # the question still waits for its answer
         else:
             events = self._builder.fail(failure)
         self._journal.add(events, size_of(events))
@@ -252,10 +253,10 @@ class Run:
                 self._published = asyncio.Queue()
                 self._published.put_nowait(None)
 
-    async def _conclude(self, as_meant: bool) -> None:
-        """Store the end of the turn, and publish it. as_meant: the skill ended it itself."""
+    async def _store_end(self, ended_by_skill: bool) -> None:
+        """Store the end of the turn, and publish it. ended_by_skill: the skill ended it itself."""
         try:
-            await self._retry_until_lease_ends(partial(self._update_context, as_meant))
+            await self._retry_until_lease_ends(partial(self._update_context, ended_by_skill))
             await self._retry_until_lease_ends(self._end)
             self._publish(self.head.closing_event(), self.head.sequence)
         except StoreError:
@@ -267,7 +268,7 @@ class Run:
             self._journal.clear()
             self._builder.fail(FAILED)
             await self._retry_until_lease_ends(self._end)
-            self.lost = True
+            self.diverged = True
 
     async def _end(self) -> None:
         """Store the closing status, and the pending events if they fit beside it."""
@@ -276,7 +277,7 @@ class Run:
         numbered = self._journal.numbered_pending()
         inline = (*self.head.inline, *(numbered or ()))
         if numbered is None or not replace(self.head, status=closing, inline=inline).fits:
-            await self._journal.write()
+            await self._journal.flush()
             numbered = ()
         last = self._journal.sequence + len(numbered)
         pending: Pending | None = None
@@ -307,7 +308,7 @@ class Run:
                 logger.exception("the end of task %s is not stored yet", self.head.task_id)
             await asyncio.sleep(END_RETRY_SECONDS)
 
-    async def _update_context(self, as_meant: bool) -> None:
+    async def _update_context(self, ended_by_skill: bool) -> None:
         """Store what the context keeps of the turn. Of a failed turn, memory keeps nothing. Of a stopped
         turn, the context keeps nothing at all. Raises Conflict if another process holds the task."""
         if self._stop_reason:
@@ -323,7 +324,9 @@ class Run:
         asks = self._builder.closing["state"] in INTERRUPTED
 
         def change(context: Context) -> Context:
-            newer = conclude(context, self._turn, self._builder.parts, self._answered, as_meant=as_meant)
+            newer = context_after(
+                context, self._turn, self._builder.parts, self._answered, ended_by_skill=ended_by_skill
+            )
             if newer is context and not is_retry:
                 return context
             waiting = task_id if asks else "" if newer.waiting == task_id else newer.waiting

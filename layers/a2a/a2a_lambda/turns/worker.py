@@ -5,15 +5,15 @@
 
 What a message of the queue finds:
 
-    a queued head that no run holds         it is claimed: WORKING, one attempt more
-    a queued head whose lease has run out   the same, in a new epoch. What the dead run stored stays, and
+    a background head that no run holds     it is claimed: WORKING, one attempt more
+    a background head with a dead run       the same, in a new epoch. What the dead run stored stays, and
                                             the new run replaces its artifacts
     running, stopped, or in a later turn    nothing to do: the message came twice, or late
 
 What the sweep finds, at the minute at which a head is due:
 
-    a lease that has run out                the task is ended as failed; a queued turn goes into the queue
-    again a turn that no worker has taken         it goes into the queue again
+    a lease that has run out                the task is ended as failed; a background turn is queued again
+    a turn that no worker has taken         it is queued again
 """
 
 import logging
@@ -31,18 +31,18 @@ from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns.claim import LEASE_SECONDS, Claim, make_turn, minute_after
-from a2a_lambda.turns.recovery import end_task, load_head, lost_status
+from a2a_lambda.turns.recovery import end_task, load_live_head, lost_status
 from a2a_lambda.turns.run import Run
 
 TURN_ATTEMPTS = 3
-"""How often a turn is started before it fails for good."""
+"""Number of times that a turn is started before it fails for good."""
 
 QUEUED_TURN_SECONDS = 4 * 86_400.0
 """Seconds for which a turn may wait for the worker: as long as SQS keeps its message."""
 
 REQUEUE_MINUTES = 5
-"""Minutes after which a waiting turn is put into the queue again. A turn that has waited longer than that
-waits as long again, so that a backlog does not grow by itself."""
+"""Minutes after which a waiting turn is queued again. After a longer wait, the next pause is as long as the
+turn has waited so far: a backlog does not grow by itself."""
 
 GIVEN_UP = "This turn could not be run to its end."
 
@@ -58,7 +58,7 @@ class Worker:
     async def run_turn(self, queued: QueuedTurn, deadline: float | None) -> None:
         """Run a queued turn to its end. Raises StoreError: then its message must come again.
 
-        deadline: on `time.monotonic`, when the turn must end.
+        deadline: a `time.monotonic()` value, when the turn must end.
         """
         claim = await self._claim(queued, deadline)
         if claim is None:
@@ -99,8 +99,8 @@ class Worker:
         now = self._store.clock()
         if head is None or head.is_stopped or head.is_running(now) or head.due > minute:
             return
-        if not head.is_queued:
-            await load_head(self._store, scope, task_id)  # ends it
+        if not head.is_background:
+            await load_live_head(self._store, scope, task_id)  # ends it
             return
         waited = now - unix_time(head.status["timestamp"])
         if head.attempts >= TURN_ATTEMPTS or (not head.attempts and waited > QUEUED_TURN_SECONDS):
@@ -114,13 +114,13 @@ class Worker:
             due=minute + max(REQUEUE_MINUTES, int(waited) // 60),
             status=status(TaskState.SUBMITTED, now) if is_dead else head.status,
         )
-        await threads.run(self._store.replace, later)
+        await threads.run(self._store.update_head, later)
 
     async def _load_waiting(self, queued: QueuedTurn) -> Head | None:
         """Head of the task, if this turn of it waits for a run."""
         telemetry.about(owner=queued.scope.owner, agent=queued.scope.agent, task_id=queued.task_id)
         head = await threads.run(self._store.get_head, queued.scope, queued.task_id)
-        if head is None or head.turn != queued.turn or not head.is_queued:
+        if head is None or head.turn_id != queued.turn_id or not head.is_background:
             return None
         return None if head.is_stopped or head.is_running(self._store.clock()) else head
 
@@ -147,17 +147,17 @@ class Worker:
             due=minute_after(now + LEASE_SECONDS),
             attempts=head.attempts + 1,
         )
-        return await threads.run(self._store.replace, taken)
+        return await threads.run(self._store.update_head, taken)
 
     async def _read_claim(self, head: Head, deadline: float | None) -> Claim | None:
         """The claim of a turn, from the log. None if its message was never stored."""
         numbered = await threads.run(self._store.get_events, head)
         messages = [event for _, event in numbered if "message" in event]
-        if not messages or "asked" not in messages[-1] or messages[-1]["asked"]["turn"] != head.turn:
+        if not messages or "asked" not in messages[-1] or messages[-1]["asked"]["turn"] != head.turn_id:
             # The process that took the message died before it stored it. The last message is an older one.
             await self._give_up(replace(head, requests=()))
             return None
-        telemetry.bind(context_id=head.context_id, version=head.dialect)
+        telemetry.bind(context_id=head.context_id, version=head.wire_name)
         context = await threads.run(self._store.get_context, head.scope, head.context_id)
         task = head.empty_task()
         apply(task, (event for _, event in numbered))
@@ -165,7 +165,7 @@ class Worker:
             head,
             messages[-1]["message"],
             messages[-1]["asked"],
-            context=context.before(head.turn, head.task_id),
+            context=context.before(head.turn_id, head.task_id),
             pending=head.pending,
             deadline=deadline,
         )

@@ -48,8 +48,8 @@ class Wire:
         read another body.
     sends_version: a client sends A2A-Version.
     replaces_artifacts: in a stream, an artifact with `append: false` replaces the one before.
-    push_config_id: id of a push notification config that has none. A task has one such config, and the
-        next one replaces it. "" = each config gets an id of its own.
+    push_config_id: id for a push notification config that a client sends without one. A task has one such
+        config, and the next one replaces it. "" = each config gets a new id.
     no_extended_card: raised if the agent has none.
     """
 
