@@ -4,7 +4,7 @@
 #   make test     run the whole test suite                  ARGS="-k store"
 #   make check    tests, linter, type checker: what CI runs
 #   make build    sam build, without Docker                 ARCH=arm64|x86_64
-#   make deploy   build, then sam deploy a stage of samconfig.toml     STAGE=dev|prod  PARAMETERS="Name=value …"  ROLE=<CloudFormation's>
+#   make deploy   build, then sam deploy a stage of samconfig.toml     STAGE=dev|prod  PARAMETERS="Name=value …"  ROLE=<ARN for CloudFormation>
 #   make invoke   send one event to the built function      EVENT=events/send.json
 #   make e2e      deploy the template to an emulator of AWS, and call it there
 #   make bench    measure cold start and first byte of the built functions
@@ -79,7 +79,7 @@ validate: .venv/synced
 # Lambda's version of Python compiles the code. Without it there is no .pyc, and cold starts are slower. Each
 # variant of a build has a folder of its own, because sam's cache does not distinguish them.
 build: .venv/synced .venvs/sam/synced requirements
-	@.venv/bin/python -m tools.build.check
+	@.venv/bin/python -m tools.check
 	@PYTHON_LAMBDA=$$(for python in python$(LAMBDA_PYTHON) \
 	    $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$(LAMBDA_PYTHON)*/bin/python$(LAMBDA_PYTHON); do \
 	  $$python -c "" 2>/dev/null && echo $$python && break; done); export PYTHON_LAMBDA; \
