@@ -21,7 +21,8 @@ from a2a_lambda.store.key_copies import Copies
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.identity import Scope
 from tests.helpers.clock import Clock
-from tools.dev import emulator, template
+from tools import template
+from tools.dev import emulator
 
 pytest_plugins = ["tests.processes.servers"]
 
@@ -100,7 +101,7 @@ def key(kit: Kit) -> str:
 
 def new_key(keys: Keys, **options: Any) -> str:
     label = f"k{uuid.uuid4().hex}"
-    secret = KeyRegister(keys._client, keys._path, clock=keys._clock).create(label, **options)
+    secret = KeyRegister(keys._reader._client, keys._path, clock=keys._clock).create(label, **options)
     forget(keys)
     return secret
 

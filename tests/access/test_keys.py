@@ -61,7 +61,7 @@ def made(ssm: Ssm, path: str, clock: Clock) -> Keys:
 
 @pytest.fixture
 def register(ssm: Ssm, path: str, clock: Clock) -> KeyRegister:
-    return KeyRegister(ssm, path, clock=clock)  # type: ignore[arg-type]
+    return KeyRegister(ssm, path, clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
 
 
 def test_a_key_stands_for_its_owner(register: KeyRegister, made: Keys) -> None:
@@ -159,6 +159,22 @@ def test_throttling_is_not_absence(register: KeyRegister, made: Keys, ssm: Ssm, 
         made.find(secret)
 
 
+def test_the_list_of_keys_waits_while_it_is_throttled(
+    register: KeyRegister, ssm: Ssm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register.create("alice")
+    ssm.fault = THROTTLED
+    sleep = register._reader._sleep
+
+    def pass_on(seconds: float) -> None:
+        sleep(seconds)
+        ssm.fault = None
+
+    monkeypatch.setattr(register._reader, "_sleep", pass_on)
+    assert [key.label for key in register.list()] == ["alice"]
+    assert ssm.loads == 2
+
+
 def test_every_key_is_compared(register: KeyRegister, made: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
     """In constant time each, and none is left out once one fits."""
     secrets = [register.create(f"key-{number}") for number in range(5)]
@@ -179,7 +195,7 @@ def test_every_key_is_compared(register: KeyRegister, made: Keys, monkeypatch: p
 
 
 def test_a_parameter_that_is_no_key_lets_no_one_in(
-    register: KeyRegister, made: Keys, ssm: Ssm, path: str
+    register: KeyRegister, made: Keys, ssm: Ssm, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     secret = register.create("alice")
     whole = json.loads(ssm.get_parameter(Name=f"{path}/alice")["Parameter"]["Value"])
@@ -196,7 +212,9 @@ def test_a_parameter_that_is_no_key_lets_no_one_in(
     for name, value in wrong.items():
         ssm.put_parameter(Name=f"{path}/{name}", Value=value, Type="String")
     assert made.find(secret)
+    caplog.clear()
     assert [key.label for key in register.list()] == ["alice"]
+    assert len(caplog.messages) == len(wrong), "the operator learns of each"
 
 
 def test_the_local_key_works_in_development_only(settings: Settings, path: str) -> None:

@@ -216,7 +216,7 @@ def test_renewals_are_no_news(rest: Rest, webhook: Webhook, courier: Courier, po
     asked = rest.send("question", configuration={"taskPushNotificationConfig": {"url": webhook.url}})
     courier.relay()
     courier.deliver()
-    for key in KeyRegister(posting.keys._client, posting.keys._path).list():
+    for key in KeyRegister(posting.keys._reader._client, posting.keys._path).list():
         head = posting.store.get_head(Scope(key.owner, "probe"), asked["id"])
         if head is not None:
             posting.store.update_head(replace(head, lease=head.lease + 10))

@@ -1,12 +1,15 @@
 """What an operator does with keys: make, list and revoke them in Parameter Store."""
 
+import math
 import secrets
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from a2a_lambda.access.key import LABEL, OWNER, Key, ParameterRefused, digest_of, parameter_errors
+from a2a_lambda.access.key_reader import KeyReader
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable
+from a2a_lambda.store.key_copies import Load
 
 if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
@@ -15,10 +18,18 @@ if TYPE_CHECKING:
 class KeyRegister:
     """Keys under a path of Parameter Store. Calls block."""
 
-    def __init__(self, client: "SSMClient", path: str, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        client: "SSMClient",
+        path: str,
+        *,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._client = client
         self._path = path.rstrip("/")
         self._clock = clock
+        self._reader = KeyReader(client, path, clock=clock, sleep=sleep)
 
     def create(
         self,
@@ -58,20 +69,9 @@ class KeyRegister:
 
     def list(self) -> list[Key]:
         """All keys, without their secrets. Raises KeysUnavailable."""
-        found = []
-        try:
-            with parameter_errors():
-                paginator = self._client.get_paginator("get_parameters_by_path")
-                for page in paginator.paginate(Path=self._path):
-                    for parameter in page["Parameters"]:
-                        label = parameter["Name"].rsplit("/", 1)[1]
-                        try:
-                            found.append(Key.of_parameter(label, parameter["Value"]))
-                        except (ValueError, TypeError, KeyError):
-                            continue  # not a key; `Keys` logs it
-        except ParameterRefused as error:
-            raise KeysUnavailable(f"Parameter Store refused: {error.code}") from error
-        return found
+        load = Load(self._clock())
+        self._reader.read(load, math.inf)
+        return [Key.of_row(row) for row in load.rows]
 
     def revoke(self, label: str) -> None:
         """Delete a key. Raises ConfigurationError if there is none, KeysUnavailable."""

@@ -22,10 +22,11 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from a2a_lambda import telemetry
-from a2a_lambda.access.key import FORM, Key, ParameterRefused, digest_of, parameter_errors
+from a2a_lambda.access.key import FORM, Key, digest_of
+from a2a_lambda.access.key_reader import KeyReader
 from a2a_lambda.errors import KeysUnavailable, StoreError, WriteRefused
 from a2a_lambda.store.key_copies import Copies, Copy, Load
 
@@ -40,9 +41,6 @@ REREAD_SECONDS = 5.0
 
 PAGES_PER_SECOND = 4
 """Most pages a second that the deployment reads on average: a tenth of the account's quota."""
-
-PAGE_SECONDS = 0.05
-"""Fewest seconds between two pages, so that not even one second takes more than half of the quota."""
 
 STALE_SECONDS = 300.0
 """Seconds for which a known key works while Parameter Store does not answer."""
@@ -66,8 +64,6 @@ CLOCK_SKEW_SECONDS = 1.0
 REFUSED_KEYS = 10_000
 """Unknown keys that a container remembers."""
 
-THROTTLED = {"ThrottlingException", "TooManyUpdates", "RequestLimitExceeded", "InternalServerError"}
-
 NO_KEYS = Copy(float("-inf"), 0, [])
 
 logger = logging.getLogger(__name__)
@@ -90,8 +86,8 @@ class Keys:
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._client = client
         self._path = path.rstrip("/")
+        self._reader = KeyReader(client, path, clock=clock, sleep=sleep)
         self._copies: Copies | UnsharedCopies = copies or UnsharedCopies(clock)
         self._local = local
         self._clock = clock
@@ -200,7 +196,7 @@ class Keys:
             return False
         try:
             # If it is throttled, a request with a working key does not try again. A later request continues.
-            if not self._read(load, give_up, retries=self._must_wait(digest, asked)):
+            if not self._reader.read(load, give_up, retries=self._must_wait(digest, asked)):
                 self._copies.stop_load(load, rest=0)
                 return False
         except KeysUnavailable as error:
@@ -214,48 +210,6 @@ class Keys:
         if not self._known:
             logger.error("there is no API key under %s, so every call is refused; see make key", self._path)
         return True
-
-    def _read(self, load: Load, give_up: float, *, retries: bool = True) -> bool:
-        """Read the pages that a load does not have yet; returns whether it has all of them in time.
-
-        retries: try again if throttled. Raises KeysUnavailable.
-        """
-        pause = 0.1
-        while True:
-            started = self._clock()
-            try:
-                token = self._page(load)
-            except ParameterRefused as error:
-                if error.code == "InvalidNextToken":
-                    load.started_at, load.pages, load.token, load.rows = self._clock(), 0, "", []
-                elif error.code not in THROTTLED or not retries or self._clock() + pause >= give_up:
-                    raise KeysUnavailable(f"Parameter Store refused: {error.code}") from error
-                self._sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # no secret
-                pause = min(2 * pause, 1.0)
-                continue
-            if not token:
-                return True
-            if self._clock() >= give_up:
-                return False
-            self._sleep(max(0.0, started + PAGE_SECONDS - self._clock()))
-
-    def _page(self, load: Load) -> str:
-        """Read a page into a load; returns the token of the next page, or "". Raises ParameterRefused,
-        KeysUnavailable."""
-        arguments: dict[str, Any] = {"Path": self._path, "MaxResults": 10}
-        if load.token:
-            arguments["NextToken"] = load.token
-        with parameter_errors():
-            page = self._client.get_parameters_by_path(**arguments)
-        for parameter in page["Parameters"]:
-            label = parameter["Name"].rsplit("/", 1)[1]
-            try:
-                load.rows.append(Key.of_parameter(label, parameter["Value"]).row())
-            except (ValueError, TypeError, KeyError):
-                logger.error("the parameter %s/%s is not a key, and is ignored", self._path, label)
-        load.pages += 1
-        load.token = page.get("NextToken", "")
-        return load.token
 
 
 class UnsharedCopies:

@@ -49,5 +49,6 @@ class RateLimit:
                     self._over.add(owner)
         if owner in self._over:
             raise TooManyRequests(
-                f"an owner may make {self._most} within {WINDOW_SECONDS} seconds", after=end - now
+                f"an owner may make at most {self._most} requests within {WINDOW_SECONDS} seconds",
+                after=end - now,
             )
