@@ -1,11 +1,13 @@
 """Lambda function, streamed: everything except the cards."""
 
+from a2a_lambda.agent.executor import end_stragglers
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.observability import Observed, prepare
 from a2a_lambda.lambda_.streaming import Streaming
+from a2a_lambda.turns.run import wait_for_turns
 
 kit = Kit(prepare())
 kit.warm_up()
 app = create_app(kit)
-handler = Observed(Streaming(app), kit.settings)
+handler = Observed(Streaming(app, settle=wait_for_turns, release=end_stragglers), kit.settings)

@@ -59,19 +59,19 @@ def signing(settings: Settings, kms: Kms) -> TestClient:
     return TestClient(create_app(kit), base_url=BASE_URL)
 
 
-def decode_raw(text: str) -> bytes:
+def decode_base64url(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 def number(text: str) -> int:
-    return int.from_bytes(decode_raw(text))
+    return int.from_bytes(decode_base64url(text))
 
 
 def verify(card: Json, signature: Json, jwk: Json) -> None:
     """Raises InvalidSignature."""
     payload = base64.urlsafe_b64encode(rfc8785.dumps(card)).rstrip(b"=")
     signed = signature["protected"].encode() + b"." + payload
-    raw = decode_raw(signature["signature"])
+    raw = decode_base64url(signature["signature"])
     if jwk["kty"] == "RSA":
         rsa_key = rsa.RSAPublicNumbers(number(jwk["e"]), number(jwk["n"])).public_key()
         rsa_key.verify(raw, signed, padding.PKCS1v15(), hashes.SHA256())
@@ -86,7 +86,7 @@ def test_a_signature_holds(signing: TestClient, kms: Kms, path: str) -> None:
     [jwk] = signing.get("/.well-known/jwks.json").json()["keys"]
     strict = signing.get(path, headers={"A2A-Version": "1.0"}).json()
     [signature] = strict.pop("signatures")
-    header = json.loads(decode_raw(signature["protected"]))
+    header = json.loads(decode_base64url(signature["protected"]))
     assert header["kid"] == jwk["kid"]
     assert header["alg"] == jwk["alg"]
     assert header["typ"] == "JOSE"

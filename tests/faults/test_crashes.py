@@ -93,8 +93,8 @@ class Deployment:
     def head(self, task_id: str) -> Any:
         return self.store.get_head(self.scope, task_id)
 
-    def with_events(self, task_id: str) -> Any:
-        """The head, once its task rests: it does, the one who died."""
+    def wait_until_stopped(self, task_id: str) -> Any:
+        """The head, after its task stopped. It must stop, whoever died."""
         give_up = time.monotonic() + PATIENCE
         while time.monotonic() < give_up:
             head = self.head(task_id)
@@ -177,7 +177,7 @@ def test_a_send(deployment: Deployment) -> None:
         with deployment.serving() as url:
             again = send(url, deployment.key, asked)
         assert again.finished, (when, number)
-        head = deployment.with_events(again.task_id)
+        head = deployment.wait_until_stopped(again.task_id)
         assert head.state == "TASK_STATE_COMPLETED"
         if first.finished:
             assert again.task_id == first.task_id
@@ -209,7 +209,7 @@ def test_a_stream(deployment: Deployment) -> None:
 
 @pytest.mark.parametrize("who", ["serve", "work"])
 def test_a_background_run(deployment: Deployment, who: str) -> None:
-    """Whoever takes it in, or the one who works it off, is killed."""
+    """The process that accepts it is killed, or the worker that runs it."""
 
     def flow(when: str, number: str) -> bool:
         context_id = str(uuid.uuid4())
@@ -229,11 +229,11 @@ def test_a_background_run(deployment: Deployment, who: str) -> None:
                 died = worker.poll() is not None
         with deployment.working():
             if first.task_id:
-                head = deployment.with_events(first.task_id)
+                head = deployment.wait_until_stopped(first.task_id)
             else:  # the client asks again, as it would
                 with deployment.serving() as url:
                     again = send(url, deployment.key, asked)
-                head = deployment.with_events(again.task_id)
+                head = deployment.wait_until_stopped(again.task_id)
         assert head.state == "TASK_STATE_COMPLETED", (when, number, head.status)
         assert deployment.turns(context_id) == 1, (when, number)
         return died
@@ -259,7 +259,7 @@ def test_a_push(deployment: Deployment) -> None:
                 worker.wait(3.0)
             died = worker.poll() is not None
         with deployment.working():
-            head = deployment.with_events(first.task_id)
+            head = deployment.wait_until_stopped(first.task_id)
             give_up = time.monotonic() + PATIENCE
             while time.monotonic() < give_up and not told(webhook, first.task_id):
                 time.sleep(0.1)

@@ -168,7 +168,7 @@ def test_every_call_of_the_worker_and_of_the_sweep(
         made = faulty.calls
         for _ in range(3):
             faulty.at = 0
-            bench.clock.now += 400  # the one who had it is no more; the sweep and SQS bring it again
+            bench.clock.now += 400  # its worker is dead; the sweep and SQS deliver it again
             asyncio.run(worker.sweep())
             asyncio.run(worker.run_turn(ticket, None))
         head = bench.head(task_id)

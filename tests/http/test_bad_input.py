@@ -207,6 +207,22 @@ def test_errors_of_a_stream_reach_a_reader_of_streams(client: TestClient, key: s
     assert json.loads(streamed.text.removeprefix("data: "))["error"]["code"] == -32001
 
 
+@pytest.mark.parametrize(
+    ("path", "headers", "code"),
+    [
+        ("/", {"Content-Type": "text/plain"}, -32005),
+        ("/v1/message:send", {"A2A-Version": "1.0"}, 400),
+        ("/message:send", {"A2A-Version": "7.0"}, 400),
+    ],
+)
+def test_the_headers_are_checked_before_the_body(
+    client: TestClient, key: str, path: str, headers: dict[str, str], code: int
+) -> None:
+    response = Rpc(client, key, path).post(b" " * (6 * 1024 * 1024 + 1), **headers)
+    assert response.status_code == 400
+    assert response.json()["error"]["code"] == code
+
+
 def test_a_request_over_the_limit(client: TestClient, key: str) -> None:
     response = Rpc(client, key).post(b" " * (6 * 1024 * 1024 + 1))
     assert response.status_code == 413
@@ -220,6 +236,19 @@ def test_unknown_path(client: TestClient, key: str, path: str) -> None:
     response = Rpc(client, key, path).post(SEND)
     assert response.status_code in (404, 405)
     assert response.json()["error"]["code"] in (-32600, response.status_code)
+
+
+def test_a_line_break_in_a_path_is_part_of_a_name(client: TestClient, key: str) -> None:
+    for path in ("/a2a/probe%0A", "/a2a/pr%0Aobe"):
+        response = Rpc(client, key, path).post(SEND)
+        assert response.status_code == 404
+        assert "there is no agent" in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("method", ["OPTIONS", "TRACE", "PUT", "DELETE"])
+def test_json_rpc_is_posted(client: TestClient, method: str) -> None:
+    response = client.request(method, "/a2a/probe")
+    assert (response.status_code, response.headers["Allow"]) == (405, "POST")
 
 
 def test_get_is_no_request(client: TestClient) -> None:

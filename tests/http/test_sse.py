@@ -67,7 +67,7 @@ def test_leaving_closes_what_is_read() -> None:
     assert closed == [True]
 
 
-def test_json_waits_after_white_space() -> None:
+def test_white_space_is_sent_until_the_json_is_there() -> None:
     async def go() -> list[bytes]:
         late: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         pieces: list[bytes] = []

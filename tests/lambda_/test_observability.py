@@ -23,6 +23,7 @@ from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_ import json_logs
 from a2a_lambda.lambda_.batch import NotificationHandler, TurnHandler
+from a2a_lambda.lambda_.metrics import Metrics
 from a2a_lambda.lambda_.observability import Observed
 from a2a_lambda.lambda_.streaming import Response, Streaming
 from a2a_lambda.protocol.model import timestamp
@@ -204,6 +205,23 @@ def test_a_failing_measurement_fails_no_turn(tell: Tell, monkeypatch: pytest.Mon
     assert "completed" in telling.answer
 
 
+def test_metrics_of_many_threads_are_whole_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    sink = Metrics("service", "function")
+
+    def take() -> None:
+        for _ in range(100):
+            sink.take({"Pushes": 1}, {"agent": "probe"})
+
+    threads = [threading.Thread(target=take) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 800
+    assert all(json.loads(line)["Pushes"] for line in lines)
+
+
 def test_each_record_has_its_own_ids(
     settings: Settings, kit: Kit, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -289,7 +307,7 @@ def test_the_level_leaves_metrics_alone(tell: Tell) -> None:
     assert metric(tell(log_level="ERROR").call("echo"), "Turns")
 
 
-def test_a_stream_is_sent_of_when_it_is_over(kit: Kit, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stream_is_reported_when_it_is_over(kit: Kit, capsys: pytest.CaptureFixture[str]) -> None:
     async def settle() -> None: ...
 
     released: list[bool] = []
@@ -333,6 +351,7 @@ import json, os, sys
 os.environ |= {"AWS_XRAY_SDK_ENABLED": "true", "LAMBDA_TASK_ROOT": "/tmp", "_X_AMZN_TRACE_ID":
     "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"}
 from a2a_lambda.lambda_ import json_logs
+from a2a_lambda.lambda_.metrics import Metrics
 from a2a_lambda.lambda_.observability import Observed
 from a2a_lambda.settings import Settings
 from a2a_lambda import telemetry

@@ -16,8 +16,9 @@ from a2a_lambda.protocol.model import unix_time
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT
 from tests.helpers.rpc import events, intent, message, request, texts
+from tools import template
 from tools.build.built_functions import Built
-from tools.dev import emulator, template
+from tools.dev import emulator
 
 from .runtime_api import Invocation, RuntimeApi
 

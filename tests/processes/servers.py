@@ -14,8 +14,8 @@ import pytest
 from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
+from tools import template
 from tools.build.built_functions import free_port
-from tools.dev import template
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -121,11 +121,7 @@ def test_the_code_calls_no_action_iam_does_not_allow() -> None:
     """Client methods in the kit's source, against the template's actions."""
     source = "".join(path.read_text() for path in (ROOT / "layers/a2a/a2a_lambda").rglob("*.py"))
     called = set(re.findall(r"self\._client\.(\w+)\(", source))
-    of_operators = {
-        "put_parameter",
-        "delete_parameter",
-        "get_paginator",
-    }  # make key, with the operator's own rights
+    of_operators = {"put_parameter", "delete_parameter"}  # make key, with the operator's own rights
     assert called - of_operators == {
         "get_item",
         "put_item",

@@ -10,9 +10,9 @@ from botocore.session import Session
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from tests.conftest import ROOT
+from tools import template
 from tools.deployment import deploy, stack
 from tools.deployment.account import Account, use_stage
-from tools.dev import template
 
 ASKED = {"STAGE": "prod", "ARCH": "x86_64", "BUILD_DIR": "built"}
 
@@ -85,7 +85,7 @@ def test_what_guided_wrote_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         {"PARAMETERS": "LogDays='7\"'"},
     ],
 )
-def test_mistakes_are_sent_before_anything_is_built(wrong: dict[str, str]) -> None:
+def test_mistakes_are_reported_before_anything_is_built(wrong: dict[str, str]) -> None:
     with pytest.raises(
         ConfigurationError,
         match=r"STAGE=dev or STAGE=prod|no parameter LogDay|No closing|cannot pass the value",

@@ -11,8 +11,8 @@ from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.identity import Scope
 from tests.conftest import DAY, ROOT
 from tests.store.test_budget import Counted
+from tools import template
 from tools.deployment import restore
-from tools.dev import template
 
 
 def test_a_lost_task_comes_back(kit: Kit, settings: Settings, scope: Scope) -> None:

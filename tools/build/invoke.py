@@ -17,7 +17,7 @@ from tools.build.built_functions import Built, find_rie
 from tools.command import reports_errors
 from tools.dev import emulator
 from tools.dev.server import prepare
-from tools.dev.state import KEYS_PATH, STATE, TABLE
+from tools.state import KEYS_PATH, STATE, TABLE
 
 BUILD = Path(".aws-sam/host")
 SAM = Path(".venvs/sam")

@@ -19,12 +19,12 @@ from typing import Any
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
-from tools.build.check import check_agents
+from tools import template
+from tools.check import check_agents
 from tools.command import reports_errors
 from tools.deployment import stack
 from tools.deployment.account import QUOTA, REGIONS, SAM, Account, account_of, use_stage
 from tools.deployment.versions import Versions
-from tools.dev import template
 
 CONFIG = Path("samconfig.toml")
 

@@ -19,7 +19,7 @@ from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 from tools.command import reports_errors
 from tools.deployment.stack import table_of
-from tools.dev.state import KEYS_PATH, STATE
+from tools.state import KEYS_PATH, STATE
 
 
 @reports_errors

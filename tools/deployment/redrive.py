@@ -176,8 +176,9 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         return 2
     with aws_errors(f"redriving {queue}"):
         sent, dropped = QUEUES[queue](Redrive(resources_of(stack)))
-    why = "; {} dropped: their records have expired, or they name none" if dropped else ""
-    print(f"{sent} sent again" + why.format(dropped))
+    print(f"{sent} sent again")
+    if dropped:
+        print(f"{dropped} dropped: their records have expired, or they name no records")
     return 0
 
 

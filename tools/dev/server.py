@@ -24,10 +24,11 @@ from a2a_lambda.http.app import create_app
 from a2a_lambda.http.error_responses import error_response
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
-from tools.build.check import check_agents
+from tools import template
+from tools.check import check_agents
 from tools.command import reports_errors
-from tools.dev import console, emulator, event_sources, template
-from tools.dev.state import KEYS_PATH, STATE, TABLE
+from tools.dev import console, emulator, event_sources
+from tools.state import KEYS_PATH, STATE, TABLE
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

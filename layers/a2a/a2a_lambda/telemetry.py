@@ -14,7 +14,7 @@ Values = Mapping[str, float]
 Dimensions = Mapping[str, str]
 
 sink: Callable[[Values, Dimensions], None] | None = None
-"""What takes the measurements; None = no one does."""
+"""Takes the measurements. None = they are dropped."""
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from fastapi import FastAPI, Request, Response
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import request_response
 
 from a2a_lambda.errors import InternalError, InvalidRequest, NotFromOrigin, ProtocolError, RouteNotFound
 from a2a_lambda.http import cards, rest, rpc
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 ORIGIN_HEADER = "x-origin-secret"
-
-METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +46,7 @@ def create_app(kit: Kit) -> FastAPI:
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.kit = kit
     app.include_router(cards.router)
-    app.add_api_route("/{path:path}", _call, methods=METHODS)
+    app.router.default = request_response(_call)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(ProtocolError, _protocol_error)
     app.add_exception_handler(Exception, _fault)
@@ -67,9 +66,10 @@ def create_app(kit: Kit) -> FastAPI:
     return app
 
 
-async def _call(request: Request, path: str) -> Response:
-    if (address := rpc.find_address(request, f"/{path}")) is None:
-        return await rest.call(request, path)
+async def _call(request: Request) -> Response:
+    path: str = request.scope["path"]
+    if (address := rpc.find_address(request, path)) is None:
+        return await rest.call(request, path.removeprefix("/"))
     if request.method != "POST":
         raise HTTPException(405, headers={"Allow": "POST"})
     return await rpc.call(request, address)

@@ -4,7 +4,7 @@ rpc, rest ── accept ── OperationCall ── answer ── wire.decode �
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from typing import Protocol
@@ -144,13 +144,15 @@ class Accepted:
         )
 
 
-async def accept(request: Request) -> Accepted:
-    """Authenticate a request and read its body.
+async def accept(request: Request, check: Callable[[Request], None]) -> Accepted:
+    """Authenticate a request, check it, and read its body.
 
-    Raises Unauthenticated, TooManyRequests, Unavailable, RequestTooLarge.
+    check: what can be checked without the body. Raises ProtocolError.
+    Raises Unauthenticated, TooManyRequests, Unavailable, RequestTooLarge, and what `check` raises.
     """
     kit: Kit = request.app.state.kit
     key = await authenticate(request)
+    check(request)
     body = await read_body(request, kit.settings.max_body_bytes)
     return Accepted(request, kit, key, body, version(request))
 

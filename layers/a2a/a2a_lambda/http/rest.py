@@ -6,7 +6,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from fastapi import Request, Response
 
@@ -21,7 +21,7 @@ from a2a_lambda.errors import (
 from a2a_lambda.http import sse
 from a2a_lambda.http.dispatch import accept, answer
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
-from a2a_lambda.http.request import check_media_type
+from a2a_lambda.http.request import check_media_type, version
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire import negotiation
 from a2a_lambda.wire.interface import Route, Wire
@@ -75,8 +75,7 @@ async def call(request: Request, path: str) -> Response:
         match = next((match for match in matches if match.route.verb == request.method), None)
         if match is None:
             return _not_allowed(binding, wire, request.method, [match.route.verb for match in matches])
-        accepted = await accept(request)
-        _check_version(wire, accepted.version)
+        accepted = await accept(request, partial(_check_version, wire))
         params = _params(request, accepted.body, match)
         tenant = params.get("tenant")
         named = tenant if isinstance(tenant, str) else None
@@ -131,8 +130,9 @@ def _params(request: Request, body: bytes, match: Match) -> dict[str, Json]:
     return {**params, **match.variables}
 
 
-def _check_version(wire: Wire, asked: str) -> None:
+def _check_version(wire: Wire, request: Request) -> None:
     """Raises VersionNotSupported, and InvalidRequest for a version that has other paths."""
+    asked = version(request)
     wires = negotiation.wires_for("", asked)
     if asked and wire.name not in {other.name for other in wires}:
         raise InvalidRequest(

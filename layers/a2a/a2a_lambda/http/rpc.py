@@ -90,8 +90,7 @@ async def call(request: Request, address: Address) -> Response:
     binding = Rpc(request.headers.get("accept", ""), None)
     streaming = False
     try:
-        accepted = await accept(request)
-        check_media_type(request)
+        accepted = await accept(request, check_media_type)
         value = strictjson.loads(accepted.body)
         binding = Rpc(binding.accept, jsonrpc.read_id(value))
         wires = negotiation.wires_for(address.dialect, accepted.version)

@@ -38,18 +38,18 @@ class Metrics:
         self._lock = threading.Lock()
 
     def take(self, values: Values, dimensions: Dimensions) -> None:
-        if dimensions:
-            self._write(values, dimensions)
-            return
-        with self._lock:
-            self._sums.update(values)
+        with self._lock:  # Powertools writes a line in two steps
+            if dimensions:
+                self._write(values, dimensions)
+            else:
+                self._sums.update(values)
 
     def flush_sums(self) -> None:
         """Write the sums of an invocation."""
         with self._lock:
             sums, self._sums = self._sums, Counter()
-        if sums:
-            self._write(sums, {"function": self._function})
+            if sums:
+                self._write(sums, {"function": self._function})
 
     def _write(self, values: Values, dimensions: Dimensions) -> None:
         try:

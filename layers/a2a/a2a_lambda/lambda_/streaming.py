@@ -3,8 +3,7 @@
     event ── Mangum's scope ── application ── send ── prelude, chunk, chunk … ── write
 
 It takes events of a REST API (payload 1.0) and of a function URL (payload 2.0). It writes what the
-integration
-reads: a JSON prelude, eight NUL bytes, the body.
+integration reads: a JSON prelude, eight NUL bytes, the body.
 Source: https://docs.aws.amazon.com/apigateway/latest/developerguide/response-transfer-mode-lambda.html
 """
 
@@ -17,9 +16,7 @@ from typing import Any
 from mangum.types import ASGI
 from starlette.types import Message, Scope
 
-from a2a_lambda.agent.executor import end_stragglers
 from a2a_lambda.lambda_ import buffered
-from a2a_lambda.turns.run import wait_for_turns
 
 CONTENT_TYPE = "application/vnd.awslambda.http-integration-response"
 
@@ -49,8 +46,8 @@ class Streaming:
         self,
         app: ASGI,
         *,
-        settle: Callable[[], Awaitable[None]] = wait_for_turns,
-        release: Callable[[], None] = end_stragglers,
+        settle: Callable[[], Awaitable[None]],
+        release: Callable[[], None],
     ) -> None:
         self._app = app
         self._settle = settle

@@ -174,10 +174,12 @@ class Service:
                 if not run.diverged:
                     apply(started.task, events)
                     return _response(run.head, truncate_history(started.task, length))
-                started = await load_live_head(self._store, call.scope, started.head.task_id)
-            elif returns_at_once and self._queue is not None:
-                return await self._stored_response(started, length)
-            stopped = await wait_until_stopped(self._store, started, call.deadline)
+                head = await load_live_head(self._store, call.scope, started.head.task_id)
+            else:
+                head = started
+                if returns_at_once and self._queue is not None:
+                    return await self._stored_response(head, length)
+            stopped = await wait_until_stopped(self._store, head, call.deadline)
             if not stopped.is_lost:
                 return await self._stored_response(stopped, length)
             # The run died, so the request has no answer. It starts its turn again.

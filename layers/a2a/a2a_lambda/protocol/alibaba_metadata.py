@@ -47,7 +47,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """type: "url" or "base64". value: accordingly."""
+    """type: "url" or "base64". value: the URL, or the bytes in base64."""
 
     type: str
     value: str

@@ -11,7 +11,7 @@ from a2a_lambda.wire.shared.card_json import Description
 from a2a_lambda.wire.shared.error_json import encode_failure
 
 
-def not_called(value: Json) -> Any:
+def unsupported_codec(value: Json) -> Any:
     """Stands for the half of a codec that only a client needs: the kit's client never uses this binding."""
     raise NotImplementedError
 
@@ -19,8 +19,8 @@ def not_called(value: Json) -> Any:
 class Codec(NamedTuple):
     """Translation of an operation's parameters, or of its result. `decode` raises InvalidParams."""
 
-    decode: Callable[[Json], Any] = not_called
-    encode: Callable[[Any], Json] = not_called
+    decode: Callable[[Json], Any] = unsupported_codec
+    encode: Callable[[Any], Json] = unsupported_codec
 
 
 class Route(NamedTuple):
@@ -62,7 +62,7 @@ class Wire:
     results: Mapping[Operation, Codec]
     encode_card: Callable[[Description], dict[str, Json]]
     encode_event: Callable[[Event, Recipient], list[Json]]
-    decode_event: Callable[[Json], Event] = not_called
+    decode_event: Callable[[Json], Event] = unsupported_codec
     encode_notification: Callable[[Task], Json]
     encode_error: Callable[[ProtocolError], Json]
     encode_failure: Callable[[ProtocolError], tuple[int, Json]] = encode_failure

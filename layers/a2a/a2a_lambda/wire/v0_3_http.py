@@ -28,7 +28,7 @@ from a2a_lambda.protocol.requests import (
     SendMessageResponse,
 )
 from a2a_lambda.wire import v0_3, v1_0
-from a2a_lambda.wire.interface import Codec, Route, not_called
+from a2a_lambda.wire.interface import Codec, Route, unsupported_codec
 from a2a_lambda.wire.shared import error_json, fields, json_0x, protojson
 from a2a_lambda.wire.shared.fields import Object
 
@@ -250,7 +250,7 @@ WIRE = replace(
         "card": Codec(encode=lambda card: card),
     },
     encode_event=encode_event,
-    decode_event=not_called,
+    decode_event=unsupported_codec,
     encode_notification=encode_task,
     encode_error=error_json.encode_error,
     encode_failure=encode_failure,

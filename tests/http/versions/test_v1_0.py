@@ -156,7 +156,11 @@ def test_errors_are_google_rpc_statuses(rest: Rest) -> None:
     invalid = error(rest.ask("POST", "message:send", {"message": {"parts": []}}), 400)
     assert invalid["details"][0]["fieldViolations"][0]["field"] == "message.parts"
     task = rest.send()
-    for accept in ("*/*", "application/json", "application/a2a+json"):  # 1.0.1's statuses, the one who asks
+    for accept in (
+        "*/*",
+        "application/json",
+        "application/a2a+json",
+    ):  # 1.0.1's statuses, whatever is accepted
         ended = error(rest.ask("POST", f"tasks/{task['id']}:cancel", Accept=accept), 400)
         assert ended["status"] == "FAILED_PRECONDITION"
         assert ended["details"][0]["reason"] == "TASK_NOT_CANCELABLE"
