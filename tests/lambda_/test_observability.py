@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import io
 import json
 import logging
 import subprocess
@@ -205,11 +206,21 @@ def test_a_failing_measurement_fails_no_turn(tell: Tell, monkeypatch: pytest.Mon
     assert "completed" in telling.answer
 
 
-def test_metrics_of_many_threads_are_whole_lines(capsys: pytest.CaptureFixture[str]) -> None:
+class YieldingOutput(io.StringIO):
+    """An output whose every write lets other threads run first."""
+
+    def write(self, text: str) -> int:
+        time.sleep(0)
+        return super().write(text)
+
+
+def test_metrics_of_many_threads_are_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     sink = Metrics("service", "function")
+    output = YieldingOutput()
+    monkeypatch.setattr(sys, "stdout", output)
 
     def take() -> None:
-        for _ in range(100):
+        for _ in range(50):
             sink.take({"Pushes": 1}, {"agent": "probe"})
 
     threads = [threading.Thread(target=take) for _ in range(8)]
@@ -217,8 +228,8 @@ def test_metrics_of_many_threads_are_whole_lines(capsys: pytest.CaptureFixture[s
         thread.start()
     for thread in threads:
         thread.join()
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 800
+    lines = output.getvalue().splitlines()
+    assert len(lines) == 400
     assert all(json.loads(line)["Pushes"] for line in lines)
 
 
