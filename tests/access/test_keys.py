@@ -149,7 +149,7 @@ def test_throttling_is_not_absence(register: KeyRegister, made: Keys, ssm: Ssm, 
     for _ in range(2):
         with pytest.raises(KeysUnavailable):
             made.find(unknown(1))
-    assert made.find(secret), "a known key goes on working for a while"
+    assert made.find(secret), "a known key still works for a while"
     tries = ssm.loads
     for _ in range(10):
         assert made.find(secret)

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from a2a_lambda import Agent, Answer
 from a2a_lambda.protocol.model import Part
 from tests.agent.test_agent import write
-from tests.helpers.rest import Rest, message
+from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc
 
 CODE = """
@@ -89,9 +89,9 @@ def test_every_version_fills_them(client: TestClient, key: str) -> None:
     """Over HTTP, with the media type a client may give the part."""
     add = {"intentInfos": [{"intent": "add"}]}
     parts = [{"data": {"a": 40, "b": 2}, "mediaType": "application/json"}]
-    task = Rest(client, key).call("POST", "message:send", {"message": message(parts=parts, metadata=add)})[
-        "task"
-    ]
+    task = Rest(client, key).call(
+        "POST", "message:send", {"message": message_1_0(parts=parts, metadata=add)}
+    )["task"]
     assert task["artifacts"][0]["parts"] == [{"data": 42}]
     old = Rpc(client, key, "/a2a/probe").send(
         parts=[{"kind": "data", "data": {"a": 40, "b": 2}}], metadata=add

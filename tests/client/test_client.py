@@ -35,7 +35,7 @@ CARDS: dict[str, Json] = {
 
 
 class Served(httpx2.AsyncBaseTransport):
-    """The kit's own application, behind a card of a version; keeps the requests it saw."""
+    """The kit's own application with a card of one version. It keeps the requests it saw."""
 
     def __init__(self, kit: Kit, card: Json) -> None:
         self._inner = httpx2.ASGITransport(create_app(kit))

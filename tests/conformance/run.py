@@ -1,7 +1,7 @@
 """make conformance TCK=<checkout of a2aproject/a2a-tck> LINE=1.0|0.3: the kit against our agent.
 
 Once with streaming and push notifications declared, once with neither. The kit gets an environment of
-its own, `.venvs/tck-<line>`; its code stays where it is.
+its own, `.venvs/tck-<line>`; its code is not changed.
 """
 
 import os

@@ -20,7 +20,7 @@ from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from tests.conftest import ROOT
-from tests.helpers.rest import message
+from tests.helpers.rest import message_1_0
 from tests.processes.servers import running_ministack
 from tests.push.test_delivery import Webhook
 from tools.build.built_functions import HOST
@@ -74,7 +74,7 @@ class Rest:
         return answer.json()
 
     def send(self, text: str, **configuration: Json) -> Json:
-        said = message(text=text, messageId=str(uuid.uuid4()))
+        said = message_1_0(text=text, messageId=str(uuid.uuid4()))
         return self.ask("POST", "/message:send", {"message": said, "configuration": configuration})["task"]
 
     def state(self, task_id: str) -> str:
@@ -180,7 +180,7 @@ def test_the_doctor_is_content(stack: Stack, key: str, capsys: pytest.CaptureFix
 def test_a_conversation(rest: Rest) -> None:
     asked = rest.send("coach me")
     assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
-    said = message(text="football", taskId=asked["id"], contextId=asked["contextId"])
+    said = message_1_0(text="football", taskId=asked["id"], contextId=asked["contextId"])
     done = rest.ask("POST", "/message:send", {"message": said})["task"]
     assert done["status"]["state"] == "TASK_STATE_COMPLETED"
     assert rest.ask("GET", f"/tasks?contextId={asked['contextId']}")["totalSize"] == 1

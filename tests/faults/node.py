@@ -2,7 +2,7 @@
 
 ROLE: serve (the application), work (the worker and the notifier, polling) or stay (the application, which is
 not killed). It is killed, as a container is, before or after its Nth write to DynamoDB or SQS. Leases are
-short, so that nobody waits long. Those of one that stays outlast any pause of a busy machine.
+short, so that no test waits long. Those of one that stays outlast any pause of a busy machine.
 """
 
 import asyncio

@@ -24,7 +24,7 @@ from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.identity import Scope
 from tests.conftest import ROOT
 from tests.faults import node
-from tests.helpers.rest import message
+from tests.helpers.rest import message_1_0
 from tests.helpers.rpc import intent
 from tests.processes.servers import KEYS_PATH, process
 from tests.push.test_delivery import Webhook
@@ -39,7 +39,7 @@ PATIENCE = 120.0
 
 @dataclass
 class Outcome:
-    """What a client has seen. acknowledged: texts of events behind which an `id:` came."""
+    """What a client has seen. acknowledged: texts of events that an `id:` followed."""
 
     status: int = 0
     task_id: str = ""
@@ -149,7 +149,7 @@ def send(url: str, key: str, body: Json, *, streaming: bool = False) -> Outcome:
 
 def body(skill: str, context_id: str = "", **slots: str) -> Json:
     fields = {"contextId": context_id} if context_id else {}
-    return {"message": message(metadata=intent(skill, **slots), **fields)}
+    return {"message": message_1_0(metadata=intent(skill, **slots), **fields)}
 
 
 def points() -> list[tuple[str, str]]:

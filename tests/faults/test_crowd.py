@@ -16,7 +16,7 @@ from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.settings import Settings
-from tests.helpers.rest import bare_events, message
+from tests.helpers.rest import bare_events, message_1_0
 from tests.helpers.rpc import intent
 from tests.processes.servers import KEYS_PATH, process
 from tools.build.built_functions import free_port
@@ -72,7 +72,7 @@ def test_a_crowd(crowded: tuple[list[str], list[str]], capsys: pytest.CaptureFix
         async with gate:
             skill = intent("question") if agent == "probe" else {}
             text = f"coach me {number}"
-            said = message(text, contextId=context_id, metadata=skill)
+            said = message_1_0(text, contextId=context_id, metadata=skill)
             task = (await ask("POST", "message:send", {"message": said})).json()["task"]
             path = f"tasks/{task['id']}"
             assert task["history"][0]["parts"] == [{"text": text}]
@@ -82,7 +82,7 @@ def test_a_crowd(crowded: tuple[list[str], list[str]], capsys: pytest.CaptureFix
             crossing = await http.get(f"{elsewhere}/{path}", headers=mine)
             crossed += crossing.status_code != 404
             if task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED":
-                answer = message("basketball", taskId=task["id"], metadata=skill)
+                answer = message_1_0("basketball", taskId=task["id"], metadata=skill)
                 told = (await ask("POST", "message:stream", {"message": answer})).text
                 last = bare_events(told)[-1]["statusUpdate"]["status"]
                 assert last["state"] == "TASK_STATE_COMPLETED", last
@@ -99,7 +99,7 @@ def test_a_crowd(crowded: tuple[list[str], list[str]], capsys: pytest.CaptureFix
             stranger = (await ask("GET", f"tasks?contextId={context_id}", headers=others)).json()["tasks"]
             crossed += len(stranger)
             waiting = (
-                await ask("POST", "message:send", {"message": message("coach", metadata=skill)})
+                await ask("POST", "message:send", {"message": message_1_0("coach", metadata=skill)})
             ).json()
             if waiting["task"]["status"]["state"] == "TASK_STATE_INPUT_REQUIRED":
                 await ask("POST", f"tasks/{waiting['task']['id']}:cancel", headers=others, ok=404)

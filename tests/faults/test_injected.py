@@ -23,7 +23,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.turns.worker import Worker
 from tests.conftest import BASE_URL, ROOT, new_key
-from tests.helpers.rest import Rest, bare_events, message
+from tests.helpers.rest import Rest, bare_events, message_1_0
 from tests.helpers.rpc import intent
 from tests.turns.test_worker import Bench
 
@@ -84,8 +84,8 @@ def rest(settings: Settings, faulty: Faulty) -> Iterator[Rest]:
 
 
 def operations(rest: Rest, task_id: str) -> dict[str, tuple[str, str, Json]]:
-    said = {"message": message(metadata=intent("pieces", count="3"), contextId=str(uuid.uuid4()))}
-    answer = {"message": message("yes", taskId=task_id, metadata=intent("question"))}
+    said = {"message": message_1_0(metadata=intent("pieces", count="3"), contextId=str(uuid.uuid4()))}
+    answer = {"message": message_1_0("yes", taskId=task_id, metadata=intent("question"))}
     hook = {"id": "a", "url": "https://example.com/"}
     return {
         "send": ("POST", "message:send", said),

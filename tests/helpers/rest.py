@@ -10,7 +10,7 @@ from tests.helpers.rpc import events, intent
 Json = Any
 
 
-def message(text: str = "hello", **fields: Json) -> dict[str, Json]:
+def message_1_0(text: str = "hello", **fields: Json) -> dict[str, Json]:
     """A 1.0 message of the user's."""
     made = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": text}]}
     return made | fields
@@ -38,7 +38,7 @@ class Rest:
     def send(self, skill: str = "echo", text: str = "hello", **fields: Json) -> Json:
         """Task of a message."""
         options = {name: fields.pop(name) for name in ("configuration",) if name in fields}
-        said = message(text, metadata=intent(skill, **fields.pop("slots", {})), **fields)
+        said = message_1_0(text, metadata=intent(skill, **fields.pop("slots", {})), **fields)
         return self.call("POST", "message:send", {"message": said, **options})["task"]
 
     def stream(self, path: str = "message:stream", body: Json = None, verb: str = "POST") -> list[Json]:
@@ -51,4 +51,4 @@ def bare_events(stream: str) -> list[Json]:
     return [json.loads(line[5:]) for line in stream.splitlines() if line.startswith("data:")]
 
 
-__all__ = ["Rest", "bare_events", "events", "message"]
+__all__ = ["Rest", "bare_events", "events", "message_1_0"]

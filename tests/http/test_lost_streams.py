@@ -12,9 +12,8 @@ from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.turns import journal
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
-from tests.helpers.rest import Rest, message
-from tests.helpers.rpc import intent, request
-from tests.helpers.rpc import message as old_message
+from tests.helpers.rest import Rest, message_1_0
+from tests.helpers.rpc import intent, message, request
 from tests.wire import v0_3_http_reader
 
 PATIENCE = 120.0
@@ -77,7 +76,7 @@ def test_a_cancelled_stream_ends_with_what_is_stored(
 ) -> None:
     wire, path, method = CALLS[how]
     named = intent("pieces", **SLOTS)
-    said: Json = message(metadata=named) if wire is v1_0.WIRE else old_message(metadata=named)
+    said: Json = message_1_0(metadata=named) if wire is v1_0.WIRE else message(metadata=named)
     params: Json = {"message": said}
     if wire is v0_3_http_reader.WIRE:
         params = {
@@ -120,8 +119,8 @@ def shown(wire: Wire, seen: list[Any]) -> str:
 
 
 def test_an_id_covers_only_what_is_stored(client: TestClient, key: str) -> None:
-    """A follower that resumes behind any id gets exactly what comes after it."""
-    body = {"message": message(metadata=intent("pieces", count="60", every="0.02"))}
+    """A follower that resumes after any id gets exactly what comes after it."""
+    body = {"message": message_1_0(metadata=intent("pieces", count="60", every="0.02"))}
     headers = {"X-API-Key": key, "A2A-Version": "1.0"}
     stream = Stream(client, "/a2a/probe/message:stream", body, headers)
     stream.join(PATIENCE)

@@ -7,8 +7,7 @@ from starlette.testclient import TestClient
 
 from a2a_lambda.kit import Kit
 from tests.conftest import new_key
-from tests.helpers.rest import Rest
-from tests.helpers.rest import message as message_1_0
+from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, message
 
 Json = Any

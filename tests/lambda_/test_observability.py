@@ -269,7 +269,7 @@ def test_a_webhook_that_fails_is_a_push_and_no_failed_record(
     class Dead:
         async def deliver(self, body: str) -> None:
             telemetry.measure({"Pushes": 1}, agent="probe", outcome="failed")
-            raise Undelivered("nobody there")
+            raise Undelivered("no one there")
 
         def postpone(self, handle: str, attempt: int) -> None: ...
 

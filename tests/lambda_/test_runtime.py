@@ -157,7 +157,7 @@ def test_sends_and_streams_in_turn_in_one_process(function: Function) -> None:
 
 
 def test_a_connection_that_breaks_leaves_nothing(function: Function) -> None:
-    """The turn goes on to its end, is stored, and the process takes the next invocation."""
+    """The turn runs to its end and is stored. The process takes the next invocation."""
     sent = function.send("message/stream", "pieces", count="8", every="0.1")
     cut = function.api.invoke(sent, close_after=2)
     task_id = events(cut.body.decode())[0]["id"]
@@ -277,7 +277,7 @@ def test_an_agent_that_cannot_be_imported_is_an_init_error(built: Built, tmp_pat
 
 
 def test_a_store_that_goes_down_in_mid_stream(built: Built) -> None:
-    """The client is told in the stream, Lambda in the trailers, and the process goes on."""
+    """The client reads it in the stream, Lambda in the trailers. The process continues."""
     api = RuntimeApi()
     agents = str(ROOT / "tests" / "agents")
     with emulator.running() as url:

@@ -82,7 +82,7 @@ def test_what_no_one_should_call(url: str) -> None:
 
 
 def test_the_name_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name whose address changes between the check and the call is called where it was checked."""
+    """A name whose address changes between the check and the call is called at the checked one."""
     answers = iter(["93.184.216.34", "127.0.0.1"])
     asked: list[str] = []
 
@@ -125,7 +125,7 @@ def test_each_address_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     async def inner(request: httpx2.Request) -> httpx2.Response:
         tried.append(request.url.host)
         if len(tried) == 1:
-            raise httpx2.ConnectError("nobody there")
+            raise httpx2.ConnectError("no one there")
         return httpx2.Response(200)
 
     guarded = GuardedTransport()

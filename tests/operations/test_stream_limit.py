@@ -23,7 +23,7 @@ from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from tests.conftest import BASE_URL, ROOT, new_key
 from tests.helpers.clock import Clock
-from tests.helpers.rest import Rest, message
+from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, intent
 
 
@@ -170,12 +170,12 @@ def test_a_stream_over_the_limit_changes_nothing(settings: Settings) -> None:
     owner = owner_of(kit, key)
     with TestClient(create_app(kit), base_url=BASE_URL) as client:
         rest = Rest(client, key)
-        body = {"message": message(metadata=intent("echo"))}
+        body = {"message": message_1_0(metadata=intent("echo"))}
         assert rest.stream(body=body)
-        assert rest.stream(body={"message": message(metadata=intent("echo"))}), "a slot is free again"
+        assert rest.stream(body={"message": message_1_0(metadata=intent("echo"))}), "a slot is free again"
         assert kit.store.take_slot(owner, 0, "somebody", 2**32)
         before = rest.call("GET", "tasks")["totalSize"]
-        refused = rest.ask("POST", "message:stream", {"message": message()})
+        refused = rest.ask("POST", "message:stream", {"message": message_1_0()})
         assert refused.status_code == 429
         assert refused.headers["retry-after"] == "5"
         assert refused.json()["error"]["status"] == "RESOURCE_EXHAUSTED"
@@ -220,7 +220,7 @@ def test_sends_that_last_take_slots(settings: Settings, short: None) -> None:
         async with httpx2.AsyncClient(transport=transport, base_url=BASE_URL, timeout=240) as client:
 
             async def send(skill: str, identity: str, seconds: str = "600", **fields: Any) -> httpx2.Response:
-                said = message(messageId=identity, metadata=intent(skill, seconds=seconds), **fields)
+                said = message_1_0(messageId=identity, metadata=intent(skill, seconds=seconds), **fields)
                 return await client.post("/a2a/probe/message:send", json={"message": said}, headers=headers)
 
             async def task_of(task_id: str) -> Any:
@@ -262,7 +262,7 @@ def test_a_refused_repeat_leaves_the_turn_alone(settings: Settings, short: None)
 
     async def go() -> None:
         call = CallContext(scope, RequestIdentity.of(scope, "send", b"same"))
-        sent: Any = {"message": message(metadata=intent("pause", seconds="600"))}
+        sent: Any = {"message": message_1_0(metadata=intent("pause", seconds="600"))}
         answers = [asyncio.create_task(kit.service.send(call, sent)) for _ in range(2)]
         await slots_taken(kit, owner, 2)
         with pytest.raises(TooManyStreams):

@@ -28,7 +28,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
 from tests.aws.test_signing import Kms
 from tests.conftest import BASE_URL, ROOT, new_key
-from tests.helpers.rest import Rest
+from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, intent, message
 from tools.dev import event_sources
 
@@ -204,7 +204,7 @@ def test_one_that_fails_is_tried_again_and_holds_up_no_one(
     courier.relay()
     taken = courier.deliver()
     assert taken.count(True) == 2
-    assert taken.count(False) == 1  # the second of its group waits behind the first
+    assert taken.count(False) == 1  # the second of its group waits for the first
     assert len(webhook.seen) == 2
     assert "503" in caplog.text
     assert "s3" not in caplog.text
@@ -373,9 +373,3 @@ def test_secrets_are_what_every_header_can_hold(client: TestClient, key: str, fi
     answer = rest.ask("POST", path, {"url": "https://example.com/", **given})
     assert answer.status_code == 400
     assert "evil" not in answer.text.lower()
-
-
-def message_1_0() -> Json:
-    from tests.helpers.rest import message as made
-
-    return made()

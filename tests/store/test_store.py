@@ -136,7 +136,7 @@ def test_a_log_of_several_pages(store: Store, head: Head, calls: Calls) -> None:
 
 
 def test_a_zombie_never_shows_and_never_blocks(store: Store, head: Head) -> None:
-    """A run that lost its task goes on writing; its successor's epoch began at the floor."""
+    """A run that lost its task continues to write. Its successor's epoch began at the floor."""
     store.append(head, [chunk("kept ")], after=1)
     successor = store.update_head(replace(head, epoch=2, committed=2, holder="successor"))
     store.append(head, [chunk("zombie "), chunk("zombie ")], after=2)

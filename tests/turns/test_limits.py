@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from a2a_lambda.agent import executor
 from a2a_lambda.agent.event_builder import FAILED, EventBuilder
 from a2a_lambda.agent.outputs import Batch
-from a2a_lambda.client import sse as client_events
+from a2a_lambda.client import sse
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Event, Task, TaskState, status
 from a2a_lambda.settings import Settings
@@ -70,7 +70,7 @@ def test_a_write_that_is_refused_ends_the_turn_and_is_not_tried_again(bench: Ben
     task = within(bench.send("pieces", slots={"count": "3", "every": "0.3"}))
     assert task["status"]["state"] == TaskState.FAILED
     assert reason(task) == FAILED
-    assert len(refused) <= 2, "once where it was met, once more at the end"
+    assert len(refused) <= 2, "once when it was met, once more at the end"
     bench.calls.before = lambda operation, arguments: None
     assert within(bench.get(task["id"]))["status"] == task["status"]
 
@@ -345,7 +345,7 @@ def test_an_event_of_40_mb_is_parsed_in_two_seconds_of_the_processor() -> None:
             yield body[start : start + 4_096]
 
     async def read() -> list[bytes]:
-        return [data async for data in client_events.data(pieces(), 10**9)]
+        return [data async for data in sse.data(pieces(), 10**9)]
 
     found: list[bytes] = []
     assert seconds(lambda: found.extend(asyncio.run(read()))) < 2

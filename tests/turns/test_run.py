@@ -124,7 +124,7 @@ def states(published: list[Published]) -> list[str]:
 
 
 def test_a_cancel_ends_every_stream_with_its_status(bench: Bench) -> None:
-    """Also where events are stored already, so that the log goes on behind the head."""
+    """Also if events are stored already, so that the log is longer than the head says."""
 
     async def go() -> None:
         events = await bench.service.stream(*bench.sent("pause"))

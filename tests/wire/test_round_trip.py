@@ -33,7 +33,7 @@ LIMITS: dict[str, dict[str, Any]] = {
 
 
 def sent(value: Json) -> Json:
-    """A value behind a journey as bytes."""
+    """A value, encoded to bytes and decoded again."""
     return strictjson.loads(strictjson.dumps(value))
 
 

@@ -13,9 +13,8 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.alibaba_metadata import INTENT_EXTENSION, PROTOCOL_EXTENSION
 from a2a_lambda.settings import Settings
 from tests.conftest import BASE_URL, new_key
-from tests.helpers.rest import Rest, message
-from tests.helpers.rpc import Rpc, intent
-from tests.helpers.rpc import message as message_0_3
+from tests.helpers.rest import Rest, message_1_0
+from tests.helpers.rpc import Rpc, intent, message
 
 Json = Any
 
@@ -65,36 +64,36 @@ def rest(members: Kit) -> Rest:
 def test_what_is_activated_is_echoed_and_sent_to_the_agent(rest: Rest) -> None:
     asked = f"{NEEDED}, https://example.com/unknown, {PROTOCOL_EXTENSION}"
     for header in ("A2A-Extensions", "X-A2A-Extensions"):
-        answer = rest.ask("POST", "message:send", {"message": message()}, **{header: asked})
+        answer = rest.ask("POST", "message:send", {"message": message_1_0()}, **{header: asked})
         for told in ("a2a-extensions", "x-a2a-extensions"):
             assert answer.headers[told] == f"{NEEDED}, {PROTOCOL_EXTENSION}"
         [artifact] = answer.json()["task"]["artifacts"]
         assert artifact["parts"][0]["text"] == f"{NEEDED} {PROTOCOL_EXTENSION}"
-    stream = rest.ask("POST", "message:stream", {"message": message()}, **{"A2A-Extensions": NEEDED})
+    stream = rest.ask("POST", "message:stream", {"message": message_1_0()}, **{"A2A-Extensions": NEEDED})
     assert stream.headers["a2a-extensions"] == NEEDED
 
 
 def test_both_spellings_of_the_suites_extensions(client: TestClient, key: str) -> None:
     chinese = INTENT_EXTENSION.replace("/en/", "/zh/")
     rest = Rest(client, key)
-    body = {"message": message(metadata=intent("client"))}
+    body = {"message": message_1_0(metadata=intent("client"))}
     answer = rest.ask("POST", "message:send", body, **{"A2A-Extensions": f"{chinese},{INTENT_EXTENSION}"})
     assert answer.headers["a2a-extensions"] == f"{chinese}, {INTENT_EXTENSION}"
 
 
 def test_nothing_asked_for_is_nothing_said(client: TestClient, key: str) -> None:
-    answer = Rest(client, key).ask("POST", "message:send", {"message": message()})
+    answer = Rest(client, key).ask("POST", "message:send", {"message": message_1_0()})
     assert "a2a-extensions" not in answer.headers
 
 
 def test_a_required_extension_is_required(rest: Rest) -> None:
-    refused = rest.ask("POST", "message:send", {"message": message()})
+    refused = rest.ask("POST", "message:send", {"message": message_1_0()})
     assert refused.status_code == 400
     assert refused.json()["error"]["details"][0]["reason"] == "EXTENSION_SUPPORT_REQUIRED"
     assert NEEDED in refused.json()["error"]["message"]
     rpc = Rpc(rest.client, rest.headers["X-API-Key"])
-    assert rpc.error("SendMessage", {"message": message()})["code"] == -32008
-    assert rpc.error("message/send", {"message": message_0_3()})["code"] == -32600
+    assert rpc.error("SendMessage", {"message": message_1_0()})["code"] == -32008
+    assert rpc.error("message/send", {"message": message()})["code"] == -32600
 
 
 def test_a_card_that_wants_a_key(rest: Rest) -> None:

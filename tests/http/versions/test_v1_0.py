@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tests.helpers.rest import Rest, bare_events, message
+from tests.helpers.rest import Rest, bare_events, message_1_0
 from tests.helpers.rpc import Rpc, events, intent, request
 
 Json = Any
@@ -27,7 +27,7 @@ def test_a_send(rest: Rest, rpc: Rpc) -> None:
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
     assert task["artifacts"][0]["parts"] == [{"text": "hi"}]
     assert "kind" not in task
-    result = rpc.call("SendMessage", {"message": message("hi", metadata=intent("echo"))})
+    result = rpc.call("SendMessage", {"message": message_1_0("hi", metadata=intent("echo"))})
     assert result["task"]["artifacts"][0]["parts"] == [{"text": "hi"}]
 
 
@@ -47,7 +47,7 @@ def test_every_kind_of_part(rest: Rest) -> None:
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_a_stream_is_the_task_and_then_its_changes(rest: Rest, rpc: Rpc, streaming: bool) -> None:
-    said = {"message": message(metadata=intent("everything"))}
+    said = {"message": message_1_0(metadata=intent("everything"))}
     if streaming:
         found = events(rpc.post(request("SendStreamingMessage", said)).text)
     else:
@@ -86,7 +86,7 @@ def test_history_is_as_long_as_asked_for(rest: Rest, length: int | None, kept: i
 
 
 def test_a_bare_message(rest: Rest, rpc: Rpc) -> None:
-    said = {"message": message(metadata=intent("words"))}
+    said = {"message": message_1_0(metadata=intent("words"))}
     answer = rest.call("POST", "message:send", said)
     assert answer.keys() == {"message"}
     assert answer["message"]["parts"] == [{"text": "Just words."}]
@@ -96,7 +96,7 @@ def test_a_bare_message(rest: Rest, rpc: Rpc) -> None:
     assert rest.call("GET", "tasks")["tasks"] == []
     told = rpc.call("message/send", {"message": {**said["message"], "role": "user"}})
     assert told["kind"] == "message"
-    ending = rest.stream(body={"message": message(metadata=intent("words"))})[-1]
+    ending = rest.stream(body={"message": message_1_0(metadata=intent("words"))})[-1]
     assert ending["statusUpdate"]["status"]["message"]["parts"] == [{"text": "Just words."}]
 
 
@@ -115,7 +115,7 @@ def test_credentials_are_asked_for_and_given(rest: Rest) -> None:
 
 def test_the_request_around_the_message_reaches_the_agent(rest: Rest) -> None:
     body = {
-        "message": message(metadata=intent("client")),
+        "message": message_1_0(metadata=intent("client")),
         "configuration": {"acceptedOutputModes": ["text/html"]},
         "metadata": {"tenant-hint": 9007199254740993},
     }
@@ -129,7 +129,7 @@ def test_the_request_around_the_message_reaches_the_agent(rest: Rest) -> None:
 
 def test_a_media_type_the_agent_does_not_take(client: TestClient, key: str) -> None:
     rest = Rest(client, key, "")
-    body = {"message": message(parts=[{"raw": "dGNr", "mediaType": "application/x-unknown"}])}
+    body = {"message": message_1_0(parts=[{"raw": "dGNr", "mediaType": "application/x-unknown"}])}
     assert error(rest.ask("POST", "message:send", body), 400)["details"][0]["reason"] == (
         "CONTENT_TYPE_NOT_SUPPORTED"
     )
@@ -211,7 +211,7 @@ def test_the_media_type_is_the_one_the_client_speaks(
 
 def test_the_tenant_is_the_agent(client: TestClient, key: str) -> None:
     root = Rest(client, key, "")
-    said = {"message": message("hi", metadata=intent("echo"))}
+    said = {"message": message_1_0("hi", metadata=intent("echo"))}
     by_path = root.call("POST", "probe/message:send", said)["task"]
     by_body = root.call("POST", "message:send", {**said, "tenant": "probe"})["task"]
     by_rpc = Rpc(client, key).call("SendMessage", {**said, "tenant": "probe"})["task"]
@@ -251,7 +251,7 @@ def test_a_subscription_waits_for_the_answer_to_a_question(client: TestClient, r
 
 
 def test_a_stream_of_an_agent_that_does_not_stream(client: TestClient, key: str, plain: str) -> None:
-    said = {"message": message()}
+    said = {"message": message_1_0()}
     rest = Rest(client, key, f"/a2a/{plain}")
     assert error(rest.ask("POST", "message:stream", said), 400)["details"][0]["reason"] == (
         "UNSUPPORTED_OPERATION"

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tests.helpers.rest import Rest
-from tests.helpers.rest import message as message_1_0
+from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, intent, message, request
 
 Json = Any
