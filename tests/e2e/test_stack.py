@@ -52,7 +52,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 def key(stack: Stack) -> str:
     """A key as the stack's own output says it is made."""
     command = stack.outputs["MakeKey"].split()
-    assert command == ["make", "key", "NAME=somebody", f"STACK={NAME}"]
+    assert command == ["make", "key", "NAME=alice", f"STACK={NAME}"]
     secret, *_ = stack.run("make", "--silent", *command[1:]).splitlines()
     return secret
 
