@@ -99,7 +99,7 @@ def test_no_one_without_a_key(stack: Stack, key: str) -> None:
 
 def test_the_operators_commands(stack: Stack, key: str) -> None:
     make = ("make", "--silent", "key", f"STACK={NAME}")
-    assert "somebody" in stack.run(*make)
+    assert "alice" in stack.run(*make)
     secret, *_ = stack.run(*make, "NAME=brief", "AGENTS=assistant", "DAYS=1").splitlines()
     assert secret not in stack.run(*make)
     stack.run(*make, "NAME=brief", "REVOKE=1")
@@ -134,7 +134,7 @@ def test_redriving(stack: Stack, rest: "Rest") -> None:
     eventually(lambda: webhook.seen)
     sqs, streams = stack.client("sqs"), stack.client("dynamodbstreams")
     seen = len(webhook.seen)
-    body = json.dumps(["somebody", "assistant", task["id"], "a"])
+    body = json.dumps(["alice", "assistant", task["id"], "a"])
     sqs.send_message(
         QueueUrl=stack.resources["DeadNotices"],
         MessageBody=body,
@@ -208,7 +208,7 @@ def test_a_push(rest: Rest) -> None:
 def test_the_sweep(stack: Stack, rest: Rest, key: str) -> None:
     """A turn whose message never came to the queue is run all the same."""
     store = Store(stack.client("dynamodb"), stack.outputs["TableName"], ttl=86_400)
-    scope = Scope("somebody", "assistant")
+    scope = Scope("alice", "assistant")
     said = Message(messageId="m", role=Role.USER, parts=[Part(text="What is 1 plus 2?")])
     call = CallContext(
         scope, RequestIdentity.of(scope, "send", uuid.uuid4().bytes), wire_name="1.0", is_background=True
