@@ -20,14 +20,13 @@ from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from tests.conftest import ROOT
+from tests.e2e.stack import NAME, Json, Stack, Unwrapped, eventually
 from tests.helpers.rest import message_1_0
 from tests.processes.servers import running_ministack
 from tests.push.test_delivery import Webhook
 from tools.build.built_functions import HOST
 from tools.deployment import doctor
 from tools.deployment.stack import FUNCTIONS
-
-from .stack import NAME, Json, Stack, Unwrapped, eventually
 
 pytestmark = pytest.mark.e2e
 

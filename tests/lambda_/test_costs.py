@@ -23,12 +23,11 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns.worker import Worker
 from tests.conftest import ROOT
+from tests.lambda_.runtime_api import RuntimeApi
 from tests.store.calls import Calls
 from tests.store.test_budget import Counted
 from tests.turns.test_worker import Line
 from tools.build.built_functions import Built
-
-from .runtime_api import RuntimeApi
 
 Json = Any
 

@@ -15,8 +15,7 @@ from a2a_lambda.settings import Settings
 from tests.conftest import ROOT
 from tests.helpers.lambda_events import STATUSES, ended, last_event
 from tests.helpers.rpc import texts
-
-from .conftest import logging_kept
+from tests.lambda_.conftest import logging_kept
 
 Json = Any
 Handler = Callable[[Json, Json], Json]

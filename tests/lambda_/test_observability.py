@@ -32,10 +32,9 @@ from a2a_lambda.push.delivery import Undelivered
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT, new_key
 from tests.helpers.rpc import intent
+from tests.lambda_.conftest import logging_kept
+from tests.lambda_.test_handlers import Context
 from tests.turns.test_worker import Bench
-
-from .conftest import logging_kept
-from .test_handlers import Context
 
 Json = Any
 
@@ -284,7 +283,9 @@ def test_a_webhook_that_fails_is_a_push_and_no_failed_record(
     assert "FailedRecords" not in told
 
 
-def test_whoever_ends_a_task_counts_its_turn(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_one_end_of_a_task_counts_its_turn(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
     bench = Bench(settings)
 
     def counted(what: Callable[[], Any]) -> list[str]:

@@ -16,11 +16,10 @@ from a2a_lambda.protocol.model import unix_time
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT
 from tests.helpers.rpc import events, intent, message, request, texts
+from tests.lambda_.runtime_api import Invocation, RuntimeApi
 from tools import template
 from tools.build.built_functions import Built
 from tools.dev import emulator
-
-from .runtime_api import Invocation, RuntimeApi
 
 Json = Any
 
@@ -420,8 +419,7 @@ def test_restored_containers_do_not_draw_the_same_numbers(monkeypatch: pytest.Mo
     import snapshot_restore_py
 
     from a2a_lambda.lambda_.observability import prepare
-
-    from .conftest import logging_kept
+    from tests.lambda_.conftest import logging_kept
 
     hooks: list[Any] = []
     monkeypatch.setattr(snapshot_restore_py, "register_after_restore", hooks.append)

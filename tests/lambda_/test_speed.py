@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import ROOT
+from tests.lambda_.clock.clock import CHUNKS, app
+from tests.lambda_.runtime_api import RuntimeApi
 from tools.build.built_functions import Built
-
-from .clock.clock import CHUNKS, app
-from .runtime_api import RuntimeApi
 
 COLD_START = 1.10
 """Cold start of the streaming function, in that of the same code buffered."""
