@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from a2a_lambda.agent.agent import Agent, load_all
-from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.errors import ConfigurationError, RouteNotFound
 from a2a_lambda.settings import Settings
 
 if TYPE_CHECKING:
@@ -31,6 +31,13 @@ class Kit:
     @classmethod
     def of_environment(cls) -> "Kit":
         return cls(Settings.of(os.environ))
+
+    def find_agent(self, name: str | None) -> Agent:
+        """An agent by name, or the default agent. Raises RouteNotFound."""
+        agent = self.agents.get(name or self.default)
+        if agent is None:
+            raise RouteNotFound(f"there is no agent {str(name)[:100]!r}")
+        return agent
 
     @cached_property
     def store(self) -> "Store":

@@ -91,7 +91,7 @@ class Agent:
 
     async def perform(self, turn: Turn) -> AsyncGenerator[Batch, None]:
         """Outputs of a turn. Raises what the skill raises."""
-        skill, slots, asks = self._skill_named(turn)
+        skill, slots, asks = self._find_skill(turn)
         if skill is None:
             skill = await self._route_turn(turn)
         given = skill.texts_in(turn)
@@ -175,7 +175,7 @@ class Agent:
             pending=self.pending_after(turn, builder.asked) if builder.asked else None,
         )
 
-    def _skill_named(self, turn: Turn) -> tuple[Skill | None, dict[str, list[str]], str | None]:
+    def _find_skill(self, turn: Turn) -> tuple[Skill | None, dict[str, list[str]], str | None]:
         """The skill that the message names, or whose question it answers. With it, the texts known for its
         parameters, and the parameter that the message's text answers, or None."""
         pending = turn.pending

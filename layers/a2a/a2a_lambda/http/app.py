@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import request_response
 
-from a2a_lambda.errors import InternalError, InvalidRequest, NotFromOrigin, ProtocolError, RouteNotFound
+from a2a_lambda.errors import InternalError, InvalidRequest, NotFromOrigin, ProtocolError
 from a2a_lambda.http import cards, rest, rpc
 from a2a_lambda.http.error_responses import error_response
 from a2a_lambda.kit import Kit
@@ -116,8 +116,6 @@ class BasePath:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    if error.status_code == 404:
-        return error_response(RouteNotFound(f"nothing is served at {request.url.path[:200]}"))
     allowed = (error.headers or {}).get("Allow", "POST")
     refused = InvalidRequest(f"{request.method} is not allowed here; use {allowed}")
     return error_response(refused, status=error.status_code, headers=error.headers)

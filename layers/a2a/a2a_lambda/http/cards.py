@@ -96,7 +96,7 @@ APPBUILDER_ERRORS = {
 async def authenticated_extended_card(request: Request, agent: str | None = None) -> Response:
     """The extended card, at the path of A2A 0.2.5 (section 7.10)."""
     kit: Kit = request.app.state.kit
-    found = _agent(kit, agent)
+    found = kit.find_agent(agent)
     scope_of(await authenticate(request), found.name)
     if found.card.extended is None:
         raise RouteNotFound("the agent has no extended card")
@@ -134,8 +134,8 @@ async def _card(request: Request, translate: Translate, name: str | None, *, key
     keyed = keyed or not kit.agents.get(name or kit.default, kit.agents[kit.default]).card.public
     if keyed:
         key = await authenticate(request)
-        scope_of(key, _agent(kit, name).name)
-    agent = _agent(kit, name)
+        scope_of(key, kit.find_agent(name).name)
+    agent = kit.find_agent(name)
     described = _description(request, agent, root=name is None)
     card = translate(described)
     body = strictjson.dumps(card)
@@ -167,14 +167,6 @@ async def _sign(request: Request, card: dict[str, Json], described: card_json.De
         logger.error("the card is not signed: %s", error)
         return False
     return True
-
-
-def _agent(kit: Kit, name: str | None) -> Agent:
-    """An agent by name, or the default agent. Raises RouteNotFound."""
-    agent = kit.agents.get(name or kit.default)
-    if agent is None:
-        raise RouteNotFound(f"there is no agent {str(name)[:100]!r}")
-    return agent
 
 
 def _description(

@@ -15,11 +15,11 @@ from fastapi.responses import StreamingResponse
 from a2a_lambda import telemetry
 from a2a_lambda.access.key import Key
 from a2a_lambda.agent.agent import Agent
-from a2a_lambda.errors import InvalidParams, ProtocolError, RouteNotFound
+from a2a_lambda.errors import InvalidParams, ProtocolError
 from a2a_lambda.http import cards, sse
 from a2a_lambda.http.auth import authenticate, scope_of
 from a2a_lambda.http.error_responses import to_protocol_error
-from a2a_lambda.http.request import deadline, last_event_id, read_body, requested_extensions, version
+from a2a_lambda.http.request import deadline, last_event_id, read_body, requested_extensions
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations.follow import truncate_history
 from a2a_lambda.operations.stream_limit import Slot
@@ -99,13 +99,12 @@ class OperationCall:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A request whose key is valid, before it is understood. version: as it asks for it, or ""."""
+    """A request whose key is valid, before it is understood."""
 
     request: Request
     kit: Kit
     key: Key
     body: bytes
-    version: str
 
     def call(
         self,
@@ -124,17 +123,14 @@ class Accepted:
         given = {name for name in names if name}
         if len(given) > 1:
             raise InvalidParams("the path and the tenant name different agents", path="params.tenant")
-        name = next(iter(given), self.kit.default)
-        if name not in self.kit.agents:
-            raise RouteNotFound(f"there is no agent {name[:100]!r}")
-        agent = self.kit.agents[name]
+        agent = self.kit.find_agent(next(iter(given), None))
         return OperationCall(
             request=self.request,
             kit=self.kit,
             binding=binding,
             wires=wires,
             wire=wires[0],
-            scope=scope_of(self.key, name),
+            scope=scope_of(self.key, agent.name),
             agent=agent,
             extensions=requested_extensions(self.request, agent.extension_uris),
             operation=operation,
@@ -154,7 +150,7 @@ async def accept(request: Request, check: Callable[[Request], None]) -> Accepted
     key = await authenticate(request)
     check(request)
     body = await read_body(request, kit.settings.max_body_bytes)
-    return Accepted(request, kit, key, body, version(request))
+    return Accepted(request, kit, key, body)
 
 
 async def answer(call: OperationCall) -> Response:

@@ -93,7 +93,7 @@ async def call(request: Request, address: Address) -> Response:
         accepted = await accept(request, check_media_type)
         value = strictjson.loads(accepted.body)
         binding = Rpc(binding.accept, jsonrpc.read_id(value))
-        wires = negotiation.wires_for(address.dialect, accepted.version)
+        wires = negotiation.wires_for(address.dialect, version(request))
         envelope = jsonrpc.decode(value)
         method, params = envelope.method, envelope.params
         wires = negotiation.wires_with(wires, method)

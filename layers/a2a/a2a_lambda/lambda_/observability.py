@@ -3,7 +3,7 @@
 import os
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from a2a_lambda import telemetry
 from a2a_lambda.lambda_ import json_logs, metrics
@@ -28,17 +28,23 @@ def prepare() -> Settings:
     return settings
 
 
-class Observed:
-    """A handler with telemetry around each invocation. A streamed invocation ends with its stream.
+@runtime_checkable
+class Releasable(Protocol):
+    """A handler, or a streamed answer. release: called after the invocation and its telemetry. It may end
+    the process."""
 
-    If the handler has a method `release`, it is called after the invocation and its telemetry. It may end the
-    process.
-    """
+    release: Callable[[], None]
+
+
+class Observed:
+    """A handler with telemetry around each invocation. A streamed invocation ends with its stream."""
 
     def __init__(self, handler: Handler, settings: Settings) -> None:
         function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "local")
         self._handler = handler
-        self._release: Callable[[], None] = getattr(handler, "release", lambda: None)
+        self._release: Callable[[], None] = (
+            handler.release if isinstance(handler, Releasable) else lambda: None
+        )
         self._metrics = metrics.install(settings.service, function)
         self._is_cold = True
         self._traces: Any = None
@@ -60,7 +66,7 @@ class Observed:
         try:
             answer = self._handler(event, context)
         finally:
-            if hasattr(answer, "release"):  # a streaming.Response
+            if isinstance(answer, Releasable):
                 answer.release = self._end_before(answer.release)
             else:
                 self._end()

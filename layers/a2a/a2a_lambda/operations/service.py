@@ -171,7 +171,7 @@ class Service:
                 run.start()
                 async with aclosing(run.events()) as published:
                     events = [event async for _, event in published]
-                if not run.diverged:
+                if not run.has_diverged:
                     apply(started.task, events)
                     return _response(run.head, truncate_history(started.task, length))
                 head = await load_live_head(self._store, call.scope, started.head.task_id)
@@ -212,7 +212,7 @@ class Service:
         async with aclosing(run.events()) as events:
             async for published in events:
                 yield published
-        if run.diverged or run.left_behind:
+        if run.has_diverged or run.has_dropped_client:
             # What the client has is not what is stored, or not all of it.
             head = await load_live_head(self._store, call.scope, claim.head.task_id)
             task, sequence = await threads.run(self._store.get_task, head)

@@ -4,8 +4,8 @@ A task is one head and a log of entries, each with a sequence number. The head s
 
     lease      A run holds its task until a time, and renews that time while it works. A run that misses
                its renewals is considered dead.
-    epoch      A number that every entry carries. Whoever takes a task from a dead run writes in a higher
-               epoch.
+    epoch      A number that every entry carries. The run that takes a task from a dead run writes in a
+               higher epoch.
     committed  The last sequence number that was stored when the epoch began. Entries after it count only
                if they carry the head's epoch, so the late entries of a dead run never show.
 

@@ -5,8 +5,8 @@
     10 s  renewal: lease until 40 s
     ..    the run ends: the head gets the closing status, and no lease
 
-If the process freezes or dies, nothing renews the lease. From then on whoever looks at the task may end
-it, or give it to another run.
+If the process freezes or dies, nothing renews the lease. From then on any process that looks at the task
+may end it, or give it to another run.
 """
 
 import asyncio

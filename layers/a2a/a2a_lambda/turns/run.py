@@ -1,6 +1,6 @@
 """One turn of an agent, under a lease.
 
-    agent --outputs--> EventBuilder --events--+--> published at once, to whoever reads
+    agent --outputs--> EventBuilder --events--+--> published at once, to the client
                                               +--> Journal --> log entries --close--> context, head
 
 The Lease has the head; Run and Journal read it there. An event is published with its sequence number only
@@ -8,8 +8,8 @@ after everything up to it is stored. Until then it has no number. Events that ar
 turn ends are stored in the head, with its closing write.
 
 An agent never gets far ahead. It waits for a table that takes no writes, and for a client that reads too
-slowly: for the client a minute in all. Then the client is `left_behind`. The turn continues without it,
-and the client reads the rest from the log.
+slowly: for the client a minute in all. Then the client gets no more events (`has_dropped_client`). The turn
+continues without it, and the client reads the rest from the log.
 """
 
 import asyncio
@@ -60,8 +60,8 @@ logger = logging.getLogger(__name__)
 class Run:
     """A turn that this process has claimed.
 
-    diverged: what was published is not what is stored. Usually another process has ended the task.
-    left_behind: the client was too slow, and the end of the events was not published to it.
+    has_diverged: what was published is not what is stored. Usually another process has ended the task.
+    has_dropped_client: the client read too slowly, and the end of the events was not published to it.
     """
 
     def __init__(self, store: Store, agent: Agent, claim: Claim) -> None:
@@ -86,8 +86,8 @@ class Run:
         self._turn_is_queued = head.is_background  # no client waits for the worker
         self._invoked_at = telemetry.invoked_at()
         self._first_event_seconds: float | None = None
-        self.diverged = False
-        self.left_behind = False
+        self.has_diverged = False
+        self.has_dropped_client = False
 
     @property
     def head(self) -> Head:
@@ -122,8 +122,8 @@ class Run:
             self._work_task.cancel()
 
     async def events(self) -> AsyncGenerator[Published, None]:
-        """Events of the turn, last the closing status. There is none if the run has `diverged` or the client
-        `left_behind`. Raises StoreError if the turn could not be stored.
+        """Events of the turn, last the closing status. There is none if the run `has_diverged` or
+        `has_dropped_client`. Raises StoreError if the turn could not be stored.
         """
         try:
             while (item := await self._published.get()) is not None:
@@ -146,21 +146,21 @@ class Run:
         seconds = None if deadline is None else self._turn.time_left
         try:
             await asyncio.wait({renewal, work}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            ended, self.diverged = work.done(), renewal.done()
-            if self.diverged and (error := renewal.exception()):
+            ended, self.has_diverged = work.done(), renewal.done()
+            if self.has_diverged and (error := renewal.exception()):
                 logger.error("the lease of task %s was given up", self.head.task_id, exc_info=error)
             work.cancel()
             await asyncio.wait({work})
             await self._journal.wait_for_flush()
             flusher.cancel()
-            if not self.diverged:
+            if not self.has_diverged:
                 left = None if deadline is None else deadline - self._turn.clock() + CLOSING_SECONDS
                 async with asyncio.timeout(left):
                     await self._store_end(self._finish_events(work, ended))
         except TimeoutError:
             self._published.put_nowait(StoreError("the end of the turn was not stored in time"))
         except Conflict:
-            self.diverged = True
+            self.has_diverged = True
         except Exception as error:
             self._published.put_nowait(error)
         finally:
@@ -222,7 +222,7 @@ class Run:
         return False
 
     def _measure(self, started: float) -> None:
-        """Whoever ends a task counts its turn. For a lost turn this run measures the time only."""
+        """The process that ends a task counts its turn. For a lost turn this run measures the time only."""
         agent = self.head.scope.agent
         if self.head.is_stopped:
             telemetry.measure({"Turns": 1}, agent=agent, outcome=outcome_of(self.head))
@@ -238,7 +238,7 @@ class Run:
             self._published.put_nowait((sequence, event))
 
     async def _wait_for_reader(self) -> None:
-        """Wait for a client that is far behind, for UNREAD_SECONDS in all."""
+        """Wait for a client that reads too slowly, for UNREAD_SECONDS in all."""
         clock = asyncio.get_running_loop().time
         while self._is_listened_to and self._unread_limit and self._published.qsize() > self._unread_limit:
             self._has_read.clear()
@@ -248,8 +248,8 @@ class Run:
                     await self._has_read.wait()
             self._patience_seconds -= clock() - began
             if self._patience_seconds <= 0 and self._is_listened_to:
-                logger.info("the client of task %s is left behind", self.head.task_id)
-                self._is_listened_to, self.left_behind = False, True
+                logger.info("the client of task %s is too slow, and gets no more events", self.head.task_id)
+                self._is_listened_to, self.has_dropped_client = False, True
                 self._published = asyncio.Queue()
                 self._published.put_nowait(None)
 
@@ -268,7 +268,7 @@ class Run:
             self._journal.clear()
             self._builder.fail(FAILED)
             await self._retry_until_lease_ends(self._end)
-            self.diverged = True
+            self.has_diverged = True
 
     async def _end(self) -> None:
         """Store the closing status, and the pending events if they fit beside it."""

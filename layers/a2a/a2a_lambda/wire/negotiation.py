@@ -62,7 +62,7 @@ def wires_with(wires: Sequence[Wire], method: str) -> list[Wire]:
 
 
 def wire_named(name: str) -> Wire:
-    """The wire with a stored name; the default wire if this release has none of that name."""
+    """The wire with a stored name; the default wire if this release does not have it."""
     wires = [wire for found in DIALECTS.values() for wire in found]
     return next((wire for wire in wires if name == wire.name), default_wire(wires))
 
