@@ -94,7 +94,7 @@ def test_few_requests_cost_nothing(store: Store, owner: str, monkeypatch: pytest
     assert [requests for _, _, requests in written] == [2, 2, 4, 8, 8]
 
 
-def test_whoever_cannot_count_lets_in(store: Store, owner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_count_all_are_let_in(store: Store, owner: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any, **__: Any) -> int:
         raise StoreError("no table")
 

@@ -94,7 +94,7 @@ class Deployment:
         return self.store.get_head(self.scope, task_id)
 
     def wait_until_stopped(self, task_id: str) -> Any:
-        """The head, after its task stopped. It must stop, whoever died."""
+        """The head, after its task stopped. It must stop, whichever process died."""
         give_up = time.monotonic() + PATIENCE
         while time.monotonic() < give_up:
             head = self.head(task_id)

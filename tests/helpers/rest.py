@@ -1,11 +1,12 @@
 """An HTTP+JSON client as small as tests need it."""
 
+import json
 import uuid
 from typing import Any
 
 from starlette.testclient import TestClient
 
-from tests.helpers.rpc import events, intent
+from tests.helpers.rpc import intent
 
 Json = Any
 
@@ -46,9 +47,4 @@ class Rest:
 
 
 def bare_events(stream: str) -> list[Json]:
-    import json
-
     return [json.loads(line[5:]) for line in stream.splitlines() if line.startswith("data:")]
-
-
-__all__ = ["Rest", "bare_events", "events", "message_1_0"]

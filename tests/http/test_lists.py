@@ -14,11 +14,6 @@ from tests.helpers.rpc import Rpc
 Json = Any
 
 
-@pytest.fixture
-def rest(client: TestClient, key: str) -> Rest:
-    return Rest(client, key)
-
-
 def test_an_empty_list_has_all_its_fields(rest: Rest) -> None:
     assert rest.call("GET", "tasks") == {"tasks": [], "nextPageToken": "", "pageSize": 50, "totalSize": 0}
 

@@ -15,16 +15,6 @@ Json = Any
 HOOK = "https://example.com/hook"
 
 
-@pytest.fixture
-def rest(client: TestClient, key: str) -> Rest:
-    return Rest(client, key)
-
-
-@pytest.fixture
-def rpc(client: TestClient, key: str) -> Rpc:
-    return Rpc(client, key, "/a2a/probe")
-
-
 def configs(rest: Rest, task_id: str, query: str = "") -> Json:
     return rest.call("GET", f"tasks/{task_id}/pushNotificationConfigs{query}")
 

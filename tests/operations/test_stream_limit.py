@@ -74,7 +74,7 @@ def test_one_that_continues_is_kept(settings: Settings, owner: str) -> None:
 def test_one_whose_client_leaves_is_free_at_once(
     settings: Settings, owner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever serves it is cancelled then, and cancelled again while it cleans up."""
+    """Its task is cancelled then, and cancelled again while it cleans up."""
     store = Store(clients.dynamodb(settings), settings.table, ttl=86_400)
     caps = StreamLimit(store, 1)
     free = store.free_slot
@@ -173,7 +173,7 @@ def test_a_stream_over_the_limit_changes_nothing(settings: Settings) -> None:
         body = {"message": message_1_0(metadata=intent("echo"))}
         assert rest.stream(body=body)
         assert rest.stream(body={"message": message_1_0(metadata=intent("echo"))}), "a slot is free again"
-        assert kit.store.take_slot(owner, 0, "somebody", 2**32)
+        assert kit.store.take_slot(owner, 0, "another-holder", 2**32)
         before = rest.call("GET", "tasks")["totalSize"]
         refused = rest.ask("POST", "message:stream", {"message": message_1_0()})
         assert refused.status_code == 429

@@ -87,7 +87,7 @@ def test_a_second_claim_meets_the_first(store: Store, head: Head) -> None:
 
 
 def test_another_owner_or_agent_has_no_such_task(store: Store, head: Head) -> None:
-    assert store.get_head(Scope("somebody", head.scope.agent), head.task_id) is None
+    assert store.get_head(Scope("another-owner", head.scope.agent), head.task_id) is None
     assert store.get_head(Scope(head.scope.owner, "another"), head.task_id) is None
 
 
@@ -181,7 +181,7 @@ def test_a_seal_counts_what_the_run_appends_meanwhile(store: Store, head: Head, 
 
 
 def test_a_seal_half_made_is_made_whole(store: Store, head: Head, calls: Calls) -> None:
-    """Whoever sealed died before the head's write; the next one finishes it."""
+    """A process that sealed died before the head's write. The next one finishes it."""
 
     def die(operation: str, arguments: dict[str, Any]) -> None:
         if operation == "put_item" and arguments["Item"]["sk"]["S"] == "head":

@@ -28,8 +28,8 @@ def monitoring() -> Json:
 
 
 @pytest.fixture(scope="session")
-def parameters() -> Json:
-    return yaml_parse((ROOT / "template.yaml").read_text())["Parameters"]
+def parameters(source: str) -> Json:
+    return yaml_parse(source)["Parameters"]
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,14 @@ from typing import Any
 
 Json = Any
 
+FUNCTIONS: dict[str, tuple[str, list[str]]] = {
+    "ApiFunction": ("api.handler", []),
+    "RpcFunction": ("rpc.handler", ["AWS_LAMBDA_EXEC_WRAPPER"]),
+    "WorkerFunction": ("worker.handler", ["A2A_DEAD_LETTERS"]),
+    "NotifierFunction": ("notifier.handler", ["A2A_NOTICES"]),
+}
+"""Handler, and variables of its own."""
+
 
 def of_type(resources: Json, kind: str) -> dict[str, Json]:
     return {name: item for name, item in resources.items() if item["Type"] == kind}

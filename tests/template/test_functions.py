@@ -6,17 +6,10 @@ from typing import Any
 from samtranslator.yaml_helper import yaml_parse
 
 from a2a_lambda.settings import Settings
-from tests.template.resources import of_type
+from tests.template.resources import FUNCTIONS, of_type
 from tools.build import lint
 
 Json = Any
-FUNCTIONS: dict[str, tuple[str, list[str]]] = {
-    "ApiFunction": ("api.handler", []),
-    "RpcFunction": ("rpc.handler", ["AWS_LAMBDA_EXEC_WRAPPER"]),
-    "WorkerFunction": ("worker.handler", ["A2A_DEAD_LETTERS"]),
-    "NotifierFunction": ("notifier.handler", ["A2A_NOTICES"]),
-}
-"""Handler, and variables of its own."""
 
 
 def test_functions(translated: Json) -> None:

@@ -7,16 +7,9 @@ from typing import Any
 from samtranslator.yaml_helper import yaml_parse
 
 from tests.conftest import ROOT
-from tests.template.resources import of_type
+from tests.template.resources import FUNCTIONS, of_type
 
 Json = Any
-FUNCTIONS: dict[str, tuple[str, list[str]]] = {
-    "ApiFunction": ("api.handler", []),
-    "RpcFunction": ("rpc.handler", ["AWS_LAMBDA_EXEC_WRAPPER"]),
-    "WorkerFunction": ("worker.handler", ["A2A_DEAD_LETTERS"]),
-    "NotifierFunction": ("notifier.handler", ["A2A_NOTICES"]),
-}
-"""Handler, and variables of its own."""
 
 
 def test_every_alarm_is_sent_and_documented(monitoring: Json) -> None:

@@ -448,7 +448,7 @@ def test_a_cancel_reaches_the_worker(bench: Bench) -> None:
 def test_a_message_that_was_not_stored_is_not_mistaken_for_the_last(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever took it in died between the head and the log."""
+    """The process that accepted it died between the head and the log."""
     asked = bench.send("question", parts=[Part(text="FIRST")])
     bench.work()
 

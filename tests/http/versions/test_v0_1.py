@@ -3,17 +3,11 @@
 import uuid
 from typing import Any
 
-import pytest
 from starlette.testclient import TestClient
 
 from tests.helpers.rpc import Rpc, events, intent, request
 
 Json = Any
-
-
-@pytest.fixture
-def rpc(client: TestClient, key: str) -> Rpc:
-    return Rpc(client, key, "/a2a/probe")
 
 
 def said(text: str = "hi", skill: str = "echo", **slots: str) -> Json:

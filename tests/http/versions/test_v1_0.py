@@ -12,16 +12,6 @@ from tests.helpers.rpc import Rpc, events, intent, request
 Json = Any
 
 
-@pytest.fixture
-def rest(client: TestClient, key: str) -> Rest:
-    return Rest(client, key)
-
-
-@pytest.fixture
-def rpc(client: TestClient, key: str) -> Rpc:
-    return Rpc(client, key, "/a2a/probe")
-
-
 def test_a_send(rest: Rest, rpc: Rpc) -> None:
     task = rest.send(text="hi")
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"

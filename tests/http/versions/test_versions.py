@@ -18,11 +18,6 @@ SENDS: dict[str, tuple[str, Json]] = {
 }
 
 
-@pytest.fixture
-def rpc(client: TestClient, key: str) -> Rpc:
-    return Rpc(client, key, "/a2a/probe")
-
-
 def send(rpc: Rpc, version: str, skill: str = "everything") -> Json:
     method, said = SENDS[version]
     params: dict[str, Json] = {"message": {**said, "metadata": intent(skill)}}
