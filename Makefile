@@ -79,14 +79,14 @@ validate: .venv/synced
 # Lambda's version of Python compiles the code. Without it there is no .pyc, and cold starts are slower. Each
 # variant of a build has a folder of its own, because sam's cache does not distinguish them.
 build: .venv/synced .venvs/sam/synced requirements
-	@.venv/bin/python -m tools.check
+	@.venv/bin/python -m tools.check functions/.manifest.json
 	@PYTHON_LAMBDA=$$(for python in python$(LAMBDA_PYTHON) \
 	    $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$(LAMBDA_PYTHON)*/bin/python$(LAMBDA_PYTHON); do \
 	  $$python -c "" 2>/dev/null && echo $$python && break; done); export PYTHON_LAMBDA; \
 	test -n "$$PYTHON_LAMBDA" || \
 	  echo "no python$(LAMBDA_PYTHON) here: the build has no .pyc, and cold starts will be slower"; \
 	variant=.aws-sam/variants/$(ARCH)-$(LAMBDA_PYTHON)$${PYTHON_LAMBDA:+-pyc}; mkdir -p $$variant; \
-	$(SAM) build --parallel --cached --cache-dir $$variant/cache --build-dir $$variant/build \
+	A2A_HAS_MANIFEST=1 $(SAM) build --parallel --cached --cache-dir $$variant/cache --build-dir $$variant/build \
 	  --parameter-overrides Architecture=$(ARCH) && \
 	.venv/bin/python -m tools.build.size $$variant/build && \
 	rm -rf $(BUILD_DIR) && cp -R $$variant/build $(BUILD_DIR) && echo "built: $(BUILD_DIR)"

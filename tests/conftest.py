@@ -27,6 +27,7 @@ from tools.dev import emulator
 pytest_plugins = ["tests.processes.servers"]
 
 ROOT = Path(__file__).parent.parent
+AGENTS = ROOT / "tests" / "agents"
 BASE_URL = "https://agents.example.com"
 DAY = 86_400
 
@@ -48,12 +49,12 @@ def emulator_url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def settings(emulator_url: str) -> Settings:
-    """Of both agents, against the emulator; the table is template.yaml's own."""
+    """Of the tests' own agents, against the emulator; the table is template.yaml's own."""
     made = Settings(
         table="tests",
         keys_path="/tests/keys",
         base_url=BASE_URL,
-        agents=ROOT / "functions" / "agents",
+        agents=AGENTS,
         local=True,
         emulator=emulator_url,
     )
@@ -79,12 +80,7 @@ def scope() -> Scope:
 
 @pytest.fixture(scope="session")
 def kit(settings: Settings) -> Kit:
-    """The example agent and the probe, as one deployment."""
-    from a2a_lambda.agent.agent import Agent
-
-    made = Kit(settings)
-    made.agents["probe"] = Agent.load(ROOT / "tests" / "agents" / "probe")
-    return made
+    return Kit(settings)
 
 
 @pytest.fixture(scope="session")
@@ -115,16 +111,3 @@ def forget(keys: Keys) -> None:
             keys._copies._table.delete(items.keys_key(keys._path, what))
     else:
         keys._copies = UnsharedCopies(keys._clock)
-
-
-@pytest.fixture(scope="session")
-def plain(kit: Kit) -> str:
-    """Name of an agent that neither streams nor notifies."""
-    from a2a_lambda.agent.agent import Agent
-    from a2a_lambda.protocol.card import Capabilities
-
-    agent = Agent.load(ROOT / "tests" / "agents" / "probe")
-    agent.name = "plain"
-    agent.card = agent.card.model_copy(update={"capabilities": Capabilities(streaming=False)})
-    kit.agents["plain"] = agent
-    return agent.name

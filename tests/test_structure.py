@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from a2a_lambda.agent.agents import check_all
+from a2a_lambda.agent.profile import encode_manifest
+from a2a_lambda.kit import MANIFEST
+from tests.conftest import AGENTS, ROOT
 
 PACKAGE = ROOT / "layers" / "a2a" / "a2a_lambda"
 
@@ -157,7 +160,7 @@ def test_the_tests_mirror_the_package() -> None:
     folders = {path.name for path in (ROOT / "tests").iterdir() if (path / "__init__.py").exists()}
     tiers = {"conformance", "e2e", "faults", "interop", "processes"}
     mirrored = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert folders - tiers == mirrored - {"protocol", "tasks"} | {"functions", "helpers", "template", "tools"}
+    assert folders - tiers == mirrored - {"protocol", "tasks"} | {"helpers", "template", "tools"}
 
 
 def test_packages_are_empty() -> None:
@@ -175,7 +178,7 @@ def test_the_cold_path_imports_nothing_it_does_not_need() -> None:
             f"runpy.run_path('functions/{function}.py');"
             "print(*{name.partition('.')[0] for name in sys.modules})"
         )
-        environment = {**os.environ, "AWS_DEFAULT_REGION": "us-east-1"}
+        environment = {**os.environ, "AWS_DEFAULT_REGION": "us-east-1", "A2A_AGENTS": str(AGENTS)}
         found = subprocess.run(
             [sys.executable, "-c", code],
             cwd=ROOT,
@@ -187,6 +190,24 @@ def test_the_cold_path_imports_nothing_it_does_not_need() -> None:
         loaded = set(found.stdout.split())
         assert "fastapi" in loaded
         assert not loaded & {"boto3", "httpx2", "rfc8785", "aws_xray_sdk", "uvicorn", "moto"}, function
+
+
+@pytest.mark.parametrize("function", ["api", "notifier", "worker"])
+def test_cards_pushes_and_the_sweep_import_no_agent(tmp_path: Path, function: str) -> None:
+    """Of a build, which has a manifest. An agent may take long to import, or fail."""
+    (tmp_path / MANIFEST).write_bytes(encode_manifest(check_all(AGENTS)))
+    variables = dict.fromkeys(("A2A_QUEUE", "A2A_NOTICES", "A2A_DEAD_LETTERS"), "https://queue")
+    code = f"import runpy, sys; runpy.run_path('functions/{function}.py'); print(*sys.modules)"
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, **variables, "A2A_TABLE": "t", "A2A_AGENTS": str(tmp_path / "agents")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
+    assert "agents" not in found.stdout.split()
 
 
 def test_the_runtime_starts_without_the_kit() -> None:

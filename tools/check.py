@@ -1,26 +1,24 @@
-"""Loads every agent before `make build` packages them, and reports what is wrong."""
+"""Loads every agent before `make build` packages them, and reports what is wrong.
+
+With a path, it writes the manifest there: the agents' cards and the schemas of their parameters. The
+functions that run no agent read it.
+"""
 
 import os
 import sys
 from pathlib import Path
 
-from a2a_lambda.agent.agent import Agent, load_all
+from a2a_lambda.agent.agents import check_all
+from a2a_lambda.agent.profile import encode_manifest
 from a2a_lambda.settings import Settings
 from tools.command import reports_errors
 
 
-def check_agents(folder: Path) -> dict[str, Agent]:
-    """Load the agents in a folder, and make their schemas: a type without a schema is reported here, not
-    at the first GET of a card. Raises ConfigurationError."""
-    agents = load_all(folder)
-    for agent in agents.values():
-        _ = agent.input_schemas
-    return agents
-
-
 @reports_errors
-def main() -> int:
-    check_agents(Settings.of(os.environ).agents)
+def main(argv: list[str] = sys.argv) -> int:
+    profiles = check_all(Settings.of(os.environ).agents)
+    for path in argv[1:]:
+        Path(path).write_bytes(encode_manifest(profiles))
     return 0
 
 

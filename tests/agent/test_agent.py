@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from a2a_lambda import Agent, Answer, Turn, skill
-from a2a_lambda.agent.agent import load_all
 from a2a_lambda.agent.outputs import Ask
 from a2a_lambda.agent.skill import Skill
 from a2a_lambda.errors import ConfigurationError
@@ -199,19 +198,6 @@ def test_mistakes_are_named_where_they_are(tmp_path: Path, code: str, card: str,
 def test_names_that_are_paths_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigurationError, match="cannot be the name"):
         Agent.load(write(tmp_path, "@skill\ndef hello(turn): ...", name=name))
-
-
-def test_the_default_agent(tmp_path: Path) -> None:
-    code = "@skill\ndef hello(turn): return 'x'"
-    with pytest.raises(ConfigurationError, match="no agent"):
-        load_all(tmp_path)
-    write(tmp_path, code, name="one")
-    assert list(load_all(tmp_path)) == ["one"]
-    write(tmp_path, code, CARD + "default: true\n", name="two")
-    assert next(iter(load_all(tmp_path))) == "two"
-    write(tmp_path, code, CARD + "default: true\n", name="three")
-    with pytest.raises(ConfigurationError, match="default: true"):
-        load_all(tmp_path)
 
 
 def test_the_readmes_agent(tmp_path: Path) -> None:

@@ -31,7 +31,6 @@ from typing import Any
 import boto3
 import httpx2
 
-from tests.conftest import ROOT
 from tests.helpers.builds import building
 from tests.processes.servers import MINISTACK
 from tools.build.built_functions import HOST
@@ -40,7 +39,7 @@ from tools.deployment.stack import FUNCTIONS
 Json = Any
 
 NAME = "a2a-dev"
-"""Of samconfig.toml's stage dev."""
+"""Of the stage dev in tests.helpers.project."""
 
 REGION = "us-east-1"
 
@@ -53,6 +52,8 @@ class Stack:
 
     def __init__(self, url: str) -> None:
         self.url = url
+        with building() as project:
+            self.project = project
         self.environment = {
             "AWS_ENDPOINT_URL": url,
             "AWS_ACCESS_KEY_ID": "test",
@@ -73,7 +74,7 @@ class Stack:
         """Output of a command that calls the emulator as it would AWS."""
         done = subprocess.run(
             command,
-            cwd=ROOT,
+            cwd=self.project,
             env={**os.environ, **self.environment, **variables},
             capture_output=True,
             text=True,
@@ -86,11 +87,10 @@ class Stack:
     def deploy(self, **parameters: str) -> None:
         """make deploy, with parameters beside those of the stage; a function URL among them."""
         given = " ".join(f"{name}={value}" for name, value in {"FunctionUrl": "true", **parameters}.items())
-        folder = ROOT / ".aws-sam" / "e2e"
         with building():
             self.run(
                 *("make", "deploy", "STAGE=dev", f"PARAMETERS={given}"),
-                *(f"ARCH={HOST}", f"LAMBDA_PYTHON={interpreter()}", f"BUILD_DIR={folder}"),
+                *(f"ARCH={HOST}", f"LAMBDA_PYTHON={interpreter()}", "BUILD_DIR=.aws-sam/e2e"),
             )
 
     def delete(self) -> None:

@@ -15,13 +15,11 @@ from typing import Any
 
 import uvicorn
 
-from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws import clients
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import follow, intake
 from a2a_lambda.turns import lease, worker
-from tests.conftest import ROOT
 from tools.dev import event_sources
 
 LEASE_SECONDS = 1.0
@@ -63,18 +61,12 @@ def die_at(when: str, number: int, counting: threading.Event) -> None:
             clients.session().register(f"{name}.{service}.{operation}", count)
 
 
-def kit_of_environment() -> Kit:
-    kit = Kit.of_environment()
-    kit.agents["probe"] = Agent.load(ROOT / "tests" / "agents" / "probe")
-    return kit
-
-
 def main(role: str, port: str, when: str = "", number: str = "0") -> None:
     long_leases() if role == "stay" else short_leases()
     counting = threading.Event()
     if when:
         die_at(when, int(number), counting)
-    kit = kit_of_environment()
+    kit = Kit.of_environment()
     kit.warm_up()
     if role != "work":
         kit.keys.find("no one's")  # the keys are read, and shared, before anything is counted

@@ -22,7 +22,7 @@ from a2a_lambda.protocol.model import STOPPED, Json
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.identity import Scope
-from tests.conftest import ROOT
+from tests.conftest import AGENTS
 from tests.faults import node
 from tests.helpers.rest import message_1_0
 from tests.helpers.rpc import intent
@@ -58,7 +58,7 @@ class Deployment:
                 "dead_letters": queues.dead_arn,
                 "notices": queues.notices,
                 "loopback_webhooks": True,
-                "agents": ROOT / "functions" / "agents",
+                "agents": AGENTS,
             }
         )
         label = f"k{uuid.uuid4().hex[:8]}"

@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from starlette.testclient import TestClient
 
 from a2a_lambda.agent.agent import Agent
+from a2a_lambda.agent.agents import Agents
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import StoreError
 from a2a_lambda.http.app import create_app
@@ -22,7 +23,7 @@ from a2a_lambda.protocol.model import STOPPED, Json
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.turns.worker import Worker
-from tests.conftest import BASE_URL, ROOT, new_key
+from tests.conftest import AGENTS, BASE_URL, new_key
 from tests.helpers.rest import Rest, bare_events, message_1_0
 from tests.helpers.rpc import intent
 from tests.turns.test_worker import Bench
@@ -76,7 +77,6 @@ def faulty(settings: Settings) -> Faulty:
 @pytest.fixture
 def rest(settings: Settings, faulty: Faulty) -> Iterator[Rest]:
     kit = Kit(settings)
-    kit.agents["probe"] = Agent.load(ROOT / "tests" / "agents" / "probe")
     client: Any = faulty
     kit.store = Store(client, settings.table, ttl=86_400)
     with TestClient(create_app(kit), base_url=BASE_URL, raise_server_exceptions=False) as made:
@@ -156,7 +156,7 @@ def test_every_call_of_the_worker_and_of_the_sweep(
     bench = Bench(settings)
     client: Any = faulty
     store = Store(client, settings.table, ttl=86_400, clock=bench.clock)
-    agents = {"probe": Agent.load(ROOT / "tests" / "agents" / "probe")}
+    agents = Agents.of(Agent.load(AGENTS / "probe"))
     worker = Worker(store, agents, bench.line)
     for at in range(1, 40):
         context_id = str(uuid.uuid4())

@@ -1,4 +1,4 @@
-"""What `make build` makes, once in a test run."""
+"""What `make build` makes of the kit and the tests' agent, once in a test run."""
 
 import fcntl
 import os
@@ -10,31 +10,44 @@ from functools import cache
 from pathlib import Path
 
 from tests.conftest import ROOT
+from tests.helpers.project import copy_kit
 from tools.build.built_functions import LAMBDA_PYTHON
+
+RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(uuid.uuid4()))
+"""Id of the test run, which its processes share."""
 
 
 @contextmanager
-def building() -> Iterator[None]:
-    """One build at a time: tests run side by side, and sam empties a folder before it fills it."""
-    folder = ROOT / ".aws-sam"
-    folder.mkdir(exist_ok=True)
-    with (folder / "tests.lock").open("w") as lock:
+def building() -> Iterator[Path]:
+    """The project to build, for one process at a time: tests run side by side, and sam empties a folder
+    before it fills it."""
+    project = ROOT / ".aws-sam" / "project"
+    project.mkdir(parents=True, exist_ok=True)
+    with (project.parent / "tests.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        if not _is_of_this_run(project):
+            copy_kit(project)
+        yield project
 
 
 @cache
 def build(architecture: str, python: str = LAMBDA_PYTHON) -> Path:
-    """Folder of `make build` for an architecture; made once in a test run, since sam empties it first and
-    tests run side by side."""
-    folder = ROOT / ".aws-sam" / f"tests-{architecture}-{python}"
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(uuid.uuid4()))
-    made_by = folder.parent / f"{folder.name}.run"
-    with building():
-        if not made_by.exists() or made_by.read_text() != run:
+    """Folder of `make build` for an architecture."""
+    with building() as project:
+        folder = project / ".aws-sam" / f"{architecture}-{python}"
+        if not _is_of_this_run(folder):
             options = [f"ARCH={architecture}", f"BUILD_DIR={folder}", f"LAMBDA_PYTHON={python}"]
             command = ["make", "build", *options]
-            made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+            made = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
             assert made.returncode == 0, made.stdout + made.stderr
-            made_by.write_text(run)
     return folder
+
+
+def _is_of_this_run(folder: Path) -> bool:
+    """Whether a process of this test run has made a folder. If not, this one makes it now."""
+    made_by = folder.parent / f"{folder.name}.run"
+    if folder.exists() and made_by.exists() and made_by.read_text() == RUN:
+        return True
+    made_by.parent.mkdir(parents=True, exist_ok=True)
+    made_by.write_text(RUN)
+    return False

@@ -167,14 +167,14 @@ def test_unknown_method(client: TestClient, key: str, method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["set", "get", "list", "delete"])
-def test_push_is_not_supported(client: TestClient, key: str, plain: str, method: str) -> None:
-    rpc = Rpc(client, key, f"/a2a/{plain}")
+def test_push_is_not_supported(client: TestClient, key: str, method: str) -> None:
+    rpc = Rpc(client, key, "/a2a/plain")
     refused(rpc.post(request(f"tasks/pushNotificationConfig/{method}", {}, "1")), -32003, "1")
 
 
-def test_push_with_a_message_is_not_supported(client: TestClient, key: str, plain: str) -> None:
+def test_push_with_a_message_is_not_supported(client: TestClient, key: str) -> None:
     params = {"message": message(), "configuration": {"pushNotificationConfig": {"url": "https://x"}}}
-    rpc = Rpc(client, key, f"/a2a/{plain}")
+    rpc = Rpc(client, key, "/a2a/plain")
     refused(rpc.post(request("message/send", params, "1")), -32003, "1")
 
 

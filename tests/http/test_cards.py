@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from a2a_lambda.agent.agent import Agent
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol import alibaba_metadata
@@ -139,7 +138,7 @@ def test_a_base_path_is_taken_off(settings: Settings) -> None:
 
 
 def test_schemas_come_from_the_hints(kit: Kit) -> None:
-    probe: Agent = kit.agents["probe"]
+    probe = kit.agents["probe"]
     schema: dict[str, Any] = probe.input_schemas["add"]
     assert schema == {
         "type": "object",

@@ -99,8 +99,8 @@ def test_they_do_not_exist_for_others(client: TestClient, kit: Kit, rest: Rest) 
     assert len(rest.call("GET", path)["configs"]) == 1
 
 
-def test_an_agent_that_does_not_notify(client: TestClient, key: str, plain: str) -> None:
-    rpc, rest = Rpc(client, key, f"/a2a/{plain}"), Rest(client, key, f"/a2a/{plain}")
+def test_an_agent_that_does_not_notify(client: TestClient, key: str) -> None:
+    rpc, rest = Rpc(client, key, "/a2a/plain"), Rest(client, key, "/a2a/plain")
     for method in ("set", "get", "list", "delete"):
         assert rpc.error(f"tasks/pushNotificationConfig/{method}", {"id": "x"})["code"] == -32003
     assert rpc.error("tasks/pushNotification/set", {"id": "x"})["code"] == -32003

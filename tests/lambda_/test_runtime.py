@@ -14,7 +14,7 @@ from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.protocol.model import unix_time
 from a2a_lambda.settings import Settings
-from tests.conftest import ROOT
+from tests.conftest import AGENTS, ROOT
 from tests.helpers.rpc import events, intent, message, request, texts
 from tests.lambda_.runtime_api import Invocation, RuntimeApi
 from tools import template
@@ -37,6 +37,10 @@ class Function:
         return event(request(method, {"message": message("hello", metadata=intent(skill, **slots))}))
 
 
+PROBE = {"A2A_AGENTS": str(AGENTS), "A2A_AGENT_NAMES": "probe"}
+"""The tests' agent, instead of the one that is in the build."""
+
+
 def event(body: Json, path: str = "/", **fields: Json) -> Json:
     made = json.loads((ROOT / "events" / "send.json").read_text())
     return made | {"body": body and json.dumps(body), "path": path} | fields
@@ -52,11 +56,10 @@ def api() -> Iterator[RuntimeApi]:
 @pytest.fixture(scope="module")
 def function(built: Built, api: RuntimeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Function]:
     log = tmp_path_factory.mktemp("log") / "function.log"
-    agents = str(ROOT / "tests" / "agents")
     with (
         log.open("wb") as output,
         built.running(
-            "rpc", output=output, variables={"AWS_LAMBDA_RUNTIME_API": api.address, "A2A_AGENTS": agents}
+            "rpc", output=output, variables={"AWS_LAMBDA_RUNTIME_API": api.address, **PROBE}
         ) as process,
     ):
         assert api.polled.wait(30), log.read_text()
@@ -195,8 +198,7 @@ def test_a_turn_ends_in_order_at_its_deadline(function: Function, skill: str) ->
 def test_code_that_does_not_end_ends_the_process(built: Built) -> None:
     """Blocking code in an async skill would block every later one: the answer goes out, the process ends."""
     api = RuntimeApi()
-    agents = str(ROOT / "tests" / "agents")
-    variables = {"AWS_LAMBDA_RUNTIME_API": api.address, "A2A_AGENTS": agents}
+    variables = {"AWS_LAMBDA_RUNTIME_API": api.address, **PROBE}
     with built.running("rpc", variables=variables) as process:
         sent = event(request("message/send", {"message": message(metadata=intent("stall", seconds="60"))}))
         invocation = api.invoke(sent, deadline=time.time() + 6)
@@ -208,8 +210,7 @@ def test_code_that_does_not_end_ends_the_process(built: Built) -> None:
 def test_a_follower_ends_resumable_at_its_deadline(function: Function, built: Built, tmp_path: Path) -> None:
     """Another container runs the task; this one's time is up first."""
     other = RuntimeApi()
-    agents = str(ROOT / "tests" / "agents")
-    with built.running("rpc", variables={"AWS_LAMBDA_RUNTIME_API": other.address, "A2A_AGENTS": agents}):
+    with built.running("rpc", variables={"AWS_LAMBDA_RUNTIME_API": other.address, **PROBE}):
         running = other.start(function.send("message/stream", "pieces", count="40", every="0.2"))
         give_up = time.monotonic() + 120
         while len(running.chunks) < 6:
@@ -236,10 +237,7 @@ def test_a_follower_ends_resumable_at_its_deadline(function: Function, built: Bu
 
 def test_a_thousand_invocations_in_flat_memory(built: Built, tmp_path: Path) -> None:
     api = RuntimeApi()
-    agents = str(ROOT / "tests" / "agents")
-    with built.running(
-        "rpc", variables={"AWS_LAMBDA_RUNTIME_API": api.address, "A2A_AGENTS": agents}
-    ) as process:
+    with built.running("rpc", variables={"AWS_LAMBDA_RUNTIME_API": api.address, **PROBE}) as process:
 
         def resident() -> int:
             return int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * 4096
@@ -278,12 +276,11 @@ def test_an_agent_that_cannot_be_imported_is_an_init_error(built: Built, tmp_pat
 def test_a_store_that_goes_down_in_mid_stream(built: Built) -> None:
     """The client reads it in the stream, Lambda in the trailers. The process continues."""
     api = RuntimeApi()
-    agents = str(ROOT / "tests" / "agents")
     with emulator.running() as url:
         settings = Settings(table="t", keys_path="/t/keys", local=True, emulator=url)
         template.create_table(clients.dynamodb(settings), "t", ROOT / "template.yaml")
         KeyRegister(clients.ssm(settings), "/t/keys").create("local", secret="local-key", local=True)
-        variables = {"A2A_TABLE": "t", "A2A_KEYS_PATH": "/t/keys", "A2A_EMULATOR": url, "A2A_AGENTS": agents}
+        variables = {"A2A_TABLE": "t", "A2A_KEYS_PATH": "/t/keys", "A2A_EMULATOR": url, **PROBE}
         variables["AWS_LAMBDA_RUNTIME_API"] = api.address
         running = built.running("rpc", variables=variables)
         running.__enter__()
@@ -311,8 +308,7 @@ def test_a_store_that_goes_down_in_mid_stream(built: Built) -> None:
 def test_a_store_that_is_down(built: Built, tmp_path: Path) -> None:
     """Before the first byte it is an ordinary answer, and no call hangs."""
     api = RuntimeApi()
-    agents = str(ROOT / "tests" / "agents")
-    variables = {"AWS_LAMBDA_RUNTIME_API": api.address, "A2A_AGENTS": agents, "A2A_TABLE": "missing"}
+    variables = {"AWS_LAMBDA_RUNTIME_API": api.address, **PROBE, "A2A_TABLE": "missing"}
     with built.running("rpc", variables=variables):
         sent = event(request("message/stream", {"message": message()}))
         invocation = api.invoke(sent)
@@ -392,7 +388,7 @@ def test_snapstart(built: Built, own: RuntimeApi) -> None:
     variables = {
         "AWS_LAMBDA_RUNTIME_API": own.address,
         "AWS_LAMBDA_INITIALIZATION_TYPE": "snap-start",
-        "A2A_AGENTS": str(ROOT / "tests" / "agents"),
+        **PROBE,
     }
     with built.running("rpc", variables=variables) as process:
         assert own.snapshot.wait(60)

@@ -161,7 +161,7 @@ class Once:
             while isinstance(claim := await self.service._intake.start(*self.asked(skill, **options)), Head):
                 await load_live_head(self.service._store, self.scope, claim.task_id)
             assert isinstance(claim, Claim)
-            run = Run(self.service._store, self.service._agents["probe"], claim)
+            run = Run(self.service._store, self.service._agents.start("probe"), claim)
             run.start()
             _ = [event async for event in run.events()]
             return claim.turn.id

@@ -11,7 +11,6 @@ import httpx2
 import pytest
 from starlette.testclient import TestClient
 
-from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import TooManyStreams
 from a2a_lambda.http.app import create_app
@@ -21,7 +20,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
-from tests.conftest import BASE_URL, ROOT, new_key
+from tests.conftest import BASE_URL, new_key
 from tests.helpers.clock import Clock
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, intent
@@ -165,7 +164,6 @@ def test_many_at_once(settings: Settings, owner: str) -> None:
 
 def test_a_stream_over_the_limit_changes_nothing(settings: Settings) -> None:
     kit = Kit(settings.model_copy(update={"streams_per_owner": 1}))
-    kit.agents["probe"] = Agent.load(ROOT / "tests" / "agents" / "probe")
     key = new_key(kit.keys)
     owner = owner_of(kit, key)
     with TestClient(create_app(kit), base_url=BASE_URL) as client:
@@ -193,7 +191,6 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def sends(settings: Settings, limit: int) -> tuple[Kit, str]:
     kit = Kit(settings.model_copy(update={"streams_per_owner": limit}))
-    kit.agents["probe"] = Agent.load(ROOT / "tests" / "agents" / "probe")
     return kit, new_key(kit.keys)
 
 

@@ -14,10 +14,9 @@ import pytest
 from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
+from tests.conftest import AGENTS, ROOT
 from tools import template
 from tools.build.built_functions import free_port
-
-ROOT = Path(__file__).parent.parent.parent
 
 MINISTACK = ROOT / ".venvs" / "ministack" / "bin" / "ministack"
 KEYS_PATH = "/processes/keys"
@@ -92,7 +91,8 @@ def servers(ministack: Settings) -> Iterator[Server]:
                 "A2A_KEYS_PATH": ministack.keys_path,
                 "A2A_EMULATOR": ministack.emulator,
                 "A2A_LOCAL": "1",
-                "A2A_AGENTS": str(Path(ROOT / "tests" / "agents")),
+                "A2A_AGENTS": str(AGENTS),
+                "A2A_AGENT_NAMES": "probe",
                 "A2A_BASE_URL": url,
             }
             stack.enter_context(process(command, f"{url}/.well-known/agent.json", **environment))

@@ -27,7 +27,7 @@ from a2a_lambda.push.delivery import PushNotifications, Undelivered
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
 from tests.aws.test_signing import Kms
-from tests.conftest import BASE_URL, ROOT, new_key
+from tests.conftest import BASE_URL, new_key
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, intent, message
 from tools.dev import event_sources
@@ -75,12 +75,8 @@ def webhook() -> Iterator[Webhook]:
 @pytest.fixture
 def posting(settings: Settings) -> Kit:
     """The probe, with queues and webhooks in one's own network."""
-    from a2a_lambda.agent.agent import Agent
-
     queues = event_sources.create_queues(clients.sqs(settings), f"notices-{uuid.uuid4().hex[:8]}")
-    made = Kit(settings.model_copy(update={"notices": queues.notices, "loopback_webhooks": True}))
-    made.agents["probe"] = Agent.load(ROOT / "tests" / "agents" / "probe")
-    return made
+    return Kit(settings.model_copy(update={"notices": queues.notices, "loopback_webhooks": True}))
 
 
 @pytest.fixture

@@ -273,10 +273,7 @@ def test_the_cleanup_of_a_generator_that_waited_is_part_of_its_turn(
 ) -> None:
     monkeypatch.setattr(executor, "_busy", set())
     monkeypatch.setattr(run, "OUTPUT_BYTES", 200_000)
-    from a2a_lambda import Agent
-
-    probe = bench.service._agents["probe"]
-    assert isinstance(probe, Agent)
+    probe = bench.service._agents.load("probe")
     cleaned = vars(probe.skills["tidy"].function)["cleaned"] = []
     task = within(bench.send("tidy"))
     assert "200,000 bytes" in reason(task)

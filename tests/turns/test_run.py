@@ -237,7 +237,7 @@ def test_a_turn_lost_after_its_context_can_be_sent_again(
         claim = within(bench.service._intake.start(call, request))
 
         async def die() -> None:
-            dying = run.Run(bench.store, bench.service._agents["probe"], claim)
+            dying = run.Run(bench.store, bench.service._agents.start("probe"), claim)
             dying.start()
             assert [event async for event in dying.events()]
 

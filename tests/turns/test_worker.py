@@ -3,13 +3,13 @@
 import asyncio
 import json
 import uuid
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from a2a_lambda.agent.agent import Agent
+from a2a_lambda.agent.agents import Agents
 from a2a_lambda.aws import clients
 from a2a_lambda.aws.queue import QueuedTurn
 from a2a_lambda.errors import StoreError, UnsupportedOperation
@@ -24,7 +24,7 @@ from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from a2a_lambda.turns import lease
 from a2a_lambda.turns.run import Run
 from a2a_lambda.turns.worker import QUEUED_TURN_SECONDS, REQUEUE_MINUTES, TURN_ATTEMPTS, Worker
-from tests.conftest import ROOT
+from tests.conftest import AGENTS
 from tests.helpers.clock import Clock
 from tests.helpers.rpc import intent
 
@@ -47,12 +47,11 @@ class Line:
 
 class Bench:
     def __init__(self, settings: Settings) -> None:
-        agent = Agent.load(ROOT / "tests" / "agents" / "probe")
+        self.agents = agents = Agents.of(Agent.load(AGENTS / "probe"))
         self.scope = Scope(f"owner-{uuid.uuid4()}", "probe")
         self.clock = Clock()
         self.store = Store(clients.dynamodb(settings), settings.table, ttl=30 * 86_400, clock=self.clock)
         self.line = Line()
-        agents: Mapping[str, Agent] = {"probe": agent}
         self.service = Service(self.store, agents, repeat_seconds=60, queue=self.line)
         self.worker = Worker(self.store, agents, self.line)
 
@@ -401,8 +400,9 @@ def test_a_message_waits_for_the_worker_a_moment(bench: Bench, monkeypatch: pyte
 
 def test_an_agent_may_be_background_itself(bench: Bench) -> None:
     """Even a stream is run by the worker, and followed."""
-    agent = bench.service._agents["probe"]
-    agent.card = agent.card.model_copy(update={"background": True})
+    probe = bench.agents["probe"]
+    background = probe.card.model_copy(update={"background": True})
+    bench.agents._profiles["probe"] = replace(probe, card=background)
     call, request = bench.sent("pieces")
     request["configuration"] = {}
 

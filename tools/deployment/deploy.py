@@ -16,11 +16,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from a2a_lambda.agent.agents import check_all
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 from tools import template
-from tools.check import check_agents
 from tools.command import reports_errors
 from tools.deployment import stack
 from tools.deployment.account import QUOTA, REGIONS, SAM, Account, account_of, use_stage
@@ -189,7 +189,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     parameters["Architecture"] = environ["ARCH"]
     is_first = _is_first(stage["stack_name"])
     if argv[1:] == ["check"]:
-        check_agents(Settings.of(environ).agents)
+        check_all(Settings.of(environ).agents)
         print(f"account {account.number}: {account.region}, {account.concurrency} functions at once")
         changed = () if is_first else changes(stage["stack_name"], parameters)
         for note in (*notes(account, parameters), *changed):

@@ -9,6 +9,7 @@ import logging
 import os
 import socket
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,14 +19,15 @@ from fastapi import FastAPI, Response
 from uvicorn.supervisors.watchfilesreload import WatchFilesReload
 
 from a2a_lambda.access.key_register import KeyRegister
+from a2a_lambda.agent.agents import read_cards
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError, Unavailable
 from a2a_lambda.http.app import create_app
 from a2a_lambda.http.error_responses import error_response
 from a2a_lambda.kit import Kit
+from a2a_lambda.protocol.card import Card
 from a2a_lambda.settings import Settings
 from tools import template
-from tools.check import check_agents
 from tools.command import reports_errors
 from tools.dev import console, emulator, event_sources
 from tools.state import KEYS_PATH, STATE, TABLE
@@ -59,13 +61,13 @@ def main() -> int:
             _configure(port, url)
             secret = os.environ.get("LOCAL_KEY") or "local-key"
             settings = Settings.of(os.environ)
-            agents = check_agents(settings.agents)
+            cards, _ = read_cards(settings.agents)
             prepare(settings, secret)
             if url:
                 _create_queues(settings)
             STATE.write_text(json.dumps({"emulator": url}))
             stack.callback(STATE.unlink, missing_ok=True)
-            print(banner(f"http://{HOST}:{port}", secret, list(agents)), flush=True)
+            print(banner(f"http://{HOST}:{port}", secret, cards), flush=True)
             config = uvicorn.Config(
                 f"{__name__}:application",
                 factory=True,
@@ -120,8 +122,12 @@ def unavailable_app(reason: str) -> FastAPI:
     return app
 
 
-def banner(url: str, secret: str, agents: list[str]) -> str:
-    """What the server prints when it starts: its urls, a key, and two calls to paste."""
+def banner(url: str, secret: str, agents: Mapping[str, Card]) -> str:
+    """What the server prints when it starts: its urls, a key, and two calls to paste. They send examples of
+    the default agent's card."""
+    default = next((card for card in agents.values() if card.default), next(iter(agents.values()), None))
+    skills = default.skills if default is not None else []
+    texts = [_quoted(skill.examples[0]) for skill in skills if skill.examples] or ["Hello"]
     cards = [
         f"  A2A 1.0, 0.3     {url}/.well-known/agent-card.json",
         f"  A2A 0.2.5, 0.1   {url}/.well-known/agent.json",
@@ -134,13 +140,18 @@ def banner(url: str, secret: str, agents: list[str]) -> str:
         f"""{{"kind":"message","messageId":"{FRESH_ID}","role":"user","parts":["""
         f"""{{"kind":"text","text":"{text}"}}]}}}}}}'"""
         for method, path, text in (
-            ("message/send", "/", "What is 1 plus 2?"),
-            ("message/stream", "/stream", "Teach me basketball"),
+            ("message/send", "/", texts[0]),
+            ("message/stream", "/stream", texts[-1]),
         )
     )
     return "\n".join(
         [f"Serving {', '.join(agents)} on {url}", "", "Cards:", *cards, "", f"Key: {secret}", "", calls, ""]
     )
+
+
+def _quoted(text: str) -> str:
+    """A text as JSON, within the single quotes of a shell."""
+    return json.dumps(text, ensure_ascii=False)[1:-1].replace("'", "'\\''")
 
 
 def _has_own_endpoints() -> bool:

@@ -4,8 +4,8 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from a2a_lambda.agent.agent import Agent, load_all
-from a2a_lambda.errors import ConfigurationError, RouteNotFound
+from a2a_lambda.agent.agents import Agents
+from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 
 if TYPE_CHECKING:
@@ -19,25 +19,26 @@ if TYPE_CHECKING:
     from a2a_lambda.store.store import Store
     from a2a_lambda.turns.worker import Worker
 
+MANIFEST = "manifest.json"
+"""File beside the folder of the agents in a deployed function, with their profiles."""
+
 
 class Kit:
     """A deployment's agents, operations and keys. Raises ConfigurationError."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.agents: dict[str, Agent] = load_all(settings.agents)
-        self.default = next(iter(self.agents))
+        manifest = settings.agents.parent / MANIFEST
+        if manifest.exists():
+            self.agents = Agents.of_manifest(manifest, settings.agents, settings.agent_names)
+        else:
+            self.agents = Agents.of_folder(
+                settings.agents, settings.agent_names, shows_reasons=settings.local
+            )
 
     @classmethod
     def of_environment(cls) -> "Kit":
         return cls(Settings.of(os.environ))
-
-    def find_agent(self, name: str | None) -> Agent:
-        """An agent by name, or the default agent. Raises RouteNotFound."""
-        agent = self.agents.get(name or self.default)
-        if agent is None:
-            raise RouteNotFound(f"there is no agent {str(name)[:100]!r}")
-        return agent
 
     @cached_property
     def store(self) -> "Store":
@@ -129,6 +130,7 @@ class Kit:
         )
 
     def warm_up(self) -> None:
-        """Make the parts that calls need, while Lambda's initialization has the full CPU. Calls no
-        service."""
+        """Make the parts that calls need, and import agents, while Lambda's initialization has the full CPU.
+        Calls no service."""
         _ = self.service, self.keys
+        self.agents.warm_up()

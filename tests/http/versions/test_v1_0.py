@@ -240,15 +240,15 @@ def test_a_subscription_waits_for_the_answer_to_a_question(client: TestClient, r
     assert rest_of_it[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-def test_a_stream_of_an_agent_that_does_not_stream(client: TestClient, key: str, plain: str) -> None:
+def test_a_stream_of_an_agent_that_does_not_stream(client: TestClient, key: str) -> None:
     said = {"message": message_1_0()}
-    rest = Rest(client, key, f"/a2a/{plain}")
+    rest = Rest(client, key, "/a2a/plain")
     assert error(rest.ask("POST", "message:stream", said), 400)["details"][0]["reason"] == (
         "UNSUPPORTED_OPERATION"
     )
     waiting = rest.ask("POST", "message:stream", said, Accept="text/event-stream")
     assert bare_events(waiting.text)[0]["error"]["code"] == 400
     for method in ("SendStreamingMessage", "message/stream", "tasks/sendSubscribe"):
-        told = Rpc(client, key, f"/a2a/{plain}").error(method, said)
+        told = Rpc(client, key, "/a2a/plain").error(method, said)
         assert told["code"] == -32004
     assert rest.call("POST", "message:send", said)["task"]["status"]["state"] == "TASK_STATE_COMPLETED"

@@ -23,10 +23,11 @@ from a2a_lambda import mistakes, strictjson
 from a2a_lambda.agent import executor
 from a2a_lambda.agent.event_builder import EventBuilder
 from a2a_lambda.agent.outputs import Ask, Batch
+from a2a_lambda.agent.profile import Profile
 from a2a_lambda.agent.skill import MARK, ROUTE, Skill
 from a2a_lambda.agent.turn import Turn, context_after
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.protocol.alibaba_metadata import SUITE_EXTENSIONS, intents
+from a2a_lambda.protocol.alibaba_metadata import intents
 from a2a_lambda.protocol.card import Card, read_card
 from a2a_lambda.protocol.model import (
     Artifact,
@@ -47,15 +48,12 @@ from a2a_lambda.tasks.head import PENDING_BYTES, Pending
 
 
 class Agent:
-    """One agent.
-
-    name: name of its folder. modified: when its files changed last, in Unix seconds.
-    """
+    """One agent, imported. name: name of its folder."""
 
     def __init__(self, name: str, card: Card, module: ModuleType, modified: float = 0.0) -> None:
         self.name = name
         self.card = card
-        self.modified = modified
+        self._modified = modified
         members = list(vars(module).values())
         self.skills = {
             skill.id: skill for skill in (Skill(member) for member in members if hasattr(member, MARK))
@@ -74,20 +72,11 @@ class Agent:
         modified = max(file.stat().st_mtime for file in (path / "card.yaml", path / "agent.py"))
         return cls(path.name, card, module, modified)
 
-    @property
-    def extension_uris(self) -> frozenset[str]:
-        """URIs of the extensions that a client may activate."""
-        return SUITE_EXTENSIONS | {extension.uri for extension in self.card.extensions}
-
     @cached_property
-    def takes_arguments(self) -> bool:
-        """Whether a message may have arguments as JSON: a skill has parameters."""
-        return any(skill.parameters for skill in self.skills.values())
-
-    @cached_property
-    def input_schemas(self) -> dict[str, dict[str, Json]]:
-        """JSON Schema of each skill that has parameters, by skill id. Raises ConfigurationError."""
-        return {skill.id: skill.input_schema for skill in self.skills.values() if skill.parameters}
+    def profile(self) -> Profile:
+        """Raises ConfigurationError if a parameter's type has no JSON Schema."""
+        schemas = {skill.id: skill.input_schema for skill in self.skills.values() if skill.parameters}
+        return Profile(name=self.name, card=self.card, input_schemas=schemas, modified=self._modified)
 
     async def perform(self, turn: Turn) -> AsyncGenerator[Batch, None]:
         """Outputs of a turn. Raises what the skill raises."""
@@ -268,21 +257,6 @@ class Answer:
     def _reply(self) -> Artifact:
         unnamed = [artifact for artifact in self.artifacts if "name" not in artifact]
         return unnamed[0] if unnamed else Artifact(artifactId="", parts=[])
-
-
-def load_all(folder: Path) -> "dict[str, Agent]":
-    """Agents in a folder by name, the default agent first.
-
-    Raises ConfigurationError if there is no agent, or no clear default.
-    """
-    found = [Agent.load(path.parent) for path in sorted(folder.glob("*/card.yaml"))]
-    if not found:
-        raise ConfigurationError(f"{folder}: no agent; an agent is a folder with card.yaml and agent.py")
-    defaults = [agent for agent in found if agent.card.default] or found
-    if len(defaults) > 1:
-        names = ", ".join(agent.name for agent in defaults)
-        raise ConfigurationError(f"{folder}: one card.yaml must say `default: true` ({names})")
-    return {agent.name: agent for agent in sorted(found, key=lambda agent: agent is not defaults[0])}
 
 
 def _is_async(function: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from a2a_lambda import strictjson, threads
-from a2a_lambda.agent.agent import Agent
+from a2a_lambda.agent.profile import Profile
 from a2a_lambda.errors import ConfigurationError, KitError, RouteNotFound, VersionNotSupported
 from a2a_lambda.http.auth import authenticate, scope_of
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
@@ -96,7 +96,7 @@ APPBUILDER_ERRORS = {
 async def authenticated_extended_card(request: Request, agent: str | None = None) -> Response:
     """The extended card, at the path of A2A 0.2.5 (section 7.10)."""
     kit: Kit = request.app.state.kit
-    found = kit.find_agent(agent)
+    found = kit.agents.find(agent)
     scope_of(await authenticate(request), found.name)
     if found.card.extended is None:
         raise RouteNotFound("the agent has no extended card")
@@ -116,12 +116,12 @@ async def jwks(request: Request) -> Response:
     )
 
 
-async def extended_card(request: Request, agent: Agent, wire: Wire) -> Json:
+async def extended_card(request: Request, agent: Profile, wire: Wire) -> Json:
     """The extended card in a version. Raises that version's error if the agent has none."""
     if agent.card.extended is None:
         raise wire.no_extended_card("the agent's card has no extended part")
     kit: Kit = request.app.state.kit
-    root = agent.name == kit.default
+    root = agent.name == kit.agents.default
     described = _description(request, agent, root=root, extended=True)
     card = wire.encode_card(described)
     await _sign(request, card, described)
@@ -131,11 +131,12 @@ async def extended_card(request: Request, agent: Agent, wire: Wire) -> Json:
 async def _card(request: Request, translate: Translate, name: str | None, *, keyed: bool = False) -> Response:
     kit: Kit = request.app.state.kit
     # Whether an agent exists is as public as the default agent's card.
-    keyed = keyed or not kit.agents.get(name or kit.default, kit.agents[kit.default]).card.public
+    shown = kit.agents.get(name or kit.agents.default) or kit.agents.find(None)
+    keyed = keyed or not shown.card.public
     if keyed:
         key = await authenticate(request)
-        scope_of(key, kit.find_agent(name).name)
-    agent = kit.find_agent(name)
+        scope_of(key, kit.agents.find(name).name)
+    agent = kit.agents.find(name)
     described = _description(request, agent, root=name is None)
     card = translate(described)
     body = strictjson.dumps(card)
@@ -170,7 +171,7 @@ async def _sign(request: Request, card: dict[str, Json], described: card_json.De
 
 
 def _description(
-    request: Request, agent: Agent, *, root: bool, extended: bool = False
+    request: Request, agent: Profile, *, root: bool, extended: bool = False
 ) -> card_json.Description:
     card = agent.card.with_extended() if extended else agent.card
     schemas = agent.input_schemas

@@ -14,7 +14,7 @@ from fastapi.responses import StreamingResponse
 
 from a2a_lambda import telemetry
 from a2a_lambda.access.key import Key
-from a2a_lambda.agent.agent import Agent
+from a2a_lambda.agent.profile import Profile
 from a2a_lambda.errors import InvalidParams, ProtocolError
 from a2a_lambda.http import cards, sse
 from a2a_lambda.http.auth import authenticate, scope_of
@@ -66,7 +66,7 @@ class OperationCall:
     wires: Sequence[Wire]
     wire: Wire
     scope: Scope
-    agent: Agent
+    agent: Profile
     extensions: tuple[str, ...]
     operation: Operation
     method: str
@@ -123,7 +123,7 @@ class Accepted:
         given = {name for name in names if name}
         if len(given) > 1:
             raise InvalidParams("the path and the tenant name different agents", path="params.tenant")
-        agent = self.kit.find_agent(next(iter(given), None))
+        agent = self.kit.agents.find(next(iter(given), None))
         return OperationCall(
             request=self.request,
             kit=self.kit,

@@ -10,12 +10,13 @@ push notification configs ── push_configs
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from concurrent.futures import wait
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 
 from a2a_lambda import telemetry, threads
-from a2a_lambda.agent.agent import Agent
+from a2a_lambda.agent.agents import Agents
 from a2a_lambda.aws.queue import Queue, QueuedTurn
 from a2a_lambda.errors import (
     PushNotificationNotSupported,
@@ -63,6 +64,11 @@ logger = logging.getLogger(__name__)
 ANSWER_WAIT_SECONDS = 60.0
 """Seconds for which a subscription to a task that waits for input stays open without a new event."""
 
+IMPORT_WAIT_SECONDS = 3.0
+"""Seconds for which a message waits for its agent's import, before its turn is claimed. If the import fails
+by then, the message is refused and nothing has changed. After that the turn waits, and the client gets
+keep-alives."""
+
 SLOTLESS_SEND_SECONDS = 3.5
 """A send that takes longer holds a slot. It is less than the time to the first keep-alive: until then a
 send can still be refused."""
@@ -96,7 +102,7 @@ class Service:
     def __init__(
         self,
         store: Store,
-        agents: Mapping[str, Agent],
+        agents: Agents,
         *,
         repeat_seconds: float,
         queue: Queue | None = None,
@@ -163,10 +169,11 @@ class Service:
         # decides.
         returns_at_once = options.get("returnImmediately", not call.blocking_by_default and in_background)
         call = replace(call, is_background=self._queue is not None and (returns_at_once or in_background))
+        await self._check_agent(call)
         while True:
             started = await self._start(call, request)
             if isinstance(started, Claim):
-                run = Run(self._store, self._agents[call.scope.agent], started)
+                run = Run(self._store, self._agents.start(call.scope.agent), started)
                 runs.append(run)
                 run.start()
                 async with aclosing(run.events()) as published:
@@ -198,10 +205,11 @@ class Service:
         length = request.get("configuration", {}).get("historyLength")
         in_background = self._agents[call.scope.agent].card.background
         call = replace(call, is_background=in_background and self._queue is not None)
+        await self._check_agent(call)
         started = await self._start(call, request)
         if isinstance(started, Head):
             return follow(self._store, started, history_length=length, deadline=call.deadline)
-        run = Run(self._store, self._agents[call.scope.agent], started)
+        run = Run(self._store, self._agents.start(call.scope.agent), started)
         run.start(unread_limit=UNREAD_EVENTS)
         return self._stream(call, started, run, length)
 
@@ -290,6 +298,16 @@ class Service:
         if config is not None:
             self.check(call.scope, "set_push")
             await webhook.check(config, self._webhooks)
+
+    async def _check_agent(self, call: CallContext) -> None:
+        """Raises Unavailable if this process is to run the agent, and cannot import it."""
+        if call.is_background:
+            return
+        loading = self._agents.start(call.scope.agent)
+        if not loading.done():
+            await threads.run(wait, [loading], IMPORT_WAIT_SECONDS)
+        if loading.done():
+            loading.result()
 
     async def _start(self, call: CallContext, request: SendMessageRequest) -> Claim | Head:
         """The turn to run here; or the head of a task that runs elsewhere, or has been answered."""

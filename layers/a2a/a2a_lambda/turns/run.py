@@ -22,7 +22,7 @@ from functools import partial
 from typing import TypeVar
 
 from a2a_lambda import telemetry, threads
-from a2a_lambda.agent.agent import Agent
+from a2a_lambda.agent.agents import Loading
 from a2a_lambda.agent.event_builder import FAILED, EventBuilder
 from a2a_lambda.agent.turn import context_after
 from a2a_lambda.errors import SkillError, StoreError
@@ -64,7 +64,7 @@ class Run:
     has_dropped_client: the client read too slowly, and the end of the events was not published to it.
     """
 
-    def __init__(self, store: Store, agent: Agent, claim: Claim) -> None:
+    def __init__(self, store: Store, agent: Loading, claim: Claim) -> None:
         head = claim.head
         self._store = store
         self._agent = agent
@@ -170,7 +170,8 @@ class Run:
             self._published.put_nowait(None)
 
     async def _work(self) -> None:
-        async with aclosing(self._agent.perform(self._turn)) as batches:
+        agent = self._agent.result() if self._agent.done() else await asyncio.wrap_future(self._agent)
+        async with aclosing(agent.perform(self._turn)) as batches:
             async for batch in batches:
                 events = self._builder.build(batch)
                 size = size_of(events)
@@ -284,7 +285,9 @@ class Run:
         if closing["state"] in INTERRUPTED:
             asked = self._builder.asked
             # Without a question of its own, the turn was stopped: an earlier question waits again.
-            pending = self._turn.pending if asked is None else self._agent.pending_after(self._turn, asked)
+            pending = (
+                self._turn.pending if asked is None else self._agent.result().pending_after(self._turn, asked)
+            )
 
         def end(head: Head) -> Head:
             whole = replace(head, inline=(*head.inline, *numbered))

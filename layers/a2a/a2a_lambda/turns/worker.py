@@ -18,12 +18,11 @@ What the sweep finds, at the minute at which a head is due:
 
 import logging
 import uuid
-from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from dataclasses import replace
 
 from a2a_lambda import telemetry, threads
-from a2a_lambda.agent.agent import Agent
+from a2a_lambda.agent.agents import Agents
 from a2a_lambda.aws.queue import Queue, QueuedTurn
 from a2a_lambda.protocol.model import TaskState, status, unix_time
 from a2a_lambda.store.store import Conflict, Store
@@ -50,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 
 class Worker:
-    def __init__(self, store: Store, agents: Mapping[str, Agent], queue: Queue) -> None:
+    def __init__(self, store: Store, agents: Agents, queue: Queue) -> None:
         self._store = store
         self._agents = agents
         self._queue = queue
@@ -63,7 +62,7 @@ class Worker:
         claim = await self._claim(queued, deadline)
         if claim is None:
             return
-        run = Run(self._store, self._agents[queued.scope.agent], claim)
+        run = Run(self._store, self._agents.start(queued.scope.agent), claim)
         run.start()
         async with aclosing(run.events()) as events:
             async for _ in events:

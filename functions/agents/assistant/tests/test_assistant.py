@@ -1,17 +1,17 @@
 """The example agent, in English and Chinese."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from a2a_lambda import Agent, Answer
-from tests.conftest import ROOT
 
 
 @pytest.fixture(scope="module")
 def assistant() -> Agent:
-    return Agent.load(ROOT / "functions" / "agents" / "assistant")
+    return Agent.load(Path(__file__).parents[1])
 
 
 def say(agent: Agent, *texts: str, **options: Any) -> Answer:

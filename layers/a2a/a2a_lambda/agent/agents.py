@@ -1,0 +1,219 @@
+"""The agents of a deployment, apart from each other.
+
+    start("weather") ── a thread imports functions/agents/weather/agent.py ── a Future of the Agent
+
+An agent is imported once, when it is first needed. An agent that cannot be imported fails its own calls
+only. A slow import holds up nothing else: the event loop continues, and so do the other agents.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future, wait
+from pathlib import Path
+
+from a2a_lambda.agent.agent import Agent
+from a2a_lambda.agent.profile import Profile, read_manifest
+from a2a_lambda.errors import ConfigurationError, RouteNotFound, Unavailable
+from a2a_lambda.protocol.card import Card, read_card
+
+RETRY_SECONDS = 30.0
+"""Seconds after which a failed import is tried again. A service that the import needs may have been down."""
+
+WARM_UP_START_SECONDS = 2.0
+"""Seconds of Lambda's initialization in which imports may begin. An import that begins later would make
+every cold start slow, also those for other agents."""
+
+WARM_UP_SECONDS = 6.0
+"""Seconds for which the initialization waits for imports. Lambda ends it after ten. An import that takes
+longer continues while the first request waits for it."""
+
+NO_AGENT = "no agent; an agent is a folder with card.yaml and agent.py"
+
+Loading = Future[Agent]
+
+logger = logging.getLogger(__name__)
+
+
+class Agents(Mapping[str, Profile]):
+    """Profiles by name, the default agent first; and the agents themselves, when a turn needs them.
+
+    default: name of the agent that answers at the root.
+    shows_reasons: whether a client may read why an agent is not available, as in development.
+    """
+
+    def __init__(
+        self, profiles: Iterable[Profile], folder: Path = Path(), *, shows_reasons: bool = False
+    ) -> None:
+        self._profiles = {profile.name: profile for profile in profiles}
+        self.default = next(iter(self._profiles), "")
+        self._folder = folder
+        self._shows_reasons = shows_reasons
+        self._lock = threading.Lock()
+        self._loading: dict[str, Loading] = {}
+        self._failed: dict[str, float] = {}
+        self._unreadable: dict[str, str] = {}
+
+    @classmethod
+    def of(cls, *loaded: Agent) -> "Agents":
+        """Agents that are imported already; the first is the default."""
+        made = cls(agent.profile for agent in loaded)
+        for agent in loaded:
+            made._loading[agent.name] = _done(agent)
+        return made
+
+    @classmethod
+    def of_manifest(cls, manifest: Path, folder: Path, names: Collection[str] = ()) -> "Agents":
+        """Agents that `make build` found good. None is imported yet. names: of those to serve; empty = all.
+
+        Raises ConfigurationError.
+        """
+        profiles = {profile.name: profile for profile in read_manifest(manifest)}
+        _check_names(names, profiles, folder)
+        chosen = [profile for name, profile in profiles.items() if not names or name in names]
+        return cls(_default_first(chosen, folder), folder)
+
+    @classmethod
+    def of_folder(cls, folder: Path, names: Collection[str] = (), *, shows_reasons: bool = False) -> "Agents":
+        """Agents of a folder, all of them imported. What is wrong with one is logged; the others work.
+
+        names: of those to serve; empty = all. Raises ConfigurationError if there is no agent, an unknown
+        name, or no clear default.
+        """
+        cards, unreadable = read_cards(folder, names)
+        for reason in unreadable.values():
+            logger.error("%s", reason)
+        made = cls((), folder, shows_reasons=shows_reasons)
+        profiles: list[Profile] = []
+        for name, card in cards.items():
+            try:
+                agent = Agent.load(folder / name)
+                profiles.append(agent.profile)
+                made._loading[name] = _done(agent)
+            except ConfigurationError as error:
+                logger.error("%s", error)
+                made._set_failed(name, made._loading.setdefault(name, Future()), error)
+                modified = (folder / name / "card.yaml").stat().st_mtime
+                profiles.append(Profile(name=name, card=card, input_schemas={}, modified=modified))
+        made._unreadable = unreadable
+        if not unreadable or any(card.default for card in cards.values()):
+            profiles = _default_first(profiles, folder)
+            made.default = profiles[0].name
+        else:  # any of the unreadable ones may be the default agent: no other one takes its place
+            made.default = next(iter(unreadable))
+        made._profiles = {profile.name: profile for profile in profiles}
+        return made
+
+    def __getitem__(self, name: str) -> Profile:
+        return self._profiles[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._profiles)
+
+    def __len__(self) -> int:
+        return len(self._profiles)
+
+    def find(self, name: str | None) -> Profile:
+        """Profile of an agent by name, or of the default agent. Raises RouteNotFound, and Unavailable if its
+        card cannot be read."""
+        wanted = name or self.default
+        if wanted in self._unreadable:
+            raise self._unavailable(wanted, self._unreadable[wanted])
+        if wanted not in self._profiles:
+            raise RouteNotFound(f"there is no agent {wanted[:100]!r}")
+        return self._profiles[wanted]
+
+    def start(self, name: str) -> Loading:
+        """Begin to import an agent, unless that has happened. The future raises Unavailable if it fails."""
+        with self._lock:
+            loading = self._loading.get(name)
+            if loading is not None and not self._is_worth_another_try(name):
+                return loading
+            self._failed.pop(name, None)
+            loading = self._loading[name] = Future()
+            loading.set_running_or_notify_cancel()  # a caller that is canceled does not cancel the import
+        threading.Thread(target=self._load, args=(name, loading), name=f"import {name}", daemon=True).start()
+        return loading
+
+    def load(self, name: str) -> Agent:
+        """An agent, imported. Blocks. Raises Unavailable."""
+        return self.start(name).result()
+
+    def warm_up(self) -> None:
+        """Import agents while Lambda's initialization has the full CPU; see WARM_UP_SECONDS."""
+        began = time.monotonic()
+        for name in self._profiles:
+            passed = time.monotonic() - began
+            if passed > WARM_UP_START_SECONDS:
+                return
+            wait([self.start(name)], timeout=WARM_UP_SECONDS - passed)
+
+    def _is_worth_another_try(self, name: str) -> bool:
+        return name in self._failed and time.monotonic() - self._failed[name] > RETRY_SECONDS
+
+    def _load(self, name: str, loading: Loading) -> None:
+        try:
+            loading.set_result(Agent.load(self._folder / name))
+        except ConfigurationError as error:
+            logger.error("%s", error)
+            self._set_failed(name, loading, error)
+
+    def _set_failed(self, name: str, loading: Loading, error: ConfigurationError) -> None:
+        self._failed[name] = time.monotonic()
+        loading.set_exception(self._unavailable(name, str(error)))
+
+    def _unavailable(self, name: str, reason: str) -> Unavailable:
+        return Unavailable(reason if self._shows_reasons else f"the agent {name!r} cannot be loaded")
+
+
+def read_cards(folder: Path, names: Collection[str] = ()) -> tuple[dict[str, Card], dict[str, str]]:
+    """Cards of a folder's agents by name, and what is wrong with those that cannot be read.
+
+    names: of those to read; empty = all. Raises ConfigurationError if there is no agent, or an unknown name.
+    """
+    found = {path.parent.name: path for path in sorted(folder.glob("*/card.yaml"))}
+    _check_names(names, found, folder)
+    if not found:
+        raise ConfigurationError(f"{folder}: {NO_AGENT}")
+    cards: dict[str, Card] = {}
+    unreadable: dict[str, str] = {}
+    for name, path in found.items():
+        if names and name not in names:
+            continue
+        try:
+            cards[name] = read_card(path)
+        except ConfigurationError as error:
+            unreadable[name] = str(error)
+    return cards, unreadable
+
+
+def check_all(folder: Path) -> list[Profile]:
+    """Profiles of a folder's agents, the default agent first, for the manifest. Raises ConfigurationError for
+    anything that is wrong with any of them."""
+    places = [path.parent for path in sorted(folder.glob("*/card.yaml"))]
+    return _default_first([Agent.load(place).profile for place in places], folder)
+
+
+def _default_first(profiles: list[Profile], folder: Path) -> list[Profile]:
+    if not profiles:
+        raise ConfigurationError(f"{folder}: {NO_AGENT}")
+    defaults = [profile for profile in profiles if profile.card.default] or profiles
+    if len(defaults) > 1:
+        names = ", ".join(profile.name for profile in defaults)
+        raise ConfigurationError(f"{folder}: one card.yaml must say `default: true` ({names})")
+    return sorted(profiles, key=lambda profile: profile is not defaults[0])
+
+
+def _check_names(names: Collection[str], known: Collection[str], folder: Path) -> None:
+    for name in names:
+        if name not in known:
+            raise ConfigurationError(
+                f"there is no agent {name!r} in {folder}. There are: {', '.join(known) or 'none'}"
+            )
+
+
+def _done(agent: Agent) -> Loading:
+    loading: Loading = Future()
+    loading.set_result(agent)
+    return loading

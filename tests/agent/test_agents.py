@@ -1,0 +1,151 @@
+"""The agents of a deployment: one that fails, or is slow, does not affect the others."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from a2a_lambda.agent import agents
+from a2a_lambda.agent.agents import Agents, check_all
+from a2a_lambda.agent.profile import encode_manifest
+from a2a_lambda.errors import ConfigurationError, RouteNotFound, Unavailable
+from tests.agent.test_agent import CARD, write
+
+GOOD = "@skill\ndef hello(turn, count: int = 1): return 'x'"
+DEFAULT = CARD + "default: true\n"
+
+
+def served(folder: Path, *names: str) -> Agents:
+    """The agents of a build: from the manifest."""
+    manifest = folder / "manifest.json"
+    manifest.write_bytes(encode_manifest(check_all(folder)))
+    return Agents.of_manifest(manifest, folder, names)
+
+
+def test_the_default_agent_is_the_only_one_or_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no agent"):
+        Agents.of_folder(tmp_path)
+    write(tmp_path, GOOD, name="one")
+    assert Agents.of_folder(tmp_path).default == "one"
+    write(tmp_path, GOOD, DEFAULT, name="two")
+    for found in (Agents.of_folder(tmp_path), served(tmp_path)):
+        assert list(found) == ["two", "one"]
+        assert found.find(None).name == "two"
+        with pytest.raises(RouteNotFound):
+            found.find("three")
+    write(tmp_path, GOOD, DEFAULT, name="three")
+    with pytest.raises(ConfigurationError, match="default: true"):
+        Agents.of_folder(tmp_path)
+
+
+def test_some_of_the_agents_are_served(tmp_path: Path) -> None:
+    for name, card in (("one", CARD), ("two", DEFAULT), ("three", CARD)):
+        write(tmp_path, GOOD, card, name=name)
+    for found in (Agents.of_folder(tmp_path, ["one"]), served(tmp_path, "one")):
+        assert list(found) == ["one"]
+        assert found.default == "one", "a single agent is the default"
+    with pytest.raises(ConfigurationError, match=r"no agent 'four' in .*one, three, two"):
+        Agents.of_folder(tmp_path, ["four"])
+
+
+def test_a_manifest_says_what_the_code_would(tmp_path: Path) -> None:
+    write(tmp_path, GOOD)
+    [made], [read] = Agents.of_folder(tmp_path).values(), served(tmp_path).values()
+    assert (read.name, read.card, read.input_schemas) == (made.name, made.card, made.input_schemas)
+    assert read.takes_arguments
+    assert encode_manifest([read]) == encode_manifest([made])
+
+
+@pytest.mark.parametrize("content", ["", "[]]", '[{"name": "x"}]', "7", '{"a": 1}'])
+def test_a_manifest_that_cannot_be_read_is_named(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "manifest.json"
+    path.write_text(content)
+    with pytest.raises(ConfigurationError, match="manifest"):
+        Agents.of_manifest(path, tmp_path)
+
+
+def test_profiles_need_no_code(tmp_path: Path) -> None:
+    folder = write(tmp_path, GOOD)
+    found = served(tmp_path)
+    (folder / "agent.py").write_text("raise RuntimeError")
+    assert found.find("hello").card.name == "hello"
+
+
+@pytest.mark.parametrize("code", ["raise RuntimeError('no service')", "def (", "import sys; sys.exit()"])
+def test_an_agent_that_cannot_be_imported_fails_alone(
+    tmp_path: Path, code: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path, GOOD, name="good")
+    found = served(tmp_path)
+    write(tmp_path, code, DEFAULT, name="bad")
+    for each in (found, Agents.of_folder(tmp_path)):
+        assert each.load("good").name == "good"
+        with pytest.raises(Unavailable, match="'bad' cannot be loaded"):
+            each.load("bad")
+        assert "bad/agent.py" in caplog.text
+    assert Agents.of_folder(tmp_path).find("bad").card.name == "bad", "its card is served"
+    with pytest.raises(Unavailable, match=r"bad/agent\.py"):
+        Agents.of_folder(tmp_path, shows_reasons=True).load("bad")
+
+
+def test_no_agent_takes_the_place_of_one_whose_card_is_wrong(tmp_path: Path) -> None:
+    write(tmp_path, GOOD, name="good")
+    write(tmp_path, GOOD, "name: [", name="bad")
+    found = Agents.of_folder(tmp_path)
+    assert found.find("good")
+    for name in (None, "bad"):
+        with pytest.raises(Unavailable):
+            found.find(name)
+    write(tmp_path, GOOD, DEFAULT, name="sure")
+    assert Agents.of_folder(tmp_path).find(None).name == "sure"
+
+
+def test_a_failed_import_is_tried_again_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write(tmp_path, GOOD)
+    found = served(tmp_path)
+    whole = (folder / "agent.py").read_text()
+    (folder / "agent.py").write_text("raise RuntimeError")
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            found.load("hello")
+        (folder / "agent.py").write_text(whole)
+    monkeypatch.setattr(agents, "RETRY_SECONDS", -1.0)
+    assert found.load("hello").name == "hello"
+
+
+def test_an_agent_is_imported_once_by_many_callers(tmp_path: Path) -> None:
+    write(tmp_path, "import threading\nthreading.imports = getattr(threading, 'imports', 0) + 1\n" + GOOD)
+    found = served(tmp_path)
+    before = vars(threading)["imports"]
+    loading = [found.start("hello") for _ in range(20)]
+    assert len({id(each.result()) for each in loading}) == 1
+    assert vars(threading)["imports"] == before + 1
+
+
+def test_a_slow_import_delays_no_other_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = threading.Event()
+    monkeypatch.setattr(threading, "gate", gate, raising=False)
+    write(tmp_path, GOOD, name="fast")
+    found = served(tmp_path)
+    slow = write(tmp_path, GOOD, DEFAULT, name="slow")
+    found = served(tmp_path)
+    source = (slow / "agent.py").read_text()
+    (slow / "agent.py").write_text(f"import threading\nthreading.gate.wait(60)\n{source}")
+    monkeypatch.setattr(agents, "WARM_UP_SECONDS", 0.1)
+    monkeypatch.setattr(agents, "WARM_UP_START_SECONDS", 60.0)
+    found.warm_up()
+    assert not found.start("slow").done()
+    assert found.load("fast").name == "fast"
+    gate.set()
+    assert found.load("slow").name == "slow"
+
+
+def test_the_warm_up_leaves_late_imports_to_their_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, card in (("one", DEFAULT), ("two", CARD)):
+        write(tmp_path, GOOD, card, name=name)
+    monkeypatch.setattr(agents, "WARM_UP_START_SECONDS", 0.0)
+    found = served(tmp_path)
+    found.warm_up()
+    assert set(found._loading) <= {"one"}

@@ -1,0 +1,45 @@
+"""A copy of the kit with agents of the tests. What a fork changes in its own files changes no test."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.conftest import AGENTS, ROOT
+
+KIT = ("environments", "events", "functions", "layers", "templates", "tools")
+
+FILES = ("Makefile", "pyproject.toml", "uv.lock", "template.yaml")
+
+SHARED = (".uv", ".venv", ".venvs")
+"""Of this checkout: linked, not copied."""
+
+SAMCONFIG = """version = 0.1
+
+[dev.deploy.parameters]
+stack_name = "a2a-dev"
+s3_prefix = "a2a-dev"
+resolve_s3 = true
+capabilities = "CAPABILITY_IAM CAPABILITY_AUTO_EXPAND"
+confirm_changeset = false
+fail_on_empty_changeset = false
+tags = ["stage=dev"]
+parameter_overrides = ["DeletionProtection=false", "LogDays=7"]
+"""
+
+
+def copy_kit(folder: Path, agents: Sequence[str] = ("assistant",)) -> Path:
+    """Make a folder the project of a fork with some of the tests' agents. What a build left there stays."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ignored = shutil.ignore_patterns("__pycache__", "agents")
+    for name in KIT:
+        shutil.rmtree(folder / name, ignore_errors=True)
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    for name in FILES:
+        shutil.copy2(ROOT / name, folder)
+    for name in SHARED:
+        if not (folder / name).exists() and (ROOT / name).exists():
+            (folder / name).symlink_to(ROOT / name)
+    for name in agents:
+        shutil.copytree(AGENTS / name, folder / "functions" / "agents" / name, ignore=ignored)
+    (folder / "samconfig.toml").write_text(SAMCONFIG)
+    return folder

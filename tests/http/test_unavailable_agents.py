@@ -1,0 +1,94 @@
+"""An agent that cannot be imported, beside one that can."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from a2a_lambda.agent import agents as registry
+from a2a_lambda.agent.agents import check_all
+from a2a_lambda.agent.profile import encode_manifest
+from a2a_lambda.http.app import create_app
+from a2a_lambda.kit import MANIFEST, Kit
+from a2a_lambda.operations import service
+from a2a_lambda.settings import Settings
+from tests.agent.test_agent import CARD, write
+from tests.conftest import BASE_URL, new_key
+from tests.helpers.rpc import Rpc, events, message, request, texts
+
+GOOD = "@skill\ndef hello(turn): return f'Hello, {turn.text}!'"
+
+Deploy = Callable[..., TestClient]
+
+
+@pytest.fixture
+def deploy(settings: Settings, tmp_path: Path) -> Deploy:
+    """Serves what was built, after which the agent `bad` became the code given here."""
+
+    def deploy(code: str, **options: object) -> TestClient:
+        folder = tmp_path / "agents"
+        folder.mkdir()
+        write(folder, GOOD, CARD + "default: true\n", name="good")
+        bad = write(folder, GOOD, name="bad")
+        (tmp_path / MANIFEST).write_bytes(encode_manifest(check_all(folder)))
+        (bad / "agent.py").write_text(code)
+        kit = Kit(settings.model_copy(update={"agents": folder, **options}))
+        return TestClient(create_app(kit), base_url=BASE_URL)
+
+    return deploy
+
+
+def rpc(client: TestClient, agent: str) -> Rpc:
+    kit: Kit = client.app.state.kit  # type: ignore[attr-defined]
+    return Rpc(client, new_key(kit.keys), f"/a2a/{agent}")
+
+
+@pytest.mark.parametrize("method", ["message/send", "message/stream"])
+def test_a_message_to_it_is_refused_and_leaves_no_task(
+    deploy: Deploy, method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = deploy("raise RuntimeError('no such service')")
+    bad = rpc(client, "bad")
+    refused = bad.post(request(method, {"message": message(contextId="c")}))
+    assert refused.status_code == 503
+    assert refused.headers["retry-after"] == "1"
+    assert "'bad' cannot be loaded" in refused.json()["error"]["message"]
+    assert "no such service" not in refused.text, "the reason is for the operator"
+    assert "no such service" in caplog.text
+    listed = client.get("/a2a/bad/tasks", headers={"X-API-Key": bad.key, "A2A-Version": "1.0"}).json()
+    assert listed["tasks"] == []
+
+
+def test_cards_and_the_other_agent_are_served(deploy: Deploy) -> None:
+    client = deploy("import nowhere")
+    for name in ("good", "bad"):
+        assert client.get(f"/a2a/{name}/.well-known/agent.json").json()["name"] == name
+    assert texts(rpc(client, "good").send("Ann")) == "Hello, Ann!"
+    assert rpc(client, "bad").error("tasks/get", {"id": "x"})["code"] == -32001
+
+
+def test_an_import_that_fails_late_fails_the_turn(deploy: Deploy, caplog: pytest.LogCaptureFixture) -> None:
+    """By then the client has its task. The worker's turns wait in the same way."""
+    client = deploy("import threading\nthreading.gate.wait(60)\nraise RuntimeError('too late')")
+    gate = threading.Event()
+    vars(threading)["gate"] = gate
+    bad = rpc(client, "bad")
+    threading.Timer(0.5, gate.set).start()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(service, "IMPORT_WAIT_SECONDS", 0.1)
+        [*_, last] = events(bad.post(request("message/stream", {"message": message()})).text)
+    assert last["status"]["state"] == "failed"
+    assert "too late" not in str(last)
+    assert "too late" in caplog.text
+
+
+def test_a_slow_import_is_waited_for(deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = deploy(f"import threading\nthreading.gate.wait(60)\nfrom a2a_lambda import *\n{GOOD}")
+    gate = threading.Event()
+    vars(threading)["gate"] = gate
+    monkeypatch.setattr(service, "IMPORT_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(registry, "WARM_UP_SECONDS", 0.1)
+    threading.Timer(0.5, gate.set).start()
+    assert texts(rpc(client, "bad").send("Ann")) == "Hello, Ann!"
