@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -18,7 +17,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.conftest import ROOT
+from tests.helpers.project import copy_kit
 from tests.helpers.rpc import Rpc, events, message, request, texts
 from tests.processes.servers import answers
 from tests.push.test_delivery import Webhook
@@ -95,12 +94,7 @@ class Server:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("fork")
-    for name in ("functions", "layers", "tools"):
-        shutil.copytree(ROOT / name, made / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "template.yaml", made)
-    card = made / "functions/agents/assistant/card.yaml"
-    card.write_text(card.read_text() + "default: true\n")
+    made = copy_kit(tmp_path_factory.mktemp("fork"))
     noisy = made / "functions/agents/noisy"
     noisy.mkdir()
     skill = "{ id: hello, name: Hello, description: Logs. }"
@@ -132,7 +126,7 @@ def test_it_prints_what_can_be_pasted(server: Server) -> None:
     ids = set()
     for _ in range(2):
         answer = json.loads(subprocess.check_output(["sh", "-c", send]))
-        assert texts(answer["result"]) == "1 plus 2 is 3."
+        assert texts(answer["result"]) == "Example: Repeat what I said."
         ids.add(answer["result"]["id"])
     assert len(ids) == 2, "every paste is a new message"
     pieces = events(subprocess.check_output(["sh", "-c", stream], text=True))
@@ -171,31 +165,35 @@ def test_it_runs_in_the_background_and_notifies(server: Server) -> None:
 
 
 def test_a_broken_edit_is_answered_with_why(server: Server, folder: Path) -> None:
+    """And only by its own agent."""
     source = folder / "functions/agents/assistant/agent.py"
     whole = source.read_text()
-    card = f"{server.url}/.well-known/agent.json"
+    line = whole.count("\n") + 1
+    assistant, noisy = server.rpc(), server.rpc()
+    noisy.path = "/a2a/noisy"
     for edit, why in (
-        ("def (\n", "agent.py:153: invalid syntax"),
-        ("import nowhere\n", "agent.py:153: there is no module 'nowhere'"),
+        ("def (\n", f"agent.py:{line}: invalid syntax"),
+        ("import nowhere\n", f"agent.py:{line}: there is no module 'nowhere'"),
         ("@skill\ndef extra(turn): ...\n", "not in card.yaml"),
     ):
         before = len(server.output.read_text())
         source.write_text(whole + edit)
-        server.until(lambda: answer(card) is not None and answer(card).status_code == 503)
-        assert why in answer(card).json()["error"]["message"]
+        server.until(lambda why=why: why in refusal(assistant))
         said = server.output.read_text()[before:]
-        assert "error: functions/agents/assistant/agent.py" in said
+        assert "functions/agents/assistant/agent.py" in said
         assert "Traceback" not in said, "one frame of the author's code, and none of the kit's"
+        assert noisy.send("hi")["status"]["state"] == "failed", "it is there, and raises as always"
         source.write_text(whole)
-        server.until(lambda: answer(card) is not None and answer(card).status_code == 200)
+        server.until(lambda: refusal(assistant) == "none")
 
 
-def answer(url: str) -> Any:
-    """The response, or None while the server starts anew."""
+def refusal(rpc: Rpc) -> str:
+    """Why a message gets 503, "none" if it does not, "" while the server starts anew."""
     try:
-        return httpx2.get(url, timeout=PATIENCE)
+        found = rpc.post(request("message/send", {"message": message("hi")}))
     except httpx2.TransportError:
-        return None
+        return ""
+    return found.json()["error"]["message"] if found.status_code == 503 else "none"
 
 
 def test_keys_are_made_listed_and_revoked(server: Server) -> None:
@@ -322,13 +320,16 @@ def test_ctrl_c_ends_everything(folder: Path) -> None:
     assert not (folder / ".local.json").exists()
 
 
-def test_a_broken_agent_is_named(folder: Path) -> None:
+def test_a_broken_card_is_named_and_the_others_are_served(folder: Path) -> None:
     card = folder / "functions/agents/assistant/card.yaml"
     whole = card.read_text()
     card.write_text(whole + "colour: red\n")
     try:
         made = Server(folder)
-        assert made.process.wait(PATIENCE) == 1
-        assert "card.yaml:38: colour is not a field of a card." in made.output.read_text()
+        made.until(lambda: answers(f"{made.url}/a2a/noisy/.well-known/agent.json"))
+        said = f"card.yaml:{whole.count(chr(10)) + 1}: colour is not a field of a card."
+        made.until(lambda: said in made.output.read_text())
+        assert said in refusal(made.rpc()), "no other agent answers in its place"
+        made.interrupt()
     finally:
         card.write_text(whole)
