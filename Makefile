@@ -18,7 +18,9 @@
 #   make redrive  send dead letters again                   QUEUE=notices|turns|records STACK=…
 #   make conformance  run the public conformance kit against our agent      TCK=<checkout> LINE=1.0|0.3
 #   make validate lint what SAM makes of the templates
-#   make lock     lock the dependencies again, after an edit of pyproject.toml
+#   make add      add a package for your agents             PACKAGE="openai"
+#   make remove   remove one                                PACKAGE=openai
+#   make lock     lock all packages again
 
 SHELL := /bin/sh
 PYTHON ?= python3
@@ -48,9 +50,10 @@ SYNC = $(UV) sync --locked --quiet
 SAM = SAM_CLI_TELEMETRY=0 .venvs/sam/bin/sam
 
 REQUIREMENTS = layers/dependencies/requirements.txt
+AGENTS = layers/agents
 EXPORT = $(UV) export --locked --quiet --no-dev --no-emit-project --no-annotate --no-header --output-file
 
-.PHONY: help account rollback prune redrive requirements run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
+.PHONY: help add remove account rollback prune redrive requirements run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
 .DEFAULT_GOAL := help
 
 ifeq ($(filter arm64 x86_64,$(ARCH)),)
@@ -159,12 +162,18 @@ lock: $(UV)
 	@for environment in $(ENVIRONMENTS); do \
 	  echo "environments/$$environment"; $(UV) lock --project environments/$$environment || exit 1; done
 	$(EXPORT) $(REQUIREMENTS) > /dev/null
+	@$(MAKE) --no-print-directory .venv/synced
+	@.venv/bin/python -m tools.build.packages sync
+
+add remove: .venv/synced
+	@.venv/bin/python -m tools.build.packages $@ '$(PACKAGE)'
 
 # After an edit of pyproject.toml this locks again. In CI, a lock that does not match is an error.
-.venv/synced: uv.lock pyproject.toml | $(UV)
+.venv/synced: uv.lock pyproject.toml $(wildcard $(AGENTS)/*.txt) | $(UV)
 	@test -n "$$CI" || $(UV) lock --check --quiet 2> /dev/null || { \
 	  echo "uv.lock does not match pyproject.toml: locking"; $(UV) lock --quiet; }
 	@$(SYNC)
+	@.venv/bin/python -m tools.build.packages sync
 	@touch $@
 
 $(VENVS): .venvs/%/synced: environments/%/uv.lock environments/%/pyproject.toml | $(UV)

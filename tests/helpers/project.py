@@ -42,4 +42,7 @@ def copy_kit(folder: Path, agents: Sequence[str] = ("assistant",)) -> Path:
     for name in agents:
         shutil.copytree(AGENTS / name, folder / "functions" / "agents" / name, ignore=ignored)
     (folder / "samconfig.toml").write_text(SAMCONFIG)
+    packages = folder / "layers" / "agents"
+    (packages / "packages.txt").write_text("")
+    (packages / "requirements.txt").write_text("")
     return folder

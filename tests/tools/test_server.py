@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -178,13 +179,17 @@ def test_a_broken_edit_is_answered_with_why(server: Server, folder: Path) -> Non
     ):
         before = len(server.output.read_text())
         source.write_text(whole + edit)
-        server.until(lambda why=why: why in refusal(assistant))
+        server.until(partial(is_refused, assistant, why))
         said = server.output.read_text()[before:]
         assert "functions/agents/assistant/agent.py" in said
         assert "Traceback" not in said, "one frame of the author's code, and none of the kit's"
         assert noisy.send("hi")["status"]["state"] == "failed", "it is there, and raises as always"
         source.write_text(whole)
-        server.until(lambda: refusal(assistant) == "none")
+        server.until(partial(is_refused, assistant, "none"))
+
+
+def is_refused(rpc: Rpc, why: str) -> bool:
+    return why in refusal(rpc)
 
 
 def refusal(rpc: Rpc) -> str:

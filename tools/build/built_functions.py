@@ -25,7 +25,7 @@ LAMBDA_PYTHON = "3.13"
 HOST = {"x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}.get(platform.machine(), "")
 """Architecture of this machine, as Lambda names it."""
 
-LAYERS = ("A2ALayer", "DependenciesLayer")
+LAYERS = ("A2ALayer", "DependenciesLayer", "AgentsLayer")
 
 INVOKE = "/2015-03-31/functions/function/invocations"
 
@@ -55,9 +55,8 @@ class Built:
         self.opt = opt
         self._variables = variables
         (opt / "python").mkdir()
-        for layer in LAYERS:  # Lambda merges them
-            for entry in (folder / layer / "python").iterdir():
-                (opt / "python" / entry.name).symlink_to(entry.resolve())
+        for layer in LAYERS:
+            _merge((folder / layer / "python").resolve(), opt / "python")
         os.link(folder / "A2ALayer" / "a2a-runtime", opt / "a2a-runtime")
 
     @contextmanager
@@ -123,6 +122,21 @@ class Built:
             "AWS_DEFAULT_REGION": "us-east-1",
             **self._variables,
         }
+
+
+def _merge(layer: Path, target: Path) -> None:
+    """Link a layer's files into /opt, as Lambda merges layers. Two may share the folder of a namespace."""
+    for entry in layer.iterdir():
+        place = target / entry.name
+        if not place.exists():
+            place.symlink_to(entry)
+            continue
+        if place.is_symlink():
+            first = place.resolve()
+            place.unlink()
+            place.mkdir()
+            _merge(first, place)
+        _merge(entry, place)
 
 
 def find_rie(environment: Path) -> Path:

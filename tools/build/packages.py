@@ -1,0 +1,223 @@
+"""The packages of a fork's agents: make add, make remove.
+
+    packages.txt ── what the agents import ── uv, within the kit's versions ── requirements.txt ── the layer
+
+requirements.txt locks what packages.txt names and what that needs. Packages that the kit ships are left out:
+an agent gets them from the kit's layer, in the kit's version.
+"""
+
+import hashlib
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from a2a_lambda.errors import ConfigurationError
+from tools.command import reports_errors
+
+LIST = Path("layers/agents/packages.txt")
+LOCK = Path("layers/agents/requirements.txt")
+KIT = Path("layers/dependencies/requirements.txt")
+"""What the kit ships to Lambda, locked."""
+
+LOWEST_PYTHON = "3.11"
+"""As in pyproject.toml. The lock holds for this version and for later ones, so for Lambda's, too."""
+
+PLATFORMS = {"arm64": "aarch64-manylinux_2_34", "x86_64": "x86_64-manylinux_2_34"}
+
+CONFLICT = """{packages}: no version fits the versions that the kit uses.
+
+{reason}
+
+Ask for another version, such as PACKAGE="name<2". Or give the agent its own environment:
+docs/forking.md, Agents that need more."""
+
+NO_WHEEL = """there is no wheel for Lambda ({arch}, Python {python}).
+
+{reason}
+
+Try another version, or {other}. Or use a container image: docs/forking.md, Agents that need more."""
+
+
+@reports_errors
+def main(argv: list[str] = sys.argv) -> int:
+    """add PACKAGES, remove PACKAGES, or sync: lock if the list has changed, and install here."""
+    what, packages = argv[1], shlex.split(" ".join(argv[2:]))
+    match what:
+        case "add" | "remove" if not packages:
+            raise ConfigurationError(f'name a package: make {what} PACKAGE="openai"')
+        case "add":
+            add(packages)
+        case "remove":
+            remove(packages)
+        case "sync":
+            if not is_locked():
+                if os.environ.get("CI"):
+                    raise ConfigurationError(f"{LOCK} does not match {LIST}: run `make lock`, and commit it")
+                print(f"{LOCK} does not match {LIST}: locking")
+                lock()
+            install()
+    return 0
+
+
+def add(packages: Sequence[str]) -> None:
+    """Add packages to the list, or change their entries, and lock. Raises ConfigurationError; then nothing
+    has changed."""
+    wanted = [_requirement(package) for package in packages]
+    kits = _versions(KIT)
+    for requirement in list(wanted):
+        name = canonicalize_name(requirement.name)
+        if name in kits and str(requirement) == requirement.name:
+            print(f"{name} {kits[name]} comes with the kit: agents can import it")
+            wanted.remove(requirement)
+    names = {canonicalize_name(requirement.name) for requirement in wanted}
+    if not names:
+        return
+    kept = [line for line in _lines() if _name(line) not in names]
+    before = _versions(LOCK)
+    _replace([*kept, *map(str, wanted)], upgrade=sorted(names))
+    after = _versions(LOCK)
+    for name in sorted(names & after.keys()):
+        print(f"added {name} {after[name]}")
+    others = sorted(after.keys() - before.keys() - names)
+    if others:
+        print(f"and what it needs: {', '.join(others)}")
+
+
+def remove(packages: Sequence[str]) -> None:
+    """Remove packages from the list, and lock. Raises ConfigurationError."""
+    names = {canonicalize_name(_requirement(package).name) for package in packages}
+    lines = _lines()
+    if unknown := sorted(names - {_name(line) for line in lines}):
+        listed = ", ".join(sorted(filter(None, map(_name, lines)))) or "no packages"
+        raise ConfigurationError(f"{unknown[0]} is not in {LIST}, which has {listed}")
+    _replace([line for line in lines if _name(line) not in names])
+    print(f"removed {', '.join(sorted(names))}")
+
+
+def is_locked() -> bool:
+    """Whether the lock was made from the list and the kit's packages as they are now."""
+    return LOCK.exists() and LOCK.read_text("utf-8").startswith(_header())
+
+
+def lock(upgrade: Sequence[str] = ()) -> None:
+    """Write the lock. Versions in it stay, unless they must change or are to be upgraded. Raises
+    ConfigurationError."""
+    with tempfile.TemporaryDirectory() as folder:
+        limits, made = Path(folder) / "constraints.txt", Path(folder) / "requirements.txt"
+        _run("export", "--locked", "--all-groups", "--no-emit-project", "--no-hashes", "-o", str(limits))
+        if LOCK.exists():
+            made.write_text(LOCK.read_text("utf-8"))
+        command = (
+            *("pip", "compile", str(LIST), "--universal", "--python-version", LOWEST_PYTHON),
+            *("--generate-hashes", "--no-header", "--no-annotate"),
+            *(f"--upgrade-package={name}" for name in upgrade),
+            *(f"--no-emit-package={name}" for name in _versions(KIT)),
+        )
+        try:
+            _run(*command, "--constraint", str(limits), "-o", str(made))
+        except ConfigurationError as error:
+            packages = ", ".join(filter(None, map(_name, _lines())))
+            try:
+                _run(*command)
+            except ConfigurationError as general:
+                raise ConfigurationError(f"{packages}: {general}") from None
+            raise ConfigurationError(CONFLICT.format(packages=packages, reason=error)) from None
+        _check_wheels(made)
+        LOCK.write_text(_header() + made.read_text("utf-8"), "utf-8")
+
+
+def install() -> None:
+    """Install what is locked in this environment, for `make run` and tests."""
+    if _versions(LOCK):
+        _run(
+            *("pip", "install", "--python", sys.executable, "--no-deps", "--require-hashes"), "-r", str(LOCK)
+        )
+
+
+def _replace(lines: list[str], upgrade: Sequence[str] = ()) -> None:
+    """Write the list and its lock. If it cannot be locked, the list stays as it was."""
+    before = LIST.read_text("utf-8")
+    LIST.write_text("\n".join(lines) + "\n", "utf-8")
+    try:
+        lock(upgrade)
+    except ConfigurationError:
+        LIST.write_text(before, "utf-8")
+        raise
+    install()
+
+
+def _check_wheels(requirements: Path) -> None:
+    """Raises ConfigurationError if Lambda's platform has no wheel of a package: a build compiles nothing."""
+    if not _versions(requirements):
+        return
+    arch, python = os.environ.get("ARCH", "arm64"), os.environ.get("LAMBDA_PYTHON", "3.13")
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            _run(
+                *("pip", "install", "--dry-run", "--target", folder, "--python-version", python),
+                *("--python-platform", PLATFORMS[arch], "--only-binary", ":all:", "--no-deps"),
+                *("-r", str(requirements)),
+            )
+        except ConfigurationError as error:
+            other = "ARCH=x86_64" if arch == "arm64" else "ARCH=arm64"
+            raise ConfigurationError(
+                NO_WHEEL.format(arch=arch, python=python, reason=error, other=other)
+            ) from None
+
+
+def _header() -> str:
+    """Comment that names the state of the inputs."""
+    digest = hashlib.sha256()
+    for path in (LIST, KIT):
+        digest.update(path.read_bytes())
+    return f"# Locked from packages.txt by `make add`. Inputs: {digest.hexdigest()[:16]}\n"
+
+
+def _run(*arguments: str) -> None:
+    """Run uv. Raises ConfigurationError with what it says."""
+    uv = os.environ.get("UV", "uv")
+    done = subprocess.run([uv, "--quiet", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = [re.sub(r"^\s*(error|cause|×|╰─▶):?\s*", "", line) for line in done.stderr.splitlines()]
+        raise ConfigurationError("\n".join(filter(None, said)))
+
+
+def _lines() -> list[str]:
+    return LIST.read_text("utf-8").splitlines()
+
+
+def _name(line: str) -> str:
+    """Name of the package on a line, "" for a comment."""
+    text = line.partition("#")[0].strip()
+    return canonicalize_name(_requirement(text).name) if text else ""
+
+
+def _requirement(text: str) -> Requirement:
+    try:
+        return Requirement(text)
+    except InvalidRequirement as error:
+        raise ConfigurationError(
+            f"{text!r} is not the name of a package, such as openai>=2: {error}"
+        ) from None
+
+
+def _versions(path: Path) -> dict[str, str]:
+    """Versions of the packages in a lock, by name."""
+    if not path.exists():
+        return {}
+    found = re.findall(
+        r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^\s;\\]+)", path.read_text("utf-8"), re.MULTILINE
+    )
+    return {canonicalize_name(name): version for name, version in found}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
