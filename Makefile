@@ -10,6 +10,8 @@
 #   make bench    measure cold start and first byte of the built functions
 #   make costs    compute what a million messages cost
 #   make key      list, make and revoke keys                NAME=… OWNER=… AGENTS=… DAYS=… REVOKE=1 STACK=…
+#   make secret   set a secret of your agents                NAME=openai STACK=… REMOVE=1
+#   make setting  set a setting of your agents               NAME=model VALUE=… STACK=… REMOVE=1
 #   make doctor   check a live agent as its clients would, and a stack     URL=… KEY=… TEXT=… STACK=…
 #   make restore  copy missing items from another table     FROM=<table> STACK=…
 #   make account  allow API Gateway to write access logs, once for an account and region
@@ -53,7 +55,7 @@ REQUIREMENTS = layers/dependencies/requirements.txt
 AGENTS = layers/agents
 EXPORT = $(UV) export --locked --quiet --no-dev --no-emit-project --no-annotate --no-header --output-file
 
-.PHONY: help add remove account rollback prune redrive requirements run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
+.PHONY: help add remove secret setting account rollback prune redrive requirements run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
 .DEFAULT_GOAL := help
 
 ifeq ($(filter arm64 x86_64,$(ARCH)),)
@@ -134,6 +136,10 @@ costs: .venv/synced $(VENVS)
 key: .venv/synced
 	@NAME="$(NAME)" OWNER="$(OWNER)" AGENTS="$(AGENTS)" DAYS="$(DAYS)" REVOKE="$(REVOKE)" STACK="$(STACK)" \
 	  .venv/bin/python -m tools.deployment.key
+
+secret setting: export VALUE := $(VALUE)
+secret setting: .venv/synced
+	@NAME="$(NAME)" STACK="$(STACK)" REMOVE="$(REMOVE)" .venv/bin/python -m tools.deployment.secret $@
 
 restore: .venv/synced
 	@FROM="$(FROM)" STACK="$(STACK)" .venv/bin/python -m tools.deployment.restore

@@ -27,7 +27,7 @@ ALLOWED = {
     "store": {"tasks", "protocol"},
     "aws": {"tasks", "protocol"},
     "access": {"store"},
-    "agent": {"tasks", "protocol"},
+    "agent": {"aws", "tasks", "protocol"},
     "turns": {"agent", "store", "aws", "tasks", "protocol"},
     "push": {"wire", "net", "store", "aws", "tasks", "protocol"},
     "operations": {"turns", "push", "agent", "store", "aws", "tasks", "protocol"},

@@ -44,6 +44,13 @@ class WriteRefused(KitError):
     safe_to_log = True
 
 
+class ConfigurationUnavailable(KitError):
+    """Parameter Store or Secrets Manager did not give an agent its secret or setting. The text has the name
+    and AWS's error code."""
+
+    safe_to_log = True
+
+
 class KeysUnavailable(KitError):
     """Parameter Store did not answer, so a key can be neither accepted nor refused."""
 

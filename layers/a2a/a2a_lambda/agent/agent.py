@@ -20,7 +20,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from a2a_lambda import mistakes, strictjson
-from a2a_lambda.agent import executor
+from a2a_lambda.agent import configuration, executor
 from a2a_lambda.agent.event_builder import EventBuilder
 from a2a_lambda.agent.outputs import Ask, Batch
 from a2a_lambda.agent.profile import Profile
@@ -119,11 +119,14 @@ class Agent:
         slots: Mapping[str, str] = MappingProxyType({}),
         metadata: Mapping[str, Json] = MappingProxyType({}),
         after: "Answer | None" = None,
+        secrets: Mapping[str, str] = MappingProxyType({}),
+        settings: Mapping[str, str] = MappingProxyType({}),
     ) -> "Answer":
         """Run one turn, for tests. Nothing is stored, and what the skill raises is raised here.
 
         skill, slots: the intent that a client names. after: the answer before this message. The conversation,
             the memory and an open question continue from there.
+        secrets, settings: by name. What is not given here comes from the environment, or from .env.
         Raises ValueError for an unknown skill or slot.
         """
         known = dict(metadata)
@@ -145,6 +148,7 @@ class Agent:
             context=after.context if after else Context(),
             pending=after.pending if after else None,
             id=str(uuid.uuid4()),
+            configuration=configuration.of_environment(configuration.given(secrets, settings)),
         )
         builder = EventBuilder(turn.task_id, turn.context_id)
         task = Task(id=turn.task_id, contextId=turn.context_id, status=status(TaskState.WORKING, 0))

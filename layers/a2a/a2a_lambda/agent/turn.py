@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from a2a_lambda import strictjson
+from a2a_lambda.agent.configuration import Configuration, shared
 from a2a_lambda.errors import MemoryFull
 from a2a_lambda.protocol import alibaba_metadata
 from a2a_lambda.protocol.model import Json, Message, Part, decode_raw, text_of
@@ -123,6 +124,7 @@ class Turn:
     extensions: tuple[str, ...] = ()
     request_metadata: dict[str, Json] = field(default_factory=dict)
     clock: Callable[[], float] = time.monotonic
+    configuration: Configuration = field(default_factory=shared, repr=False)
 
     def __post_init__(self) -> None:
         self.memory = Memory(self.context.memory)
@@ -181,6 +183,18 @@ class Turn:
                 said += [(user, question), (assistant, reply)]
         said.append((user, _plain(self.parts) or NO_TEXT))
         return [{"role": role, "content": [{"text": text}] if blocks else text} for role, text in said]
+
+    def secret(self, name: str) -> str:
+        """A secret, such as the key of a model's API. Set it with `make secret`. It never reaches a log.
+
+        On AWS it is read when first needed, and again after five minutes: this blocks for a moment. Raises
+        ConfigurationError if it is not set, which says how to set it.
+        """
+        return self.configuration.secret(name)
+
+    def setting(self, name: str, default: str | None = None) -> str:
+        """A setting, such as the name of a model. Set it with `make setting`. It is read as a secret is."""
+        return self.configuration.setting(name, default)
 
     @property
     def answering(self) -> bool:

@@ -1,0 +1,131 @@
+"""Secrets and settings of agents, by name.
+
+    turn.secret("openai")    turn.setting("model", "gpt-5")
+
+A name is looked up in this order:
+
+    1. what a test gives                   agent.run("hi", secrets={"openai": "sk-test"})
+    2. an environment variable             SECRET_OPENAI, SETTING_MODEL
+    3. the file .env, if the kit runs      the same names
+       on a developer's machine
+    4. Parameter Store, if it is deployed  /a2a/<stack>/secrets/openai, /a2a/<stack>/settings/model
+
+A value that is the ARN of a secret in Secrets Manager stands for that secret.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+from a2a_lambda.errors import ConfigurationError
+
+PATH_VARIABLE = "A2A_AGENT_PARAMETERS"
+"""Environment variable of a deployment: the path in Parameter Store."""
+
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+
+SECRET_ARN = re.compile(r"arn:[a-z-]+:secretsmanager:\S+")
+
+Kind = Literal["secret", "setting"]
+
+
+class Configuration:
+    """path: in Parameter Store; "" on a developer's machine. environment: variables. file: of a developer's
+    variables, as in .env. given: variables that a test gives. They count first."""
+
+    def __init__(
+        self,
+        path: str = "",
+        environment: Mapping[str, str] = MappingProxyType({}),
+        file: Path | None = None,
+        given: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self._path = path
+        self._environment = environment
+        self._file = file
+        self._given = given
+
+    def secret(self, name: str) -> str:
+        """A secret. Raises ConfigurationError if it is not set, and says how to set it. Raises
+        ConfigurationUnavailable."""
+        value = self._find("secret", name)
+        if value is None:
+            raise ConfigurationError(
+                f"there is no secret {name!r}. Set it: make secret NAME={name}{self._stack}"
+            )
+        if not SECRET_ARN.fullmatch(value):
+            return value
+        from a2a_lambda.aws.parameters import get_secret
+
+        found = get_secret(value)
+        if found is None:
+            raise ConfigurationError(f"the secret {name!r} is {value}, which Secrets Manager does not have")
+        return found
+
+    def setting(self, name: str, default: str | None = None) -> str:
+        """A setting. default: if it is not set. Raises ConfigurationError if there is neither, and says how
+        to set it. Raises ConfigurationUnavailable."""
+        value = self._find("setting", name)
+        if value is None:
+            value = default
+        if value is None:
+            raise ConfigurationError(
+                f"there is no setting {name!r}. Set it: make setting NAME={name} VALUE=…{self._stack}"
+            )
+        return value
+
+    def _find(self, kind: Kind, name: str) -> str | None:
+        variable = variable_of(kind, name)
+        for values in (self._given, self._environment):
+            if variable in values:
+                return values[variable]
+        if self._file is not None and self._file.exists():
+            from dotenv import dotenv_values
+
+            found = dotenv_values(self._file).get(variable)
+            if found is not None:
+                return found
+        if not self._path:
+            return None
+        from a2a_lambda.aws.parameters import get_parameter
+
+        return get_parameter(f"{self._path}/{kind}s/{name}")
+
+    @property
+    def _stack(self) -> str:
+        """End of a command that sets a value."""
+        return f" STACK={self._path.rpartition('/')[2]}" if self._path else ""
+
+
+def variable_of(kind: Kind, name: str) -> str:
+    """Environment variable of a secret or a setting. Raises ConfigurationError for a name that is not
+    allowed."""
+    if not NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"{name!r} cannot be the name of a {kind}. Use lower-case letters, digits, - and _: 'openai-2'"
+        )
+    return f"{kind}_{name}".upper().replace("-", "_")
+
+
+def given(secrets: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
+    """Variables of a test's secrets and settings."""
+    return {
+        **{variable_of("secret", name): value for name, value in secrets.items()},
+        **{variable_of("setting", name): value for name, value in settings.items()},
+    }
+
+
+def of_environment(more: Mapping[str, str] = MappingProxyType({})) -> Configuration:
+    """The configuration of this process. more: what a test gives."""
+    path = os.environ.get(PATH_VARIABLE, "")
+    return Configuration(path, os.environ, None if path else Path(".env"), more)
+
+
+@cache
+def shared() -> Configuration:
+    """The one that all turns of the process use."""
+    return of_environment()

@@ -1,0 +1,59 @@
+"""Secrets and settings of agents, in Parameter Store or Secrets Manager.
+
+Powertools keeps each value for CACHE_SECONDS. The kit's emulator is not asked: like every other call of an
+agent, these reach AWS, with the process's own credentials.
+"""
+
+import os
+from collections.abc import Callable
+from functools import cache
+
+import boto3
+from aws_lambda_powertools.utilities.parameters import SecretsProvider, SSMProvider
+from aws_lambda_powertools.utilities.parameters.exceptions import GetParameterError
+from botocore.config import Config
+
+from a2a_lambda.errors import ConfigurationUnavailable
+
+CACHE_SECONDS = 300
+"""Seconds for which a value is used before it is read again."""
+
+TIMEOUTS = Config(connect_timeout=2, read_timeout=3, retries={"mode": "standard", "total_max_attempts": 3})
+
+ABSENT = ("ParameterNotFound", "ResourceNotFoundException")
+
+
+def get_parameter(name: str) -> str | None:
+    """Value of a parameter, decrypted; None if there is none. Blocks. Raises ConfigurationUnavailable."""
+    return _get(lambda: _parameter_store().get(name, max_age=CACHE_SECONDS, decrypt=True), name)
+
+
+def get_secret(arn: str) -> str | None:
+    """Text of a secret of Secrets Manager; None if there is none. Blocks. Raises ConfigurationUnavailable."""
+    return _get(lambda: _secrets_manager().get(arn, max_age=CACHE_SECONDS), arn)
+
+
+def _get(read: Callable[[], object], name: str) -> str | None:
+    try:
+        value = read()
+    except GetParameterError as error:
+        cause = error.__context__
+        code = getattr(cause, "response", {}).get("Error", {}).get("Code") or type(cause).__name__
+        if code in ABSENT:
+            return None
+        raise ConfigurationUnavailable(f"{name} could not be read: {code}") from None
+    return None if value is None else str(value)
+
+
+@cache
+def _parameter_store() -> SSMProvider:
+    return SSMProvider(boto_config=TIMEOUTS, boto3_session=_session())
+
+
+@cache
+def _secrets_manager() -> SecretsProvider:
+    return SecretsProvider(boto_config=TIMEOUTS, boto3_session=_session())
+
+
+def _session() -> boto3.session.Session:
+    return boto3.session.Session(region_name=os.environ.get("AWS_REGION"))  # botocore does not read it

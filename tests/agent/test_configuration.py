@@ -1,0 +1,108 @@
+"""turn.secret and turn.setting: where a value comes from, and what is said if there is none."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from a2a_lambda import Agent, Answer
+from a2a_lambda.agent.configuration import Configuration
+from a2a_lambda.aws import parameters
+from a2a_lambda.errors import ConfigurationError, ConfigurationUnavailable
+from tests.agent.test_agent import write
+
+READS = "@skill\ndef hello(turn): return turn.secret('api-key') + turn.setting('model', 'small')"
+
+PATH = "/a2a/my-stack"
+
+
+@pytest.fixture
+def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agent:
+    """One that reads a secret and a setting, in an empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    return Agent.load(write(tmp_path, READS))
+
+
+@pytest.fixture
+def aws(emulator_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Clients of an account of AWS."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", emulator_url)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    for cached in (parameters._parameter_store, parameters._secrets_manager):
+        cached.cache_clear()
+    yield boto3.client
+    for cached in (parameters._parameter_store, parameters._secrets_manager):
+        cached.cache_clear()
+
+
+def run(agent: Agent, **options: Any) -> Answer:
+    return asyncio.run(agent.run("hi", **options))
+
+
+def test_a_test_gives_them(agent: Agent) -> None:
+    given = {"secrets": {"api-key": "sk-"}, "settings": {"model": "large"}}
+    assert run(agent, **given).text == "sk-large"
+    assert run(agent, secrets={"api-key": "sk-"}).text == "sk-small"
+
+
+def test_variables_come_before_the_file(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(".env").write_text("SECRET_API_KEY='from file '\nSETTING_MODEL=of-file\n")
+    assert run(agent).text == "from file of-file"
+    monkeypatch.setenv("SECRET_API_KEY", "from variable ")
+    assert run(agent).text == "from variable of-file"
+
+
+def test_a_missing_one_says_how_to_set_it(agent: Agent) -> None:
+    with pytest.raises(ConfigurationError, match=r"no secret 'api-key'. Set it: make secret NAME=api-key$"):
+        run(agent)
+    with pytest.raises(ConfigurationError, match=r"make setting NAME=model VALUE=…$"):
+        Configuration().setting("model")
+    for name in ("API KEY", "", "-x", "x/y"):
+        with pytest.raises(ConfigurationError, match="cannot be the name of a secret"):
+            Configuration().secret(name)
+
+
+def test_a_stacks_are_in_parameter_store(aws: Any) -> None:
+    ssm = aws("ssm")
+    ssm.put_parameter(Name=f"{PATH}/secrets/openai", Value="sk-1", Type="SecureString")
+    ssm.put_parameter(Name=f"{PATH}/settings/model", Value="large", Type="String")
+    stack = Configuration(PATH)
+    assert (stack.secret("openai"), stack.setting("model", "small")) == ("sk-1", "large")
+    ssm.put_parameter(Name=f"{PATH}/secrets/openai", Value="sk-2", Type="SecureString", Overwrite=True)
+    assert stack.secret("openai") == "sk-1", "it is kept for a while"
+    assert stack.setting("nothing", "default") == "default"
+    with pytest.raises(ConfigurationError, match="make secret NAME=other STACK=my-stack"):
+        stack.secret("other")
+    assert Configuration(PATH, {"SETTING_MODEL": "medium"}).setting("model") == "medium"
+
+
+def test_an_arn_stands_for_a_secret_of_secrets_manager(aws: Any) -> None:
+    arn = aws("secretsmanager").create_secret(Name="openai", SecretString="sk-3")["ARN"]
+    assert Configuration(environment={"SECRET_OPENAI": arn}).secret("openai") == "sk-3"
+    aws("ssm").put_parameter(Name=f"{PATH}/secrets/by-arn", Value=arn, Type="SecureString")
+    assert Configuration(PATH).secret("by-arn") == "sk-3"
+    absent = arn.replace("openai", "absent")
+    with pytest.raises(ConfigurationError, match="Secrets Manager does not have"):
+        Configuration(environment={"SECRET_OPENAI": absent}).secret("openai")
+
+
+def test_a_store_that_does_not_answer_is_another_error(aws: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    parameters._parameter_store.cache_clear()
+    with pytest.raises(ConfigurationUnavailable, match="/secrets/openai could not be read: EndpointConn"):
+        Configuration("/a2a/other").secret("openai")
+
+
+def test_no_value_reaches_a_log(agent: Agent, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    assert run(agent, secrets={"api-key": "sk-hidden"}).text
+    from a2a_lambda import Turn
+
+    turn = Turn(message={"messageId": "m", "role": "ROLE_USER", "parts": []})  # type: ignore[typeddict-item]
+    turn.configuration = Configuration(given={"SECRET_A": "sk-hidden"})
+    assert "sk-hidden" not in caplog.text + repr(turn) + repr(turn.configuration)

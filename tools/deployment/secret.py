@@ -1,0 +1,127 @@
+"""Sets, lists and removes the secrets and settings of agents, here or in a deployed stack.
+
+make secret                                list their names
+make secret NAME=openai                    asks for the value, and writes it to .env, for make run
+make secret NAME=openai STACK=a2a-dev      asks for the value, and stores it in Parameter Store
+make secret NAME=openai REMOVE=1 …         remove it
+make setting NAME=model VALUE=gpt-5 …      the same for a setting, which is not secret
+
+The value of a secret is never an argument, because the shell keeps arguments in its history. A command may
+write it to the standard input. The value may be the ARN of a secret in Secrets Manager.
+"""
+
+import getpass
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import boto3
+from dotenv import dotenv_values, set_key, unset_key
+
+from a2a_lambda.agent.configuration import Kind, variable_of
+from a2a_lambda.errors import ConfigurationError
+from tools.command import reports_errors
+from tools.deployment.stack import aws_errors, table_of
+
+FILE = Path(".env")
+
+EFFECT = "Functions that have read it use the old value for up to five minutes."
+
+
+@reports_errors
+def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) -> int:
+    kind: Kind = "setting" if argv[1:] == ["setting"] else "secret"
+    name, stack = environ.get("NAME", ""), environ.get("STACK", "")
+    values: Parameters | EnvironmentFile = Parameters(kind, stack) if stack else EnvironmentFile(kind)
+    if not name:
+        if given := [variable for variable in ("VALUE", "REMOVE") if environ.get(variable)]:
+            raise ConfigurationError(f"{given[0]} requires NAME: add NAME=…")
+        print("\n".join(values.names()) or f"no {kind}s in {values.place}")
+        return 0
+    variable_of(kind, name)
+    if environ.get("REMOVE"):
+        values.remove(name)
+        print(f"removed {name} from {values.place}")
+        return 0
+    values.set(name, _value(kind, name, environ))
+    print(f"set {name} in {values.place}. An agent reads it with turn.{kind}({name!r}).")
+    if stack:
+        print(EFFECT)
+    return 0
+
+
+class EnvironmentFile:
+    """The values in .env, which make run and tests read."""
+
+    place = str(FILE)
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+
+    def names(self) -> list[str]:
+        prefix = f"{self._kind.upper()}_"
+        found = dotenv_values(FILE) if FILE.exists() else {}
+        return sorted(name.removeprefix(prefix).lower() for name in found if name.startswith(prefix))
+
+    def set(self, name: str, value: str) -> None:
+        if not FILE.exists():
+            FILE.touch(mode=0o600)
+        set_key(FILE, variable_of(self._kind, name), value)
+
+    def remove(self, name: str) -> None:
+        """Raises ConfigurationError if it is not there."""
+        variable = variable_of(self._kind, name)
+        if not FILE.exists() or variable not in dotenv_values(FILE):
+            raise ConfigurationError(f"there is no {self._kind} {name!r} in {self.place}")
+        unset_key(FILE, variable)
+
+
+class Parameters:
+    """The values of a stack, in Parameter Store. Raises ConfigurationError, also if AWS refuses a call."""
+
+    def __init__(self, kind: Kind, stack: str) -> None:
+        self._kind = kind
+        self.place = f"/a2a/{stack}/{kind}s"
+        table_of(stack)  # raises if there is no such stack
+        self._client = boto3.client("ssm", region_name=os.environ.get("AWS_REGION"))
+
+    def names(self) -> list[str]:
+        with aws_errors(self.place):
+            pages = self._client.get_paginator("get_parameters_by_path").paginate(Path=self.place)
+            found = [item["Name"] for page in pages for item in page["Parameters"]]
+        return sorted(name.rpartition("/")[2] for name in found)
+
+    def set(self, name: str, value: str) -> None:
+        with aws_errors(self.place):
+            self._client.put_parameter(
+                Name=f"{self.place}/{name}",
+                Value=value,
+                Type="SecureString" if self._kind == "secret" else "String",
+                Overwrite=True,
+                Tier="Intelligent-Tiering",  # a value may have more than 4 KB
+            )
+
+    def remove(self, name: str) -> None:
+        with aws_errors(self.place):
+            removed = self._client.delete_parameters(Names=[f"{self.place}/{name}"])["DeletedParameters"]
+        if not removed:
+            raise ConfigurationError(f"there is no {self._kind} {name!r} in {self.place}")
+
+
+def _value(kind: Kind, name: str, environ: Mapping[str, str]) -> str:
+    """The value to set. Raises ConfigurationError if there is none."""
+    given = environ.get("VALUE", "")
+    if kind == "secret" and given:
+        raise ConfigurationError(
+            "VALUE would stay in the history of your shell. Leave it out: the command asks for the value"
+        )
+    if not given:
+        given = getpass.getpass(f"{name}: ") if sys.stdin.isatty() else sys.stdin.read()
+    if not (given := given.strip()):
+        raise ConfigurationError(f"the value of {name} is empty")
+    return given
+
+
+if __name__ == "__main__":
+    sys.exit(main())
