@@ -1,8 +1,8 @@
 # Everything starts here, and each target sets up what it needs.
 #
 #   make run      serve on http://127.0.0.1:8080            PORT=… LOCAL_KEY=…
-#   make test     run the whole test suite                  ARGS="-k store"
-#   make check    tests, linter, type checker: what CI runs
+#   make test     test your agents, and the kit in brief      ARGS="functions/agents/weather"
+#   make check    all tests, linter, type checker: what CI runs
 #   make build    sam build, without Docker                 ARCH=arm64|x86_64
 #   make deploy   build, then sam deploy a stage of samconfig.toml     STAGE=dev|prod  PARAMETERS="Name=value …"  ROLE=<ARN for CloudFormation>
 #   make invoke   send one event to the built function      EVENT=events/send.json
@@ -45,6 +45,12 @@ ifdef AWS_REGION
 export AWS_DEFAULT_REGION := $(AWS_REGION)
 endif
 
+# Tests that make check runs, and make test does not: they take long, or need other environments.
+SLOW := access/test_keys_at_scale.py e2e faults interop processes push wire/test_round_trip.py \
+  http/test_bad_input.py http/test_lists.py http/test_lost_streams.py http/versions turns/test_run.py \
+  turns/test_worker.py lambda_/test_costs.py lambda_/test_emulator.py lambda_/test_runtime.py \
+  lambda_/test_speed.py tools/build/test_lint.py tools/dev/test_server.py
+
 # Tools whose packages conflict with the kit's: each has a lock, and an environment, of its own.
 ENVIRONMENTS := sam ministack a2a-0-2 a2a-0-3 a2a-1
 VENVS := $(ENVIRONMENTS:%=.venvs/%/synced)
@@ -68,10 +74,12 @@ help:
 run: .venv/synced
 	@exec .venv/bin/python -m tools.dev.server
 
-test: .venv/synced $(VENVS)
-	@.venv/bin/python -m pytest $(ARGS)
+# The agents' tests, and those of the kit that take less than two minutes together. With ARGS, exactly those.
+test: .venv/synced $(if $(filter tests%,$(ARGS)),$(VENVS))
+	@.venv/bin/python -m pytest $(or $(ARGS),$(SLOW:%=--ignore=tests/%))
 
-check: .venv/synced test validate
+check: .venv/synced $(VENVS) validate
+	@.venv/bin/python -m pytest
 	@.venv/bin/ruff check --quiet
 	@.venv/bin/ruff format --check --quiet
 	@.venv/bin/mypy --no-error-summary

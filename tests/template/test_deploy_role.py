@@ -116,7 +116,9 @@ def test_the_boundary_admits_what_the_templates_roles_do(resources: Json) -> Non
         for action in item["Action"]
     ]
     template = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]
-    for resource in template.values():
+    for name, resource in template.items():
+        if name == "AgentPolicy":  # a fork's: it names its actions in the parameter AgentActions
+            continue
         documents = [
             policy["PolicyDocument"]
             for policy in resource.get("Properties", {}).get("Policies", [])

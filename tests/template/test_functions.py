@@ -6,10 +6,17 @@ from typing import Any
 from samtranslator.yaml_helper import yaml_parse
 
 from a2a_lambda.settings import Settings
+from tests.conftest import ROOT
 from tests.template.resources import FUNCTIONS, of_type
 from tools.build import lint
 
 Json = Any
+
+AGENTS_OWN = {
+    "A2A_AGENT_PARAMETERS",
+    *yaml_parse((ROOT / "template.yaml").read_text())["Resources"]["AgentPolicy"]["Metadata"]["Environment"],
+}
+"""Variables of the functions that run agents."""
 
 
 def test_functions(translated: Json) -> None:
@@ -29,9 +36,8 @@ def test_functions(translated: Json) -> None:
             "LogGroup": {"Ref": f"{short}Lines"},
         }
         assert translated[f"{short}Lines"]["Properties"]["RetentionInDays"] == {"Ref": "LogDays"}
-        assert len(properties["Layers"]) == 2
         variables = properties["Environment"]["Variables"]
-        assert set(variables) == {
+        assert set(variables) - AGENTS_OWN == {
             "A2A_TABLE",
             "A2A_KEYS_PATH",
             "A2A_BASE_URL",
@@ -40,6 +46,7 @@ def test_functions(translated: Json) -> None:
             "A2A_TASK_DAYS",
             "A2A_SIGNING_KEY",
             "A2A_QUEUE",
+            "A2A_AGENT_NAMES",
             "A2A_REQUESTS_PER_OWNER",
             "A2A_STREAMS_PER_OWNER",
             "A2A_SERVICE",
@@ -142,4 +149,4 @@ def test_layers_are_named_after_their_stack(translated: Json) -> None:
     names = [
         item["Properties"]["LayerName"] for item in of_type(translated, "AWS::Lambda::LayerVersion").values()
     ]
-    assert names == [{"Fn::Sub": "${AWS::StackName}-kit"}, {"Fn::Sub": "${AWS::StackName}-dependencies"}]
+    assert names == [{"Fn::Sub": f"${{AWS::StackName}}-{name}"} for name in ("kit", "dependencies", "agents")]

@@ -27,9 +27,11 @@ def report(build: Path) -> tuple[str, int]:
     """A line about a build, and the exit status of the process."""
     functions = {path.name: size_of(path) for path in build.glob("*Function")}
     layers = {name: size_of(build / name) for name in LAYERS}
-    largest = max(functions, key=functions.__getitem__)
-    total = functions[largest] + sum(layers.values())
-    said = f"{total / MB:.1f} of {LIMIT_MB} MB unzipped ({largest} and its layers)"
+    code = max(functions.values())
+    total = code + sum(layers.values())
+    parts = zip(("kit", "its dependencies", "your packages"), layers.values(), strict=True)
+    listed = ", ".join(f"{name} {size / MB:.1f}" for name, size in (*parts, ("agents and handlers", code)))
+    said = f"{total / MB:.1f} of {LIMIT_MB} MB unzipped: {listed}"
     if total < WARNING_MB * MB:
         return said, 0
     packages = {
@@ -42,7 +44,10 @@ def report(build: Path) -> tuple[str, int]:
     named = ", ".join(f"{name} {packages[name] / MB:.0f} MB" for name in heaviest)
     if total <= LIMIT_MB * MB:
         return f"warning: {said}. Largest packages: {named}", 0
-    return f"error: {said}, which Lambda refuses. Remove a package. Largest packages: {named}", 1
+    return (
+        f"error: {said}. Lambda refuses that. Remove a package, or use a container image (docs/forking.md)."
+        f" Largest packages: {named}"
+    ), 1
 
 
 def main(argv: list[str] = sys.argv) -> int:

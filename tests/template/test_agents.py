@@ -1,0 +1,75 @@
+"""What agents get beside the kit's own: permissions, packages, variables, a network."""
+
+from typing import Any
+
+from tests.template.resources import FUNCTIONS
+
+Json = Any
+
+RUN_AGENTS = ("Rpc", "Worker")
+
+OTHERS = ("Api", "Notifier")
+
+OWN = "arn:${AWS::Partition}:ssm:${AWS::Region}:${AWS::AccountId}:parameter/a2a/${AWS::StackName}"
+
+
+def variables(translated: Json, short: str) -> Json:
+    return translated[f"{short}Function"]["Properties"]["Environment"]["Variables"]
+
+
+def test_the_fork_comes_first(source: str) -> None:
+    """Its permissions and variables are the first resource, between two lines that stay."""
+    before, _, after = source.partition("# === Yours =")
+    assert len(before.splitlines()) < 10
+    forks, _, kits = after.partition("# === The kit's =")
+    assert "  AgentPolicy:" in forks
+    assert "  Table:" in kits
+
+
+def test_the_functions_that_run_agents_get_the_agents_policy(translated: Json) -> None:
+    for short in RUN_AGENTS:
+        chosen = translated[f"{short}Role"]["Properties"]["ManagedPolicyArns"]["Fn::If"]
+        condition, [split, joined], alone = chosen[0], chosen[1]["Fn::Split"], chosen[2]
+        assert condition == "HasAgentPolicyArns"
+        assert alone == [{"Ref": "AgentPolicy"}]
+        more = {"Fn::Join": [split, {"Ref": "AgentPolicyArns"}]}
+        assert joined == {"Fn::Join": [split, [{"Ref": "AgentPolicy"}, more]]}
+    for short in OTHERS:
+        assert "Agent" not in str(translated[f"{short}Role"])
+
+
+def test_they_read_their_own_stacks_secrets(translated: Json) -> None:
+    statements = translated["AgentPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    [own] = [item for item in statements if item["Sid"] == "SecretsAndSettings"]
+    assert own["Action"] == ["ssm:GetParameter"]
+    assert own["Resource"] == [{"Fn::Sub": f"{OWN}/{kind}/*"} for kind in ("secrets", "settings")]
+    for short in RUN_AGENTS:
+        assert variables(translated, short)["A2A_AGENT_PARAMETERS"] == {"Fn::Sub": "/a2a/${AWS::StackName}"}
+
+
+def test_their_variables_and_packages_are_theirs_alone(translated: Json) -> None:
+    given = translated["AgentPolicy"]["Metadata"]["Environment"]
+    assert "STACK_NAME" in given
+    for short in RUN_AGENTS:
+        assert given.items() <= variables(translated, short).items()
+    for short in OTHERS:
+        assert not {"A2A_AGENT_PARAMETERS", *given} & set(variables(translated, short))
+    layers = {name: str(translated[name]["Properties"]["Layers"]) for name in FUNCTIONS}
+    carries = {name for name, text in layers.items() if "AgentsLayer" in text}
+    assert carries == {f"{short}Function" for short in RUN_AGENTS}
+
+
+def test_they_alone_are_in_the_vpc(translated: Json) -> None:
+    chosen = {"SubnetIds": {"Ref": "SubnetIds"}, "SecurityGroupIds": {"Ref": "SecurityGroupIds"}}
+    for name in FUNCTIONS:
+        properties = translated[name]["Properties"]
+        if name.removesuffix("Function") in RUN_AGENTS:
+            assert properties["VpcConfig"] == {"Fn::If": ["HasSubnets", chosen, {"Ref": "AWS::NoValue"}]}
+        else:
+            assert "VpcConfig" not in properties
+
+
+def test_a_stack_may_serve_some_of_the_agents(translated: Json) -> None:
+    for name in FUNCTIONS:
+        given = variables(translated, name.removesuffix("Function"))["A2A_AGENT_NAMES"]
+        assert given == {"Fn::Join": [",", {"Ref": "AgentNames"}]}
