@@ -62,6 +62,12 @@ def settings(emulator_url: str) -> Settings:
     return made
 
 
+@pytest.fixture(scope="session")
+def source() -> str:
+    """template.yaml."""
+    return (ROOT / "template.yaml").read_text()
+
+
 @pytest.fixture
 def store(settings: Settings) -> Store:
     return Store(clients.dynamodb(settings), settings.table, ttl=DAY)

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from a2a_lambda.agent import agents as registry
 from a2a_lambda.agent.agents import check_all
 from a2a_lambda.agent.profile import encode_manifest
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import MANIFEST, Kit
 from a2a_lambda.operations import service
 from a2a_lambda.settings import Settings
+from a2a_lambda.turns.run import Run
 from tests.agent.test_agent import CARD, write
 from tests.conftest import BASE_URL, new_key
 from tests.helpers.rpc import Rpc, events, message, request, texts
@@ -69,26 +69,36 @@ def test_cards_and_the_other_agent_are_served(deploy: Deploy) -> None:
     assert rpc(client, "bad").error("tasks/get", {"id": "x"})["code"] == -32001
 
 
-def test_an_import_that_fails_late_fails_the_turn(deploy: Deploy, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Imports that wait for it end after a turn has been claimed."""
+    made = threading.Event()
+    start = Run.start
+
+    def open_and_start(run: Run, *, unread_limit: int | None = None) -> None:
+        made.set()
+        start(run, unread_limit=unread_limit)
+
+    monkeypatch.setattr(Run, "start", open_and_start)
+    monkeypatch.setattr(service, "IMPORT_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(threading, "gate", made, raising=False)
+    return made
+
+
+WAITS = "import threading\nthreading.gate.wait(60)\n"
+
+
+def test_an_import_that_fails_late_fails_the_turn(
+    deploy: Deploy, gate: threading.Event, caplog: pytest.LogCaptureFixture
+) -> None:
     """By then the client has its task. The worker's turns wait in the same way."""
-    client = deploy("import threading\nthreading.gate.wait(60)\nraise RuntimeError('too late')")
-    gate = threading.Event()
-    vars(threading)["gate"] = gate
-    bad = rpc(client, "bad")
-    threading.Timer(0.5, gate.set).start()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(service, "IMPORT_WAIT_SECONDS", 0.1)
-        [*_, last] = events(bad.post(request("message/stream", {"message": message()})).text)
+    bad = rpc(deploy(f"{WAITS}raise RuntimeError('too late')"), "bad")
+    [*_, last] = events(bad.post(request("message/stream", {"message": message()})).text)
     assert last["status"]["state"] == "failed"
     assert "too late" not in str(last)
     assert "too late" in caplog.text
 
 
-def test_a_slow_import_is_waited_for(deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = deploy(f"import threading\nthreading.gate.wait(60)\nfrom a2a_lambda import *\n{GOOD}")
-    gate = threading.Event()
-    vars(threading)["gate"] = gate
-    monkeypatch.setattr(service, "IMPORT_WAIT_SECONDS", 0.1)
-    monkeypatch.setattr(registry, "WARM_UP_SECONDS", 0.1)
-    threading.Timer(0.5, gate.set).start()
+def test_a_slow_import_is_waited_for(deploy: Deploy, gate: threading.Event) -> None:
+    client = deploy(f"{WAITS}from a2a_lambda import *\n{GOOD}")
     assert texts(rpc(client, "bad").send("Ann")) == "Hello, Ann!"

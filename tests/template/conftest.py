@@ -13,11 +13,6 @@ Json = Any
 
 
 @pytest.fixture(scope="session")
-def source() -> str:
-    return (ROOT / "template.yaml").read_text()
-
-
-@pytest.fixture(scope="session")
 def translated(source: str) -> Json:
     return lint.translate(source)["Resources"]
 
