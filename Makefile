@@ -20,6 +20,8 @@
 #   make redrive  send dead letters again                   QUEUE=notices|turns|records STACK=…
 #   make conformance  run the public conformance kit against our agent      TCK=<checkout> LINE=1.0|0.3
 #   make validate lint what SAM makes of the templates
+#   make agent    write a new agent                          NAME=weather
+#   make rename   make the fork yours: names of stacks       NAME=acme-agents
 #   make add      add a package for your agents             PACKAGE="openai"
 #   make remove   remove one                                PACKAGE=openai
 #   make lock     lock all packages again
@@ -58,10 +60,10 @@ SYNC = $(UV) sync --locked --quiet
 SAM = SAM_CLI_TELEMETRY=0 .venvs/sam/bin/sam
 
 REQUIREMENTS = layers/dependencies/requirements.txt
-AGENTS = layers/agents
+PACKAGES := layers/agents
 EXPORT = $(UV) export --locked --quiet --no-dev --no-emit-project --no-annotate --no-header --output-file
 
-.PHONY: help add remove secret setting account rollback prune redrive requirements run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
+.PHONY: help agent rename add remove secret setting account rollback prune redrive requirements run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
 .DEFAULT_GOAL := help
 
 ifeq ($(filter arm64 x86_64,$(ARCH)),)
@@ -179,11 +181,14 @@ lock: $(UV)
 	@$(MAKE) --no-print-directory .venv/synced
 	@.venv/bin/python -m tools.build.packages sync
 
+agent rename: .venv/synced
+	@NAME="$(NAME)" .venv/bin/python -m tools.fork.$@
+
 add remove: .venv/synced
 	@.venv/bin/python -m tools.build.packages $@ '$(PACKAGE)'
 
 # After an edit of pyproject.toml this locks again. In CI, a lock that does not match is an error.
-.venv/synced: uv.lock pyproject.toml $(wildcard $(AGENTS)/*.txt) | $(UV)
+.venv/synced: uv.lock pyproject.toml $(wildcard $(PACKAGES)/*.txt) | $(UV)
 	@test -n "$$CI" || $(UV) lock --check --quiet 2> /dev/null || { \
 	  echo "uv.lock does not match pyproject.toml: locking"; $(UV) lock --quiet; }
 	@$(SYNC)

@@ -30,6 +30,11 @@ from tools.deployment.stack import FUNCTIONS
 
 pytestmark = pytest.mark.e2e
 
+POLICIES = [
+    f"arn:aws:iam::aws:policy/{name}" for name in ("AmazonS3ReadOnlyAccess", "AWSXRayDaemonWriteAccess")
+]
+"""Of AWS, for the agents."""
+
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
@@ -230,6 +235,10 @@ def test_an_update_with_all_that_is_optional(stack: Stack) -> None:
     boundary = f"arn:aws:iam::000000000000:policy/{uuid.uuid4()}"
     stack.deploy(
         PermissionsBoundaryArn=boundary,
+        AgentPolicyArns=",".join(POLICIES),
+        AgentNames="assistant",
+        SubnetIds="subnet-1,subnet-2",
+        SecurityGroupIds="sg-1",
         SnapStart="true",
         AccessLogs="true",
         CorsOrigins="https://a.example",
@@ -253,6 +262,10 @@ def test_an_update_with_all_that_is_optional(stack: Stack) -> None:
     rpc = stack.client("lambda").get_function_configuration(FunctionName=stack.resources["RpcFunction"])
     assert rpc["Environment"]["Variables"]["A2A_BASE_URL"] == "https://agents.example.com"
     assert rpc["Architectures"] == [HOST]
+    role = rpc["Role"].rpartition("/")[2]
+    attached = stack.client("iam").list_attached_role_policies(RoleName=role)["AttachedPolicies"]
+    assert set(POLICIES) < {policy["PolicyArn"] for policy in attached}
+    assert len(attached) == len(POLICIES) + 1, "and AgentPolicy"
     stack.mend()
     card = stack.card(".well-known/agent-card.json")
     assert card.json()["signatures"]

@@ -30,10 +30,11 @@ parameter_overrides = ["DeletionProtection=false", "LogDays=7"]
 def copy_kit(folder: Path, agents: Sequence[str] = ("assistant",)) -> Path:
     """Make a folder the project of a fork with some of the tests' agents. What a build left there stays."""
     folder.mkdir(parents=True, exist_ok=True)
-    ignored = shutil.ignore_patterns("__pycache__", "agents")
+    ignored = shutil.ignore_patterns("__pycache__")
     for name in KIT:
         shutil.rmtree(folder / name, ignore_errors=True)
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    shutil.rmtree(folder / "functions" / "agents")
     for name in FILES:
         shutil.copy2(ROOT / name, folder)
     for name in SHARED:

@@ -67,6 +67,7 @@ def parameters_for(
     """Every parameter except the release.
 
     In a small account, background work and streams get no more than it has room for, unless the call says so.
+    Raises ConfigurationError if two parameters do not fit together.
     """
     most = account.concurrency
     suits = {
@@ -80,7 +81,12 @@ def parameters_for(
             "NotifierConcurrency": "2",
             "StreamsPerOwner": str(max(1, (most - 4) // 2)),
         }
-    return {**template.defaults(TEMPLATE), **suits, **of_stage, **room, **of_call}
+    whole = {**template.defaults(TEMPLATE), **suits, **of_stage, **room, **of_call}
+    if bool(whole["SubnetIds"]) is not bool(
+        whole["SecurityGroupIds"]
+    ):  # a rule of CloudFormation cannot say it
+        raise ConfigurationError("SubnetIds and SecurityGroupIds belong together: give both, or neither")
+    return whole
 
 
 def notes(account: Account, parameters: Mapping[str, str]) -> Iterator[str]:

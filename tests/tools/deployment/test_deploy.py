@@ -51,6 +51,13 @@ def test_parameters_of_the_call_count_most() -> None:
     assert parameters(PARAMETERS="LogDays=7 Tracing=true")["LogDays"] == "7"
 
 
+def test_a_vpc_has_subnets_and_security_groups() -> None:
+    for given in ("SubnetIds=subnet-1", "SecurityGroupIds=sg-1"):
+        with pytest.raises(ConfigurationError, match="belong together"):
+            parameters(PARAMETERS=given)
+    assert parameters(PARAMETERS="SubnetIds=subnet-1,subnet-2 SecurityGroupIds=sg-1")["SubnetIds"]
+
+
 @pytest.mark.parametrize("quote", ["", "'", '"'])
 def test_values_may_stand_in_quotes(quote: str) -> None:
     arn = "arn:aws:sns:us-east-1:123456789012:alarms"

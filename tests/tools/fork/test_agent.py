@@ -1,0 +1,63 @@
+"""make agent: what it writes loads, and its test passes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from a2a_lambda.agent.agents import Agents
+from a2a_lambda.errors import ConfigurationError
+from tests.agent.test_agent import write
+from tests.conftest import ROOT
+from tools.fork.agent import create
+
+PYTEST = [
+    sys.executable,
+    "-m",
+    "pytest",
+    "-c",
+    str(ROOT / "pyproject.toml"),
+    "-p",
+    "no:cacheprovider",
+    "-n",
+    "0",
+]
+
+
+def test_a_new_agent_loads_and_its_test_passes(tmp_path: Path) -> None:
+    for name in ("weather", "my-report"):
+        create(tmp_path, name)
+    assert set(Agents.of_folder(tmp_path)) == {"weather", "my-report"}
+    done = subprocess.run(
+        [*PYTEST, f"--rootdir={tmp_path}", str(tmp_path)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+
+
+def test_the_first_agent_stays_the_default(tmp_path: Path) -> None:
+    write(tmp_path, "@skill\ndef hello(turn): return 'x'", name="first")
+    said = create(tmp_path, "second")
+    assert any("first/card.yaml" in line and "default: true" in line for line in said)
+    create(tmp_path, "third")
+    assert Agents.of_folder(tmp_path).default == "first"
+
+
+@pytest.mark.parametrize("name", ["v1", "a b", "../up", "stream", "Ümlaut"])
+def test_a_name_that_cannot_be_an_agents_leaves_nothing(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be the name"):
+        create(tmp_path / "agents", name)
+    assert not list(tmp_path.rglob("*.*"))
+
+
+def test_an_agent_is_not_overwritten(tmp_path: Path) -> None:
+    create(tmp_path, "weather")
+    (tmp_path / "weather" / "agent.py").write_text("mine")
+    with pytest.raises(ConfigurationError, match="exists already"):
+        create(tmp_path, "weather")
+    assert (tmp_path / "weather" / "agent.py").read_text() == "mine"

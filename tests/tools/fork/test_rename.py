@@ -1,0 +1,48 @@
+"""make rename: the fork's names, and nothing else."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.helpers.project import SAMCONFIG
+from tools.fork import rename
+
+
+@pytest.fixture(autouse=True)
+def fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "samconfig.toml").write_text(SAMCONFIG + "# a comment of its owner's\n")
+    (tmp_path / "README.md").write_text(f"# A2A Lambda Kit\n\n{rename.KITS}\n\nFork it.\n")
+    (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_it_is_named(fork: Path) -> None:
+    assert rename.main({"NAME": "acme-agents"}) == 0
+    text = (fork / "samconfig.toml").read_text()
+    assert "# a comment of its owner's" in text
+    deploy = tomllib.loads(text)["dev"]["deploy"]["parameters"]
+    assert (deploy["stack_name"], deploy["s3_prefix"]) == ("acme-agents-dev", "acme-agents-dev")
+    assert deploy["parameter_overrides"]
+    readme = (fork / "README.md").read_text()
+    assert readme.startswith("# Acme agents\n")
+    assert readme.endswith(f"{rename.KITS}\n\nFork it.\n"), "the kit's part stays"
+    assert tomllib.loads((fork / "pyproject.toml").read_text())["project"]["name"] == "acme-agents"
+
+
+def test_a_second_time_the_owners_words_stay(fork: Path) -> None:
+    rename.main({"NAME": "acme-agents"})
+    path = fork / "README.md"
+    path.write_text(path.read_text().replace("Our agents, on AWS Lambda.", "Agents that sell anvils."))
+    rename.main({"NAME": "acme"})
+    assert path.read_text().startswith("# Acme\n\nAgents that sell anvils.")
+    assert 'stack_name = "acme-dev"' in (fork / "samconfig.toml").read_text()
+
+
+@pytest.mark.parametrize("name", ["", "Acme", "a b", "1st", "aws-agents", "x" * 25])
+def test_a_name_that_no_stack_may_have(fork: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert rename.main({"NAME": name}) == 1
+    assert "make rename NAME=" in capsys.readouterr().err
+    assert 'stack_name = "a2a-dev"' in (fork / "samconfig.toml").read_text()

@@ -1,0 +1,80 @@
+"""make rename NAME=acme-agents: makes a fork its owner's.
+
+It changes the names of the stacks in samconfig.toml, the README's introduction, and pyproject.toml's name.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from a2a_lambda.errors import ConfigurationError
+from tools.command import reports_errors
+
+NAME = re.compile(r"[a-z][a-z0-9-]{0,23}")
+"""A stack's name is this, a hyphen and the stage. deploy-role.yaml takes no name of over 30 characters."""
+
+README, SAMCONFIG, PYPROJECT = Path("README.md"), Path("samconfig.toml"), Path("pyproject.toml")
+
+KITS = "<!-- The kit's own README. A fork's introduction is above this line. -->"
+
+INTRODUCTION = """# {title}
+
+Our agents, on AWS Lambda. They are in [`functions/agents`](functions/agents).
+
+This is a fork of the A2A Lambda Kit. [Forking](docs/forking.md) says which files are ours. What follows is
+about the kit.
+
+"""
+
+
+@reports_errors
+def main(environ: Mapping[str, str] = os.environ) -> int:
+    name = environ.get("NAME", "")
+    if not NAME.fullmatch(name) or name.startswith(("aws", "ssm")):
+        raise ConfigurationError(
+            f"{name!r} cannot be the name. Use up to 24 lower-case letters, digits and hyphens, begin with a"
+            " letter, but not with aws or ssm: make rename NAME=acme-agents"
+        )
+    for path, change in ((SAMCONFIG, stages), (README, introduction), (PYPROJECT, project)):
+        text = path.read_text("utf-8")
+        changed = change(text, name)
+        path.write_text(changed, "utf-8")
+        print(f"{path}: {'changed' if changed != text else 'has that name already'}")
+    print(
+        f"\nNext: make deploy STAGE=dev makes the stack {name}-dev. Stacks with other names stay as they are."
+    )
+    return 0
+
+
+def stages(samconfig: str, name: str) -> str:
+    """samconfig.toml with stacks named <name>-<stage>. Comments and everything else stay."""
+    stage = ""
+    lines = []
+    for line in samconfig.splitlines(keepends=True):
+        if found := re.match(r"\[([\w-]+)\.", line):
+            stage = found[1]
+        named = re.sub(r'^(stack_name|s3_prefix)(\s*=\s*)"[^"]*"', rf'\1\2"{name}-{stage}"', line)
+        lines.append(re.sub(r'"project=[^"]*"', f'"project={name}"', named))
+    return "".join(lines)
+
+
+def introduction(readme: str, name: str) -> str:
+    """README.md with the fork's introduction before the kit's part. An introduction that its owner wrote
+    stays, and gets the new title."""
+    before, marker, kits = readme.partition(KITS)
+    if not marker:
+        return readme
+    title = name.replace("-", " ").capitalize()
+    if before.strip() == "# A2A Lambda Kit":
+        return INTRODUCTION.format(title=title) + marker + kits
+    return re.sub(r"^# .*", f"# {title}", before, count=1) + marker + kits
+
+
+def project(pyproject: str, name: str) -> str:
+    return re.sub(r'^name = "[^"]*"', f'name = "{name}"', pyproject, count=1, flags=re.MULTILINE)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
