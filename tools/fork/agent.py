@@ -8,6 +8,7 @@ from pathlib import Path
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.agent.agents import read_cards
 from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.protocol.card import check_name
 from a2a_lambda.settings import Settings
 from tools.command import reports_errors
 
@@ -59,6 +60,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
 
 def create(agents: Path, name: str) -> list[str]:
     """Write an agent's files; returns what to print. Raises ConfigurationError: then there is nothing new."""
+    check_name(name, str(agents))
     folder = agents / name
     if folder.exists():
         raise ConfigurationError(f"{folder} exists already. Choose another name, or delete that folder")

@@ -127,14 +127,18 @@ FIELDS = {level: frozenset(model.model_fields) for level, model in LEVELS.items(
 """Names of the fields in a card.yaml, by level."""
 
 
-def read_card(path: Path) -> Card:
-    """Card of a file. Raises ConfigurationError with the file, the lines and everything that is wrong."""
-    name = path.parent.name
+def check_name(name: str, place: str) -> None:
+    """Raises ConfigurationError if a folder's name cannot be the name of an agent. place: of the folder."""
     if not NAME.fullmatch(name) or RESERVED.fullmatch(name):
         raise ConfigurationError(
-            f"{path.parent}: {name!r} cannot be the name of an agent. Use letters, digits, - and _, but not a"
-            " word that the kit's paths use (v1, a2a, alibaba, stream, tasks, message…)"
+            f"{place}: {name!r} cannot be the name of an agent. Use letters, digits, - and _, but not a word"
+            " that the kit's paths use (v1, a2a, alibaba, stream, tasks, message…)"
         )
+
+
+def read_card(path: Path) -> Card:
+    """Card of a file. Raises ConfigurationError with the file, the lines and everything that is wrong."""
+    check_name(path.parent.name, str(path.parent))
     try:
         text = path.read_text("utf-8")
         content: Any = yaml.safe_load(text)
