@@ -6,7 +6,7 @@
 #   make build    sam build, without Docker                 ARCH=arm64|x86_64
 #   make deploy   build, then sam deploy a stage of samconfig.toml     STAGE=dev|prod  PARAMETERS="Name=value …"  ROLE=<ARN for CloudFormation>
 #   make invoke   send one event to the built function      EVENT=events/send.json
-#   make e2e      deploy the template to an emulator of AWS, and call it there
+#   make e2e      deploy your agents to an emulator of AWS, and call them there
 #   make bench    measure cold start and first byte of the built functions
 #   make costs    compute what a million messages cost
 #   make key      list, make and revoke keys                NAME=… OWNER=… AGENTS=… DAYS=… REVOKE=1 STACK=…
@@ -22,6 +22,7 @@
 #   make validate lint what SAM makes of the templates
 #   make agent    write a new agent                          NAME=weather
 #   make rename   make the fork yours: names of stacks       NAME=acme-agents
+#   make upgrade  merge a release of the kit                 UPSTREAM=… TO=v0.2.0
 #   make add      add a package for your agents             PACKAGE="openai"
 #   make remove   remove one                                PACKAGE=openai
 #   make lock     lock all packages again
@@ -63,7 +64,7 @@ REQUIREMENTS = layers/dependencies/requirements.txt
 PACKAGES := layers/agents
 EXPORT = $(UV) export --locked --quiet --no-dev --no-emit-project --no-annotate --no-header --output-file
 
-.PHONY: help agent rename add remove secret setting account rollback prune redrive requirements run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
+.PHONY: help upgrade agent rename add remove secret setting account rollback prune redrive requirements run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
 .DEFAULT_GOAL := help
 
 ifeq ($(filter arm64 x86_64,$(ARCH)),)
@@ -133,7 +134,7 @@ deploy: .venv/synced .venvs/sam/synced
 
 e2e: .venv/synced $(VENVS)
 	@.venv/bin/python -c "import tests.e2e.stack as stack; print(stack.__doc__)"
-	@.venv/bin/python -m pytest tests/e2e -n 0 -vv
+	@.venv/bin/python -m pytest tests/e2e/test_agents.py -n 0 -vv
 
 # The figures in docs/streaming.md.
 bench: .venv/synced $(VENVS)
@@ -183,6 +184,9 @@ lock: $(UV)
 
 agent rename: .venv/synced
 	@NAME="$(NAME)" .venv/bin/python -m tools.fork.$@
+
+upgrade: .venv/synced
+	@UPSTREAM="$(UPSTREAM)" TO="$(TO)" .venv/bin/python -m tools.fork.upgrade
 
 add remove: .venv/synced
 	@.venv/bin/python -m tools.build.packages $@ '$(PACKAGE)'

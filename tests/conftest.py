@@ -1,6 +1,7 @@
 """What tests share: an emulator of AWS in its own process, a table, keys, the application."""
 
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +29,7 @@ pytest_plugins = ["tests.processes.servers"]
 
 ROOT = Path(__file__).parent.parent
 AGENTS = ROOT / "tests" / "agents"
+UV = str(Path(os.environ.get("UV") or shutil.which("uv") or ROOT / ".uv" / "bin" / "uv").absolute())
 BASE_URL = "https://agents.example.com"
 DAY = 86_400
 

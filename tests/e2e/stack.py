@@ -26,12 +26,12 @@ import subprocess
 import time
 from collections.abc import Callable
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import boto3
 import httpx2
 
-from tests.helpers.builds import building
 from tests.processes.servers import MINISTACK
 from tools.build.built_functions import HOST
 from tools.deployment.stack import FUNCTIONS
@@ -48,12 +48,14 @@ PATIENCE = 180.0
 
 
 class Stack:
-    """A deployed stack. url: of the emulator."""
+    """A deployed stack. url: of the emulator. project: folder that is deployed. stage: of its samconfig.toml,
+    with the stack's name."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, project: Path, stage: str = "dev", name: str = NAME) -> None:
         self.url = url
-        with building() as project:
-            self.project = project
+        self.project = project
+        self.stage = stage
+        self.name = name
         self.environment = {
             "AWS_ENDPOINT_URL": url,
             "AWS_ACCESS_KEY_ID": "test",
@@ -87,20 +89,19 @@ class Stack:
     def deploy(self, **parameters: str) -> None:
         """make deploy, with parameters beside those of the stage; a function URL among them."""
         given = " ".join(f"{name}={value}" for name, value in {"FunctionUrl": "true", **parameters}.items())
-        with building():
-            self.run(
-                *("make", "deploy", "STAGE=dev", f"PARAMETERS={given}"),
-                *(f"ARCH={HOST}", f"LAMBDA_PYTHON={interpreter()}", "BUILD_DIR=.aws-sam/e2e"),
-            )
+        self.run(
+            *("make", "deploy", f"STAGE={self.stage}", f"PARAMETERS={given}"),
+            *(f"ARCH={HOST}", f"LAMBDA_PYTHON={interpreter()}", "BUILD_DIR=.aws-sam/e2e"),
+        )
 
     def delete(self) -> None:
         client = self.client("cloudformation")
-        client.delete_stack(StackName=NAME)
-        client.get_waiter("stack_delete_complete").wait(StackName=NAME, WaiterConfig={"Delay": 1})
+        client.delete_stack(StackName=self.name)
+        client.get_waiter("stack_delete_complete").wait(StackName=self.name, WaiterConfig={"Delay": 1})
 
     @cached_property
     def outputs(self) -> dict[str, str]:
-        [found] = self.client("cloudformation").describe_stacks(StackName=NAME)["Stacks"]
+        [found] = self.client("cloudformation").describe_stacks(StackName=self.name)["Stacks"]
         return {output["OutputKey"]: output["OutputValue"] for output in found["Outputs"]}
 
     @cached_property
@@ -109,7 +110,7 @@ class Stack:
         pages = self.client("cloudformation").get_paginator("list_stack_resources")
         return {
             item["LogicalResourceId"]: item["PhysicalResourceId"]
-            for page in pages.paginate(StackName=NAME)
+            for page in pages.paginate(StackName=self.name)
             for item in page["StackResourceSummaries"]
         }
 
@@ -149,7 +150,7 @@ class Stack:
 
     def release(self) -> str:
         """Of the last deployment."""
-        [found] = self.client("cloudformation").describe_stacks(StackName=NAME)["Stacks"]
+        [found] = self.client("cloudformation").describe_stacks(StackName=self.name)["Stacks"]
         [release] = [each for each in found["Parameters"] if each["ParameterKey"] == "Release"]
         return str(release["ParameterValue"])
 

@@ -1,17 +1,14 @@
 """Parameters, stages, locks and workflows."""
 
-import os
 import re
-import shutil
 import subprocess
 import tomllib
 from typing import Any
 
 from a2a_lambda.settings import Settings
-from tests.conftest import ROOT
+from tests.conftest import ROOT, UV
 from tools.deployment.account import REGIONS
 
-UV = os.environ.get("UV") or shutil.which("uv") or str(ROOT / ".uv" / "bin" / "uv")
 Json = Any
 
 KITS = "# === The kit's ="

@@ -1,0 +1,74 @@
+"""make e2e: this repository's own agents, deployed to an emulator of AWS, and called there.
+
+Each agent must load, and answer an example of its card. What it answers is for its own tests: here it may
+fail, if it needs a secret or a service that the emulator does not have.
+"""
+
+import tomllib
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from a2a_lambda.agent.agents import read_cards
+from tests.conftest import ROOT
+from tests.e2e.stack import Stack, eventually
+from tests.helpers.rest import message_1_0
+from tests.processes.servers import running_ministack
+
+pytestmark = pytest.mark.e2e
+
+STAGES = {
+    name: table["deploy"]["parameters"]
+    for name, table in tomllib.loads((ROOT / "samconfig.toml").read_text()).items()
+    if isinstance(table, dict) and "stack_name" in table.get("deploy", {}).get("parameters", {})
+}
+
+STAGE = "dev" if "dev" in STAGES else next(iter(STAGES))
+
+CARDS, _ = read_cards(ROOT / "functions" / "agents")
+
+ENDED = {"COMPLETED", "FAILED", "REJECTED", "INPUT_REQUIRED", "AUTH_REQUIRED"}
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with running_ministack(tmp_path_factory.mktemp("ministack")) as url:
+        made = Stack(url, ROOT, STAGE, STAGES[STAGE]["stack_name"])
+        made.deploy()
+        made.mend()
+        yield made
+
+
+@pytest.fixture(scope="module")
+def key(stack: Stack) -> str:
+    return stack.run("make", "--silent", "key", "NAME=e2e", f"STACK={stack.name}").split()[0]
+
+
+@pytest.mark.parametrize("agent", CARDS)
+def test_its_card_is_served(stack: Stack, key: str, agent: str) -> None:
+    path = f"/a2a/{agent}/.well-known/agent-card.json"
+    found = stack.call("GET", path, **{"X-API-Key": key, "A2A-Version": "1.0"})
+    assert found.json()["name"] == CARDS[agent].name
+
+
+@pytest.mark.parametrize("agent", CARDS)
+def test_it_answers(stack: Stack, key: str, agent: str) -> None:
+    headers = {"X-API-Key": key, "A2A-Version": "1.0"}
+    examples = [text for skill in CARDS[agent].skills for text in skill.examples] or ["Hello!"]
+    said = message_1_0(text=examples[0], messageId=str(uuid.uuid4()))
+    modes = CARDS[agent].extensions
+    required = ", ".join(extension.uri for extension in modes if extension.required)
+    answer = stack.call(
+        "POST", f"/a2a/{agent}/message:send", {"message": said}, **headers, **{"A2A-Extensions": required}
+    )
+    assert answer.status_code == 200, answer.text
+    if "task" not in answer.json():
+        return
+
+    def state() -> str:
+        task = stack.call("GET", f"/a2a/{agent}/tasks/{answer.json()['task']['id']}", **headers).json()
+        name = str(task["status"]["state"]).removeprefix("TASK_STATE_")
+        return name if name in ENDED else ""
+
+    print(f"{agent}: {eventually(state).lower()}")

@@ -1,0 +1,125 @@
+"""make add, make remove: a fork's packages, within the kit's versions."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from a2a_lambda.errors import ConfigurationError
+from tests.conftest import ROOT, UV
+from tests.helpers.wheels import write_wheel
+from tools.build import packages
+
+LISTED, LOCK = packages.LIST, packages.LOCK
+
+
+@pytest.fixture(autouse=True)
+def fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with no packages of its own, and an index with a few."""
+    wheels = tmp_path / "wheels"
+    write_wheel(wheels, "hammer", "1.0")
+    write_wheel(wheels, "hammer", "2.0")
+    write_wheel(wheels, "anvil", "1.0", "hammer<2", "pydantic>=2")
+    write_wheel(wheels, "rusty", "1.0", "pydantic<2")
+    for name in ("pyproject.toml", "uv.lock", str(packages.KIT)):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / LISTED).parent.mkdir(parents=True)
+    (tmp_path / LISTED).write_text("# The agents' packages.\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    monkeypatch.setenv("UV_FIND_LINKS", str(wheels))
+    monkeypatch.setenv("UV", UV)
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each change was installed. The tests' own environment stays as it is."""
+    made: list[bool] = []
+    monkeypatch.setattr(packages, "install", lambda: made.append(True))
+    return made
+
+
+def test_a_package_is_listed_locked_and_installed(
+    installed: list[bool], capsys: pytest.CaptureFixture[str]
+) -> None:
+    packages.lock()
+    packages.add(["anvil"])
+    assert LISTED.read_text() == "# The agents' packages.\nanvil\n"
+    lock = LOCK.read_text()
+    assert "anvil==1.0" in lock
+    assert "hammer==1.0" in lock
+    assert "--hash=sha256:" in lock
+    assert "pydantic" not in lock, "the kit has it"
+    assert packages.is_locked()
+    assert installed == [True]
+    said = capsys.readouterr().out
+    assert "added anvil 1.0" in said
+    assert "what it needs: hammer" in said
+
+
+def test_an_entry_is_replaced_and_removed() -> None:
+    packages.add(["hammer<2"])
+    assert "hammer==1.0" in LOCK.read_text()
+    packages.add(["hammer"])
+    assert LISTED.read_text().count("hammer") == 1
+    assert "hammer==2.0" in LOCK.read_text()
+    packages.remove(["Hammer"])
+    assert "hammer" not in LISTED.read_text() + LOCK.read_text()
+
+
+def test_what_the_kit_has_is_not_added(capsys: pytest.CaptureFixture[str]) -> None:
+    packages.add(["pydantic"])
+    assert "comes with the kit" in capsys.readouterr().out
+    assert "pydantic" not in LISTED.read_text()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("rusty", "rusty: no version fits the versions that the kit uses"),
+        ("pydantic<2", "no version fits the versions that the kit uses"),
+        ("no-such-package", "no-such-package: "),
+        ("???", "is not the name of a package"),
+    ],
+)
+def test_what_cannot_be_added_changes_nothing(wanted: str, said: str) -> None:
+    packages.add(["hammer"])
+    before = LISTED.read_text(), LOCK.read_text()
+    with pytest.raises(ConfigurationError) as raised:
+        packages.add([wanted])
+    assert said in str(raised.value)
+    assert (LISTED.read_text(), LOCK.read_text()) == before
+
+
+def test_what_is_not_there_cannot_be_removed() -> None:
+    packages.add(["hammer"])
+    with pytest.raises(ConfigurationError, match=r"anvil is not in .*, which has hammer"):
+        packages.remove(["anvil"])
+
+
+def test_an_edit_by_hand_is_locked_here_and_refused_in_ci(
+    monkeypatch: pytest.MonkeyPatch, run_main: Callable[[str], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    packages.lock()
+    LISTED.write_text("hammer\n")
+    assert not packages.is_locked()
+    monkeypatch.setenv("CI", "true")
+    assert run_main("sync") == 1
+    assert "run `make lock`" in capsys.readouterr().err
+    monkeypatch.delenv("CI")
+    assert run_main("sync") == 0
+    assert "hammer==2.0" in LOCK.read_text()
+
+
+def test_new_versions_of_the_kits_packages_lock_again() -> None:
+    packages.lock()
+    packages.KIT.write_text(packages.KIT.read_text() + "# a change\n")
+    assert not packages.is_locked()
+
+
+@pytest.fixture
+def run_main() -> Callable[[str], int]:
+    return lambda *arguments: packages.main(["packages", *arguments])

@@ -1,0 +1,83 @@
+"""make secret and make setting: here, and in a stack."""
+
+import io
+import stat
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from a2a_lambda.agent.configuration import Configuration
+from tools.deployment import secret
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def stack(emulator_url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Parameter Store of an account that has the stack `shop`."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", emulator_url)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    monkeypatch.setattr(secret, "table_of", lambda stack: "table")
+    return boto3.client("ssm")
+
+
+def run(kind: str, value: str = "", **variables: str) -> int:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdin", io.StringIO(value))
+        return secret.main(["secret", kind], variables)
+
+
+def local() -> Configuration:
+    return Configuration(file=secret.FILE)
+
+
+def test_a_secret_of_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("secret", "sk-'quoted' \"text\"\n", NAME="openai") == 0
+    assert run("setting", NAME="model", VALUE="gpt-5") == 0
+    assert local().secret("openai") == "sk-'quoted' \"text\""
+    assert local().setting("model") == "gpt-5"
+    assert stat.S_IMODE(secret.FILE.stat().st_mode) == 0o600, "for its owner alone"
+    assert run("secret") == 0
+    said = capsys.readouterr().out
+    assert "openai" in said
+    assert "sk-" not in said
+    assert run("secret", NAME="openai", REMOVE="1") == 0
+    assert run("secret", NAME="openai", REMOVE="1") == 1
+    assert "no secret 'openai' in .env" in capsys.readouterr().err
+
+
+def test_a_secret_of_a_stack(stack: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("secret", "sk-1", NAME="openai", STACK="shop") == 0
+    assert run("secret", "sk-2", NAME="openai", STACK="shop") == 0
+    assert run("setting", NAME="model", VALUE="gpt-5", STACK="shop") == 0
+    found = stack.get_parameter(Name="/a2a/shop/secrets/openai", WithDecryption=True)["Parameter"]
+    assert (found["Type"], found["Value"]) == ("SecureString", "sk-2")
+    assert stack.get_parameter(Name="/a2a/shop/settings/model")["Parameter"]["Type"] == "String"
+    capsys.readouterr()
+    assert run("secret", STACK="shop") == 0
+    assert capsys.readouterr().out == "openai\n"
+    assert run("secret", NAME="openai", REMOVE="1", STACK="shop") == 0
+    assert run("secret", NAME="openai", REMOVE="1", STACK="shop") == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "variables", "said"),
+    [
+        ("secret", "", {"NAME": "openai", "VALUE": "sk-1"}, "history of your shell"),
+        ("secret", " \n", {"NAME": "openai"}, "value of openai is empty"),
+        ("secret", "sk-1", {"NAME": "Open AI"}, "cannot be the name of a secret"),
+        ("setting", "", {"VALUE": "x"}, "VALUE requires NAME"),
+    ],
+)
+def test_mistakes_set_nothing(
+    kind: str, value: str, variables: dict[str, str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(kind, value, **variables) == 1
+    assert said in capsys.readouterr().err
+    assert not secret.FILE.exists()

@@ -1,0 +1,182 @@
+"""make upgrade: a fork made at an older commit comes to today's, without a conflict."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT, UV
+from tests.helpers.wheels import write_wheel
+from tools.fork.owned import OWN_FILES, OWN_PLACES, is_own
+
+STATEMENT = """          - Sid: Files
+            Effect: Allow
+            Action: [s3:GetObject]
+            Resource: !Sub arn:${AWS::Partition}:s3:::my-bucket/*
+"""
+
+IDENTITY = {
+    **dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"), "A fork"),
+    **dict.fromkeys(("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"), "fork@example.com"),
+    "GIT_CONFIG_GLOBAL": os.devnull,
+}
+
+
+class Repository:
+    def __init__(self, folder: Path, **variables: str) -> None:
+        self.folder = folder
+        self.environment = {**os.environ, **IDENTITY, **variables}
+
+    def run(self, *command: str, fails: bool = False) -> str:
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+        )
+        assert bool(done.returncode) is fails, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def commit(self, message: str) -> None:
+        self.run("git", "add", "--all")
+        self.run("git", "commit", "--quiet", "--message", message)
+
+    def edit(self, path: str, old: str, new: str) -> None:
+        target = self.folder / path
+        text = target.read_text("utf-8")
+        assert old in text, (path, old)
+        target.write_text(text.replace(old, new, 1), "utf-8")
+
+
+def tracked() -> list[str]:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [path for path in listed.stdout.splitlines() if (ROOT / path).exists()]
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Repository:
+    """The kit's repository: an older release, v0.0.1, and today's files as v0.0.2."""
+    made = Repository(tmp_path / "kit")
+    paths = tracked()
+    for path in paths:
+        target = made.folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / path, target)
+    made.run("git", "init", "--quiet", "--initial-branch=main")
+    # What releases change: code, documents, the template around the fork's place, locks, the example.
+    made.edit("layers/a2a/a2a_lambda/kit.py", "class Kit:", "class OldKit:")
+    made.edit("README.md", "## Start", "## Begin")
+    made.edit("template.yaml", "Description: An A2A agent", "Description: The A2A agent")
+    made.edit("template.yaml", "  Table:\n", "  Table: # of tasks\n")
+    made.edit("template.yaml", "# Everything from here on.", "# All that follows.")
+    made.edit("pyproject.toml", '  "uvicorn",\n', "")
+    (made.folder / "pyproject.toml").write_text(
+        re.sub(r'(?m)^version = ".*"', 'version = "0.0.0"', (made.folder / "pyproject.toml").read_text())
+    )
+    made.edit("uv.lock", "revision", "# older\nrevision")
+    made.edit("layers/dependencies/requirements.txt", "mangum==", "mangum==0.0.0+")
+    made.edit("functions/agents/assistant/agent.py", "LARGEST = 10_000", "LARGEST = 9_000")
+    (made.folder / "functions/agents/assistant/language.py").unlink()
+    (made.folder / "docs/authoring.md").unlink()
+    made.edit("samconfig.toml", "LogDays=7", "LogDays=14")
+    made.commit("an older kit")
+    made.run("git", "tag", "v0.0.1")
+    for path in paths:
+        shutil.copy2(ROOT / path, made.folder / path)
+    made.commit("today's kit")
+    made.run("git", "tag", "v0.0.2")
+    return made
+
+
+@pytest.fixture
+def fork(tmp_path: Path, upstream: Repository) -> Repository:
+    """A fork of the older release, with agents, packages, permissions and settings of its own."""
+    wheels = tmp_path / "wheels"
+    write_wheel(wheels, "anvil", "1.0", "pydantic>=2")
+    made = Repository(
+        tmp_path / "fork",
+        UV_OFFLINE="1",
+        UV_FIND_LINKS=str(wheels),
+        UV=UV,
+    )
+    subprocess.run(
+        ["git", "clone", "--quiet", "--branch=v0.0.1", str(upstream.folder), made.folder], check=True
+    )
+    made.run("git", "checkout", "--quiet", "-b", "ours")
+    made.run("git", "remote", "remove", "origin")
+    shutil.rmtree(made.folder / "functions/agents/assistant")
+    shop = made.folder / "functions/agents/shop"
+    shutil.copytree(ROOT / "tests/agents/plain", shop, ignore=shutil.ignore_patterns("__pycache__"))
+    (made.folder / "layers/agents/packages.txt").write_text("anvil\n")
+    made.edit("template.yaml", "          # - Sid: Models", f"{STATEMENT}          # - Sid: Models")
+    made.edit("template.yaml", "        # MODEL_ID:", "        SHOP: acme\n        # MODEL_ID:")
+    made.edit("samconfig.toml", '"a2a-dev"', '"acme-dev"')
+    made.edit("README.md", "# A2A Lambda Kit\n", "# Acme\n\nAgents that sell anvils.\n")
+    made.edit("pyproject.toml", 'name = "a2a-lambda-kit"', 'name = "acme"')
+    made.run("make", "lock")
+    made.commit("ours")
+    return made
+
+
+def own(repository: Repository) -> dict[str, Any]:
+    listed = repository.run("git", "ls-files").splitlines()
+    return {path: (repository.folder / path).read_bytes() for path in listed if is_own(path)}
+
+
+def test_a_fork_is_brought_to_today(fork: Repository, upstream: Repository) -> None:
+    before = own(fork)
+    said = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}")
+    assert "merged v0.0.2" in said
+    assert not fork.run("git", "status", "--porcelain"), "everything is committed"
+    after = own(fork)
+    lock = "layers/agents/requirements.txt"
+    assert "anvil==1.0" in after.pop(lock).decode(), "locked with the kit's packages of today"
+    before.pop(lock)
+    assert after == before
+    template = (fork.folder / "template.yaml").read_text()
+    assert STATEMENT in template
+    assert "SHOP: acme" in template
+    for path in fork.run("git", "ls-files").splitlines():
+        if not is_own(path) and path not in (*OWN_PLACES, "uv.lock"):
+            assert (fork.folder / path).read_bytes() == (upstream.folder / path).read_bytes(), path
+    for path, words in (
+        ("template.yaml", "Table:\n"),
+        ("README.md", "## Start"),
+        ("pyproject.toml", "uvicorn"),
+    ):
+        assert words in (fork.folder / path).read_text(), path
+    assert "Agents that sell anvils." in (fork.folder / "README.md").read_text()
+    assert 'name = "acme"' in (fork.folder / "uv.lock").read_text()
+    assert not (fork.folder / "functions/agents/assistant").exists(), "the example does not come back"
+    assert "has v0.0.2 already" in fork.run("make", "upgrade")
+
+
+def test_a_conflict_in_the_kits_files_is_left_to_the_fork(fork: Repository, upstream: Repository) -> None:
+    fork.edit("layers/a2a/a2a_lambda/kit.py", "class OldKit:", "class OurKit:")
+    fork.commit("a change of the kit")
+    said = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
+    assert "layers/a2a/a2a_lambda/kit.py" in said
+    assert "functions/agents" not in said
+    assert "git merge --abort" in said
+
+
+def test_what_is_not_committed_is_not_merged_over(fork: Repository, upstream: Repository) -> None:
+    fork.edit("README.md", "anvils", "hammers")
+    assert "commit them first" in fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
+
+
+def test_the_kits_repository_must_be_named_once(fork: Repository) -> None:
+    assert "make upgrade UPSTREAM=" in fork.run("make", "upgrade", fails=True)
+
+
+def test_forking_says_what_is_whose() -> None:
+    page = (ROOT / "docs" / "forking.md").read_text("utf-8")
+    for name in (*OWN_FILES, *OWN_PLACES):
+        assert f"`{name}`" in page, name

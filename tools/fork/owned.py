@@ -1,0 +1,24 @@
+"""Which files are a fork's, and which are the kit's."""
+
+OWN_FILES = (
+    "functions/agents",
+    "layers/agents/packages.txt",
+    "layers/agents/requirements.txt",
+    "samconfig.toml",
+)
+"""Files and folders of a fork. The kit ships examples of them. An upgrade leaves them as they are."""
+
+OWN_PLACES = {
+    "template.yaml": "the lines between `=== Yours` and `=== The kit's`",
+    "README.md": "the lines above the comment that begins the kit's part",
+    "pyproject.toml": "the name and the description",
+}
+"""Parts of a fork in the kit's files. The kit does not change these lines."""
+
+LOCKS = ("uv.lock", "environments/*/uv.lock", "layers/dependencies/requirements.txt")
+"""Files that a command writes. After an upgrade they are the kit's, and then written again."""
+
+
+def is_own(path: str) -> bool:
+    """Whether a path of the repository is a fork's own."""
+    return any(path == own or path.startswith(f"{own}/") for own in OWN_FILES)
