@@ -4,7 +4,8 @@
 #   make test     test your agents, and the kit in brief      ARGS="functions/agents/weather"
 #   make check    all tests, linter, type checker: what CI runs
 #   make build    sam build, without Docker                 ARCH=arm64|x86_64
-#   make deploy   build, then sam deploy a stage of samconfig.toml     STAGE=dev|prod  PARAMETERS="Name=value …"  ROLE=<ARN for CloudFormation>
+#   make image    build a container image's files, for more than 250 MB
+#   make deploy   build, then sam deploy a stage of samconfig.toml     STAGE=dev|prod  PARAMETERS="Name=value …"  ROLE=<ARN for CloudFormation>  IMAGE=1
 #   make invoke   send one event to the built function      EVENT=events/send.json
 #   make e2e      deploy your agents to an emulator of AWS, and call them there
 #   make bench    measure cold start and first byte of the built functions
@@ -36,6 +37,7 @@ ARGS ?=
 STAGE ?=
 PARAMETERS ?=
 ROLE ?=
+IMAGE ?=
 HOST_ARCH := $(patsubst aarch64,arm64,$(shell uname -m))
 
 export UV_PYTHON_DOWNLOADS ?= never
@@ -51,7 +53,7 @@ endif
 # Tests that make check runs, and make test does not: they take long, or need other environments.
 SLOW := access/test_keys_at_scale.py e2e faults interop processes push wire/test_round_trip.py \
   http/test_bad_input.py http/test_lists.py http/test_lost_streams.py http/versions turns/test_run.py \
-  turns/test_worker.py lambda_/test_costs.py lambda_/test_emulator.py lambda_/test_runtime.py \
+  turns/test_worker.py lambda_/test_costs.py lambda_/test_emulator.py lambda_/test_image.py lambda_/test_runtime.py \
   lambda_/test_speed.py tools/build/test_lint.py tools/dev/test_server.py
 
 # Tools whose packages conflict with the kit's: each has a lock, and an environment, of its own.
@@ -64,7 +66,7 @@ REQUIREMENTS = layers/dependencies/requirements.txt
 PACKAGES := layers/agents
 EXPORT = $(UV) export --locked --quiet --no-dev --no-emit-project --no-annotate --no-header --output-file
 
-.PHONY: help upgrade agent rename add remove secret setting account rollback prune redrive requirements run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
+.PHONY: help image upgrade agent rename add remove secret setting account rollback prune redrive requirements run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
 .DEFAULT_GOAL := help
 
 ifeq ($(filter arm64 x86_64,$(ARCH)),)
@@ -123,13 +125,21 @@ invoke: .venv/synced
 	  || { cat .aws-sam/host.log; exit 1; }
 	@.venv/bin/python -m tools.build.invoke $(EVENT)
 
+# The size of a layer does not count for an image.
+image: export IMAGE := 1
+image:
+	@$(MAKE) --no-print-directory build
+	@.venv/bin/python -m tools.build.image $(BUILD_DIR)
+
+deploy: export IMAGE := $(IMAGE)
 deploy: export STAGE := $(STAGE)
 deploy: export PARAMETERS := $(PARAMETERS)
 deploy: export BUILD_DIR := $(BUILD_DIR)
 deploy: export ROLE := $(ROLE)
 deploy: .venv/synced .venvs/sam/synced
 	@.venv/bin/python -m tools.deployment.deploy check
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory $(if $(IMAGE),image,build)
+	@$(if $(IMAGE),$(SAM) build --template .aws-sam/image/template.json --build-dir $(BUILD_DIR))
 	@SAM_CLI_TELEMETRY=0 .venv/bin/python -m tools.deployment.deploy
 
 e2e: .venv/synced $(VENVS)

@@ -124,6 +124,7 @@ def command(environ: Mapping[str, str], parameters: Mapping[str, str]) -> list[s
     return [
         *(SAM, "deploy", "--config-file", str(CONFIG.resolve()), "--config-env", stage_of(environ)[0]),
         *("--template-file", template, *(("--role-arn", role) if role else ())),
+        *(("--resolve-image-repos",) if environ.get("IMAGE") else ()),
         *("--parameter-overrides", *given),
     ]
 

@@ -23,6 +23,11 @@ def built(folder: Path, *, package: int) -> Path:
     return folder
 
 
+def test_an_image_may_be_larger(tmp_path: Path) -> None:
+    said, status = size.report(built(tmp_path, package=400), for_image=True)
+    assert (status, said.startswith("404.0 MB")) == (0, True)
+
+
 @pytest.mark.parametrize(
     ("package", "status", "said"),
     [

@@ -43,6 +43,12 @@ def test_every_parameter_is_given() -> None:
     assert found["DomainName"] == ""
 
 
+def test_an_image_needs_a_repository() -> None:
+    wanted = parameters()
+    assert "--resolve-image-repos" not in deploy.command(ASKED, wanted)
+    assert "--resolve-image-repos" in deploy.command({**ASKED, "IMAGE": "1"}, wanted)
+
+
 def test_the_architecture_is_what_was_built() -> None:
     assert parameters()["Architecture"] == "x86_64"
 

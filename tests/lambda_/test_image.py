@@ -1,0 +1,112 @@
+"""make image, without Docker: the image's files, started by its entry point, and the template with images."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samtranslator.translator.transform import transform
+from samtranslator.yaml_helper import yaml_parse
+
+from a2a_lambda.errors import ConfigurationError
+from tests.conftest import ROOT
+from tests.helpers.builds import build
+from tests.helpers.rpc import message, request
+from tests.lambda_.runtime_api import RuntimeApi
+from tests.lambda_.test_runtime import event, streamed
+from tests.template.resources import FUNCTIONS, of_type
+from tools.build import image, lint
+from tools.build.built_functions import HOST, Built, interpreter
+
+Json = Any
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The image's file system, as each COPY of the Dockerfile makes it."""
+    context, made = tmp_path_factory.mktemp("context") / "image", tmp_path_factory.mktemp("root")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        image.stage(build(HOST, interpreter()[1]), context)
+    for line in (context / "Dockerfile").read_text().splitlines():
+        if found := re.fullmatch(r"COPY (\S+) (\S+)", line):
+            shutil.copytree(context / found[1], made / found[2].strip("/"), dirs_exist_ok=True)
+    return made
+
+
+@pytest.fixture(scope="module")
+def template() -> Json:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        source = (ROOT / "template.yaml").read_text()
+        return image.with_images(yaml_parse(source), ROOT / ".aws-sam" / "image")
+
+
+def start(root: Path, handler: str, api: RuntimeApi, built: Built) -> "subprocess.Popen[bytes]":
+    """A container of the image, with its file system below `root`."""
+    variables = built._variables | {"AWS_LAMBDA_FUNCTION_TIMEOUT": "900", "AWS_DEFAULT_REGION": "us-east-1"}
+    python = Path(shutil.which(interpreter()[0]) or interpreter()[0])
+    return subprocess.Popen(
+        [str(root / "opt" / "a2a-entry"), handler],
+        cwd=root / "var" / "task",
+        env={
+            **variables,
+            "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}",
+            "LAMBDA_TASK_ROOT": str(root / "var" / "task"),
+            "AWS_LAMBDA_RUNTIME_API": api.address,
+            "AWS_EXECUTION_ENV": "AWS_Lambda_Image",
+        },
+    )
+
+
+def test_the_entry_point_starts_each_handler(root: Path, built: Built) -> None:
+    for handler in ("api.handler", "rpc.handler"):
+        api = RuntimeApi()
+        process = start(root, handler, api, built)
+        try:
+            card = api.invoke(event(None, "/.well-known/agent-card.json", httpMethod="GET"))
+            assert card.streamed is (handler == "rpc.handler")
+            assert b"supportedInterfaces" in card.content
+            if handler == "rpc.handler":
+                sent = event(request("message/stream", {"message": message("hi")}), "/stream")
+                answer = streamed(api.invoke(sent))
+                assert answer[-1]["status"]["state"] == "completed"
+        finally:
+            process.kill()
+            process.wait()
+            api.close()
+
+
+def test_the_templates_functions_run_the_image(template: Json) -> None:
+    for name in FUNCTIONS:
+        template["Resources"][name]["Properties"]["ImageUri"] = (
+            "123456789012.dkr.ecr.us-east-1.amazonaws.com/a:b"
+        )
+    for resource in template["Resources"].values():
+        if "TemplateURL" in resource.get("Properties", {}):
+            nested = (ROOT / ".aws-sam" / "image" / resource["Properties"]["TemplateURL"]).resolve()
+            assert nested == ROOT / "templates" / "monitoring.yaml"
+            resource["Properties"]["TemplateURL"] = "https://s3.amazonaws.com/bucket/template"
+    translated = transform(template, {}, lint._NoPolicies())
+    unused = [
+        "Parameters.SnapStart: W2001 Parameter SnapStart not used."
+    ]  # make deploy gives every parameter
+    assert list(lint.faults(json.dumps(translated))) == unused
+    functions = of_type(translated["Resources"], "AWS::Lambda::Function")
+    assert set(functions) == set(FUNCTIONS)
+    for name, function in functions.items():
+        properties = function["Properties"]
+        assert properties["PackageType"] == "Image"
+        assert properties["ImageConfig"]["Command"] == [FUNCTIONS[name][0]]
+        assert not {"Handler", "Runtime", "Layers", "SnapStart"} & set(properties)
+        assert "AWS_LAMBDA_EXEC_WRAPPER" not in properties["Environment"]["Variables"]
+    assert not of_type(translated["Resources"], "AWS::Lambda::LayerVersion")
+
+
+def test_without_a_build_there_is_no_image(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="run make build first"):
+        image.stage(tmp_path / "build", tmp_path / "image")

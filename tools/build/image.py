@@ -1,0 +1,81 @@
+"""make image: the build as a container image, for agents whose packages exceed a layer's 250 MB.
+
+    make build ── .aws-sam/image ─┬─ opt, task, Dockerfile     the image's content
+                                  └─ template.json             template.yaml with images instead of layers
+
+Lambda takes images of up to 10 GB. All functions run the same image; each has its own handler as the command.
+Source: https://docs.aws.amazon.com/lambda/latest/dg/python-image.html
+"""
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from samtranslator.yaml_helper import yaml_parse
+
+from a2a_lambda.errors import ConfigurationError
+from tools.build.built_functions import LAYERS
+from tools.command import reports_errors
+
+FOLDER = Path(".aws-sam/image")
+
+TEMPLATE = Path("template.yaml")
+
+DOCKERFILE = Path("templates/Dockerfile")
+
+FUNCTION = "AWS::Serverless::Function"
+
+
+@reports_errors
+def main(argv: list[str] = sys.argv) -> int:
+    stage(Path(argv[1]), FOLDER)
+    template = with_images(yaml_parse(TEMPLATE.read_text("utf-8")), FOLDER)
+    (FOLDER / "template.json").write_text(json.dumps(template, indent=2), "utf-8")
+    print(f"{FOLDER}: Dockerfile, its files, and template.json")
+    return 0
+
+
+def stage(build: Path, folder: Path) -> None:
+    """Write the content of the image: the layers as /opt, one function's code as /var/task.
+
+    build: folder of `make build`. Raises ConfigurationError if there is none.
+    """
+    if not (build / "RpcFunction").is_dir():
+        raise ConfigurationError(f"{build} is not a build: run make build first")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for layer in LAYERS:
+        shutil.copytree(build / layer, folder / "opt", dirs_exist_ok=True)
+    shutil.copytree(build / "RpcFunction", folder / "task")
+    shutil.copy(DOCKERFILE, folder / "Dockerfile")
+
+
+def with_images(template: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A template whose functions run the image. It is changed in place. folder: of the Dockerfile."""
+    shared = template["Globals"]["Function"]
+    for name in ("Runtime", "CodeUri", "Layers"):
+        del shared[name]
+    del template["Conditions"]["HasSnapStart"]
+    resources = template["Resources"]
+    for name in LAYERS:
+        del resources[name]
+    for resource in resources.values():
+        properties = resource.get("Properties", {})
+        if resource["Type"] == FUNCTION:
+            properties["PackageType"] = "Image"
+            properties["ImageConfig"] = {"Command": [properties.pop("Handler")]}
+            for name in ("Layers", "SnapStart"):  # an image has neither
+                properties.pop(name, None)
+            properties.get("Environment", {}).get("Variables", {}).pop("AWS_LAMBDA_EXEC_WRAPPER", None)
+            resource["Metadata"] = {"Dockerfile": "Dockerfile", "DockerContext": ".", "DockerTag": "agents"}
+        elif "TemplateURL" in properties:
+            nested = Path(properties["TemplateURL"]).resolve()
+            properties["TemplateURL"] = os.path.relpath(nested, folder.resolve())
+    return template
+
+
+if __name__ == "__main__":
+    sys.exit(main())
