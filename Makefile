@@ -135,6 +135,7 @@ deploy: export IMAGE := $(IMAGE)
 deploy: export STAGE := $(STAGE)
 deploy: export PARAMETERS := $(PARAMETERS)
 deploy: export BUILD_DIR := $(BUILD_DIR)
+deploy: export BUILT := $(if $(IMAGE),.aws-sam/image,$(BUILD_DIR))
 deploy: export ROLE := $(ROLE)
 deploy: .venv/synced .venvs/sam/synced
 	@.venv/bin/python -m tools.deployment.deploy check

@@ -19,7 +19,7 @@ from tests.conftest import ROOT
 from tests.helpers.builds import build
 from tests.helpers.lambda_events import STATUSES, ended, last_event
 from tools.build.built_functions import LAMBDA_PYTHON, Built, find_rie
-from tools.build.invoke import format_answer, function_of
+from tools.build.invoke import format_answer, function_of, with_agent
 
 Json = Any
 
@@ -45,6 +45,14 @@ def test_each_function_answers_every_event(built: Built, function: str) -> None:
                 assert ended(last_event(body)), path.name
             elif path.stem != "resubscribe":
                 assert isinstance(json.loads(body), dict), path.name
+
+
+def test_an_event_reaches_an_agent_that_is_there() -> None:
+    named = json.loads((ROOT / "events" / "send-to-an-agent.json").read_text())
+    assert with_agent(named, ["weather"], "weather")["path"] == "/a2a/weather"
+    assert with_agent(named, ["assistant", "weather"], "weather") == named
+    root = json.loads((ROOT / "events" / "send.json").read_text())
+    assert with_agent(root, ["weather"], "weather") == root
 
 
 def test_events_go_where_the_routes_say() -> None:

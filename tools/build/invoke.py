@@ -4,13 +4,18 @@ Lambda, without Docker. It uses the state of the running development server, or 
 import base64
 import json
 import os
+import re
 import sys
 import tempfile
 import urllib.request
+from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from dotenv import dotenv_values
+
+from a2a_lambda.agent.agents import read_cards
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 from tools.build.built_functions import Built, find_rie
@@ -28,12 +33,15 @@ def main(argv: list[str] = sys.argv) -> int:
     """With --check, only check that there is such an event."""
     names = [argument for argument in argv[1:] if argument != "--check"]
     event, function = _event(names)
+    agents = read_cards(Settings.of(os.environ).agents)[0]
+    default = next((name for name, card in agents.items() if card.default), next(iter(agents), ""))
+    event = with_agent(event, agents, default)
     if "--check" in argv:
         return 0
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         variables = {"A2A_EMULATOR": _emulator(stack), "A2A_TABLE": TABLE, "A2A_KEYS_PATH": KEYS_PATH}
-        built = Built(BUILD, folder, variables | {"A2A_LOCAL": "1"})
+        built = Built(BUILD, folder, _own_values() | variables | {"A2A_LOCAL": "1"})
         log = stack.enter_context((folder / "log").open("w+b"))
         url = stack.enter_context(built.emulate(function, find_rie(SAM), output=log))
         try:
@@ -57,6 +65,21 @@ def _event(names: list[str]) -> tuple[dict[str, Any], str]:
         raise ConfigurationError(f"there is no file {names[0]}; there are {known}") from None
     except (ValueError, OSError, AttributeError, KeyError, TypeError) as error:
         raise ConfigurationError(f"{names[0]} is not an event of API Gateway: {error!r}") from None
+
+
+def _own_values() -> dict[str, str]:
+    """Secrets and settings in .env, which the built function does not read."""
+    return {name: value for name, value in dotenv_values(".env").items() if value is not None}
+
+
+def with_agent(event: dict[str, Any], agents: Collection[str], default: str) -> dict[str, Any]:
+    """An event for an agent that is there. If its path names another one, it goes to the default agent."""
+    text = json.dumps(event)
+    found = re.match(r"(?:/v2)?/a2a/([^/]+)", str(event.get("path", "")))
+    if found is None or found[1] in agents:
+        return event
+    changed: dict[str, Any] = json.loads(text.replace(f"a2a/{found[1]}", f"a2a/{default}"))
+    return changed
 
 
 def function_of(event: dict[str, Any]) -> str:

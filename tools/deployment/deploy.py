@@ -202,7 +202,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
         for note in (*notes(account, parameters), *changed):
             print(f"note: {note}")
         return 0
-    digest = release(Path(environ["BUILD_DIR"]), parameters)
+    digest = release(Path(environ["BUILT"]), parameters)
     parameters["Release"] = digest if is_first else fresh_release(digest, stage["stack_name"])
     if is_first and parameters["DeletionProtection"] == "true":
         # If this first deployment fails, CloudFormation must be able to delete the table.
