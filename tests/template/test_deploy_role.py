@@ -7,6 +7,7 @@ import pytest
 from samtranslator.yaml_helper import yaml_parse
 
 from tests.conftest import ROOT
+from tools.deployment.deploy import stages
 
 Json = Any
 
@@ -89,14 +90,12 @@ def test_all_else_it_makes_bears_the_stacks_name(resources: Json) -> None:
 
 def test_a_stage_cannot_change_what_another_deploys(resources: Json) -> None:
     """Both keep artifacts in sam's bucket, each below its own name."""
-    import tomllib
-
     [bucket] = [statements(resources["DeployRole"])["Artifacts"]["Resource"]["Fn::Sub"]]
     assert bucket.endswith("/${StackName}/*")
-    config = tomllib.loads((ROOT / "samconfig.toml").read_text())
-    for stage in ("dev", "prod"):
-        given = config[stage]["deploy"]["parameters"]
-        assert given["s3_prefix"] == given["stack_name"]
+    for given in stages(ROOT / "samconfig.toml").values():
+        assert given.get("s3_prefix") == given["stack_name"], (
+            "templates/deploy-role.yaml allows no other prefix"
+        )
 
 
 def test_no_key_but_the_stacks_own(resources: Json) -> None:

@@ -14,12 +14,24 @@ from tools import template
 from tools.deployment import deploy, stack
 from tools.deployment.account import Account, use_stage
 
-ASKED = {"STAGE": "prod", "ARCH": "x86_64", "BUILD_DIR": "built"}
+ASKED = {"STAGE": "prod", "ARCH": "x86_64", "BUILD_DIR": "built", "BUILT": "built"}
+
+SAMCONFIG = """
+[dev.deploy.parameters]
+stack_name = "a2a-dev"
+parameter_overrides = ["LogDays=7"]
+[prod.deploy.parameters]
+stack_name = "a2a-prod"
+parameter_overrides = ["DeletionProtection=true", "LogDays=90", "WorkerConcurrency=50", "NotifierConcurrency=20"]
+"""
 
 
 @pytest.fixture(autouse=True)
-def here(monkeypatch: pytest.MonkeyPatch) -> None:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kit's folder, with stages of the tests."""
     monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(deploy, "CONFIG", tmp_path / "samconfig.toml")
+    deploy.CONFIG.write_text(SAMCONFIG)
 
 
 USUAL = Account("123456789012", "us-east-1", 1000, "arn:aws:iam::123456789012:role/logs")
@@ -80,7 +92,6 @@ def test_what_guided_wrote_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         [odd]
         deploy = 3
     """
-    monkeypatch.setattr(deploy, "CONFIG", tmp_path / "samconfig.toml")
     deploy.CONFIG.write_text(written)
     assert parameters(STAGE="guided")["DomainName"] == "agents.example.com"
     deploy.CONFIG.write_text("version = 0.1")
@@ -172,7 +183,7 @@ def test_a_first_deployment_that_fails_leaves_no_protected_table(
     monkeypatch.setattr(deploy, "_is_first", lambda _: first)
     monkeypatch.setattr(deploy, "fresh_release", lambda release, _: release)
     monkeypatch.setattr(subprocess, "run", ran)
-    assert deploy.main(["deploy"], ASKED | {"BUILD_DIR": str(tmp_path)}) == 0
+    assert deploy.main(["deploy"], ASKED | {"BUILT": str(tmp_path)}) == 0
     protected = ['DeletionProtection="true"' in call for call in calls]
     assert protected == ([False, True] if first else [True])
 
