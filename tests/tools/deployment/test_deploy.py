@@ -22,7 +22,7 @@ stack_name = "a2a-dev"
 parameter_overrides = ["LogDays=7"]
 [prod.deploy.parameters]
 stack_name = "a2a-prod"
-parameter_overrides = ["DeletionProtection=true", "LogDays=90", "WorkerConcurrency=50", "NotifierConcurrency=20"]
+parameter_overrides = ["DeletionProtection=true", "LogDays=90", "WorkerConcurrency=50"]
 """
 
 
