@@ -22,7 +22,9 @@ stack_name = "a2a-dev"
 parameter_overrides = ["LogDays=7"]
 [prod.deploy.parameters]
 stack_name = "a2a-prod"
-parameter_overrides = ["DeletionProtection=true", "LogDays=90", "WorkerConcurrency=50"]
+parameter_overrides = [
+    "DeletionProtection=true", "LogDays=90", "WorkerConcurrency=50", "NotifierConcurrency=20",
+]
 """
 
 
