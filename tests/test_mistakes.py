@@ -28,7 +28,7 @@ def mistake(folder: Path, code: str = GOOD, card: str = CARD) -> str:
     [
         (
             "import httpxx",
-            "hello/agent.py:2: there is no module 'httpxx'. If it is a package: add 'httpxx' to",
+            "hello/agent.py:2: there is no module 'httpxx'. If it is a package, add it: make add",
         ),
         (
             "import helper",

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from a2a_lambda import Agent
 from a2a_lambda.agent import agents
 from a2a_lambda.agent.agents import Agents, check_all
 from a2a_lambda.agent.profile import encode_manifest
@@ -111,6 +112,32 @@ def test_a_failed_import_is_tried_again_later(tmp_path: Path, monkeypatch: pytes
         (folder / "agent.py").write_text(whole)
     monkeypatch.setattr(agents, "RETRY_SECONDS", -1.0)
     assert found.load("hello").name == "hello"
+
+
+def test_a_caller_never_waits_for_an_import_that_died(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, GOOD)
+    found = served(tmp_path)
+
+    def die(folder: Path) -> None:
+        raise RuntimeError("a fault of the kit")
+
+    monkeypatch.setattr(Agent, "load", die)
+    with pytest.raises(Unavailable):
+        found.start("hello").result(60)
+
+
+def test_agents_are_imported_side_by_side(tmp_path: Path) -> None:
+    """Each while the other has begun: they meet at a barrier."""
+    vars(threading)["barrier"] = threading.Barrier(2, timeout=60)
+    for name, card in (("one", DEFAULT), ("two", CARD)):
+        write(tmp_path, GOOD, card, name=name)
+    found = served(tmp_path)
+    for name in found:
+        path = tmp_path / name / "agent.py"
+        path.write_text(f"import threading\nthreading.barrier.wait()\n{path.read_text()}")
+    assert [each.result().name for each in [found.start(name) for name in found]] == ["one", "two"]
 
 
 def test_an_agent_is_imported_once_by_many_callers(tmp_path: Path) -> None:

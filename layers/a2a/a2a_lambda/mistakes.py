@@ -139,7 +139,7 @@ def _missing_module(name: str, folder: Path) -> str:
     own_files = [path.stem for path in folder.glob("*.py")]
     if close := difflib.get_close_matches(package, own_files, n=1):
         return f"If you mean {close[0]}.py of this agent: write `from . import {close[0]}`."
-    return f"If it is a package: add {package!r} to dependencies in pyproject.toml, then run make lock."
+    return f"If it is a package, add it: make add PACKAGE={package}"
 
 
 def _quote(line: str | None) -> str:

@@ -273,7 +273,8 @@ def _import(folder: Path) -> ModuleType:
     path = folder / "agent.py"
     if not path.exists():
         raise ConfigurationError(f"{path}: not found; every agent folder has an agent.py")
-    for stale in [name for name in sys.modules if name.startswith(f"agents.{folder.name}.")]:
+    # Of a copy: other agents may be imported at the same time.
+    for stale in [name for name in list(sys.modules) if name.startswith(f"agents.{folder.name}.")]:
         del sys.modules[stale]
     for name, place in (("agents", folder.parent), (f"agents.{folder.name}", folder)):
         package = types.ModuleType(name)

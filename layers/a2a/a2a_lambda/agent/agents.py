@@ -93,7 +93,7 @@ class Agents(Mapping[str, Profile]):
                 made._loading[name] = _done(agent)
             except ConfigurationError as error:
                 logger.error("%s", error)
-                made._set_failed(name, made._loading.setdefault(name, Future()), error)
+                made._set_failed(name, made._loading.setdefault(name, Future()), str(error))
                 modified = (folder / name / "card.yaml").stat().st_mtime
                 profiles.append(Profile(name=name, card=card, input_schemas={}, modified=modified))
         made._unreadable = unreadable
@@ -157,11 +157,14 @@ class Agents(Mapping[str, Profile]):
             loading.set_result(Agent.load(self._folder / name))
         except ConfigurationError as error:
             logger.error("%s", error)
-            self._set_failed(name, loading, error)
+            self._set_failed(name, loading, str(error))
+        except BaseException as error:  # a turn waits for the future: it must end, whatever happens
+            logger.exception("agent %s cannot be loaded", name)
+            self._set_failed(name, loading, repr(error))
 
-    def _set_failed(self, name: str, loading: Loading, error: ConfigurationError) -> None:
+    def _set_failed(self, name: str, loading: Loading, reason: str) -> None:
         self._failed[name] = time.monotonic()
-        loading.set_exception(self._unavailable(name, str(error)))
+        loading.set_exception(self._unavailable(name, reason))
 
     def _unavailable(self, name: str, reason: str) -> Unavailable:
         return Unavailable(reason if self._shows_reasons else f"the agent {name!r} cannot be loaded")
