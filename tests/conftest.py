@@ -66,8 +66,10 @@ def settings(emulator_url: str) -> Settings:
 
 @pytest.fixture(scope="session")
 def source() -> str:
-    """template.yaml."""
-    return (ROOT / "template.yaml").read_text()
+    """template.yaml, with the tests' lines in the fork's place."""
+    from tests.helpers.project import with_place
+
+    return with_place((ROOT / "template.yaml").read_text())
 
 
 @pytest.fixture

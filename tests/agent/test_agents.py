@@ -65,6 +65,28 @@ def test_a_manifest_that_cannot_be_read_is_named(tmp_path: Path, content: str) -
         Agents.of_manifest(path, tmp_path)
 
 
+def test_the_first_agent_of_a_stack_is_its_default(tmp_path: Path) -> None:
+    """If the one that says so is in another stack."""
+    for name, card in (("one", DEFAULT), ("two", CARD), ("three", CARD)):
+        write(tmp_path, GOOD, card, name=name)
+    for found in (Agents.of_folder(tmp_path, ["two", "three"]), served(tmp_path, "two", "three")):
+        assert (found.default, set(found)) == ("two", {"two", "three"})
+
+
+def test_a_member_that_raises_when_it_is_looked_at_is_the_agents_mistake(tmp_path: Path) -> None:
+    """As a proxy does that has no request yet."""
+    write(tmp_path, GOOD)
+    found = served(tmp_path)
+    proxy = (
+        "class Proxy:\n    def __getattr__(self, name): raise RuntimeError('no request')\nproxy = Proxy()\n"
+    )
+    (tmp_path / "hello" / "agent.py").write_text(proxy)
+    with pytest.raises(Unavailable):
+        found.load("hello")
+    with pytest.raises(ConfigurationError, match="no request"):
+        Agent.load(tmp_path / "hello")
+
+
 def test_profiles_need_no_code(tmp_path: Path) -> None:
     folder = write(tmp_path, GOOD)
     found = served(tmp_path)
@@ -125,7 +147,7 @@ def test_a_caller_never_waits_for_an_import_that_died(
 
     monkeypatch.setattr(Agent, "load", die)
     with pytest.raises(Unavailable):
-        found.start("hello").result(60)
+        agents.agent_of(found.start("hello"))
 
 
 def test_agents_are_imported_side_by_side(tmp_path: Path) -> None:
@@ -137,7 +159,7 @@ def test_agents_are_imported_side_by_side(tmp_path: Path) -> None:
     for name in found:
         path = tmp_path / name / "agent.py"
         path.write_text(f"import threading\nthreading.barrier.wait()\n{path.read_text()}")
-    assert [each.result().name for each in [found.start(name) for name in found]] == ["one", "two"]
+    assert [agents.agent_of(each).name for each in [found.start(name) for name in found]] == ["one", "two"]
 
 
 def test_an_agent_is_imported_once_by_many_callers(tmp_path: Path) -> None:

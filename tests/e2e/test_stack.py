@@ -270,7 +270,7 @@ def test_an_update_with_all_that_is_optional(stack: Stack) -> None:
     role = rpc["Role"].rpartition("/")[2]
     attached = stack.client("iam").list_attached_role_policies(RoleName=role)["AttachedPolicies"]
     found = " ".join(policy["PolicyArn"] for policy in attached)
-    assert all(name in found for name in (*POLICIES, "AgentPolicy", "TracesPolicy"))
+    assert all(name in found for name in (*POLICIES, "AgentPolicy"))
     stack.mend()
     card = stack.card(".well-known/agent-card.json")
     assert card.json()["signatures"]

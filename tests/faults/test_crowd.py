@@ -16,6 +16,7 @@ from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.settings import Settings
+from tests.conftest import AGENTS as FOLDER
 from tests.helpers.rest import bare_events, message_1_0
 from tests.helpers.rpc import intent
 from tests.processes.servers import KEYS_PATH, process
@@ -35,6 +36,7 @@ def crowded(ministack: Settings) -> Iterator[tuple[list[str], list[str]]]:
         "A2A_TABLE": ministack.table,
         "A2A_KEYS_PATH": KEYS_PATH,
         "A2A_LOCAL": "1",
+        "A2A_AGENTS": str(FOLDER),
         "A2A_EMULATOR": ministack.emulator,
         "PYTHONPATH": os.pathsep.join(sys.path),
     }

@@ -27,6 +27,35 @@ parameter_overrides = ["DeletionProtection=false", "LogDays=7"]
 """
 
 
+PLACE = """Resources:
+  # === Yours ===
+  AgentPolicy:
+    Type: AWS::IAM::ManagedPolicy
+    Metadata:
+      Environment: &AgentEnvironment
+        SHOP: !Ref AWS::StackName
+    Properties:
+      PolicyDocument:
+        Version: "2012-10-17"
+        Statement:
+          - Sid: Files
+            Effect: Allow
+            Action: [s3:GetObject]
+            Resource: !Sub arn:${AWS::Partition}:s3:::my-bucket/*
+
+"""
+"""A fork's place in template.yaml: what is in it changes no test."""
+
+
+def with_place(template: str, place: str = PLACE) -> str:
+    """template.yaml with the tests' own lines instead of the fork's."""
+    before, found, rest = template.partition("Resources:\n  # === Yours")
+    _, marker, kits = rest.partition("  # === The kit's")
+    assert found
+    assert marker
+    return before + place + marker + kits
+
+
 def copy_kit(folder: Path, agents: Sequence[str] = ("assistant",)) -> Path:
     """Make a folder the project of a fork with some of the tests' agents. What a build left there stays."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -37,6 +66,8 @@ def copy_kit(folder: Path, agents: Sequence[str] = ("assistant",)) -> Path:
     shutil.rmtree(folder / "functions" / "agents")
     for name in FILES:
         shutil.copy2(ROOT / name, folder)
+    template = folder / "template.yaml"
+    template.write_text(with_place(template.read_text()))
     for name in SHARED:
         if not (folder / name).exists() and (ROOT / name).exists():
             (folder / name).symlink_to(ROOT / name)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tests.conftest import ROOT
 from tests.template.resources import FUNCTIONS
 
 Json = Any
@@ -17,9 +18,9 @@ def variables(translated: Json, short: str) -> Json:
     return translated[f"{short}Function"]["Properties"]["Environment"]["Variables"]
 
 
-def test_the_fork_comes_first(source: str) -> None:
+def test_the_fork_comes_first() -> None:
     """Its permissions and variables are the first resource, between two lines that stay."""
-    before, _, after = source.partition("# === Yours =")
+    before, _, after = (ROOT / "template.yaml").read_text().partition("# === Yours =")
     assert len(before.splitlines()) < 10
     forks, _, kits = after.partition("# === The kit's =")
     assert "  AgentPolicy:" in forks
@@ -39,17 +40,20 @@ def test_the_functions_that_run_agents_get_the_agents_policy(translated: Json) -
 
 
 def test_they_read_their_own_stacks_secrets(translated: Json) -> None:
-    statements = translated["AgentPolicy"]["Properties"]["PolicyDocument"]["Statement"]
-    [own] = [item for item in statements if item["Sid"] == "SecretsAndSettings"]
-    assert own["Action"] == ["ssm:GetParameter"]
-    assert own["Resource"] == [{"Fn::Sub": f"{OWN}/{kind}/*"} for kind in ("secrets", "settings")]
+    for short in RUN_AGENTS:
+        [policy] = translated[f"{short}Role"]["Properties"]["Policies"]
+        [own] = [
+            item for item in policy["PolicyDocument"]["Statement"] if item.get("Sid") == "AgentParameters"
+        ]
+        assert own["Action"] == ["ssm:GetParameter"]
+        assert own["Resource"] == [{"Fn::Sub": f"{OWN}/{kind}/*"} for kind in ("secrets", "settings")]
     for short in RUN_AGENTS:
         assert variables(translated, short)["A2A_AGENT_PARAMETERS"] == {"Fn::Sub": "/a2a/${AWS::StackName}"}
 
 
 def test_their_variables_and_packages_are_theirs_alone(translated: Json) -> None:
     given = translated["AgentPolicy"]["Metadata"]["Environment"]
-    assert "STACK_NAME" in given
+    assert given == {"SHOP": {"Ref": "AWS::StackName"}}
     for short in RUN_AGENTS:
         assert given.items() <= variables(translated, short).items()
     for short in OTHERS:

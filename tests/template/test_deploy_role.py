@@ -101,12 +101,16 @@ def test_a_stage_cannot_change_what_another_deploys(resources: Json) -> None:
 def test_no_key_but_the_stacks_own(resources: Json) -> None:
     boundary = resources["Boundary"]["Properties"]["PolicyDocument"]["Statement"]
     for item in [*plain(boundary), *statements(resources["ExecutionRole"]).values()]:
-        if any(action.startswith("kms:") for action in item["Action"]):
+        if item["Sid"] == "Secrets":  # of whatever key encrypts the stack's own parameters
+            assert item["Action"] == ["kms:Decrypt"]
+            [own] = item["Condition"]["StringLike"].values()
+            assert own["Fn::Sub"].endswith("parameter/a2a/${StackName}/*")
+        elif any(action.startswith("kms:") for action in item["Action"]):
             assert item["Resource"] in ({"Ref": "SigningKey"}, {"Ref": "TableKeyArn"})
             assert ("Condition" in item) is (item["Resource"] == {"Ref": "TableKeyArn"})
 
 
-def test_the_boundary_admits_what_the_templates_roles_do(resources: Json) -> None:
+def test_the_boundary_admits_what_the_templates_roles_do(resources: Json, source: str) -> None:
     """Each action of a role of template.yaml is one that the boundary has."""
     allowed = [
         action
@@ -114,7 +118,7 @@ def test_the_boundary_admits_what_the_templates_roles_do(resources: Json) -> Non
         if isinstance(item["Action"], list)
         for action in item["Action"]
     ]
-    template = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]
+    template = yaml_parse(source)["Resources"]
     for name, resource in template.items():
         if name == "AgentPolicy":  # a fork's: it names its actions in the parameter AgentActions
             continue

@@ -5,17 +5,14 @@ from typing import Any
 
 from samtranslator.yaml_helper import yaml_parse
 
+from a2a_lambda.agent.configuration import PATH_VARIABLE
 from a2a_lambda.settings import Settings
-from tests.conftest import ROOT
 from tests.template.resources import FUNCTIONS, of_type
 from tools.build import lint
 
 Json = Any
 
-AGENTS_OWN = {
-    "A2A_AGENT_PARAMETERS",
-    *yaml_parse((ROOT / "template.yaml").read_text())["Resources"]["AgentPolicy"]["Metadata"]["Environment"],
-}
+AGENTS_OWN = {"A2A_AGENT_PARAMETERS", "SHOP"}
 """Variables of the functions that run agents."""
 
 
@@ -59,7 +56,7 @@ def test_functions(translated: Json) -> None:
 
 def test_variables_are_settings(translated: Json) -> None:
     """Each A2A_ variable is one the kit reads."""
-    known = {f"A2A_{name.upper()}" for name in Settings.model_fields}
+    known = {PATH_VARIABLE, *(f"A2A_{name.upper()}" for name in Settings.model_fields)}
     for function in of_type(translated, "AWS::Lambda::Function").values():
         given = {name for name in function["Properties"]["Environment"]["Variables"] if name[:4] == "A2A_"}
         assert given <= known

@@ -12,6 +12,12 @@ Json = Any
 CONSUME = "ReceiveMessage DeleteMessage ChangeMessageVisibility GetQueueAttributes"
 
 
+ALL = ("Api", "Rpc", "Worker", "Notifier")
+
+USE_KEY = (
+    "Encrypt Decrypt ReEncryptFrom ReEncryptTo GenerateDataKey GenerateDataKeyWithoutPlaintext DescribeKey"
+)
+
 NETWORK = (
     "CreateNetworkInterface DeleteNetworkInterface DescribeNetworkInterfaces DescribeSubnets"
     " AssignPrivateIpAddresses UnassignPrivateIpAddresses"
@@ -33,7 +39,11 @@ ACTIONS = {
     ("Worker", "Sweep"): "dynamodb:Query",
     ("Rpc", "Turns"): "sqs:SendMessage",
     **{(name, "Network"): f"ec2:{NETWORK}" for name in ("Rpc", "Worker")},
-    **{(name, "Lines"): "logs:CreateLogStream PutLogEvents" for name in ("Api", "Rpc", "Worker", "Notifier")},
+    **{(name, "AgentParameters"): "ssm:GetParameter" for name in ("Rpc", "Worker")},
+    **{(name, "Traces"): "xray:PutTraceSegments PutTelemetryRecords" for name in ALL},
+    **{(name, "TableKey"): f"kms:{USE_KEY}" for name in ALL},
+    **{(name, "TableKeyGrants"): "kms:CreateGrant" for name in ALL},
+    **{(name, "Lines"): "logs:CreateLogStream PutLogEvents" for name in ALL},
     **{(name, "Keys"): "ssm:GetParametersByPath" for name in ("Api", "Rpc")},
     **{(name, "Signing"): "kms:Sign GetPublicKey" for name in ("Api", "Rpc", "Notifier")},
 }
@@ -56,9 +66,16 @@ RESOURCES = {
     "Stream": {"Fn::GetAtt": ["Table", "StreamArn"]},
     "Streams": {"Fn::Sub": "${Table.Arn}/stream/*"},  # ListStreams is allowed on all streams of a table
     "Signing": {"Ref": "SigningKey"},
+    "Traces": "*",  # X-Ray knows no resources
+    "TableKey": {"Ref": "TableKeyArn"},
+    "TableKeyGrants": {"Ref": "TableKeyArn"},
+    "AgentParameters": [{"Fn::Sub": KEYS.replace("/keys", f"/{kind}/*")} for kind in ("secrets", "settings")],
     "Network": "*",  # network interfaces have no ARN before they are made
     "Keys": {"Fn::Sub": KEYS},
 }
+
+
+CONDITIONAL = ("CopyOfKeys", "Requests", "TableKey", "TableKeyGrants")
 
 
 def test_iam_names_exact_actions_and_resources(translated: Json) -> None:
@@ -75,11 +92,7 @@ def test_iam_names_exact_actions_and_resources(translated: Json) -> None:
         short = name.removesuffix("Role")
         function = translated[f"{short}Function"]
         assert function["Properties"]["Role"] == {"Fn::GetAtt": [name, "Arn"]}
-        if short not in ("Rpc", "Worker"):
-            assert [policy["Fn::If"][:2] for policy in role["Properties"]["ManagedPolicyArns"]] == [
-                ["HasTracing", {"Ref": "TracesPolicy"}],
-                ["HasTableKey", {"Ref": "TableKeyPolicy"}],
-            ]
+        assert ("ManagedPolicyArns" in role["Properties"]) is (short in ("Rpc", "Worker"))
         [policy] = role["Properties"]["Policies"]
         for item in policy["PolicyDocument"]["Statement"]:
             statement = item["Fn::If"][1] if "Fn::If" in item else item
@@ -88,13 +101,8 @@ def test_iam_names_exact_actions_and_resources(translated: Json) -> None:
             found[short, sid] = f"{service}:{' '.join(action.partition(':')[2] for action in actions)}"
             resources = RESOURCES | {"Lines": {"Fn::GetAtt": [f"{short}Lines", "Arn"]}}
             assert statement["Resource"] == resources[sid], (short, sid)
-            assert ("Condition" in statement) is (sid in ("CopyOfKeys", "Requests"))
+            assert ("Condition" in statement) is (sid in CONDITIONAL)
     assert found == ACTIONS
-
-
-def test_optional_policies_are_attached_to_the_agents_roles(translated: Json) -> None:
-    for name in ("TracesPolicy", "TableKeyPolicy"):
-        assert translated[name]["Properties"]["Roles"] == [{"Ref": "RpcRole"}, {"Ref": "WorkerRole"}]
 
 
 def test_the_cards_function_sees_no_task(translated: Json) -> None:
@@ -112,7 +120,10 @@ def test_the_cards_function_sees_no_task(translated: Json) -> None:
 
 
 def test_the_tables_key_is_used_through_dynamodb_alone(translated: Json) -> None:
-    statements = translated["TableKeyPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    [policy] = translated["ApiRole"]["Properties"]["Policies"]
+    found = [item["Fn::If"] for item in policy["PolicyDocument"]["Statement"] if "Fn::If" in item]
+    statements = [statement for name, statement, _ in found if name == "HasTableKey"]
+    assert len(statements) == 2
     for statement in statements:
         assert statement["Resource"] == {"Ref": "TableKeyArn"}
         assert not any("*" in action for action in statement["Action"])

@@ -24,8 +24,7 @@ class Settings(BaseModel):
     table: name of the DynamoDB table. keys_path: path of the API keys in Parameter Store.
     base_url: public url of the deployment, if it has a custom domain, with its base path. Else it is the
         API's own url.
-    agents: folder of the agents. agent_parameters: path of their secrets and settings in Parameter Store.
-    agent_names: of those that are served; empty = all.
+    agents: folder of the agents. agent_names: of those that are served; empty = all.
     origin_digests: SHA-256, hex, of secrets. Every request must have one of the secrets as X-Origin-Secret.
         Empty = any caller.
     cors_origins: origins that browsers may call from, or "*".
@@ -48,7 +47,6 @@ class Settings(BaseModel):
     keys_path: str = Field(default="/a2a/keys", pattern=r"^(/[A-Za-z0-9_.-]+)+$")
     base_url: str = Field(default="", pattern=r"^(https?://[^/?#\s]+[^?#\s]*)?$")
     agents: Path = Path(os.environ.get("LAMBDA_TASK_ROOT", "functions")) / "agents"
-    agent_parameters: str = Field(default="", pattern=r"^((/[A-Za-z0-9_.-]+)+)?$")
     agent_names: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
     origin_digests: Annotated[tuple[Digest, ...], BeforeValidator(_words)] = ()
     cors_origins: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()

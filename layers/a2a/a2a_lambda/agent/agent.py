@@ -9,6 +9,7 @@ import importlib.util
 import inspect
 import os
 import sys
+import threading
 import types
 import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -64,13 +65,19 @@ class Agent:
         self._default = defaults[0]
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> "Agent":
-        """The agent in a folder. Raises ConfigurationError, also if agent.py raises anything."""
+    def load(cls, folder: str | os.PathLike[str], card: Card | None = None) -> "Agent":
+        """The agent in a folder. card: if it is known, card.yaml is not read. Raises ConfigurationError, also
+        if agent.py raises anything."""
         path = Path(folder).resolve()
-        card = read_card(path / "card.yaml")
+        card = card or read_card(path / "card.yaml")
         module = _import(path)
         modified = max(file.stat().st_mtime for file in (path / "card.yaml", path / "agent.py"))
-        return cls(path.name, card, module, modified)
+        try:
+            return cls(path.name, card, module, modified)
+        except ConfigurationError:
+            raise
+        except Exception as error:  # a member of the module, such as a lazy proxy, may raise anything
+            raise ConfigurationError(mistakes.of_import(error, path)) from error
 
     @cached_property
     def profile(self) -> Profile:
@@ -267,19 +274,30 @@ def _is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
+_packages_lock = threading.Lock()
+"""Held while the packages of an agent are made. Agents are imported in several threads."""
+
+
+def _package(name: str, place: Path) -> ModuleType:
+    package = sys.modules[name] = types.ModuleType(name)
+    package.__path__ = [str(place)]
+    return package
+
+
 def _import(folder: Path) -> ModuleType:
     """Import agent.py of a folder as `agents.<name>.agent`, so that it can import the files beside it. Raises
     ConfigurationError."""
     path = folder / "agent.py"
     if not path.exists():
         raise ConfigurationError(f"{path}: not found; every agent folder has an agent.py")
-    # Of a copy: other agents may be imported at the same time.
-    for stale in [name for name in list(sys.modules) if name.startswith(f"agents.{folder.name}.")]:
-        del sys.modules[stale]
-    for name, place in (("agents", folder.parent), (f"agents.{folder.name}", folder)):
-        package = types.ModuleType(name)
-        package.__path__ = [str(place)]
-        sys.modules[name] = package
+    with _packages_lock:
+        # Of a copy: other agents may be imported at the same time.
+        for stale in [name for name in list(sys.modules) if name.startswith(f"agents.{folder.name}.")]:
+            del sys.modules[stale]
+        parent = sys.modules.get("agents")
+        if parent is None or parent.__path__ != [str(folder.parent)]:
+            parent = _package("agents", folder.parent)
+        setattr(parent, folder.name, _package(f"agents.{folder.name}", folder))
     name = f"agents.{folder.name}.agent"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None

@@ -3,7 +3,7 @@
     start("weather") ── a thread imports functions/agents/weather/agent.py ── a Future of the Agent
 
 An agent is imported once, when it is first needed. An agent that cannot be imported fails its own calls
-only. A slow import holds up nothing else: the event loop continues, and so do the other agents.
+only. Other agents, and the event loop, do not wait for a slow import.
 """
 
 import logging
@@ -31,7 +31,8 @@ longer continues while the first request waits for it."""
 
 NO_AGENT = "no agent; an agent is a folder with card.yaml and agent.py"
 
-Loading = Future[Agent]
+Loading = Future[Agent | str]
+"""An import: the agent, or the reason why there is none."""
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ class Agents(Mapping[str, Profile]):
         profiles = {profile.name: profile for profile in read_manifest(manifest)}
         _check_names(names, profiles, folder)
         chosen = [profile for name, profile in profiles.items() if not names or name in names]
-        return cls(_default_first(chosen, folder), folder)
+        return cls(_default_first(chosen, folder, names), folder)
 
     @classmethod
     def of_folder(cls, folder: Path, names: Collection[str] = (), *, shows_reasons: bool = False) -> "Agents":
@@ -98,7 +99,7 @@ class Agents(Mapping[str, Profile]):
                 profiles.append(Profile(name=name, card=card, input_schemas={}, modified=modified))
         made._unreadable = unreadable
         if not unreadable or any(card.default for card in cards.values()):
-            profiles = _default_first(profiles, folder)
+            profiles = _default_first(profiles, folder, names)
             made.default = profiles[0].name
         else:  # any of the unreadable ones may be the default agent: no other one takes its place
             made.default = next(iter(unreadable))
@@ -119,13 +120,13 @@ class Agents(Mapping[str, Profile]):
         card cannot be read."""
         wanted = name or self.default
         if wanted in self._unreadable:
-            raise self._unavailable(wanted, self._unreadable[wanted])
+            raise Unavailable(self._public_reason(wanted, self._unreadable[wanted]))
         if wanted not in self._profiles:
             raise RouteNotFound(f"there is no agent {wanted[:100]!r}")
         return self._profiles[wanted]
 
     def start(self, name: str) -> Loading:
-        """Begin to import an agent, unless that has happened. The future raises Unavailable if it fails."""
+        """Begin to import an agent, unless that has happened. `agent_of` has its result."""
         with self._lock:
             loading = self._loading.get(name)
             if loading is not None and not self._is_worth_another_try(name):
@@ -138,7 +139,7 @@ class Agents(Mapping[str, Profile]):
 
     def load(self, name: str) -> Agent:
         """An agent, imported. Blocks. Raises Unavailable."""
-        return self.start(name).result()
+        return agent_of(self.start(name))
 
     def warm_up(self) -> None:
         """Import agents while Lambda's initialization has the full CPU; see WARM_UP_SECONDS."""
@@ -154,7 +155,7 @@ class Agents(Mapping[str, Profile]):
 
     def _load(self, name: str, loading: Loading) -> None:
         try:
-            loading.set_result(Agent.load(self._folder / name))
+            loading.set_result(Agent.load(self._folder / name, self._profiles[name].card))
         except ConfigurationError as error:
             logger.error("%s", error)
             self._set_failed(name, loading, str(error))
@@ -164,10 +165,18 @@ class Agents(Mapping[str, Profile]):
 
     def _set_failed(self, name: str, loading: Loading, reason: str) -> None:
         self._failed[name] = time.monotonic()
-        loading.set_exception(self._unavailable(name, reason))
+        loading.set_result(self._public_reason(name, reason))
 
-    def _unavailable(self, name: str, reason: str) -> Unavailable:
-        return Unavailable(reason if self._shows_reasons else f"the agent {name!r} cannot be loaded")
+    def _public_reason(self, name: str, reason: str) -> str:
+        return reason if self._shows_reasons else f"the agent {name!r} cannot be loaded"
+
+
+def agent_of(loading: Loading) -> Agent:
+    """The agent of an import. Blocks until it is over. Raises Unavailable, a new one for each caller."""
+    found = loading.result()
+    if isinstance(found, Agent):
+        return found
+    raise Unavailable(found)
 
 
 def read_cards(folder: Path, names: Collection[str] = ()) -> tuple[dict[str, Card], dict[str, str]]:
@@ -198,10 +207,12 @@ def check_all(folder: Path) -> list[Profile]:
     return _default_first([Agent.load(place).profile for place in places], folder)
 
 
-def _default_first(profiles: list[Profile], folder: Path) -> list[Profile]:
+def _default_first(profiles: list[Profile], folder: Path, names: Collection[str] = ()) -> list[Profile]:
+    """names: of those that are served. If the default agent is not among them, the first one replaces it."""
     if not profiles:
         raise ConfigurationError(f"{folder}: {NO_AGENT}")
-    defaults = [profile for profile in profiles if profile.card.default] or profiles
+    defaults = [profile for profile in profiles if profile.card.default]
+    defaults = defaults or [profile for profile in profiles if profile.name in [*names][:1]] or profiles
     if len(defaults) > 1:
         names = ", ".join(profile.name for profile in defaults)
         raise ConfigurationError(f"{folder}: one card.yaml must say `default: true` ({names})")

@@ -26,7 +26,7 @@ from a2a_lambda.errors import ConfigurationError
 PATH_VARIABLE = "A2A_AGENT_PARAMETERS"
 """Environment variable of a deployment: the path in Parameter Store."""
 
-NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 
 SECRET_ARN = re.compile(r"arn:[a-z-]+:secretsmanager:\S+")
 
@@ -86,7 +86,7 @@ class Configuration:
         if self._file is not None and self._file.exists():
             from dotenv import dotenv_values
 
-            found = dotenv_values(self._file).get(variable)
+            found = dotenv_values(self._file, interpolate=False).get(variable)
             if found is not None:
                 return found
         if not self._path:
@@ -106,7 +106,7 @@ def variable_of(kind: Kind, name: str) -> str:
     allowed."""
     if not NAME.fullmatch(name):
         raise ConfigurationError(
-            f"{name!r} cannot be the name of a {kind}. Use lower-case letters, digits, - and _: 'openai-2'"
+            f"{name!r} cannot be the name of a {kind}. Use lower-case letters, digits and -, as in 'openai-2'"
         )
     return f"{kind}_{name}".upper().replace("-", "_")
 

@@ -44,7 +44,7 @@ def encode_manifest(profiles: Iterable[Profile]) -> bytes:
         [
             {
                 "name": profile.name,
-                "card": profile.card.model_dump(exclude_defaults=True),
+                "card": profile.card.model_dump(mode="json", exclude_defaults=True),
                 "input_schemas": dict(profile.input_schemas),
             }
             for profile in profiles

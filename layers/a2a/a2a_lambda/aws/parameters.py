@@ -5,6 +5,7 @@ agent, these reach AWS, with the process's own credentials.
 """
 
 import os
+import time
 from collections.abc import Callable
 from functools import cache
 
@@ -12,6 +13,7 @@ import boto3
 from aws_lambda_powertools.utilities.parameters import SecretsProvider, SSMProvider
 from aws_lambda_powertools.utilities.parameters.exceptions import GetParameterError
 from botocore.config import Config
+from botocore.exceptions import BotoCoreError
 
 from a2a_lambda.errors import ConfigurationUnavailable
 
@@ -22,6 +24,12 @@ TIMEOUTS = Config(connect_timeout=2, read_timeout=3, retries={"mode": "standard"
 
 ABSENT = ("ParameterNotFound", "ResourceNotFoundException")
 
+ABSENT_SECONDS = 30
+"""Seconds for which a value that is not there is not looked up again. Parameter Store allows an account 40
+calls a second, and a setting with a default is usually not there."""
+
+_absent_until: dict[str, float] = {}
+
 
 def get_parameter(name: str) -> str | None:
     """Value of a parameter, decrypted; None if there is none. Blocks. Raises ConfigurationUnavailable."""
@@ -30,16 +38,20 @@ def get_parameter(name: str) -> str | None:
 
 def get_secret(arn: str) -> str | None:
     """Text of a secret of Secrets Manager; None if there is none. Blocks. Raises ConfigurationUnavailable."""
-    return _get(lambda: _secrets_manager().get(arn, max_age=CACHE_SECONDS), arn)
+    region = arn.split(":")[3]
+    return _get(lambda: _secrets_manager(region).get(arn, max_age=CACHE_SECONDS), arn)
 
 
 def _get(read: Callable[[], object], name: str) -> str | None:
+    if time.monotonic() < _absent_until.get(name, 0.0):
+        return None
     try:
         value = read()
-    except GetParameterError as error:
-        cause = error.__context__
+    except (GetParameterError, BotoCoreError) as error:
+        cause = error.__context__ if isinstance(error, GetParameterError) else error
         code = getattr(cause, "response", {}).get("Error", {}).get("Code") or type(cause).__name__
         if code in ABSENT:
+            _absent_until[name] = time.monotonic() + ABSENT_SECONDS
             return None
         raise ConfigurationUnavailable(f"{name} could not be read: {code}") from None
     return None if value is None else str(value)
@@ -47,13 +59,10 @@ def _get(read: Callable[[], object], name: str) -> str | None:
 
 @cache
 def _parameter_store() -> SSMProvider:
-    return SSMProvider(boto_config=TIMEOUTS, boto3_session=_session())
+    region = os.environ.get("AWS_REGION")  # botocore does not read it
+    return SSMProvider(boto_config=TIMEOUTS, boto3_session=boto3.session.Session(region_name=region))
 
 
 @cache
-def _secrets_manager() -> SecretsProvider:
-    return SecretsProvider(boto_config=TIMEOUTS, boto3_session=_session())
-
-
-def _session() -> boto3.session.Session:
-    return boto3.session.Session(region_name=os.environ.get("AWS_REGION"))  # botocore does not read it
+def _secrets_manager(region: str) -> SecretsProvider:
+    return SecretsProvider(boto_config=TIMEOUTS, boto3_session=boto3.session.Session(region_name=region))

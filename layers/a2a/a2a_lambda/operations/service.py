@@ -11,12 +11,11 @@ push notification configs ── push_configs
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
-from concurrent.futures import wait
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 
 from a2a_lambda import telemetry, threads
-from a2a_lambda.agent.agents import Agents
+from a2a_lambda.agent.agents import Agents, agent_of
 from a2a_lambda.aws.queue import Queue, QueuedTurn
 from a2a_lambda.errors import (
     PushNotificationNotSupported,
@@ -305,9 +304,9 @@ class Service:
             return
         loading = self._agents.start(call.scope.agent)
         if not loading.done():
-            await threads.run(wait, [loading], IMPORT_WAIT_SECONDS)
+            await asyncio.wait({asyncio.wrap_future(loading)}, timeout=IMPORT_WAIT_SECONDS)
         if loading.done():
-            loading.result()
+            agent_of(loading)
 
     async def _start(self, call: CallContext, request: SendMessageRequest) -> Claim | Head:
         """The turn to run here; or the head of a task that runs elsewhere, or has been answered."""

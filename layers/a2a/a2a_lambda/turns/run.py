@@ -22,7 +22,7 @@ from functools import partial
 from typing import TypeVar
 
 from a2a_lambda import telemetry, threads
-from a2a_lambda.agent.agents import Loading
+from a2a_lambda.agent.agents import Loading, agent_of
 from a2a_lambda.agent.event_builder import FAILED, EventBuilder
 from a2a_lambda.agent.turn import context_after
 from a2a_lambda.errors import SkillError, StoreError
@@ -170,8 +170,9 @@ class Run:
             self._published.put_nowait(None)
 
     async def _work(self) -> None:
-        agent = self._agent.result() if self._agent.done() else await asyncio.wrap_future(self._agent)
-        async with aclosing(agent.perform(self._turn)) as batches:
+        if not self._agent.done():
+            await asyncio.wrap_future(self._agent)
+        async with aclosing(agent_of(self._agent).perform(self._turn)) as batches:
             async for batch in batches:
                 events = self._builder.build(batch)
                 size = size_of(events)
@@ -286,7 +287,9 @@ class Run:
             asked = self._builder.asked
             # Without a question of its own, the turn was stopped: an earlier question waits again.
             pending = (
-                self._turn.pending if asked is None else self._agent.result().pending_after(self._turn, asked)
+                self._turn.pending
+                if asked is None
+                else agent_of(self._agent).pending_after(self._turn, asked)
             )
 
         def end(head: Head) -> Head:
