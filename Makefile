@@ -54,7 +54,7 @@ endif
 SLOW := access/test_keys_at_scale.py e2e faults interop processes push wire/test_round_trip.py \
   http/test_bad_input.py http/test_lists.py http/test_lost_streams.py http/versions turns/test_run.py \
   turns/test_worker.py lambda_/test_costs.py lambda_/test_emulator.py lambda_/test_image.py lambda_/test_runtime.py \
-  lambda_/test_speed.py tools/build/test_lint.py tools/dev/test_server.py
+  lambda_/test_speed.py tools/build/test_lint.py tools/dev/test_server.py tools/fork/test_upgrade.py
 
 # Tools whose packages conflict with the kit's: each has a lock, and an environment, of its own.
 ENVIRONMENTS := sam ministack a2a-0-2 a2a-0-3 a2a-1
@@ -140,12 +140,13 @@ deploy: export ROLE := $(ROLE)
 deploy: .venv/synced .venvs/sam/synced
 	@.venv/bin/python -m tools.deployment.deploy check
 	@$(MAKE) --no-print-directory $(if $(IMAGE),image,build)
-	@$(if $(IMAGE),$(SAM) build --template .aws-sam/image/template.json --build-dir $(BUILD_DIR))
+	@$(if $(IMAGE),$(SAM) build --template .aws-sam/image/template.json --build-dir $(BUILD_DIR) \
+	  --parameter-overrides Architecture=$(ARCH))
 	@SAM_CLI_TELEMETRY=0 .venv/bin/python -m tools.deployment.deploy
 
 e2e: .venv/synced $(VENVS)
 	@.venv/bin/python -c "import tests.e2e.stack as stack; print(stack.__doc__)"
-	@.venv/bin/python -m pytest tests/e2e/test_agents.py -n 0 -vv
+	@.venv/bin/python -m pytest tests/e2e/test_agents.py -n 0 -vv -s
 
 # The figures in docs/streaming.md.
 bench: .venv/synced $(VENVS)
@@ -159,7 +160,7 @@ key: .venv/synced
 	@NAME="$(NAME)" OWNER="$(OWNER)" AGENTS="$(AGENTS)" DAYS="$(DAYS)" REVOKE="$(REVOKE)" STACK="$(STACK)" \
 	  .venv/bin/python -m tools.deployment.key
 
-secret setting: export VALUE := $(VALUE)
+secret setting: export VALUE := $(value VALUE)
 secret setting: .venv/synced
 	@NAME="$(NAME)" STACK="$(STACK)" REMOVE="$(REMOVE)" .venv/bin/python -m tools.deployment.secret $@
 
@@ -195,12 +196,14 @@ lock: $(UV)
 
 agent rename: .venv/synced
 	@NAME="$(NAME)" .venv/bin/python -m tools.fork.$@
+	@test $@ = agent || $(UV) lock --quiet
 
 upgrade: .venv/synced
 	@UPSTREAM="$(UPSTREAM)" TO="$(TO)" .venv/bin/python -m tools.fork.upgrade
 
+add remove: export PACKAGE := $(value PACKAGE)
 add remove: .venv/synced
-	@.venv/bin/python -m tools.build.packages $@ '$(PACKAGE)'
+	@.venv/bin/python -m tools.build.packages $@
 
 # After an edit of pyproject.toml this locks again. In CI, a lock that does not match is an error.
 .venv/synced: uv.lock pyproject.toml $(wildcard $(PACKAGES)/*.txt) | $(UV)

@@ -26,7 +26,7 @@ skills:
 
 def write(folder: Path, code: str, card: str = CARD, name: str = "hello") -> Path:
     path = folder / name
-    path.mkdir()
+    path.mkdir(parents=True)
     (path / "card.yaml").write_text(card.format(name=name))
     (path / "agent.py").write_text("from a2a_lambda import *\n" + textwrap.dedent(code))
     return path

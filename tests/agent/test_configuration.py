@@ -33,6 +33,7 @@ def aws(emulator_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setenv("AWS_ENDPOINT_URL", emulator_url)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    parameters._absent_until.clear()
     for cached in (parameters._parameter_store, parameters._secrets_manager):
         cached.cache_clear()
     yield boto3.client
@@ -51,8 +52,8 @@ def test_a_test_gives_them(agent: Agent) -> None:
 
 
 def test_variables_come_before_the_file(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path(".env").write_text("SECRET_API_KEY='from file '\nSETTING_MODEL=of-file\n")
-    assert run(agent).text == "from file of-file"
+    Path(".env").write_text("SECRET_API_KEY='from ${HOME} '\nSETTING_MODEL=of-file\n")
+    assert run(agent).text == "from ${HOME} of-file"
     monkeypatch.setenv("SECRET_API_KEY", "from variable ")
     assert run(agent).text == "from variable of-file"
 
@@ -62,7 +63,7 @@ def test_a_missing_one_says_how_to_set_it(agent: Agent) -> None:
         run(agent)
     with pytest.raises(ConfigurationError, match=r"make setting NAME=model VALUE=…$"):
         Configuration().setting("model")
-    for name in ("API KEY", "", "-x", "x/y"):
+    for name in ("API KEY", "", "-x", "x/y", "x_y"):
         with pytest.raises(ConfigurationError, match="cannot be the name of a secret"):
             Configuration().secret(name)
 
@@ -78,13 +79,22 @@ def test_a_stacks_are_in_parameter_store(aws: Any) -> None:
     assert stack.setting("nothing", "default") == "default"
     with pytest.raises(ConfigurationError, match="make secret NAME=other STACK=my-stack"):
         stack.secret("other")
+    ssm.put_parameter(Name=f"{PATH}/settings/nothing", Value="late", Type="String")
+    assert stack.setting("nothing", "default") == "default", "absence is kept for a while, too"
+    parameters._absent_until.clear()
+    assert stack.setting("nothing", "default") == "late"
     assert Configuration(PATH, {"SETTING_MODEL": "medium"}).setting("model") == "medium"
 
 
-def test_an_arn_stands_for_a_secret_of_secrets_manager(aws: Any) -> None:
-    arn = aws("secretsmanager").create_secret(Name="openai", SecretString="sk-3")["ARN"]
+def test_an_arn_stands_for_a_secret_of_secrets_manager(aws: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_DEFAULT_REGION")  # the ARN has the region
+    arn = aws("secretsmanager", region_name="us-east-1").create_secret(Name="openai", SecretString="sk-3")[
+        "ARN"
+    ]
     assert Configuration(environment={"SECRET_OPENAI": arn}).secret("openai") == "sk-3"
-    aws("ssm").put_parameter(Name=f"{PATH}/secrets/by-arn", Value=arn, Type="SecureString")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    ssm = aws("ssm", region_name="us-east-1")
+    ssm.put_parameter(Name=f"{PATH}/secrets/by-arn", Value=arn, Type="SecureString")
     assert Configuration(PATH).secret("by-arn") == "sk-3"
     absent = arn.replace("openai", "absent")
     with pytest.raises(ConfigurationError, match="Secrets Manager does not have"):

@@ -107,6 +107,18 @@ def test_the_templates_functions_run_the_image(template: Json) -> None:
     assert not of_type(translated["Resources"], "AWS::Lambda::LayerVersion")
 
 
+def test_a_function_of_the_forks_own_stays_as_it_is(source: str) -> None:
+    template = yaml_parse(source)
+    own = {"Type": "AWS::Serverless::Function", "Properties": {"Runtime": "nodejs22.x", "CodeUri": "web"}}
+    template["Resources"]["Web"] = own
+    made = image.with_images(template, ROOT / ".aws-sam" / "image")["Resources"]
+    assert made["Web"]["Properties"]["Runtime"] == "nodejs22.x"
+    assert made["Web"]["Properties"]["CodeUri"] == "web"
+    assert "PackageType" not in made["Web"]["Properties"]
+    assert made["Web"]["Properties"]["Layers"], "the layers of Globals"
+    assert "A2ALayer" in made
+
+
 def test_without_a_build_there_is_no_image(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="run make build first"):
         image.stage(tmp_path / "build", tmp_path / "image")

@@ -125,10 +125,12 @@ class Built:
 
 
 def _merge(layer: Path, target: Path) -> None:
-    """Link a layer's files into /opt, as Lambda merges layers. Two may share the folder of a namespace."""
+    """Link a layer's files into /opt, as Lambda merges layers. Two may share the folder of a namespace. Of a
+    file that both have, the later one counts."""
     for entry in layer.iterdir():
         place = target / entry.name
-        if not place.exists():
+        if not entry.is_dir() or not place.exists():
+            place.unlink(missing_ok=True)
             place.symlink_to(entry)
             continue
         if place.is_symlink():

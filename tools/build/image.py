@@ -19,6 +19,7 @@ from samtranslator.yaml_helper import yaml_parse
 from a2a_lambda.errors import ConfigurationError
 from tools.build.built_functions import LAYERS
 from tools.command import reports_errors
+from tools.deployment.stack import FUNCTIONS
 
 FOLDER = Path(".aws-sam/image")
 
@@ -56,19 +57,21 @@ def stage(build: Path, folder: Path) -> None:
 def with_images(template: dict[str, Any], folder: Path) -> dict[str, Any]:
     """A template whose functions run the image. It is changed in place. folder: of the Dockerfile."""
     shared = template["Globals"]["Function"]
-    for name in ("Runtime", "CodeUri", "Layers"):
-        del shared[name]
+    zipped = {name: shared.pop(name) for name in ("Runtime", "CodeUri", "Layers")}
     del template["Conditions"]["HasSnapStart"]
     resources = template["Resources"]
-    for name in LAYERS:
+    own = [item for name, item in resources.items() if item["Type"] == FUNCTION and name not in FUNCTIONS]
+    for function in own:  # a fork's: it stays as it is, with what it had from Globals
+        function["Properties"] = {**zipped, **function["Properties"]}
+    for name in () if own else LAYERS:
         del resources[name]
-    for resource in resources.values():
+    for name, resource in resources.items():
         properties = resource.get("Properties", {})
-        if resource["Type"] == FUNCTION:
+        if name in FUNCTIONS:
             properties["PackageType"] = "Image"
             properties["ImageConfig"] = {"Command": [properties.pop("Handler")]}
-            for name in ("Layers", "SnapStart"):  # an image has neither
-                properties.pop(name, None)
+            for absent in ("Layers", "SnapStart"):  # of an image
+                properties.pop(absent, None)
             properties.get("Environment", {}).get("Variables", {}).pop("AWS_LAMBDA_EXEC_WRAPPER", None)
             resource["Metadata"] = {"Dockerfile": "Dockerfile", "DockerContext": ".", "DockerTag": "agents"}
         elif "TemplateURL" in properties:

@@ -69,7 +69,9 @@ def _event(names: list[str]) -> tuple[dict[str, Any], str]:
 
 def _own_values() -> dict[str, str]:
     """Secrets and settings in .env, which the built function does not read."""
-    return {name: value for name, value in dotenv_values(".env").items() if value is not None}
+    return {
+        name: value for name, value in dotenv_values(".env", interpolate=False).items() if value is not None
+    }
 
 
 def with_agent(event: dict[str, Any], agents: Collection[str], default: str) -> dict[str, Any]:

@@ -32,24 +32,24 @@ LOWEST_PYTHON = "3.11"
 
 PLATFORMS = {"arm64": "aarch64-manylinux_2_34", "x86_64": "x86_64-manylinux_2_34"}
 
-CONFLICT = """{packages}: no version fits the versions that the kit uses.
+CONFLICT = """no version of {packages} fits the versions that the kit uses.
 
 {reason}
 
-Ask for another version, such as PACKAGE="name<2". Or give the agent its own environment:
-docs/forking.md, Agents that need more."""
+Ask for another version of it. Or deploy the agent from a fork of its own: docs/forking.md, Agents that need
+more."""
 
 NO_WHEEL = """there is no wheel for Lambda ({arch}, Python {python}).
 
 {reason}
 
-Try another version, or {other}. Or use a container image: docs/forking.md, Agents that need more."""
+Try another version, or {other}."""
 
 
 @reports_errors
 def main(argv: list[str] = sys.argv) -> int:
-    """add PACKAGES, remove PACKAGES, or sync: lock if the list has changed, and install here."""
-    what, packages = argv[1], shlex.split(" ".join(argv[2:]))
+    """add or remove what PACKAGE names, or sync: lock if the list has changed, and install here."""
+    what, packages = argv[1], shlex.split(os.environ.get("PACKAGE", ""))
     match what:
         case "add" | "remove" if not packages:
             raise ConfigurationError(f'name a package: make {what} PACKAGE="openai"')
@@ -124,11 +124,11 @@ def lock(upgrade: Sequence[str] = ()) -> None:
         try:
             _run(*command, "--constraint", str(limits), "-o", str(made))
         except ConfigurationError as error:
-            packages = ", ".join(filter(None, map(_name, _lines())))
+            packages = ", ".join(upgrade) or "the packages"
             try:
                 _run(*command)
             except ConfigurationError as general:
-                raise ConfigurationError(f"{packages}: {general}") from None
+                raise ConfigurationError(f"{packages} cannot be added. {general}") from None
             raise ConfigurationError(CONFLICT.format(packages=packages, reason=error)) from None
         _check_wheels(made)
         LOCK.write_text(_header() + made.read_text("utf-8"), "utf-8")

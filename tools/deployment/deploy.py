@@ -19,7 +19,6 @@ from typing import Any
 from a2a_lambda.agent.agents import check_all
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.settings import Settings
 from tools import template
 from tools.command import reports_errors
 from tools.deployment import stack
@@ -82,11 +81,18 @@ def parameters_for(
             "StreamsPerOwner": str(max(1, (most - 4) // 2)),
         }
     whole = {**template.defaults(TEMPLATE), **suits, **of_stage, **room, **of_call}
-    if bool(whole["SubnetIds"]) is not bool(
-        whole["SecurityGroupIds"]
-    ):  # a rule of CloudFormation cannot say it
-        raise ConfigurationError("SubnetIds and SecurityGroupIds belong together: give both, or neither")
+    has_subnets, has_groups = bool(whole["SubnetIds"]), bool(whole["SecurityGroupIds"])
+    if has_subnets is not has_groups:  # a rule of CloudFormation cannot compare lists with nothing
+        raise ConfigurationError("set both SubnetIds and SecurityGroupIds, or neither")
     return whole
+
+
+def check_agents(parameters: Mapping[str, str]) -> None:
+    """Raises ConfigurationError if an agent is wrong, or AgentNames has one that is not there."""
+    known = [profile.name for profile in check_all(Path("functions/agents"))]
+    for name in parameters["AgentNames"].replace(",", " ").split():
+        if name not in known:
+            raise ConfigurationError(f"AgentNames: there is no agent {name!r}. There are: {', '.join(known)}")
 
 
 def notes(account: Account, parameters: Mapping[str, str]) -> Iterator[str]:
@@ -196,7 +202,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     parameters["Architecture"] = environ["ARCH"]
     is_first = _is_first(stage["stack_name"])
     if argv[1:] == ["check"]:
-        check_all(Settings.of(environ).agents)
+        check_agents(parameters)
         print(f"account {account.number}: {account.region}, {account.concurrency} functions at once")
         changed = () if is_first else changes(stage["stack_name"], parameters)
         for note in (*notes(account, parameters), *changed):

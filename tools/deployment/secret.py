@@ -26,7 +26,7 @@ from tools.deployment.stack import aws_errors, table_of
 
 FILE = Path(".env")
 
-EFFECT = "Functions that have read it use the old value for up to five minutes."
+EFFECT = "Running functions may use the old value for five more minutes."
 
 
 @reports_errors
@@ -61,12 +61,13 @@ class EnvironmentFile:
 
     def names(self) -> list[str]:
         prefix = f"{self._kind.upper()}_"
-        found = dotenv_values(FILE) if FILE.exists() else {}
-        return sorted(name.removeprefix(prefix).lower() for name in found if name.startswith(prefix))
+        found = dotenv_values(FILE, interpolate=False) if FILE.exists() else {}
+        own = [name.removeprefix(prefix) for name in found if name.startswith(prefix)]
+        return sorted(name.lower().replace("_", "-") for name in own)
 
     def set(self, name: str, value: str) -> None:
-        if not FILE.exists():
-            FILE.touch(mode=0o600)
+        FILE.touch(mode=0o600)
+        FILE.chmod(0o600)
         set_key(FILE, variable_of(self._kind, name), value)
 
     def remove(self, name: str) -> None:

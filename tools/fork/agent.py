@@ -12,14 +12,14 @@ from a2a_lambda.protocol.card import check_name
 from a2a_lambda.settings import Settings
 from tools.command import reports_errors
 
-CARD = """name: {title}
+CARD = """name: "{title}"
 description: Says what it was told. Write what your agent does; other agents choose by this sentence.
 version: 0.1.0
 skills:
   - id: answer
     name: Answer
     description: Answers a message.
-    tags: [{name}]
+    tags: ["{name}"]
     examples: ["Hello!"]
 """
 
@@ -86,8 +86,8 @@ def create(agents: Path, name: str) -> list[str]:
     if len(before) == 1 and not any(card.default for card in before.values()):
         [other] = before
         card = agents / other / "card.yaml"
-        text = card.read_text("utf-8")
-        card.write_text(text + ("" if text.endswith("\n") else "\n") + DEFAULT, "utf-8")
+        lines = [line for line in card.read_text("utf-8").splitlines() if not line.startswith("default:")]
+        card.write_text("\n".join([*lines, DEFAULT]), "utf-8")
         said.append(f"changed {card}: with several agents, one says `default: true`")
     return [*said, "", f"Next: make run, and edit {folder / 'agent.py'}. Its test: make test ARGS={folder}"]
 

@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 
 from a2a_lambda.errors import ConfigurationError
@@ -21,7 +21,15 @@ from tools.fork.owned import LOCKS, is_own
 
 REMOTE = "upstream"
 
+TAGS = "refs/upstream/tags"
+"""Where the kit's tags are kept. The fork may have tags of the same names."""
+
 RELEASE = re.compile(r"v(\d+)\.(\d+)\.(\d+)")
+
+UNRELATED = """this repository and the kit's have no common history, as after GitHub's "Use this template".
+Join them once: find the release that your repository was made from, and run
+
+  git merge --allow-unrelated-histories -s ours {tags}/<release>"""
 
 
 @reports_errors
@@ -31,15 +39,18 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     _fetch(environ.get("UPSTREAM", ""))
     target = environ.get("TO") or _newest_release()
     commit = _commit_of(target)
-    if git("merge-base", "HEAD", commit) == commit:
+    base = _run("git", "merge-base", "HEAD", commit).stdout.strip()
+    if not base:
+        raise ConfigurationError(UNRELATED.format(tags=TAGS))
+    if base == commit:
         print(f"this fork has {target} already")
         return 0
     before = git("rev-parse", "HEAD")
-    merged = _run("git", "merge", "--no-commit", "--no-ff", commit)
+    # Without it, git moves a new file of the fork along if the kit renamed the folder around it.
+    merged = _run("git", "-c", "merge.directoryRenames=false", "merge", "--no-commit", "--no-ff", commit)
     if merged.returncode and not git("ls-files", "--unmerged"):
         raise ConfigurationError(merged.stderr.strip() or merged.stdout.strip())
-    keep_own_files(before)
-    take_locks(commit)
+    settle(base, before, commit)
     if conflicts := sorted(set(git("diff", "--name-only", "--diff-filter=U").splitlines())):
         print("These files of the kit were changed in the fork, too:", *conflicts, sep="\n  ")
         print("\nNext: resolve them, then git add them, make lock, git commit -a and make test.")
@@ -51,21 +62,19 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     return 0
 
 
-def keep_own_files(before: str) -> None:
-    """Make the fork's own files what they were, whatever the merge made of them."""
-    had = {path for path in git("ls-tree", "-r", "--name-only", before).splitlines() if is_own(path)}
-    has = {path for path in git("ls-files").splitlines() if is_own(path)}
-    if gone := sorted(has - had):
-        git("rm", "--quiet", "-f", "--", *gone)
-    if had:
-        git("checkout", "--quiet", before, "--", *sorted(had))
+def settle(base: str, before: str, commit: str) -> None:
+    """Make each file whose owner is certain what its owner has, whatever the merge made of it.
 
-
-def take_locks(commit: str) -> None:
-    """Take the kit's locks. `lock` adds the fork's packages and name."""
-    theirs = git("ls-tree", "-r", "--name-only", commit).splitlines()
-    locks = [path for path in theirs if any(fnmatchcase(path, lock) for lock in LOCKS)]
-    git("checkout", "--quiet", commit, "--", *locks)
+    base: common ancestor. before: the fork. commit: the kit.
+    """
+    bases, forks, kits = _files(base), _files(before), _files(commit)
+    _take(before, {path for path in forks if is_own(path)})
+    _remove({path for path in kits - forks if is_own(path)})
+    # A file that is new in the kit. Git may have merged the fork's example into it, if the kit moved that.
+    _take(commit, {path for path in kits - forks - bases if not is_own(path)})
+    _take(commit, {path for path in kits if any(fnmatchcase(path, lock) for lock in LOCKS)})
+    # A file of the fork that the kit has never had.
+    _take(before, forks - bases - kits)
 
 
 def lock() -> None:
@@ -74,11 +83,26 @@ def lock() -> None:
     if done.returncode:
         raise ConfigurationError(
             f"the packages could not be locked:\n{done.stderr.strip()}\n\n"
-            "Next: mend that, then make lock and git commit -a. To give up: git merge --abort"
+            "Next: fix it, then run `make lock` and `git commit -a`. To give up: git merge --abort"
         )
 
 
+def _take(commit: str, paths: Collection[str]) -> None:
+    if paths:
+        git("checkout", "--quiet", commit, "--", *sorted(paths))
+
+
+def _remove(paths: Collection[str]) -> None:
+    if present := sorted(set(paths) & set(git("ls-files").splitlines())):
+        git("rm", "--quiet", "-f", "--", *present)
+
+
+def _files(commit: str) -> set[str]:
+    return set(git("ls-tree", "-r", "--name-only", commit).splitlines())
+
+
 def _fetch(url: str) -> None:
+    """Fetch the kit's branches and tags."""
     remotes = git("remote").split()
     if url:
         git("remote", *(("set-url", REMOTE) if REMOTE in remotes else ("add", REMOTE)), url)
@@ -86,19 +110,23 @@ def _fetch(url: str) -> None:
         raise ConfigurationError(
             "where is the kit's repository? Name it once: make upgrade UPSTREAM=https://…/kit.git"
         )
-    git("fetch", "--quiet", "--tags", REMOTE)
+    branches, tags = f"+refs/heads/*:refs/remotes/{REMOTE}/*", f"+refs/tags/*:{TAGS}/*"
+    git("fetch", "--quiet", "--no-tags", "--prune", REMOTE, branches, tags)
 
 
 def _newest_release() -> str:
     """Raises ConfigurationError if the kit has no release."""
-    found = [tag for tag in git("tag").split() if RELEASE.fullmatch(tag)]
+    tags = [
+        name.removeprefix(f"{TAGS}/") for name in git("for-each-ref", "--format=%(refname)", TAGS).split()
+    ]
+    found = [tag for tag in tags if RELEASE.fullmatch(tag)]
     if not found:
-        raise ConfigurationError("the kit's repository has no release: name a branch or a commit, TO=main")
+        raise ConfigurationError("the kit's repository has no release: name a branch or a commit, as TO=main")
     return max(found, key=lambda tag: [int(number) for number in tag.removeprefix("v").split(".")])
 
 
 def _commit_of(name: str) -> str:
-    for candidate in (f"refs/tags/{name}", f"refs/remotes/{REMOTE}/{name}", name):
+    for candidate in (f"{TAGS}/{name}", f"refs/remotes/{REMOTE}/{name}", name):
         done = _run("git", "rev-parse", "--quiet", "--verify", f"{candidate}^{{commit}}")
         if not done.returncode:
             return done.stdout.strip()
@@ -109,7 +137,7 @@ def git(*arguments: str) -> str:
     """Output of git. Raises ConfigurationError."""
     done = _run("git", *arguments)
     if done.returncode:
-        raise ConfigurationError(f"git {arguments[0]}: {done.stderr.strip()}")
+        raise ConfigurationError(f"git {arguments[0]}: {done.stderr.strip() or 'failed'}")
     return done.stdout.strip()
 
 

@@ -79,9 +79,9 @@ def test_what_the_kit_has_is_not_added(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ("rusty", "rusty: no version fits the versions that the kit uses"),
-        ("pydantic<2", "no version fits the versions that the kit uses"),
-        ("no-such-package", "no-such-package: "),
+        ("rusty", "no version of rusty fits the versions that the kit uses"),
+        ("pydantic<2", "no version of pydantic fits the versions that the kit uses"),
+        ("no-such-package", "no-such-package cannot be added. "),
         ("???", "is not the name of a package"),
     ],
 )

@@ -9,6 +9,7 @@ from botocore.session import Session
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
+from tests.agent.test_agent import write
 from tests.conftest import ROOT
 from tools import template
 from tools.deployment import deploy, stack
@@ -57,6 +58,15 @@ def test_every_parameter_is_given() -> None:
     assert found["DomainName"] == ""
 
 
+def test_agents_that_are_not_there_are_not_deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "functions" / "agents", "@skill\ndef hello(turn): return 'x'", name="report")
+    deploy.check_agents({"AgentNames": "report"})
+    deploy.check_agents({"AgentNames": ""})
+    with pytest.raises(ConfigurationError, match=r"no agent 'reprot'. There are: report"):
+        deploy.check_agents({"AgentNames": "report, reprot"})
+
+
 def test_an_image_needs_a_repository() -> None:
     wanted = parameters()
     assert "--resolve-image-repos" not in deploy.command(ASKED, wanted)
@@ -73,7 +83,7 @@ def test_parameters_of_the_call_count_most() -> None:
 
 def test_a_vpc_has_subnets_and_security_groups() -> None:
     for given in ("SubnetIds=subnet-1", "SecurityGroupIds=sg-1"):
-        with pytest.raises(ConfigurationError, match="belong together"):
+        with pytest.raises(ConfigurationError, match="or neither"):
             parameters(PARAMETERS=given)
     assert parameters(PARAMETERS="SubnetIds=subnet-1,subnet-2 SecurityGroupIds=sg-1")["SubnetIds"]
 

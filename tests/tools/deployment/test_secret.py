@@ -38,18 +38,20 @@ def local() -> Configuration:
 
 
 def test_a_secret_of_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("secret", "sk-'quoted' \"text\"\n", NAME="openai") == 0
+    secret.FILE.write_text("OTHER=1\n")
+    secret.FILE.chmod(0o644)
+    assert run("secret", "sk-'quoted' ${HOME} \"text\"\n", NAME="open-ai") == 0
     assert run("setting", NAME="model", VALUE="gpt-5") == 0
-    assert local().secret("openai") == "sk-'quoted' \"text\""
+    assert local().secret("open-ai") == "sk-'quoted' ${HOME} \"text\"", "as it was typed"
     assert local().setting("model") == "gpt-5"
     assert stat.S_IMODE(secret.FILE.stat().st_mode) == 0o600, "for its owner alone"
     assert run("secret") == 0
     said = capsys.readouterr().out
-    assert "openai" in said
+    assert said.splitlines()[-1] == "open-ai"
     assert "sk-" not in said
-    assert run("secret", NAME="openai", REMOVE="1") == 0
-    assert run("secret", NAME="openai", REMOVE="1") == 1
-    assert "no secret 'openai' in .env" in capsys.readouterr().err
+    assert run("secret", NAME="open-ai", REMOVE="1") == 0
+    assert run("secret", NAME="open-ai", REMOVE="1") == 1
+    assert "no secret 'open-ai' in .env" in capsys.readouterr().err
 
 
 def test_a_secret_of_a_stack(stack: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,9 +26,9 @@ PYTEST = [
 
 
 def test_a_new_agent_loads_and_its_test_passes(tmp_path: Path) -> None:
-    for name in ("weather", "my-report"):
+    for name in ("weather", "my-report", "2", "on"):
         create(tmp_path, name)
-    assert set(Agents.of_folder(tmp_path)) == {"weather", "my-report"}
+    assert set(Agents.of_folder(tmp_path)) == {"weather", "my-report", "2", "on"}
     done = subprocess.run(
         [*PYTEST, f"--rootdir={tmp_path}", str(tmp_path)],
         cwd=tmp_path,
@@ -37,7 +37,7 @@ def test_a_new_agent_loads_and_its_test_passes(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 passed" in done.stdout
+    assert "4 passed" in done.stdout
 
 
 def test_the_first_agent_stays_the_default(tmp_path: Path) -> None:

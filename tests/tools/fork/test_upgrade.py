@@ -9,15 +9,20 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT, UV
+from tests.conftest import AGENTS, ROOT, UV
+from tests.helpers.project import SAMCONFIG, with_place
 from tests.helpers.wheels import write_wheel
+from tools.fork import rename
 from tools.fork.owned import OWN_FILES, OWN_PLACES, is_own
+from tools.fork.rename import KITS
 
-STATEMENT = """          - Sid: Files
+STATEMENT = """          - Sid: Orders
             Effect: Allow
             Action: [s3:GetObject]
             Resource: !Sub arn:${AWS::Partition}:s3:::my-bucket/*
 """
+
+IGNORED = shutil.ignore_patterns("__pycache__")
 
 IDENTITY = {
     **dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"), "A fork"),
@@ -49,6 +54,30 @@ class Repository:
         target.write_text(text.replace(old, new, 1), "utf-8")
 
 
+EXAMPLE = "functions/agents/assistant"
+
+
+def write_kit(folder: Path) -> None:
+    """Today's kit, without what this checkout's fork has changed in its own places."""
+    for path in tracked():
+        if not is_own(path):
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / path, target)
+    example = folder / EXAMPLE
+    shutil.copytree(AGENTS / "assistant", example, ignore=IGNORED, dirs_exist_ok=True)
+    (example / "tests").mkdir(exist_ok=True)
+    shutil.copytree(AGENTS / "plain", folder / "examples" / "plain", ignore=IGNORED, dirs_exist_ok=True)
+    (folder / "samconfig.toml").write_text(SAMCONFIG)
+    packages = folder / "layers" / "agents"
+    (packages / "packages.txt").write_text("# The agents' packages.\n")
+    (packages / "requirements.txt").write_text("")
+    template, readme, pyproject = (folder / name for name in ("template.yaml", "README.md", "pyproject.toml"))
+    template.write_text(with_place(template.read_text()))
+    readme.write_text(f"# A2A Lambda Kit\n\n{KITS}{readme.read_text().partition(KITS)[2]}")
+    pyproject.write_text(rename.project(pyproject.read_text(), "a2a-lambda-kit"))
+
+
 def tracked() -> list[str]:
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
@@ -57,18 +86,14 @@ def tracked() -> list[str]:
         text=True,
         check=True,
     )
-    return [path for path in listed.stdout.splitlines() if (ROOT / path).exists()]
+    return [path for path in listed.stdout.splitlines() if (ROOT / path).is_file()]
 
 
 @pytest.fixture
 def upstream(tmp_path: Path) -> Repository:
     """The kit's repository: an older release, v0.0.1, and today's files as v0.0.2."""
     made = Repository(tmp_path / "kit")
-    paths = tracked()
-    for path in paths:
-        target = made.folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / path, target)
+    write_kit(made.folder)
     made.run("git", "init", "--quiet", "--initial-branch=main")
     # What releases change: code, documents, the template around the fork's place, locks, the example.
     made.edit("layers/a2a/a2a_lambda/kit.py", "class Kit:", "class OldKit:")
@@ -82,14 +107,15 @@ def upstream(tmp_path: Path) -> Repository:
     )
     made.edit("uv.lock", "revision", "# older\nrevision")
     made.edit("layers/dependencies/requirements.txt", "mangum==", "mangum==0.0.0+")
-    made.edit("functions/agents/assistant/agent.py", "LARGEST = 10_000", "LARGEST = 9_000")
-    (made.folder / "functions/agents/assistant/language.py").unlink()
+    made.edit(f"{EXAMPLE}/agent.py", "Keep moving.", "Move.")
     (made.folder / "docs/authoring.md").unlink()
+    (made.folder / "examples").rename(made.folder / "samples")
     made.edit("samconfig.toml", "LogDays=7", "LogDays=14")
     made.commit("an older kit")
     made.run("git", "tag", "v0.0.1")
-    for path in paths:
-        shutil.copy2(ROOT / path, made.folder / path)
+    write_kit(made.folder)
+    shutil.rmtree(made.folder / "samples")
+    (made.folder / EXAMPLE / "tests" / "test_example.py").write_text("# new\n")
     made.commit("today's kit")
     made.run("git", "tag", "v0.0.2")
     return made
@@ -113,10 +139,13 @@ def fork(tmp_path: Path, upstream: Repository) -> Repository:
     made.run("git", "remote", "remove", "origin")
     shutil.rmtree(made.folder / "functions/agents/assistant")
     shop = made.folder / "functions/agents/shop"
-    shutil.copytree(ROOT / "tests/agents/plain", shop, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(AGENTS / "plain", shop, ignore=IGNORED)
+    (shop / "tests").mkdir()
+    (shop / "tests" / "test_shop.py").write_text("# ours\n")
+    (made.folder / "samples" / "ours.md").write_text("Beside files that the kit has moved.\n")
     (made.folder / "layers/agents/packages.txt").write_text("anvil\n")
-    made.edit("template.yaml", "          # - Sid: Models", f"{STATEMENT}          # - Sid: Models")
-    made.edit("template.yaml", "        # MODEL_ID:", "        SHOP: acme\n        # MODEL_ID:")
+    made.edit("template.yaml", "          - Sid: Files", f"{STATEMENT}          - Sid: Files")
+    made.edit("template.yaml", "        SHOP: !Ref AWS::StackName", "        SHOP: acme")
     made.edit("samconfig.toml", '"a2a-dev"', '"acme-dev"')
     made.edit("README.md", "# A2A Lambda Kit\n", "# Acme\n\nAgents that sell anvils.\n")
     made.edit("pyproject.toml", 'name = "a2a-lambda-kit"', 'name = "acme"')
@@ -143,8 +172,9 @@ def test_a_fork_is_brought_to_today(fork: Repository, upstream: Repository) -> N
     template = (fork.folder / "template.yaml").read_text()
     assert STATEMENT in template
     assert "SHOP: acme" in template
+    assert (fork.folder / "samples" / "ours.md").exists(), "not moved with the kit's files"
     for path in fork.run("git", "ls-files").splitlines():
-        if not is_own(path) and path not in (*OWN_PLACES, "uv.lock"):
+        if path != "samples/ours.md" and not is_own(path) and path not in (*OWN_PLACES, "uv.lock"):
             assert (fork.folder / path).read_bytes() == (upstream.folder / path).read_bytes(), path
     for path, words in (
         ("template.yaml", "Table:\n"),
@@ -154,8 +184,37 @@ def test_a_fork_is_brought_to_today(fork: Repository, upstream: Repository) -> N
         assert words in (fork.folder / path).read_text(), path
     assert "Agents that sell anvils." in (fork.folder / "README.md").read_text()
     assert 'name = "acme"' in (fork.folder / "uv.lock").read_text()
-    assert not (fork.folder / "functions/agents/assistant").exists(), "the example does not come back"
-    assert "has v0.0.2 already" in fork.run("make", "upgrade")
+    assert not (fork.folder / EXAMPLE).exists(), "the example does not come back"
+    fork.run("git", "tag", "v9.0.0")
+    assert "has v0.0.2 already" in fork.run("make", "upgrade"), (
+        "the fork's own tags are not releases of the kit"
+    )
+
+
+def test_what_the_fork_made_of_the_example_stays_its_own(fork: Repository, upstream: Repository) -> None:
+    """Also if the kit moves the example elsewhere."""
+    fork.run("git", "reset", "--quiet", "--hard", "v0.0.1")
+    fork.edit(f"{EXAMPLE}/agent.py", "Dribble low.", "Our own advice.")
+    fork.run("make", "lock")
+    fork.commit("ours")
+    (upstream.folder / EXAMPLE).rename(upstream.folder / "examples" / "assistant")
+    upstream.commit("the example moves")
+    fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", "TO=main")
+    assert "Our own advice." in (fork.folder / EXAMPLE / "agent.py").read_text()
+    moved = "examples/assistant/agent.py"
+    assert (fork.folder / moved).read_bytes() == (upstream.folder / moved).read_bytes()
+
+
+def test_a_copy_without_history_is_told_how_to_join(fork: Repository, upstream: Repository) -> None:
+    shutil.rmtree(fork.folder / ".git")
+    fork.run("git", "init", "--quiet", "--initial-branch=main")
+    fork.commit("from a template")
+    said = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
+    assert "no common history" in said
+    fork.run(
+        "git", "merge", "--quiet", "--allow-unrelated-histories", "-s", "ours", "refs/upstream/tags/v0.0.1"
+    )
+    assert "merged v0.0.2" in fork.run("make", "upgrade")
 
 
 def test_a_conflict_in_the_kits_files_is_left_to_the_fork(fork: Repository, upstream: Repository) -> None:

@@ -214,8 +214,9 @@ def _default_first(profiles: list[Profile], folder: Path, names: Collection[str]
     defaults = [profile for profile in profiles if profile.card.default]
     defaults = defaults or [profile for profile in profiles if profile.name in [*names][:1]] or profiles
     if len(defaults) > 1:
-        names = ", ".join(profile.name for profile in defaults)
-        raise ConfigurationError(f"{folder}: one card.yaml must say `default: true` ({names})")
+        listed = ", ".join(profile.name for profile in defaults)
+        must = "only one card.yaml may" if defaults[0].card.default else "one card.yaml must"
+        raise ConfigurationError(f"{folder}: {must} say `default: true`, of {listed}")
     return sorted(profiles, key=lambda profile: profile is not defaults[0])
 
 
