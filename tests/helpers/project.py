@@ -1,5 +1,6 @@
 """A copy of the kit with agents of the tests. What a fork changes in its own files changes no test."""
 
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,6 +76,7 @@ def copy_kit(folder: Path, agents: Sequence[str] = ("assistant",)) -> Path:
         shutil.copytree(AGENTS / name, folder / "functions" / "agents" / name, ignore=ignored)
     (folder / "samconfig.toml").write_text(SAMCONFIG)
     packages = folder / "layers" / "agents"
-    (packages / "packages.txt").write_text("")
-    (packages / "requirements.txt").write_text("")
+    for name in ("packages.txt", "requirements.txt"):
+        (packages / name).write_text("")
+        os.utime(packages / name, (0, 0))  # new lists would make `make` remove packages from the shared .venv
     return folder

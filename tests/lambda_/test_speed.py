@@ -16,8 +16,8 @@ from tests.lambda_.clock.clock import CHUNKS, app
 from tests.lambda_.runtime_api import RuntimeApi
 from tools.build.built_functions import Built
 
-COLD_START = 1.10
-"""Cold start of the streaming function, in that of the same code buffered."""
+COLD_START_MODULES = 60
+"""Modules that the streaming runtime imports beside what the same code imports under AWS's own."""
 
 ROUNDS = 5
 
@@ -70,11 +70,30 @@ def test_how_long_a_byte_takes(built: Built) -> None:
     assert len(streamed) == CHUNKS
 
 
-def test_a_cold_start_costs_no_more(built: Built) -> None:
-    """From the start of the process to its first poll, in turn, the least of each.
+def test_a_cold_start_imports_little_more(built: Built, tmp_path: Path) -> None:
+    """A count is the same on every machine."""
+    modules = {
+        wrapped: imported(built, tmp_path / str(wrapped), wrapped=wrapped) for wrapped in (True, False)
+    }
+    print(f"\ncold start: {len(modules[True])} modules streaming, {len(modules[False])} buffered")
+    more = modules[True] - modules[False]
+    assert len(more) <= COLD_START_MODULES, sorted(more)
 
-    The processor's time, since a start does nothing else, and other processes cannot lengthen it.
-    """
+
+def imported(built: Built, log: Path, *, wrapped: bool) -> set[str]:
+    """Names of the modules that a function imports until its first poll."""
+    api = RuntimeApi()
+    variables = {"AWS_LAMBDA_RUNTIME_API": api.address, "PYTHONPROFILEIMPORTTIME": "1"}
+    with log.open("wb") as output, built.running("rpc", wrapped=wrapped, variables=variables, output=output):
+        assert api.polled.wait(PATIENCE)
+    api.close()
+    lines = log.read_text("utf-8", "replace").splitlines()
+    return {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
+
+
+def test_how_long_a_cold_start_takes(built: Built) -> None:
+    """From the start of the process to its first poll, in turn, the least of each. It is printed, and no bar:
+    on a busy machine, even the processor's time is longer."""
     taken: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
     for _ in range(ROUNDS):
         for wrapped, starts in taken.items():
@@ -83,7 +102,6 @@ def test_a_cold_start_costs_no_more(built: Built) -> None:
     print(f"\ncold start, best of {ROUNDS}: ratio {streaming / buffered:.3f}")
     print(f"  streaming {streaming * 1000:.0f} ms of the processor, {seconds * 1000:.0f} by the clock")
     print(f"  buffered {buffered * 1000:.0f} ms of the processor, {plain * 1000:.0f} by the clock")
-    assert streaming / buffered <= COLD_START
 
 
 def cold_start(built: Built, *, wrapped: bool) -> tuple[float, float]:

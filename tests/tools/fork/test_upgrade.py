@@ -135,6 +135,8 @@ def fork(tmp_path: Path, upstream: Repository) -> Repository:
     subprocess.run(
         ["git", "clone", "--quiet", "--branch=v0.0.1", str(upstream.folder), made.folder], check=True
     )
+    if (ROOT / ".uv").exists():
+        (made.folder / ".uv").symlink_to(ROOT / ".uv")
     made.run("git", "checkout", "--quiet", "-b", "ours")
     made.run("git", "remote", "remove", "origin")
     shutil.rmtree(made.folder / "functions/agents/assistant")
