@@ -16,7 +16,7 @@ GOOD = "@skill\ndef hello(turn, count: int = 1): return 'x'"
 DEFAULT = CARD + "default: true\n"
 
 
-def served(folder: Path, *names: str) -> Agents:
+def build_agents(folder: Path, *names: str) -> Agents:
     """The agents of a build: from the manifest."""
     manifest = folder / "manifest.json"
     manifest.write_bytes(encode_manifest(check_all(folder)))
@@ -29,7 +29,7 @@ def test_the_default_agent_is_the_only_one_or_says_so(tmp_path: Path) -> None:
     write(tmp_path, GOOD, name="one")
     assert Agents.of_folder(tmp_path).default == "one"
     write(tmp_path, GOOD, DEFAULT, name="two")
-    for found in (Agents.of_folder(tmp_path), served(tmp_path)):
+    for found in (Agents.of_folder(tmp_path), build_agents(tmp_path)):
         assert list(found) == ["two", "one"]
         assert found.find(None).name == "two"
         with pytest.raises(RouteNotFound):
@@ -39,10 +39,10 @@ def test_the_default_agent_is_the_only_one_or_says_so(tmp_path: Path) -> None:
         Agents.of_folder(tmp_path)
 
 
-def test_some_of_the_agents_are_served(tmp_path: Path) -> None:
+def test_some_of_the_agents_are_build_agents(tmp_path: Path) -> None:
     for name, card in (("one", CARD), ("two", DEFAULT), ("three", CARD)):
         write(tmp_path, GOOD, card, name=name)
-    for found in (Agents.of_folder(tmp_path, ["one"]), served(tmp_path, "one")):
+    for found in (Agents.of_folder(tmp_path, ["one"]), build_agents(tmp_path, "one")):
         assert list(found) == ["one"]
         assert found.default == "one", "a single agent is the default"
     with pytest.raises(ConfigurationError, match=r"no agent 'four' in .*one, three, two"):
@@ -51,7 +51,7 @@ def test_some_of_the_agents_are_served(tmp_path: Path) -> None:
 
 def test_a_manifest_says_what_the_code_would(tmp_path: Path) -> None:
     write(tmp_path, GOOD)
-    [made], [read] = Agents.of_folder(tmp_path).values(), served(tmp_path).values()
+    [made], [read] = Agents.of_folder(tmp_path).values(), build_agents(tmp_path).values()
     assert (read.name, read.card, read.input_schemas) == (made.name, made.card, made.input_schemas)
     assert read.takes_arguments
     assert encode_manifest([read]) == encode_manifest([made])
@@ -69,14 +69,14 @@ def test_the_first_agent_of_a_stack_is_its_default(tmp_path: Path) -> None:
     """If the one that says so is in another stack."""
     for name, card in (("one", DEFAULT), ("two", CARD), ("three", CARD)):
         write(tmp_path, GOOD, card, name=name)
-    for found in (Agents.of_folder(tmp_path, ["two", "three"]), served(tmp_path, "two", "three")):
+    for found in (Agents.of_folder(tmp_path, ["two", "three"]), build_agents(tmp_path, "two", "three")):
         assert (found.default, set(found)) == ("two", {"two", "three"})
 
 
 def test_a_member_that_raises_when_it_is_looked_at_is_the_agents_mistake(tmp_path: Path) -> None:
     """As a proxy does that has no request yet."""
     write(tmp_path, GOOD)
-    found = served(tmp_path)
+    found = build_agents(tmp_path)
     proxy = (
         "class Proxy:\n    def __getattr__(self, name): raise RuntimeError('no request')\nproxy = Proxy()\n"
     )
@@ -89,7 +89,7 @@ def test_a_member_that_raises_when_it_is_looked_at_is_the_agents_mistake(tmp_pat
 
 def test_profiles_need_no_code(tmp_path: Path) -> None:
     folder = write(tmp_path, GOOD)
-    found = served(tmp_path)
+    found = build_agents(tmp_path)
     (folder / "agent.py").write_text("raise RuntimeError")
     assert found.find("hello").card.name == "hello"
 
@@ -99,7 +99,7 @@ def test_an_agent_that_cannot_be_imported_fails_alone(
     tmp_path: Path, code: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(tmp_path, GOOD, name="good")
-    found = served(tmp_path)
+    found = build_agents(tmp_path)
     write(tmp_path, code, DEFAULT, name="bad")
     for each in (found, Agents.of_folder(tmp_path)):
         assert each.load("good").name == "good"
@@ -125,7 +125,7 @@ def test_no_agent_takes_the_place_of_one_whose_card_is_wrong(tmp_path: Path) -> 
 
 def test_a_failed_import_is_tried_again_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write(tmp_path, GOOD)
-    found = served(tmp_path)
+    found = build_agents(tmp_path)
     whole = (folder / "agent.py").read_text()
     (folder / "agent.py").write_text("raise RuntimeError")
     for _ in range(2):
@@ -140,7 +140,7 @@ def test_a_caller_never_waits_for_an_import_that_died(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, GOOD)
-    found = served(tmp_path)
+    found = build_agents(tmp_path)
 
     def die(folder: Path) -> None:
         raise RuntimeError("a fault of the kit")
@@ -155,7 +155,7 @@ def test_agents_are_imported_side_by_side(tmp_path: Path) -> None:
     vars(threading)["barrier"] = threading.Barrier(2, timeout=60)
     for name, card in (("one", DEFAULT), ("two", CARD)):
         write(tmp_path, GOOD, card, name=name)
-    found = served(tmp_path)
+    found = build_agents(tmp_path)
     for name in found:
         path = tmp_path / name / "agent.py"
         path.write_text(f"import threading\nthreading.barrier.wait()\n{path.read_text()}")
@@ -164,7 +164,7 @@ def test_agents_are_imported_side_by_side(tmp_path: Path) -> None:
 
 def test_an_agent_is_imported_once_by_many_callers(tmp_path: Path) -> None:
     write(tmp_path, "import threading\nthreading.imports = getattr(threading, 'imports', 0) + 1\n" + GOOD)
-    found = served(tmp_path)
+    found = build_agents(tmp_path)
     before = vars(threading)["imports"]
     loading = [found.start("hello") for _ in range(20)]
     assert len({id(each.result()) for each in loading}) == 1
@@ -175,9 +175,9 @@ def test_a_slow_import_delays_no_other_agent(tmp_path: Path, monkeypatch: pytest
     gate = threading.Event()
     monkeypatch.setattr(threading, "gate", gate, raising=False)
     write(tmp_path, GOOD, name="fast")
-    found = served(tmp_path)
+    found = build_agents(tmp_path)
     slow = write(tmp_path, GOOD, DEFAULT, name="slow")
-    found = served(tmp_path)
+    found = build_agents(tmp_path)
     source = (slow / "agent.py").read_text()
     (slow / "agent.py").write_text(f"import threading\nthreading.gate.wait(60)\n{source}")
     monkeypatch.setattr(agents, "WARM_UP_SECONDS", 0.1)
@@ -195,6 +195,6 @@ def test_the_warm_up_leaves_late_imports_to_their_turns(
     for name, card in (("one", DEFAULT), ("two", CARD)):
         write(tmp_path, GOOD, card, name=name)
     monkeypatch.setattr(agents, "WARM_UP_START_SECONDS", 0.0)
-    found = served(tmp_path)
+    found = build_agents(tmp_path)
     found.warm_up()
     assert set(found._loading) <= {"one"}

@@ -15,7 +15,7 @@ from typing import Any
 
 from dotenv import dotenv_values
 
-from a2a_lambda.agent.agents import read_cards
+from a2a_lambda.agent.agents import default_of, read_cards
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 from tools.build.built_functions import Built, find_rie
@@ -34,8 +34,7 @@ def main(argv: list[str] = sys.argv) -> int:
     names = [argument for argument in argv[1:] if argument != "--check"]
     event, function = _event(names)
     agents = read_cards(Settings.of(os.environ).agents)[0]
-    default = next((name for name, card in agents.items() if card.default), next(iter(agents), ""))
-    event = with_agent(event, agents, default)
+    event = with_agent(event, agents, default_of(agents))
     if "--check" in argv:
         return 0
     with ExitStack() as stack:

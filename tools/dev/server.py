@@ -19,7 +19,7 @@ from fastapi import FastAPI, Response
 from uvicorn.supervisors.watchfilesreload import WatchFilesReload
 
 from a2a_lambda.access.key_register import KeyRegister
-from a2a_lambda.agent.agents import read_cards
+from a2a_lambda.agent.agents import default_of, read_cards
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError, Unavailable
 from a2a_lambda.http.app import create_app
@@ -125,8 +125,7 @@ def unavailable_app(reason: str) -> FastAPI:
 def banner(url: str, secret: str, agents: Mapping[str, Card]) -> str:
     """What the server prints when it starts: its urls, a key, and two calls to paste. They send examples of
     the default agent's card."""
-    default = next((card for card in agents.values() if card.default), next(iter(agents.values()), None))
-    skills = default.skills if default is not None else []
+    skills = agents[default_of(agents)].skills if agents else []
     texts = [_quoted(skill.examples[0]) for skill in skills if skill.examples] or ["Hello"]
     cards = [
         f"  A2A 1.0, 0.3     {url}/.well-known/agent-card.json",

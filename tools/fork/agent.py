@@ -13,7 +13,7 @@ from a2a_lambda.settings import Settings
 from tools.command import reports_errors
 
 CARD = """name: "{title}"
-description: Says what it was told. Write what your agent does; other agents choose by this sentence.
+description: Repeats the message. Write here what your agent does. Other agents read this to choose one.
 version: 0.1.0
 skills:
   - id: answer

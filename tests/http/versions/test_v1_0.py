@@ -249,6 +249,6 @@ def test_a_stream_of_an_agent_that_does_not_stream(client: TestClient, key: str)
     waiting = rest.ask("POST", "message:stream", said, Accept="text/event-stream")
     assert bare_events(waiting.text)[0]["error"]["code"] == 400
     for method in ("SendStreamingMessage", "message/stream", "tasks/sendSubscribe"):
-        told = Rpc(client, key, "/a2a/plain").error(method, said)
-        assert told["code"] == -32004
+        refusal = Rpc(client, key, "/a2a/plain").error(method, said)
+        assert refusal["code"] == -32004
     assert rest.call("POST", "message:send", said)["task"]["status"]["state"] == "TASK_STATE_COMPLETED"

@@ -94,7 +94,8 @@ class Agents(Mapping[str, Profile]):
                 made._loading[name] = _done(agent)
             except ConfigurationError as error:
                 logger.error("%s", error)
-                made._set_failed(name, made._loading.setdefault(name, Future()), str(error))
+                made._loading[name] = Future()
+                made._fail(name, made._loading[name], str(error))
                 modified = (folder / name / "card.yaml").stat().st_mtime
                 profiles.append(Profile(name=name, card=card, input_schemas={}, modified=modified))
         made._unreadable = unreadable
@@ -158,12 +159,12 @@ class Agents(Mapping[str, Profile]):
             loading.set_result(Agent.load(self._folder / name, self._profiles[name].card))
         except ConfigurationError as error:
             logger.error("%s", error)
-            self._set_failed(name, loading, str(error))
+            self._fail(name, loading, str(error))
         except BaseException as error:  # a turn waits for the future: it must end, whatever happens
             logger.exception("agent %s cannot be loaded", name)
-            self._set_failed(name, loading, repr(error))
+            self._fail(name, loading, repr(error))
 
-    def _set_failed(self, name: str, loading: Loading, reason: str) -> None:
+    def _fail(self, name: str, loading: Loading, reason: str) -> None:
         self._failed[name] = time.monotonic()
         loading.set_result(self._public_reason(name, reason))
 
@@ -198,6 +199,11 @@ def read_cards(folder: Path, names: Collection[str] = ()) -> tuple[dict[str, Car
         except ConfigurationError as error:
             unreadable[name] = str(error)
     return cards, unreadable
+
+
+def default_of(cards: Mapping[str, Card]) -> str:
+    """Name of the agent that answers at the root: the one that says so, or else the first; "" without any."""
+    return next((name for name, card in cards.items() if card.default), next(iter(cards), ""))
 
 
 def check_all(folder: Path) -> list[Profile]:

@@ -10,7 +10,7 @@ A name is looked up in this order:
        on a developer's machine
     4. Parameter Store, if it is deployed  /a2a/<stack>/secrets/openai, /a2a/<stack>/settings/model
 
-A value that is the ARN of a secret in Secrets Manager stands for that secret.
+If a value is the ARN of a secret in Secrets Manager, the text of that secret is used.
 """
 
 import os
@@ -126,6 +126,6 @@ def of_environment(more: Mapping[str, str] = MappingProxyType({})) -> Configurat
 
 
 @cache
-def shared() -> Configuration:
+def process_configuration() -> Configuration:
     """The one that all turns of the process use."""
     return of_environment()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from a2a_lambda import strictjson
-from a2a_lambda.agent.configuration import Configuration, shared
+from a2a_lambda.agent.configuration import Configuration, process_configuration
 from a2a_lambda.errors import MemoryFull
 from a2a_lambda.protocol import alibaba_metadata
 from a2a_lambda.protocol.model import Json, Message, Part, decode_raw, text_of
@@ -124,7 +124,7 @@ class Turn:
     extensions: tuple[str, ...] = ()
     request_metadata: dict[str, Json] = field(default_factory=dict)
     clock: Callable[[], float] = time.monotonic
-    configuration: Configuration = field(default_factory=shared, repr=False)
+    configuration: Configuration = field(default_factory=process_configuration, repr=False)
 
     def __post_init__(self) -> None:
         self.memory = Memory(self.context.memory)
