@@ -1,6 +1,8 @@
 # Everything starts here, and each target sets up what it needs.
 #
 #   make run      serve on http://127.0.0.1:8080            PORT=… LOCAL_KEY=…
+#   make playground  a page to call a deployed stack, or any agent    STACK=… or URL=… KEY=… PORT=8081
+#   make logs     follow the log of a stack                 STACK=… TASK=…
 #   make test     test your agents, and the kit in brief      ARGS="functions/agents/weather"
 #   make check    all tests, linter, type checker: what CI runs
 #   make build    sam build, without Docker                 ARCH=arm64|x86_64
@@ -62,11 +64,16 @@ VENVS := $(ENVIRONMENTS:%=.venvs/%/synced)
 SYNC = $(UV) sync --locked --quiet
 SAM = SAM_CLI_TELEMETRY=0 .venvs/sam/bin/sam
 
+# What clicks in the playground, if there is a browser.
+export BROWSER := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+BROWSED := $(if $(BROWSER),.venv/browser)
+NO_BROWSER := left out: tests of the playground in a browser, because there is no chromium or google-chrome
+
 REQUIREMENTS = layers/dependencies/requirements.txt
 PACKAGES := layers/agents
 EXPORT = $(UV) export --locked --quiet --no-dev --no-emit-project --no-annotate --no-header --output-file
 
-.PHONY: help image upgrade agent rename add remove secret setting account rollback prune redrive requirements run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
+.PHONY: help playground logs image upgrade agent rename add remove secret setting account rollback prune redrive requirements run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
 .DEFAULT_GOAL := help
 
 ifeq ($(filter arm64 x86_64,$(ARCH)),)
@@ -79,12 +86,20 @@ help:
 run: .venv/synced
 	@exec .venv/bin/python -m tools.dev.server
 
+playground: .venv/synced
+	@exec env STACK="$(STACK)" URL="$(URL)" KEY="$(KEY)" PORT="$(PORT)" .venv/bin/python -m tools.playground.serve
+
+logs: .venv/synced
+	@exec env STACK="$(STACK)" TASK="$(TASK)" .venv/bin/python -m tools.client.logs
+
 # The agents' tests, and those of the kit that take less than two minutes together. With ARGS, exactly those.
-test: .venv/synced $(if $(filter tests%,$(ARGS)),$(VENVS))
+test: .venv/synced $(BROWSED) $(if $(filter tests%,$(ARGS)),$(VENVS))
+	@test -n "$(BROWSED)" || echo "$(NO_BROWSER)"
 	@.venv/bin/python -m pytest $(or $(ARGS),$(SLOW:%=--ignore=tests/%))
 
 # The official clients run alone: they give up after 5 s, which other tests beside them can take.
-check: .venv/synced $(VENVS) validate
+check: .venv/synced $(BROWSED) $(VENVS) validate
+	@test -n "$(BROWSED)" || echo "$(NO_BROWSER)"
 	@.venv/bin/python -m pytest --ignore=tests/interop
 	@.venv/bin/python -m pytest -n 0 tests/interop
 	@.venv/bin/ruff check --quiet
@@ -214,6 +229,10 @@ add remove: .venv/synced
 	  echo "uv.lock does not match pyproject.toml: locking"; $(UV) lock --quiet; }
 	@$(SYNC)
 	@.venv/bin/python -m tools.build.packages sync
+	@touch $@
+
+.venv/browser: .venv/synced
+	@$(SYNC) --inexact --group browser
 	@touch $@
 
 $(VENVS): .venvs/%/synced: environments/%/uv.lock environments/%/pyproject.toml | $(UV)

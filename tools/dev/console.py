@@ -54,7 +54,7 @@ class Formatter(logging.Formatter):
         level = self._paint(f"{record.levelname:<8}", COLORS.get(record.levelno, ""))
         lines = [f"{at}  {level} {record.name}: {message}"]
         if record.exc_info and record.exc_info[1] is not None:
-            lines.append(_trace(record.exc_info[1]))
+            lines.append(trace_of(record.exc_info[1]))
         return "\n".join(lines)
 
     def _paint(self, text: str, color: str) -> str:
@@ -116,7 +116,7 @@ def _printable(text: str) -> str:
     return "".join(char if char.isprintable() or char in "\n\t" else repr(char)[1:-1] for char in text)
 
 
-def _trace(error: BaseException) -> str:
+def trace_of(error: BaseException) -> str:
     """A traceback. If it has frames of an agent, the kit's frames are left out."""
     whole = traceback.TracebackException.from_exception(error)
     _strip(whole)

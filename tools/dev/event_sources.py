@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from a2a_lambda import telemetry
 from a2a_lambda.aws import clients
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import NotificationHandler, TurnHandler
@@ -199,6 +200,7 @@ def _consume(source: Source, handler: Handler, workers: int, bell: Bell) -> None
 
 
 def _handle(event: Json, done: Callable[[Json], None], handler: Handler, free: threading.Semaphore) -> None:
+    telemetry.collect()
     try:
         done(handler(event, Context()))
     except (ClientError, BotoCoreError):

@@ -9,10 +9,10 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from fastapi import FastAPI, Response
@@ -30,6 +30,8 @@ from a2a_lambda.settings import Settings
 from tools import template
 from tools.command import reports_errors
 from tools.dev import console, emulator, event_sources
+from tools.dev.log_lines import LINES
+from tools.playground.app import Playground, Target
 from tools.state import KEYS_PATH, STATE, TABLE
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ def main() -> int:
             if not _has_own_endpoints():
                 url = stack.enter_context(emulator.running())
             _configure(port, url)
-            secret = os.environ.get("LOCAL_KEY") or "local-key"
+            secret = local_key()
             settings = Settings.of(os.environ)
             cards, _ = read_cards(settings.agents)
             prepare(settings, secret)
@@ -80,35 +82,75 @@ def main() -> int:
                 log_level="warning",
                 log_config=None,
             )
-            Reload(config, target=uvicorn.Server(config).run, sockets=[listener]).run()
+            Reload(config, target=Server(config).run, sockets=[listener]).run()
     except KeyboardInterrupt:
         return 130
     return 0
 
 
+class Server(uvicorn.Server):
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        LINES.end()
+        await super().shutdown(sockets)
+
+
 class Reload(WatchFilesReload):
     """Restarts the server after every edit, and after its process has died, as Lambda would."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._known = set(_folders())
 
     def should_restart(self) -> list[Path] | None:
         if not self.process.is_alive() and not self.should_exit.is_set():
             return [Path(f"the server: it ended with {self.process.exitcode}")]
-        return super().should_restart()
+        edited = super().should_restart()
+        # The watcher may see a new folder, and none of the files that were in it before it looked inside.
+        folders = set(_folders())
+        new, self._known = folders - self._known, folders
+        for folder in sorted(new):
+            print(f"new agent: {os.environ['A2A_BASE_URL']}/a2a/{folder.name}", flush=True)
+        return edited or sorted(new) or None
+
+
+def _folders() -> Iterator[Path]:
+    """The agents' folders."""
+    return (card.parent for card in Path("functions/agents").glob("*/card.yaml"))
 
 
 def application() -> "ASGIApp":
     """The application. uvicorn makes it after every edit."""
     console.install()
+    logging.getLogger().addHandler(LINES)
+    agents: list[str] = []
+    reason = ""
     try:
         kit = Kit.of_environment()
         if kit.settings.queue:
             event_sources.start(kit)
-        return console.RequestLog(create_app(kit))
+        agents = list(kit.agents)
+        app = create_app(kit)
     except ConfigurationError as error:  # the next edit may fix it
-        print(f"error: {error}", file=sys.stderr)
-        return console.RequestLog(unavailable_app(str(error)))
+        reason = str(error)
+        print(f"error: {reason}", file=sys.stderr)
+        app = unavailable_app(reason)
     except Exception as error:
         logger.exception("the application cannot start")
-        return console.RequestLog(unavailable_app(f"the application cannot start: {error!r}"))
+        reason = f"the application cannot start: {error!r}"
+        app = unavailable_app(reason)
+    target = Target(
+        url=os.environ["A2A_BASE_URL"],
+        title="make run",
+        agents=agents,
+        key=local_key(),
+        log=LINES.follow,
+        error=reason,
+    )
+    return Playground(target, console.RequestLog(app))
+
+
+def local_key() -> str:
+    return os.environ.get("LOCAL_KEY") or "local-key"
 
 
 def unavailable_app(reason: str) -> FastAPI:
@@ -144,7 +186,19 @@ def banner(url: str, secret: str, agents: Mapping[str, Card]) -> str:
         )
     )
     return "\n".join(
-        [f"Serving {', '.join(agents)} on {url}", "", "Cards:", *cards, "", f"Key: {secret}", "", calls, ""]
+        [
+            f"Serving {', '.join(agents)} on {url}",
+            "",
+            f"Playground: {url}",
+            "",
+            "Cards:",
+            *cards,
+            "",
+            f"Key: {secret}",
+            "",
+            calls,
+            "",
+        ]
     )
 
 

@@ -48,6 +48,9 @@ def about(**ids: str) -> None:
     """Replace the ids of what the invocation works on."""
     if _invocation is not None:
         _invocation.ids = {**_invocation.own, **ids}
+    elif (collected := _collected.get()) is not None:
+        collected.clear()
+        collected.update(ids)
 
 
 def bind(**ids: str) -> None:
@@ -59,7 +62,8 @@ def bind(**ids: str) -> None:
 
 
 def ids() -> Mapping[str, str | bool]:
-    return {} if _invocation is None else _invocation.ids
+    """Ids of the invocation; in a server, those collected for this request."""
+    return (_collected.get() or {}) if _invocation is None else _invocation.ids
 
 
 def invoked_at() -> float:

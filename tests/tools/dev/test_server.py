@@ -3,28 +3,24 @@
 import json
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
 
+from tests.helpers.dev_server import PATIENCE, DevServer
 from tests.helpers.project import copy_kit
 from tests.helpers.rpc import Rpc, events, message, request, texts
 from tests.processes.servers import answers
 from tests.push.test_delivery import Webhook
-from tools.build.built_functions import free_port
-
-PATIENCE = 120.0
 
 NOISY = """
 import logging
@@ -42,57 +38,6 @@ def hello(turn: Turn) -> str:
 """
 
 
-class Server:
-    """A server started in a folder, and what it printed."""
-
-    def __init__(self, folder: Path, **environment: str) -> None:
-        self.folder = folder
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.environment = {
-            **{
-                name: value for name, value in os.environ.items() if not name.startswith(("A2A_", "NO_COLOR"))
-            },
-            "PYTHONPATH": os.pathsep.join(
-                [str(folder / "layers/a2a"), str(folder / "functions"), str(folder)]
-            ),
-            "PORT": str(self.port),
-            **environment,
-        }
-        self.output = folder / f"output-{self.port}"
-        self.process = self.run("tools.dev.server", stdout=self.output.open("w"))
-
-    def run(self, module: str, **options: Any) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            [sys.executable, "-m", module],
-            cwd=self.folder,
-            env=self.environment,
-            start_new_session=True,
-            stderr=subprocess.STDOUT,
-            text=True,
-            **options,
-        )
-
-    def key(self, **variables: str) -> str:
-        """What `make key` prints."""
-        self.environment |= {**dict.fromkeys(("NAME", "OWNER", "AGENTS", "DAYS", "REVOKE"), ""), **variables}
-        return self.run("tools.deployment.key", stdout=subprocess.PIPE).communicate()[0]
-
-    def rpc(self, key: str = "local-key") -> Rpc:
-        return Rpc(httpx2.Client(base_url=self.url, timeout=PATIENCE), key)  # type: ignore[arg-type]
-
-    def until(self, what: Callable[[], bool]) -> None:
-        give_up = time.monotonic() + PATIENCE
-        while not what():
-            assert time.monotonic() < give_up, self.output.read_text()
-            time.sleep(0.1)
-
-    def interrupt(self) -> int:
-        """Ctrl-C, which reaches the whole foreground group."""
-        os.killpg(self.process.pid, signal.SIGINT)
-        return self.process.wait(PATIENCE)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = copy_kit(tmp_path_factory.mktemp("fork"))
@@ -105,8 +50,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(folder: Path) -> Iterator[Server]:
-    made = Server(folder)
+def server(folder: Path) -> Iterator[DevServer]:
+    made = DevServer(folder)
     made.until(lambda: answers(f"{made.url}/.well-known/agent.json"))
     yield made
     made.interrupt()
@@ -117,7 +62,7 @@ def listening(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_it_prints_what_can_be_pasted(server: Server) -> None:
+def test_it_prints_what_can_be_pasted(server: DevServer) -> None:
     output = server.output.read_text()
     for card in (".well-known/agent.json", ".well-known/agent-card.json", "alibaba/.well-known/agent.json"):
         assert httpx2.get(f"{server.url}/{card}").json()["url"].startswith(server.url)
@@ -134,7 +79,7 @@ def test_it_prints_what_can_be_pasted(server: Server) -> None:
     assert pieces[-1]["status"]["state"] == "completed"
 
 
-def test_an_edit_is_used_and_no_task_is_lost(server: Server, folder: Path) -> None:
+def test_an_edit_is_used_and_no_task_is_lost(server: DevServer, folder: Path) -> None:
     asked = server.rpc().send("coach")
     source = folder / "functions/agents/assistant/agent.py"
     source.write_text(source.read_text().replace('"Flash!"', '"Edited!"'))
@@ -147,7 +92,7 @@ def test_an_edit_is_used_and_no_task_is_lost(server: Server, folder: Path) -> No
     assert "Dribble" in texts(server.rpc().send("basketball", contextId=asked["contextId"]))
 
 
-def test_it_runs_in_the_background_and_notifies(server: Server) -> None:
+def test_it_runs_in_the_background_and_notifies(server: DevServer) -> None:
     """With an emulated queue and stream, and a webhook on this machine."""
     webhook = Webhook()
     sent = {
@@ -165,7 +110,7 @@ def test_it_runs_in_the_background_and_notifies(server: Server) -> None:
     webhook.close()
 
 
-def test_a_broken_edit_is_answered_with_why(server: Server, folder: Path) -> None:
+def test_a_broken_edit_is_answered_with_why(server: DevServer, folder: Path) -> None:
     """And only by its own agent."""
     source = folder / "functions/agents/assistant/agent.py"
     whole = source.read_text()
@@ -201,7 +146,7 @@ def refusal(rpc: Rpc) -> str:
     return found.json()["error"]["message"] if found.status_code == 503 else "none"
 
 
-def test_keys_are_made_listed_and_revoked(server: Server) -> None:
+def test_keys_are_made_listed_and_revoked(server: DevServer) -> None:
     made = server.key(NAME="alice", OWNER="team", AGENTS="assistant", DAYS="9")
     secret = made.split()[0]
     assert secret.startswith("a2a_")
@@ -219,7 +164,7 @@ def test_keys_are_made_listed_and_revoked(server: Server) -> None:
     assert "DAYS must be a number" in server.key(NAME="bob", DAYS="soon")
 
 
-def test_a_taken_port_is_one_line(server: Server, folder: Path) -> None:
+def test_a_taken_port_is_one_line(server: DevServer, folder: Path) -> None:
     second = subprocess.run(
         [sys.executable, "-m", "tools.dev.server"],
         cwd=folder,
@@ -235,8 +180,8 @@ def test_a_taken_port_is_one_line(server: Server, folder: Path) -> None:
 
 def test_two_that_race_for_a_port(folder: Path) -> None:
     """One serves, the other says so and ends, at whatever moment they meet."""
-    first = Server(folder)
-    second = Server(folder, PORT=str(first.port))
+    first = DevServer(folder)
+    second = DevServer(folder, PORT=str(first.port))
     second.url = first.url
     first.until(lambda: None not in (first.process.poll(), second.process.poll()) or answers_card(first.url))
     first.until(lambda: first.process.poll() is not None or second.process.poll() is not None)
@@ -251,7 +196,7 @@ def answers_card(url: str) -> bool:
     return answers(f"{url}/.well-known/agent.json")
 
 
-def test_each_request_is_a_line_and_agents_log_what_they_like(server: Server) -> None:
+def test_each_request_is_a_line_and_agents_log_what_they_like(server: DevServer) -> None:
     rpc = server.rpc()
     rpc.path = "/a2a/noisy"
     task = rpc.send("break")
@@ -268,7 +213,7 @@ def test_each_request_is_a_line_and_agents_log_what_they_like(server: Server) ->
     assert "\x1b[" not in trace, "colours are for terminals"
 
 
-def test_an_edit_tells_those_who_wait(server: Server, folder: Path) -> None:
+def test_an_edit_tells_those_who_wait(server: DevServer, folder: Path) -> None:
     """Their turn is lost: a 503 that says so, and no traceback of the server's."""
     rpc = server.rpc()
     rpc.path = "/a2a/noisy"
@@ -285,7 +230,7 @@ def test_an_edit_tells_those_who_wait(server: Server, folder: Path) -> None:
     assert "Traceback" not in server.output.read_text()[before:]
 
 
-def test_idle_is_idle(server: Server) -> None:
+def test_idle_is_idle(server: DevServer) -> None:
     """In the processor's time of the server, its reloader and its emulator, over a quiet while: under 3 % of
     a core here, and on a slow one far from the 40 % it takes to poll."""
     tree = descendants(server.process.pid)
@@ -314,7 +259,7 @@ def cpu_seconds(pids: list[int]) -> float:
 
 
 def test_ctrl_c_ends_everything(folder: Path) -> None:
-    made = Server(folder, LOCAL_KEY="another")
+    made = DevServer(folder, LOCAL_KEY="another")
     made.until(lambda: answers(f"{made.url}/.well-known/agent.json"))
     assert made.rpc("another").send("hi")["status"]["state"] == "completed"
     emulator = int(json.loads((folder / ".local.json").read_text())["emulator"].rsplit(":", 1)[1])
@@ -330,7 +275,7 @@ def test_a_broken_card_is_named_and_the_others_are_served(folder: Path) -> None:
     whole = card.read_text()
     card.write_text(whole + "colour: red\n")
     try:
-        made = Server(folder)
+        made = DevServer(folder)
         made.until(lambda: answers(f"{made.url}/a2a/noisy/.well-known/agent.json"))
         said = f"card.yaml:{whole.count(chr(10)) + 1}: colour is not a field of a card."
         made.until(lambda: said in made.output.read_text())

@@ -13,22 +13,22 @@ class TooLarge(Exception):
 
 async def data(chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
     """Data of events, of those that have any. The time is linear in their bytes. Raises TooLarge."""
-    lines: list[bytes] = []
+    held: list[bytes] = []
     size = 0
-    async with aclosing(_lines(chunks, limit)) as found:
+    async with aclosing(lines(chunks, limit)) as found:
         async for line in found:
             if line.startswith(b"data:"):
-                lines.append(line[5:].removeprefix(b" "))
+                held.append(line[5:].removeprefix(b" "))
                 size += len(line)
                 if size > limit:
                     raise TooLarge
             elif not line:
-                if event := b"\n".join(lines):
+                if event := b"\n".join(held):
                     yield event
-                lines, size = [], 0
+                held, size = [], 0
 
 
-async def _lines(chunks: AsyncIterator[bytes], limit: int) -> AsyncGenerator[bytes, None]:
+async def lines(chunks: AsyncIterator[bytes], limit: int) -> AsyncGenerator[bytes, None]:
     """Whole lines, without their ends. Raises TooLarge."""
     # Pieces of the line that is not complete yet. A search through all of it with every chunk would take time
     # that grows with the square of its length.

@@ -11,7 +11,7 @@ from typing import TypeVar
 from a2a_lambda.protocol.model import Published
 
 KEEP_ALIVE_SECONDS = 3.0
-"""Seconds of silence before a keep-alive. A cold start of two seconds fits before a client's five are over."""
+"""Seconds of silence before a keep-alive. A cold start of two seconds still fits into a client's five."""
 
 COMMENT = b": \n"
 """One line, and no blank line after it. With a blank line, httpx-sse sees an event without data, and a2a-sdk

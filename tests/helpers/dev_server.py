@@ -1,0 +1,69 @@
+"""`make run`, in a copy of the kit."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from tests.helpers.rpc import Rpc
+from tools.build.built_functions import free_port
+
+PATIENCE = 120.0
+"""Seconds that a server has for anything."""
+
+
+class DevServer:
+    """A server started in a folder, and what it printed."""
+
+    def __init__(self, folder: Path, **environment: str) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.environment = {
+            **{
+                name: value for name, value in os.environ.items() if not name.startswith(("A2A_", "NO_COLOR"))
+            },
+            "PYTHONPATH": os.pathsep.join(
+                [str(folder / "layers/a2a"), str(folder / "functions"), str(folder)]
+            ),
+            "PORT": str(self.port),
+            **environment,
+        }
+        self.output = folder / f"output-{self.port}"
+        self.process = self.run("tools.dev.server", stdout=self.output.open("w"))
+
+    def run(self, module: str, **options: Any) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, "-m", module],
+            cwd=self.folder,
+            env=self.environment,
+            start_new_session=True,
+            stderr=subprocess.STDOUT,
+            text=True,
+            **options,
+        )
+
+    def key(self, **variables: str) -> str:
+        """What `make key` prints."""
+        self.environment |= {**dict.fromkeys(("NAME", "OWNER", "AGENTS", "DAYS", "REVOKE"), ""), **variables}
+        return self.run("tools.deployment.key", stdout=subprocess.PIPE).communicate()[0]
+
+    def rpc(self, key: str = "local-key") -> Rpc:
+        return Rpc(httpx2.Client(base_url=self.url, timeout=PATIENCE), key)  # type: ignore[arg-type]
+
+    def until(self, what: Callable[[], bool]) -> None:
+        give_up = time.monotonic() + PATIENCE
+        while not what():
+            assert time.monotonic() < give_up, self.output.read_text()
+            time.sleep(0.1)
+
+    def interrupt(self) -> int:
+        """Ctrl-C, which reaches the whole foreground group."""
+        os.killpg(self.process.pid, signal.SIGINT)
+        return self.process.wait(PATIENCE)

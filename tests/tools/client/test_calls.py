@@ -1,0 +1,108 @@
+"""Calls of each version against the application, and what their records say."""
+
+import json
+import shlex
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+
+from a2a_lambda.http.app import create_app
+from a2a_lambda.kit import Kit
+from a2a_lambda.protocol.model import Json, TaskState
+from tests.conftest import BASE_URL
+from tests.helpers.rpc import intent
+from tools.client.calls import VERSIONS, Caller, Record
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def http(kit: Kit) -> AsyncIterator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=create_app(kit))) as made:
+        yield made
+
+
+def message(text: str, skill: str = "", **slots: str) -> dict[str, Json]:
+    made: dict[str, Json] = {"messageId": text or "m", "role": "ROLE_USER", "parts": [{"text": text}]}
+    return {"message": made | ({"metadata": intent(skill, **slots)} if skill else {})}
+
+
+def of_kind(records: list[Record], kind: str) -> list[Record]:
+    return [record for record in records if record["kind"] == kind]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_every_version_sends_streams_gets_and_cancels(
+    http: httpx2.AsyncClient, key: str, version: str
+) -> None:
+    caller = Caller(http, BASE_URL, VERSIONS[version], key=key, name="probe")
+    [*_, last] = [record async for record in caller.card()]
+    assert last["result"]["name"]
+    sent = [record async for record in caller.call("send", message("hello"))]
+    [result] = of_kind(sent, "result")
+    outcome = result["result"]
+    task = outcome.get("task", outcome)
+    assert task["status"]["state"] == TaskState.COMPLETED
+    assert task["artifacts"][0]["parts"][0]["text"] == "hello"
+    streamed = [record async for record in caller.call("stream", message("count", "pieces", count="2"))]
+    chunks = [record["event"].get("artifactUpdate") for record in of_kind(streamed, "event")]
+    texts = [part["text"] for chunk in chunks if chunk for part in chunk["artifact"]["parts"]]
+    assert "".join(texts) == "0 1 "
+    assert of_kind(streamed, "frame")
+    asked = [record async for record in caller.call("send", message("ask", "add", a="1"))]
+    question = of_kind(asked, "result")[0]["result"]
+    identity = question.get("task", question)["id"]
+    got = [record async for record in caller.call("get", {"id": identity})]
+    assert of_kind(got, "result")[0]["result"]["status"]["state"] == TaskState.INPUT_REQUIRED
+    canceled = [record async for record in caller.call("cancel", {"id": identity})]
+    # Alibaba's suite does not know canceled.
+    ends = {TaskState.CANCELED, TaskState.FAILED}
+    assert of_kind(canceled, "result")[0]["result"]["status"]["state"] in ends
+
+
+async def test_the_key_is_in_the_curl_only(http: httpx2.AsyncClient, key: str) -> None:
+    caller = Caller(http, BASE_URL, VERSIONS["1.0"], key=key, name="probe")
+    records = [record async for record in caller.call("send", message("it's me"))]
+    requests = of_kind(records, "request")
+    assert key not in json.dumps([{**record, "curl": ""} for record in requests])
+    words = shlex.split(requests[-1]["curl"])
+    assert words[0] == "curl"
+    assert any(key in word for word in words)
+    assert json.loads(words[words.index("-d") + 1])["method"] == "SendMessage"
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.0-http", "0.3"])
+async def test_what_is_refused_is_an_error(http: httpx2.AsyncClient, key: str, version: str) -> None:
+    caller = Caller(http, BASE_URL, VERSIONS[version], key=key, name="probe")
+    [*_, error] = [record async for record in caller.call("get", {"id": "nothing"})]
+    assert error["kind"] == "error"
+    assert "no such task" in error["message"]
+    stranger = Caller(http, BASE_URL, VERSIONS[version], key="wrong", name="probe")
+    [*_, refused] = [record async for record in stranger.call("send", message("hello"))]
+    assert (refused["kind"], refused["status"]) == ("error", 401)
+    nowhere = Caller(http, BASE_URL, VERSIONS[version], key=key, name="no-such-agent")
+    [*_, absent] = [record async for record in nowhere.card()]
+    assert (absent["kind"], absent["status"]) == ("error", 404)
+
+
+async def test_a_resumed_stream_begins_after_the_last_event(http: httpx2.AsyncClient, key: str) -> None:
+    caller = Caller(http, BASE_URL, VERSIONS["0.3"], key=key, name="probe")
+    streamed = [record async for record in caller.call("stream", message("again", "pieces", count="2"))]
+    events = of_kind(streamed, "event")
+    [first] = [record["event"]["task"]["id"] for record in events if "task" in record["event"]]
+    resumed = [record async for record in caller.call("subscribe", {"id": first}, after=events[-1]["id"])]
+    assert of_kind(resumed, "request")[-1]["headers"]["last-event-id"] == events[-1]["id"]
+    assert not [record for record in of_kind(resumed, "event") if "artifactUpdate" in record["event"]]
+
+
+async def test_a_server_that_is_away_is_an_error() -> None:
+    async with httpx2.AsyncClient() as http:
+        caller = Caller(http, "http://127.0.0.1:1", VERSIONS["1.0"])
+        [*_, error] = [record async for record in caller.card()]
+    assert "does not answer" in error["message"]

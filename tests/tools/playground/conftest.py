@@ -1,0 +1,62 @@
+"""A browser, and `make run` with the tests' agents."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.helpers.dev_server import DevServer
+from tests.helpers.project import copy_kit
+from tests.processes.servers import answers
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page, ViewportSize
+
+BROWSER = os.environ.get("BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
+
+WIDE: "ViewportSize" = {"width": 1280, "height": 800}
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    playwright = pytest.importorskip("playwright.sync_api", reason="the browser's environment: make check")
+    if not BROWSER:
+        pytest.skip("no chromium or google-chrome on this machine")
+    # For a module only: it keeps an event loop, beside which no test can run another one.
+    with playwright.sync_playwright() as started:
+        # Without a sandbox: in a container Chromium has no right to make one. It opens only our pages.
+        options = ["--no-sandbox", "--lang=en-US"]
+        made = started.chromium.launch(executable_path=BROWSER, args=options)
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_kit(tmp_path_factory.mktemp("playground"), agents=("assistant", "probe"))
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[DevServer]:
+    made = DevServer(folder)
+    made.until(lambda: answers(f"{made.url}/.well-known/agent.json"))
+    yield made
+    made.interrupt()
+
+
+@pytest.fixture
+def page(browser: "Browser", server: DevServer) -> "Iterator[Page]":
+    """The playground, opened by someone new. An error of its code fails the test."""
+    context = browser.new_context(viewport=WIDE, locale="en-US")
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    errors: list[str] = []
+    made = context.new_page()
+    made.on("pageerror", lambda error: errors.append(str(error)))
+    made.goto(server.url)
+    made.wait_for_selector("#examples button")
+    yield made
+    context.close()
+    assert not errors

@@ -1,0 +1,88 @@
+"""The playground's server: what it gives to which browser."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator
+
+import pytest
+from starlette.responses import PlainTextResponse
+from starlette.testclient import TestClient
+
+from tools.dev.log_lines import LogLines
+from tools.log_entry import LogEntry
+from tools.playground.app import Playground, Target
+
+LOCAL = "http://127.0.0.1:8080"
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml"}
+
+
+def page(target: Target | None = None) -> TestClient:
+    target = target or Target(url="http://127.0.0.1:1", title="test", agents=["one"], key="local-key")
+    return TestClient(Playground(target, PlainTextResponse("the application")), base_url=LOCAL)
+
+
+def test_browsers_get_the_page_and_clients_the_agent() -> None:
+    shown = page().get("/", headers=BROWSER)
+    assert "<title>Playground</title>" in shown.text
+    assert "frame-ancestors 'none'" in shown.headers["Content-Security-Policy"]
+    assert page().get("/").text == "the application"
+    assert page().post("/", headers=BROWSER).text == "the application"
+    assert page().get("/a2a/one", headers=BROWSER).text == "the application"
+    for name in ("style.css", "main.js", "icon.svg"):
+        assert page().get(f"/playground/{name}").status_code == 200
+
+
+def test_another_page_cannot_use_it() -> None:
+    """By a name of its own that it points here, or by a form."""
+    stranger = TestClient(page().app, base_url="http://evil.example.com:8080")
+    assert stranger.get("/playground/config").status_code == 400
+    assert stranger.get("/", headers=BROWSER).status_code == 400
+    call = json.dumps({"agent": "one", "version": "1.0", "operation": "card"})
+    form = page().post("/playground/call", content=call, headers={"Content-Type": "text/plain"})
+    assert form.status_code == 415
+    assert "access-control-allow-origin" not in page().get("/playground/config").headers
+
+
+@pytest.mark.parametrize("body", ["{", "{}", '{"agent": "one", "version": "9", "operation": "card"}'])
+def test_a_wrong_call_is_refused(body: str) -> None:
+    answer = page().post("/playground/call", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+
+
+def test_a_call_is_answered_with_records() -> None:
+    """Here: that no one answers."""
+    call = {"agent": "one", "version": "1.0", "operation": "get", "request": {"id": "t"}}
+    answer = page().post("/playground/call", json=call)
+    kinds = [json.loads(line)["kind"] for line in answer.text.splitlines()]
+    assert kinds == ["request", "error"]
+
+
+def test_the_log_is_followed() -> None:
+    async def two() -> AsyncGenerator[LogEntry | None, None]:
+        yield LogEntry(at=1, level="INFO", logger="mine", message="hello", agent="", task="t")
+        yield None
+
+    shown = page(Target(url="", title="", agents=[], log=two)).get("/playground/log")
+    assert [json.loads(line[6:])["message"] for line in shown.text.splitlines() if line[6:]] == ["hello"]
+    assert page().get("/playground/log").status_code == 204
+
+
+def test_lines_of_all_threads_are_kept_and_passed_on() -> None:
+    lines = LogLines()
+    logger = logging.getLogger("lines")
+    logger.addHandler(lines)
+    logger.propagate = False
+    logger.setLevel(logging.INFO)
+    logger.info("before")
+
+    async def read() -> list[str]:
+        follower = lines.follow()
+        found = [await anext(follower)]
+        await asyncio.to_thread(logger.error, "in a thread")
+        found.append(await anext(follower))
+        await follower.aclose()
+        return [entry["message"] for entry in found if entry]
+
+    assert asyncio.run(read()) == ["before", "in a thread"]

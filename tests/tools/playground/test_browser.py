@@ -1,0 +1,296 @@
+"""The playground in a real browser, by clicks, against `make run`."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.helpers.dev_server import DevServer
+from tools.client.calls import VERSIONS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+expect = pytest.importorskip("playwright.sync_api", reason="the browser's environment: make check").expect
+expect.set_options(timeout=60_000)
+
+
+def open_agent(page: "Page", name: str) -> None:
+    page.select_option("#agent", name)
+    page.locator("#skill option", has_text="Pieces" if name == "probe" else "AI Flash").wait_for(
+        state="attached"
+    )
+
+
+def send(page: "Page", text: str = "") -> "Locator":
+    """Write and send a message; returns the reply."""
+    if text:
+        page.fill("#text", text)
+    page.get_by_role("button", name="Send", exact=True).click()
+    return page.locator("article:not(.own)").last
+
+
+def choose(page: "Page", skill: str, **values: str) -> None:
+    page.select_option("#skill", skill)
+    for name, value in values.items():
+        field = page.locator(f"#parameters [name={name}]")
+        if field.evaluate("(element) => element.tagName") == "SELECT":
+            field.select_option(value)
+        else:
+            field.fill(value)
+
+
+def state(page: "Page", wanted: str) -> None:
+    expect(page.locator("article .state").last).to_have_text(wanted)
+
+
+def test_a_reply_is_streamed(page: "Page") -> None:
+    page.locator("#examples button").first.click()
+    expect(page.locator("#text")).not_to_have_value("")
+    expect(send(page, "Teach me basketball.")).to_contain_text("Basketball, then. Dribble low")
+    state(page, "completed")
+    page.get_by_role("tab", name="Requests").click()
+    page.locator(".exchange").first.locator("summary").click()
+    expect(page.locator(".exchange").first).to_contain_text("SendStreamingMessage")
+    expect(page.locator(".frame").first).to_contain_text("id: ")
+
+
+def test_the_curl_can_be_pasted(page: "Page") -> None:
+    expect(send(page, "What is 1 plus 2?")).to_contain_text("1 plus 2 is 3.")
+    page.get_by_role("tab", name="Requests").click()
+    page.locator(".exchange").first.locator("summary").click()
+    assert "local-key" not in page.locator("#requests").inner_text()
+    page.get_by_role("button", name="Copy curl").first.click()
+    page.get_by_role("button", name="Copied").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    answer = subprocess.check_output(["sh", "-c", copied], text=True)
+    assert "1 plus 2 is 3." in answer
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_is_spoken(page: "Page", version: str) -> None:
+    page.select_option("#version", version)
+    expect(send(page, "What is 1 plus 2?")).to_contain_text("1 plus 2 is 3.")
+    state(page, "completed")
+    expect(send(page, "coach me")).to_contain_text("Which sport shall I coach")
+    state(page, "input-required")
+    expect(page.locator("#text")).to_have_attribute("placeholder", re.compile("Answer"))
+    expect(send(page, "football")).to_contain_text("Football, then.")
+    state(page, "completed")
+
+
+def test_a_form_fills_the_parameters(page: "Page") -> None:
+    open_agent(page, "probe")
+    choose(page, "add", a="1", b="2")
+    expect(page.locator("#parameters")).to_contain_text("the second number")
+    expect(send(page)).to_contain_text("3")
+    expect(page.locator(".own .chip").last).to_have_text("add(a=1, b=2)")
+    choose(page, "add", a="40")
+    expect(send(page)).to_contain_text("Please tell me: the second number.")
+    page.select_option("#skill", "")
+    expect(send(page, "2")).to_contain_text("42")
+
+
+def test_what_an_agent_returns_is_shown(page: "Page", tmp_path: Path) -> None:
+    open_agent(page, "probe")
+    choose(page, "everything")
+    reply = send(page)
+    state(page, "completed")
+    for text in ("thinking", "text", '"number"', "first second", "command: beep"):
+        expect(reply).to_contain_text(text)
+    with page.expect_download() as download:
+        reply.get_by_role("link", name=re.compile("note.txt")).click()
+    download.value.save_as(tmp_path / "note.txt")
+    assert (tmp_path / "note.txt").read_text() == "bytes"
+    expect(page.locator("#task")).to_contain_text("artifact-1")
+
+
+def test_files_and_metadata_are_sent(page: "Page", tmp_path: Path) -> None:
+    open_agent(page, "probe")
+    (tmp_path / "a.txt").write_text("hello")
+    choose(page, "look")
+    page.get_by_text("Files and metadata").click()
+    page.set_input_files("#files", tmp_path / "a.txt")
+    page.fill("#metadata", "[1]")
+    send(page)
+    expect(page.get_by_role("alert")).to_contain_text("Metadata must be a JSON object")
+    page.fill("#metadata", json.dumps({"user": {"userId": "u-1"}}))
+    reply = send(page)
+    expect(reply).to_contain_text('"u-1"')
+    expect(reply).to_contain_text('"a.txt"')
+    expect(page.get_by_role("alert")).to_be_hidden()
+
+
+def test_a_flash_flashes(page: "Page") -> None:
+    page.evaluate(
+        "new MutationObserver(() => document.body.matches('.flash') && (window.flashed = true))"
+        ".observe(document.body, { attributes: true })"
+    )
+    expect(send(page, "Perform a flash.")).to_contain_text("command: flash")
+    page.wait_for_function("window.flashed === true")
+
+
+def test_a_task_is_canceled(page: "Page") -> None:
+    open_agent(page, "probe")
+    choose(page, "pause", seconds="600")
+    expect(send(page)).to_contain_text("waiting")
+    page.get_by_role("button", name="Cancel the task").click()
+    state(page, "canceled")
+    expect(page.get_by_role("button", name="Cancel the task")).to_be_hidden()
+
+
+@pytest.mark.parametrize("version", ["1.0", "0.3", "0.1"])
+def test_a_dropped_stream_is_resumed(page: "Page", version: str) -> None:
+    open_agent(page, "probe")
+    page.select_option("#version", version)
+    choose(page, "pieces", count="8", every="1")
+    expect(send(page)).to_contain_text("0 1 ")
+    page.get_by_role("button", name="Drop the stream").click()
+    expect(page.locator("#state")).to_contain_text("The stream was dropped")
+    page.get_by_role("button", name="Resume").click()
+    state(page, "completed")
+    expect(page.locator("article:not(.own) p").last).to_have_text("0 1 2 3 4 5 6 7 ")
+
+
+def test_a_reload_keeps_the_conversation_and_its_stream(page: "Page") -> None:
+    open_agent(page, "probe")
+    choose(page, "pieces", count="8", every="1")
+    expect(send(page)).to_contain_text("0 1 ")
+    page.reload()
+    expect(page.locator("article.own")).to_have_count(1)
+    state(page, "completed")
+    expect(page.locator("article:not(.own) p").last).to_have_text("0 1 2 3 4 5 6 7 ")
+    expect(page.locator("#agent")).to_have_value("probe")
+    page.get_by_role("button", name="New conversation").click()
+    expect(page.locator("article")).to_have_count(0)
+    page.reload()
+    page.wait_for_selector("#examples", state="attached")
+    expect(page.locator("article")).to_have_count(0)
+
+
+def test_a_background_task_is_asked_for(page: "Page") -> None:
+    page.select_option("#mode", "background")
+    expect(send(page, "What is 1 plus 2?")).to_contain_text("1 plus 2 is 3.")
+    state(page, "completed")
+
+
+def test_the_log_is_beside_the_chat(page: "Page") -> None:
+    open_agent(page, "probe")
+    page.get_by_role("tab", name="Log").click()
+    choose(page, "boom")
+    send(page, "oh")
+    state(page, "failed")
+    expect(page.locator("#lines .here pre")).to_contain_text("RuntimeError: secret detail: oh")
+    page.get_by_label("Only this task").check()
+    expect(page.locator("#lines li:visible")).not_to_have_count(0)
+
+
+def test_text_of_an_agent_is_never_html(page: "Page") -> None:
+    attack = "<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>"
+    expect(send(page, attack).locator("p").first).to_have_text(attack)
+    assert page.locator("#messages img").count() == 0
+    assert page.title() == "Playground"
+
+
+def test_a_wrong_key_is_explained(page: "Page") -> None:
+    page.fill("#key", "wrong")
+    page.press("#key", "Tab")
+    reply = send(page, "hello")
+    expect(reply.locator(".error")).to_contain_text("key", ignore_case=True)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_fits(page: "Page", scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page.set_viewport_size({"width": 360, "height": 700})
+    page.get_by_role("tab", name="Chat").click()
+    expect(send(page, "Teach me basketball.")).to_contain_text("Basketball")
+    for name in ("Chat", "Task", "Requests", "Log"):
+        page.get_by_role("tab", name=name).click()
+        expect(page.get_by_role("tabpanel", name=name)).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, name
+    page.get_by_role("tab", name="Log").press("ArrowLeft")
+    expect(page.get_by_role("tab", name="Requests")).to_be_focused()
+    expect(page.get_by_role("tabpanel", name="Requests")).to_be_visible()
+
+
+def test_every_control_has_a_name_and_contrast(page: "Page") -> None:
+    """In both themes: WCAG 2.2, 4.1.2 and 1.4.3."""
+    unnamed = page.evaluate(
+        """() => [...document.querySelectorAll("input, select, textarea, button")].filter((element) => {
+          const label = element.labels?.[0]?.textContent;
+          const names = [element.getAttribute("aria-label"), label, element.textContent];
+          return !names.some((name) => name?.trim());
+        }).map((element) => element.id)"""
+    )
+    assert unnamed == []
+    send(page, "What is 1 plus 2?")
+    state(page, "completed")
+    for theme in ("light", "dark"):
+        page.select_option("#theme", theme)
+        for place in (".name", "label > span", "article p", ".primary", "[role=tab][aria-selected=true]"):
+            assert contrast(page, place) >= 4.5, (theme, place)
+
+
+def contrast(page: "Page", selector: str) -> float:
+    """Of an element's text to what is behind it (WCAG's formula)."""
+    value: float = page.evaluate(
+        """(selector) => {
+          const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+          const light = (color) => {
+            canvas.fillStyle = color;
+            canvas.fillRect(0, 0, 1, 1);
+            const parts = [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3).map((part) => part / 255);
+            const linear = (part) => part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+            const [r, g, b] = parts.map(linear);
+            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+          };
+          let element = document.querySelector(selector);
+          const text = light(getComputedStyle(element).color);
+          const clear = (each) => getComputedStyle(each).backgroundColor === "rgba(0, 0, 0, 0)";
+          while (clear(element)) element = element.parentElement;
+          const back = light(getComputedStyle(element).backgroundColor);
+          return (Math.max(text, back) + 0.05) / (Math.min(text, back) + 0.05);
+        }""",
+        selector,
+    )
+    return value
+
+
+def test_it_speaks_chinese(page: "Page") -> None:
+    page.select_option("#language", "zh")
+    expect(page.get_by_role("button", name="发送", exact=True)).to_be_visible()
+    assert page.locator("html").get_attribute("lang") == "zh-CN"
+    page.fill("#text", "你好")
+    page.get_by_role("button", name="发送", exact=True).click()
+    expect(page.locator("article").last).to_contain_text("你好")
+    page.reload()
+    expect(page.get_by_role("button", name="发送", exact=True)).to_be_visible()
+
+
+def test_both_languages_have_the_same_words() -> None:
+    text = (Path(__file__).parents[3] / "tools/playground/page/words.js").read_text()
+    english, chinese = (text.split(f"  {name}: {{")[1].split("\n  },")[0] for name in ("en", "zh"))
+    names = re.compile(r"(?:^|[{,])\s*(\w+): \"")
+    assert names.findall(english) == names.findall(chinese)
+
+
+def test_an_edit_is_seen(page: "Page", server: DevServer, folder: Path) -> None:
+    """The last test: it adds an agent."""
+    new = folder / "functions/agents/newcomer"
+    new.mkdir()
+    skill = "{ id: hello, name: Hello, description: Says hello., examples: [Hi there] }"
+    (new / "agent.py").write_text(
+        "from a2a_lambda import skill\n\n\n@skill\ndef hello() -> str:\n    return 'Hello from an edit.'\n"
+    )
+    (new / "card.yaml").write_text(f"name: N\ndescription: N.\nversion: 0.1.0\nskills: [{skill}]\n")
+    page.locator("#agent option", has_text="newcomer").wait_for(state="attached", timeout=60_000)
+    page.select_option("#agent", "newcomer")
+    page.get_by_role("button", name="Hi there").click()
+    expect(send(page)).to_contain_text("Hello from an edit.")
+    output = server.output.read_text()
+    assert f"new agent: {server.url}/a2a/newcomer" in output
+    assert "ERROR" not in output.partition("new agent")[2], "the page's open stream does not delay a restart"

@@ -1,0 +1,384 @@
+"""Calls an agent as a client of one version would, and reports everything that is sent and received.
+
+    card ── discovery ── url, header of the key
+    request of A2A 1.0 ── wire.encode ── HTTP ── wire.decode ── results and events of A2A 1.0
+
+The playground and `make chat` show what these records say.
+"""
+
+import json
+import shlex
+import time
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import urlencode
+
+import httpx2
+
+from a2a_lambda import strictjson
+from a2a_lambda.client import discovery, sse
+from a2a_lambda.errors import KitError, ProtocolError
+from a2a_lambda.net.addresses import Refused
+from a2a_lambda.protocol.model import Json
+from a2a_lambda.protocol.requests import Operation
+from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v1_0
+from a2a_lambda.wire.interface import Wire
+
+MAX_BYTES = 100 * 1024 * 1024
+"""Most bytes of an answer, or of an event."""
+
+SILENCE_SECONDS = 120.0
+"""Seconds of silence after which a call fails."""
+
+EVENT_STREAM = "text/event-stream"
+
+HIDDEN = "…"
+"""Stands for the key in what is shown."""
+
+Record = dict[str, Json]
+"""What happened: an object with `kind`.
+
+request: method, url, headers (without the key), body, curl (with the key).
+response: status, headers. body: text of an answer. frame: text of a server-sent event or comment.
+result: a task, or a message, of A2A 1.0. event: an event of A2A 1.0, and its id.
+error: message, and the code and status, if the answer has them.
+Each has `at`, milliseconds since the call began.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """How clients of a version, or of a platform, call an agent.
+
+    card: path of the card, with {agent} for "/a2a/<name>" or "". card_wire: finds the url in that card; it is
+        the wire itself, unless the card is of another version.
+    stream_suffix: appended to the url for a stream. key_header: instead of the one that the card asks for.
+    """
+
+    title: str
+    wire: Wire
+    card: str
+    card_wire: Wire
+    is_rest: bool = False
+    stream_suffix: str = ""
+    key_header: str = ""
+
+
+CARD, OLD_CARD = "{agent}/.well-known/agent-card.json", "{agent}/.well-known/agent.json"
+
+VERSIONS: Mapping[str, Version] = {
+    "1.0": Version("A2A 1.0", v1_0.WIRE, CARD, v1_0.WIRE),
+    "1.0-http": Version("A2A 1.0, HTTP+JSON", v1_0.WIRE, CARD, v1_0.WIRE, is_rest=True),
+    "0.3": Version("A2A 0.3", v0_3.WIRE, CARD, v0_3.WIRE),
+    "0.2": Version("A2A 0.2.5, 0.2.6", v0_3.WIRE, OLD_CARD, v0_3.WIRE),
+    "0.1": Version("A2A 0.1", v0_1.WIRE, OLD_CARD, v0_3.WIRE),
+    "alibaba": Version(
+        "Alibaba Model Studio",
+        alibaba.WIRE,
+        "/alibaba{name}/.well-known/agent.json",
+        v0_3.WIRE,
+        stream_suffix="/stream",
+    ),
+    "qianfan": Version(
+        "Baidu Qianfan",
+        qianfan.WIRE,
+        "/v2/a2a{name}/.well-known/agent.json",
+        v0_3.WIRE,
+        key_header="X-Appbuilder-Authorization",
+    ),
+}
+"""The kit's versions, by the names that the playground and `make chat` use."""
+
+
+class CallFailed(KitError):
+    """The agent refused the call, or its answer is not valid. code: of its error. status: of HTTP."""
+
+    def __init__(self, message: str, code: int | None = None, status: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = status
+
+
+FAILURES = (
+    CallFailed,
+    httpx2.HTTPError,
+    httpx2.InvalidURL,
+    ProtocolError,
+    sse.TooLarge,
+    discovery.Undiscovered,
+    Refused,
+    UnicodeError,
+)
+
+
+class Caller:
+    """A client of one version.
+
+    base: url of a deployment, or of another agent. name: of the agent there; "" for the one at the base.
+    agent: what its card said, if it was read before.
+    """
+
+    def __init__(
+        self,
+        http: httpx2.AsyncClient,
+        base: str,
+        version: Version,
+        *,
+        key: str = "",
+        name: str = "",
+        agent: discovery.DiscoveredAgent | None = None,
+    ) -> None:
+        self._http = http
+        self._base = base.rstrip("/")
+        self._version = version
+        self._key = key
+        self._name = name
+        self.agent = agent
+        self._began = time.monotonic()
+
+    async def card(self) -> AsyncGenerator[Record, None]:
+        """Read the card. Ends with a record `result`, or `error`."""
+        async for record in self._safely(self._discover()):
+            yield record
+
+    async def call(
+        self, operation: Operation, request: Json, *, after: str = ""
+    ) -> AsyncGenerator[Record, None]:
+        """Run an operation; its request is of A2A 1.0. after: id of the last event that the client has."""
+        self._began = time.monotonic()
+        async for record in self._safely(self._call(operation, request, after)):
+            yield record
+
+    async def _safely(self, records: AsyncGenerator[Record, None]) -> AsyncIterator[Record]:
+        """The records. What fails becomes a record, too."""
+        try:
+            async with aclosing(records):
+                async for record in records:
+                    yield self._timed(record)
+        except FAILURES as error:
+            text = str(error) or type(error).__name__
+            if isinstance(error, httpx2.ConnectError):
+                text = f"{self._base} does not answer: {text}"
+            failure: Record = {"kind": "error", "message": text}
+            for name in ("code", "status"):
+                if (value := getattr(error, name, None)) is not None:
+                    failure[name] = value
+            yield self._timed(failure)
+
+    def _timed(self, record: Record) -> Record:
+        return {**record, "at": round((time.monotonic() - self._began) * 1000)}
+
+    async def _discover(self) -> AsyncGenerator[Record, None]:
+        version = self._version
+        place = f"/{self._name}" if self._name else ""
+        path = version.card.format(agent=f"/a2a{place}" if place else "", name=place)
+        url = self._base + path
+        asked = {"A2A-Version": version.wire.versions[-1]} if version.wire.sends_version else {}
+        needs_key = bool(version.key_header)
+        while True:
+            headers = {**asked, **(self._key_headers() if needs_key else {})}
+            request = self._http.build_request("GET", url, headers=headers)
+            yield self._request_record(request, "")
+            answer = await self._http.send(request)
+            yield _response_record(answer)
+            yield {"kind": "body", "text": answer.text}
+            if answer.status_code in (401, 403) and self._key and not needs_key:
+                needs_key = True
+                continue
+            break
+        if answer.status_code != 200:
+            raise CallFailed(_error_text(answer.content, answer.status_code), status=answer.status_code)
+        card = strictjson.loads(answer.content)
+        self.agent = discovery.agent_of_card(card, url, self._key or None, wires=(version.card_wire,))
+        yield {"kind": "result", "result": card}
+
+    async def _call(self, operation: Operation, request: Json, after: str) -> AsyncGenerator[Record, None]:
+        if self.agent is None:
+            async with aclosing(self._discover()) as records:
+                async for record in records:
+                    if record["kind"] != "result":
+                        yield record
+        assert self.agent is not None
+        streams = operation in ("stream", "subscribe")
+        made = self._encode(self.agent, operation, request, after, streams=streams)
+        yield self._request_record(made, made.content.decode())
+        answer = await self._http.send(made, stream=True)
+        try:
+            yield _response_record(answer)
+            if answer.headers.get("content-type", "").partition(";")[0] == EVENT_STREAM:
+                async with aclosing(self._events(answer)) as records:
+                    async for record in records:
+                        yield record
+                return
+            content = await answer.aread()
+            yield {"kind": "body", "text": content.decode(errors="replace")}
+            result = self._result(content, answer.status_code)
+            if streams:
+                yield {"kind": "event", "event": self._version.wire.decode_event(result), "id": ""}
+            else:
+                decoded = self._version.wire.results[operation].decode(result)
+                yield {"kind": "result", "result": decoded}
+        finally:
+            await answer.aclose()
+
+    def _encode(
+        self,
+        agent: discovery.DiscoveredAgent,
+        operation: Operation,
+        request: Json,
+        after: str,
+        *,
+        streams: bool,
+    ) -> httpx2.Request:
+        version, wire = self._version, self._version.wire
+        params = wire.requests[operation].encode(request)
+        if agent.tenant:
+            params = {**params, "tenant": agent.tenant}
+        headers = {"Content-Type": "application/json", **self._key_headers(agent.headers)}
+        if wire.sends_version:
+            headers["A2A-Version"] = wire.versions[-1]
+        if streams:
+            headers["Accept"] = EVENT_STREAM
+        if after:
+            headers["Last-Event-ID"] = after
+        if version.is_rest:
+            return self._encode_rest(_rest_url(agent), operation, params, headers)
+        method = next((name for name, meant in wire.methods.items() if meant == operation), None)
+        if method is None:
+            raise CallFailed(f"{version.title} has no such operation: {operation}")
+        content = {"jsonrpc": "2.0", "id": str(uuid.uuid4()), "method": method, "params": params}
+        suffix = version.stream_suffix if streams else ""
+        url = agent.url.rstrip("/") + suffix if suffix else agent.url
+        return self._http.build_request("POST", url, headers=headers, content=strictjson.dumps(content))
+
+    def _encode_rest(
+        self, base: str, operation: Operation, params: dict[str, Json], headers: dict[str, str]
+    ) -> httpx2.Request:
+        route = next(route for route in self._version.wire.routes if route.operation == operation)
+        variables = {name: value for name, value in params.items() if f"{{{name}}}" in route.path}
+        rest = {name: value for name, value in params.items() if name not in variables}
+        url = f"{base}/{route.path.format(**variables)}"
+        if route.verb == "GET":
+            del headers["Content-Type"]
+            query = f"?{urlencode(rest)}" if rest else ""
+            return self._http.build_request("GET", url + query, headers=headers)
+        content = strictjson.dumps(rest)
+        return self._http.build_request(route.verb, url, headers=headers, content=content)
+
+    async def _events(self, answer: httpx2.Response) -> AsyncGenerator[Record, None]:
+        lines: list[bytes] = []
+        async with aclosing(sse.lines(answer.aiter_bytes(), MAX_BYTES)) as found:
+            async for line in found:
+                if line.startswith(b":") and not lines:
+                    yield {"kind": "frame", "text": line.decode(errors="replace")}
+                elif line:
+                    lines.append(line)
+                elif lines:
+                    yield {"kind": "frame", "text": b"\n".join(lines).decode(errors="replace")}
+                    async for record in self._event(lines):
+                        yield record
+                    lines = []
+
+    async def _event(self, lines: list[bytes]) -> AsyncIterator[Record]:
+        values: dict[bytes, list[bytes]] = {}
+        for line in lines:
+            name, _, value = line.partition(b":")
+            values.setdefault(name, []).append(value.removeprefix(b" "))
+        data = b"\n".join(values.get(b"data", []))
+        if data:
+            event = self._version.wire.decode_event(self._result(data, 200))
+            identity = values.get(b"id", [b""])[-1].decode(errors="replace")
+            yield {"kind": "event", "event": event, "id": identity}
+
+    def _result(self, content: bytes, status: int) -> Json:
+        """Result of an answer. Raises CallFailed if it is an error."""
+        try:
+            value = strictjson.loads(content)
+        except ProtocolError:
+            if status != 200:
+                raise CallFailed(f"the agent answered with status {status}", status=status) from None
+            raise
+        error = value.get("error") if isinstance(value, dict) else None
+        if isinstance(error, dict) or status >= 400:
+            code = error.get("code") if isinstance(error, dict) else None
+            raise CallFailed(_error_text(content, status), code if isinstance(code, int) else None, status)
+        if self._version.is_rest:
+            return value
+        if not isinstance(value, dict) or "result" not in value:
+            raise CallFailed(f"the answer, with status {status}, is not a JSON-RPC response", status=status)
+        return value["result"]
+
+    def _key_headers(self, of_card: Mapping[str, str] | None = None) -> dict[str, str]:
+        if not self._key:
+            return {}
+        if self._version.key_header:
+            return {self._version.key_header: f"Bearer {self._key}"}
+        return dict(of_card if of_card is not None else {"X-API-Key": self._key})
+
+    def _request_record(self, request: httpx2.Request, body: str) -> Record:
+        own = {"host", "accept-encoding", "connection", "user-agent", "content-length"}
+        headers = {
+            name: value
+            for name, value in request.headers.items()
+            if name not in own and (name, value) != ("accept", "*/*")
+        }
+        shown = {name: self._hide(value) for name, value in headers.items()}
+        url = str(request.url)
+        curl = _curl(request.method, url, headers, body)
+        return {
+            "kind": "request",
+            "method": request.method,
+            "url": url,
+            "headers": shown,
+            "body": body,
+            "curl": curl,
+        }
+
+    def _hide(self, value: str) -> str:
+        return value.replace(self._key, HIDDEN) if self._key else value
+
+
+def _response_record(answer: httpx2.Response) -> Record:
+    return {"kind": "response", "status": answer.status_code, "headers": dict(answer.headers)}
+
+
+def _curl(method: str, url: str, headers: Mapping[str, str], body: str) -> str:
+    """The command that sends the same request."""
+    words = ["curl", "-sN", url]
+    if method != ("POST" if body else "GET"):
+        words += ["-X", method]
+    for name, value in headers.items():
+        words += ["-H", f"{name}: {value}"]
+    if body:
+        words += ["-d", body]
+    return shlex.join(words)
+
+
+def _rest_url(agent: discovery.DiscoveredAgent) -> str:
+    """Url of the HTTP+JSON interface of a 1.0 card. Raises CallFailed."""
+    offered: Any = agent.card.get("supportedInterfaces")
+    for interface in offered if isinstance(offered, list) else ():
+        binding = interface.get("protocolBinding"), interface.get("protocolVersion")
+        if binding == ("HTTP+JSON", "1.0") and isinstance(interface.get("url"), str):
+            if httpx2.URL(interface["url"]).host != httpx2.URL(agent.url).host:
+                raise CallFailed("the card's HTTP+JSON interface is on another host")
+            return str(interface["url"]).rstrip("/")
+    raise CallFailed("the card has no HTTP+JSON interface of A2A 1.0")
+
+
+def _error_text(content: bytes, status: int) -> str:
+    """What an answer says is wrong."""
+    try:
+        value: Json = json.loads(content)
+    except ValueError:
+        return f"the agent answered with status {status}"
+    error = value.get("error", value) if isinstance(value, dict) else value
+    message = error.get("message") if isinstance(error, dict) else None
+    return str(message or f"the agent answered with status {status}")
+
+
+Mode = Literal["stream", "wait", "background"]
+"""How a message is sent: as a stream, as a call that waits for the end, or as one that does not."""

@@ -1,0 +1,141 @@
+"""make logs STACK=… [TASK=…]: follows the log of a deployed stack.
+
+It reads the log groups of the four functions every two seconds. CloudWatch shows a line some seconds after it
+was written, so the last minute is read again each time.
+Source: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_FilterLogEvents.html
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from a2a_lambda.aws import clients
+from tools.command import reports_errors
+from tools.deployment.stack import FUNCTIONS, aws_errors, resources_of
+from tools.log_entry import LogEntry
+
+PAUSE_SECONDS = 2.0
+"""Seconds between looks."""
+
+LATE_MS = 60_000
+"""Milliseconds after which a line is expected to be in CloudWatch."""
+
+SHOWN_MS = 600_000
+"""The log begins so many milliseconds ago; with a task, at its beginning."""
+
+DAY_MS = 86_400_000
+
+STYLES = {"WARNING": "yellow", "ERROR": "red", "CRITICAL": "red"}
+
+Client = Any
+
+
+class Log:
+    """The log of a stack. task: only lines about this task. groups: names of its log groups."""
+
+    def __init__(self, client: Client, groups: list[str], task: str = "") -> None:
+        self._client = client
+        self._groups = groups
+        self._task = task
+        self._seen: dict[str, int] = {}
+        self._since = int(time.time() * 1000) - (DAY_MS if task else SHOWN_MS)
+
+    def read(self) -> list[LogEntry]:
+        """Lines that were not returned before, by time. Raises ClientError and BotoCoreError."""
+        with ThreadPoolExecutor(len(self._groups)) as pool:
+            found = [event for events in pool.map(self._events, self._groups) for event in events]
+        new = [event for event in found if event["eventId"] not in self._seen]
+        self._seen |= {event["eventId"]: event["timestamp"] for event in new}
+        newest = max((event["timestamp"] for event in found), default=0)
+        self._since = max(self._since, newest - LATE_MS)
+        self._seen = {name: at for name, at in self._seen.items() if at >= self._since}
+        new.sort(key=lambda event: event["timestamp"])
+        entries = [entry_of(event["message"], event["timestamp"]) for event in new]
+        return [entry for entry in entries if entry is not None]
+
+    def _events(self, group: str) -> list[dict[str, Any]]:
+        pattern = {"filterPattern": f"{{ $.task_id = {json.dumps(self._task)} }}"} if self._task else {}
+        pages = self._client.get_paginator("filter_log_events").paginate(
+            logGroupName=group, startTime=self._since, **pattern
+        )
+        return [event for page in pages for event in page["events"]]
+
+
+def entry_of(line: str, at: int) -> LogEntry | None:
+    """A line of CloudWatch; None for Lambda's own lines about a start or an end. at: Unix time, ms."""
+    try:
+        value = json.loads(line)
+    except ValueError:
+        value = {"message": line.rstrip()}
+    if not isinstance(value, dict) or value.get("type", "").startswith("platform."):
+        return None
+    if line.startswith(("START ", "END ", "REPORT ", "INIT_START ")):
+        return None
+    entry = LogEntry(
+        at=at,
+        level=str(value.get("level", "INFO")),
+        logger=str(value.get("logger") or value.get("location") or value.get("service") or "lambda"),
+        message=str(value.get("message") or value.get("errorMessage") or line.rstrip()),
+        agent=str(value.get("agent", "")),
+        task=str(value.get("task_id", "")),
+    )
+    if value.get("exception"):
+        entry["trace"] = str(value["exception"])
+    return entry
+
+
+def log_of(stack: str, task: str = "") -> Log:
+    """Raises ConfigurationError if there is no such stack."""
+    resources = resources_of(stack)
+    names = [function.removesuffix("Function") for function in FUNCTIONS]
+    groups = [resources[f"{name}Lines"] for name in names]
+    return Log(clients.session().create_client("logs"), groups, task)
+
+
+def follow(log: Log, pause: Callable[[float], None] = time.sleep) -> Iterator[LogEntry]:
+    """The lines, until the caller stops. Raises ConfigurationError."""
+    while True:
+        with aws_errors("reading the log"):
+            entries = log.read()
+        yield from entries
+        pause(PAUSE_SECONDS)
+
+
+def text_of(entry: LogEntry) -> Text:
+    """A line for the terminal."""
+    at = time.strftime("%H:%M:%S", time.localtime(entry["at"] / 1000))
+    text = Text(f"{at}  ", style="dim")
+    text.append(f"{entry['level']:<8} ", style=STYLES.get(entry["level"], "default"))
+    text.append(f"{entry['logger']}: {entry['message']}", style="not dim")
+    if entry["task"]:
+        text.append(f"  {entry['task']}")
+    if trace := entry.get("trace"):
+        text.append(f"\n{trace}", style="not dim red")
+    return text
+
+
+@reports_errors
+def main() -> int:
+    """Print the lines until Ctrl-C."""
+    stack, task = os.environ.get("STACK", ""), os.environ.get("TASK", "")
+    if not stack:
+        print("usage: make logs STACK=<stack> [TASK=<task id>]", file=sys.stderr)
+        return 2
+    console = Console(highlight=False, soft_wrap=True)
+    try:
+        for entry in follow(log_of(stack, task)):
+            console.print(text_of(entry))
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

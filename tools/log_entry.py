@@ -1,0 +1,16 @@
+"""A line of a log, as the playground and `make logs` show it."""
+
+from typing import NotRequired, TypedDict
+
+
+class LogEntry(TypedDict):
+    """at: Unix time, milliseconds. level: as in Python's logging. trace: of an exception.
+    agent, task: what the line is about, or ""."""
+
+    at: int
+    level: str
+    logger: str
+    message: str
+    agent: str
+    task: str
+    trace: NotRequired[str]

@@ -1,0 +1,178 @@
+"""The playground: a page for browsers, and what the page calls. It is served on this machine only.
+
+GET  /                    the page, if the client is a browser
+GET  /playground/…        its files
+GET  /playground/config   what can be called
+GET  /playground/log      server-sent events: a line of the log each
+POST /playground/call     one call; answered with records, a line of JSON each (see `calls`)
+"""
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import httpx2
+from pydantic import BaseModel, ValidationError
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from a2a_lambda.client.discovery import DiscoveredAgent
+from a2a_lambda.protocol.model import Json
+from tools.client.calls import SILENCE_SECONDS, VERSIONS, Caller
+from tools.log_entry import LogEntry
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+PAGE = Path(__file__).parent / "page"
+
+HOSTS = ["127.0.0.1", "localhost"]
+"""Names of this machine. With another one, a page of the web could have pointed its own name here."""
+
+HEADERS = {
+    "Cache-Control": "no-cache",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
+        " img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the playground calls.
+
+    url: of a deployment, or of an agent. title: what the page says it is. agents: names of agents; "" is the
+    one at the url. key: to fill in. log: lines from now on, after the last ones. error: why nothing can be
+    called.
+    """
+
+    url: str
+    title: str
+    agents: list[str]
+    key: str = ""
+    log: Callable[[], AsyncGenerator[LogEntry | None, None]] | None = None
+    error: str = ""
+
+
+class Call(BaseModel):
+    """Body of /playground/call. request: of A2A 1.0. after: id of the last event that the page has."""
+
+    agent: str
+    version: str
+    key: str = ""
+    operation: Literal["card", "send", "stream", "get", "cancel", "subscribe"]
+    request: dict[str, Json] = {}
+    after: str = ""
+
+
+class Playground:
+    """An ASGI application: the playground, and `app` for all other requests."""
+
+    def __init__(self, target: Target, app: "ASGIApp | None" = None) -> None:
+        self._target = target
+        self._app = app
+        self._known: dict[tuple[str, str, str], DiscoveredAgent] = {}
+        self._page = Starlette(
+            routes=[
+                Route("/", self._index),
+                Route("/playground/config", self._config),
+                Route("/playground/log", self._log),
+                Route("/playground/call", self._call, methods=["POST"]),
+                Mount("/playground", StaticFiles(directory=PAGE)),
+            ],
+            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS, www_redirect=False)],
+        )
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        if self._app is not None and not _is_for_page(scope):
+            await self._app(scope, receive, send)
+            return
+
+        async def with_headers(message: "Message") -> None:
+            if message["type"] == "http.response.start":
+                own = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+                message = {**message, "headers": [*message["headers"], *own]}
+            await send(message)
+
+        await self._page(scope, receive, with_headers)
+
+    async def _index(self, request: Request) -> Response:
+        return FileResponse(PAGE / "index.html")
+
+    async def _config(self, request: Request) -> Response:
+        target = self._target
+        return JSONResponse(
+            {
+                "title": target.title,
+                "url": target.url,
+                "agents": target.agents,
+                "key": target.key,
+                "versions": [{"id": name, "title": version.title} for name, version in VERSIONS.items()],
+                "hasLog": target.log is not None,
+                "error": target.error,
+            }
+        )
+
+    async def _log(self, request: Request) -> Response:
+        if self._target.log is None:
+            return Response(status_code=204)  # an EventSource does not ask again
+        log = self._target.log
+
+        async def body() -> AsyncIterator[bytes]:
+            yield b": \n\n"
+            async with aclosing(log()) as entries:
+                async for entry in entries:
+                    yield b": \n\n" if entry is None else b"data: %b\n\n" % json.dumps(entry).encode()
+
+        return StreamingResponse(body(), media_type="text/event-stream")
+
+    async def _call(self, request: Request) -> Response:
+        # A form of another page can be sent here without asking, but not as JSON.
+        if request.headers.get("content-type") != "application/json":
+            return Response("send application/json", 415)
+        try:
+            call = Call.model_validate_json(await request.body())
+            version = VERSIONS[call.version]
+        except (ValidationError, KeyError) as error:
+            return Response(f"not a call: {error}", 400)
+
+        # A client reads the card once. The page reads it again when it opens, and after a restart.
+        place = call.agent, call.version, call.key
+        known = None if call.operation == "card" else self._known.get(place)
+
+        async def body() -> AsyncIterator[bytes]:
+            async with httpx2.AsyncClient(timeout=SILENCE_SECONDS, trust_env=False) as http:
+                caller = Caller(http, self._target.url, version, key=call.key, name=call.agent, agent=known)
+                made = (
+                    caller.card()
+                    if call.operation == "card"
+                    else caller.call(call.operation, call.request, after=call.after)
+                )
+                async with aclosing(made) as records:
+                    async for record in records:
+                        yield json.dumps(record).encode() + b"\n"
+                if caller.agent is not None:
+                    self._known[place] = caller.agent
+
+        return StreamingResponse(body(), media_type="application/x-ndjson")
+
+
+def _is_for_page(scope: "Scope") -> bool:
+    if scope["type"] != "http":
+        return False
+    path: str = scope["path"]
+    if path == "/":
+        return scope["method"] in ("GET", "HEAD") and "text/html" in Headers(scope=scope).get("accept", "")
+    return path.startswith("/playground/")

@@ -1,0 +1,147 @@
+// A conversation: turns, each with the user's message and the task that it became. Events are of A2A 1.0.
+
+export const STOPPED = ["completed", "failed", "canceled", "rejected", "input-required", "auth-required"];
+export const WAITING = ["input-required", "auth-required"];
+
+const KEPT_BYTES = 200_000; // a file's base64 above this is not kept after a reload
+const MAX_TURNS = 100;
+const SAVE_MS = 1000;
+
+/** State as A2A 0.x writes it: completed, input-required … */
+export function stateOf(status) {
+  return (status?.state ?? "TASK_STATE_UNSPECIFIED").replace("TASK_STATE_", "").toLowerCase().replaceAll("_", "-");
+}
+
+export class Conversation {
+  /** agent: its name. It is restored from the browser's storage. */
+  constructor(agent) {
+    this.place = `conversation:${agent}`;
+    try {
+      Object.assign(this, { contextId: "", turns: [] }, JSON.parse(localStorage.getItem(this.place) ?? "{}"));
+    } catch {
+      Object.assign(this, { contextId: "", turns: [] });
+    }
+  }
+
+  get last() {
+    return this.turns.at(-1);
+  }
+
+  begin() {
+    Object.assign(this, { contextId: "", turns: [] });
+    this.save();
+  }
+
+  save() {
+    const short = (name, value) =>
+      name === "raw" && typeof value === "string" && value.length > KEPT_BYTES ? undefined : value;
+    const kept = { contextId: this.contextId, turns: this.turns.slice(-MAX_TURNS) };
+    try {
+      localStorage.setItem(this.place, JSON.stringify(kept, short));
+    } catch {
+      localStorage.removeItem(this.place); // more than the browser keeps
+    }
+  }
+
+  /** Save within a second: many events come in a second. */
+  saveSoon() {
+    this.saving ??= setTimeout(() => {
+      this.saving = undefined;
+      this.save();
+    }, SAVE_MS);
+  }
+
+  /** Remember what a turn has at an event that a stream can be resumed after. Events without an id come again. */
+  mark(turn, lastEvent) {
+    turn.lastEvent = lastEvent;
+    turn.checkpoint = JSON.stringify({ steps: turn.steps, artifacts: turn.artifacts, reply: turn.reply });
+  }
+
+  /** Return a turn to its last event with an id; returns that id, or "". */
+  rewind(turn) {
+    if (turn.checkpoint) Object.assign(turn, JSON.parse(turn.checkpoint));
+    return turn.lastEvent;
+  }
+
+  /** Begin a turn with a message; returns the turn. The version in which it was sent belongs to its task. */
+  add(message, version) {
+    const before = this.last;
+    if (this.contextId) message.contextId = this.contextId;
+    if (before && WAITING.includes(before.state)) message.taskId = before.taskId;
+    const turn = { message, version, taskId: "", state: "", steps: [], reply: [], artifacts: [], error: "", lastEvent: "" };
+    this.turns.push(turn);
+    return turn;
+  }
+
+  /** Take a result of a call: a task or a message, or the two as an object with one of them. */
+  takeResult(turn, result) {
+    if (result.task || result.message) this.takeEvent(turn, result);
+    else this.takeEvent(turn, result.status ? { task: result } : { message: result });
+  }
+
+  takeEvent(turn, event) {
+    if (event.task) {
+      const { id, contextId, status, artifacts } = event.task;
+      this._identify(turn, id, contextId);
+      turn.artifacts = (artifacts ?? []).map((artifact) => structuredClone(artifact));
+      this._takeStatus(turn, status);
+    } else if (event.statusUpdate) {
+      this._identify(turn, event.statusUpdate.taskId, event.statusUpdate.contextId);
+      this._takeStatus(turn, event.statusUpdate.status);
+    } else if (event.artifactUpdate) {
+      this._identify(turn, event.artifactUpdate.taskId, event.artifactUpdate.contextId);
+      takeArtifact(turn, event.artifactUpdate);
+    } else if (event.message) {
+      this._identify(turn, event.message.taskId ?? "", event.message.contextId);
+      turn.reply = event.message.parts;
+      turn.metadata = event.message.metadata;
+      turn.state = "completed";
+    }
+  }
+
+  _identify(turn, task, context) {
+    turn.taskId = task || turn.taskId;
+    this.contextId = context || this.contextId;
+  }
+
+  _takeStatus(turn, status) {
+    turn.state = stateOf(status);
+    turn.updated = status.timestamp ?? "";
+    if (!status.message) return;
+    if (STOPPED.includes(turn.state)) {
+      turn.reply = status.message.parts;
+      turn.metadata = status.message.metadata;
+    } else {
+      const text = status.message.parts.map((part) => part.text ?? "").join("");
+      const step = { text, stage: status.message.metadata?.stage ?? "" };
+      const known = turn.steps.at(-1);
+      if (known?.text !== step.text || known?.stage !== step.stage) turn.steps.push(step);
+    }
+  }
+}
+
+function takeArtifact(turn, { artifact, append }) {
+  const known = turn.artifacts.find((each) => each.artifactId === artifact.artifactId);
+  if (!known) {
+    turn.artifacts.push(structuredClone(artifact));
+    return;
+  }
+  const metadata = { ...known.metadata, ...artifact.metadata };
+  const parts = append ? [...known.parts] : [];
+  for (const part of structuredClone(artifact.parts)) {
+    const before = parts.at(-1);
+    if (append && isText(before) && isText(part)) parts[parts.length - 1] = { ...before, text: before.text + part.text };
+    else parts.push(part);
+  }
+  Object.assign(known, artifact, { parts, metadata });
+}
+
+function isText(part) {
+  return part?.text !== undefined;
+}
+
+/** Commands for the client, in the metadata of a turn's artifacts and of its last message. */
+export function commandsOf(turn) {
+  const places = [...turn.artifacts.map((artifact) => artifact.metadata), turn.metadata];
+  return places.flatMap((metadata) => (Array.isArray(metadata?.commands) ? metadata.commands : []));
+}

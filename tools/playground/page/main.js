@@ -1,0 +1,357 @@
+// The page: reads what can be called, sends messages, and shows what comes back.
+
+import { Conversation, commandsOf, STOPPED } from "./conversation.js";
+import { readSlots, schemasOf, showParameters } from "./parameters.js";
+import { followLog, readConfig, run } from "./server.js";
+import { markLines, obey, showLine, showMessages, showRecord, showTask } from "./views.js";
+import { preferredLanguage, translate, words } from "./words.js";
+
+const FILES_BYTES = 6_000_000; // a request of 10 MB, which is API Gateway's most, holds so much as base64
+const POLL_MS = 1000;
+
+const $ = (id) => document.getElementById(id);
+
+let config = null;
+let card = null;
+let conversation = null;
+let running = null; // AbortController of the call that is running
+let exchange = null; // where the records of the call are shown
+
+// ---- what can be called -------------------------------------------------------------------------------------
+
+async function start() {
+  const language = localStorage.getItem("language") ?? preferredLanguage();
+  $("language").value = language;
+  $("theme").value = localStorage.getItem("theme") ?? "";
+  document.documentElement.dataset.theme = $("theme").value;
+  translate(language);
+  openView(matchMedia("(min-width: 900px)").matches ? "task" : "chat");
+  await readAgain();
+  let opened = false;
+  followLog(
+    (entry) => showLine($("log"), entry, conversation?.last?.taskId),
+    () => {
+      if (opened) readAgain(); // the server has started again, with other agents perhaps
+      opened = true;
+    },
+  );
+}
+
+async function readAgain() {
+  try {
+    const found = await readConfig();
+    const first = config === null;
+    config = found;
+    $("target").textContent = `${config.title}: ${config.url}`;
+    $("tab-log").hidden = !config.hasLog;
+    report(config.error);
+    fill($("agent"), config.agents.map((name) => [name, name || config.url]), localStorage.getItem("agent"));
+    fill($("version"), config.versions.map(({ id, title }) => [id, title]), localStorage.getItem("version"));
+    if (first) $("key").value = sessionStorage.getItem("key") ?? config.key;
+  } catch {
+    report(words("noAnswer"));
+    return;
+  }
+  if (!running) await openAgent();
+}
+
+function fill(select, options, chosen) {
+  const value = select.value || chosen;
+  select.replaceChildren(...options.map(([id, title]) => new Option(title, id)));
+  if (options.some(([id]) => id === value)) select.value = value;
+}
+
+async function openAgent() {
+  const agent = $("agent").value;
+  localStorage.setItem("agent", agent);
+  if (conversation?.place !== `conversation:${agent}`) conversation = new Conversation(agent);
+  show();
+  await readCard();
+  const last = conversation.last;
+  if (last?.taskId && !STOPPED.includes(last.state) && !running) await resume();
+}
+
+async function readCard() {
+  card = null;
+  let problem = config.error;
+  let shown = null;
+  for await (const record of run({ ...target(), operation: "card" })) {
+    shown = showRecord($("requests"), shown, record);
+    if (record.kind === "result") card = record.result;
+    if (record.kind === "error") problem = record.message;
+  }
+  report(problem);
+  const chosen = $("skill").value;
+  const skills = (card?.skills ?? []).map(({ id, name }) => [id, name || id]);
+  $("skill").replaceChildren(new Option(words("anySkill"), ""), ...skills.map(([id, name]) => new Option(name, id)));
+  if (skills.some(([id]) => id === chosen)) $("skill").value = chosen;
+  openSkill();
+}
+
+function openSkill() {
+  const id = $("skill").value;
+  showParameters($("parameters"), schemasOf(card ?? {})[id]);
+  const skills = (card?.skills ?? []).filter((skill) => !id || skill.id === id);
+  const examples = skills.flatMap((skill) => skill.examples ?? []).slice(0, 12);
+  $("examples").replaceChildren(
+    ...examples.map((text) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = text;
+      button.addEventListener("click", () => {
+        $("text").value = text;
+        $("text").focus();
+      });
+      return button;
+    }),
+  );
+}
+
+function target(turn) {
+  return { agent: $("agent").value, version: turn?.version ?? $("version").value, key: $("key").value };
+}
+
+// ---- a message ----------------------------------------------------------------------------------------------
+
+async function send() {
+  let message;
+  try {
+    message = await composed();
+  } catch (error) {
+    report(error.message);
+    return;
+  }
+  if (!message || running) return;
+  report("");
+  const turn = conversation.add(message, $("version").value);
+  for (const id of ["text", "metadata", "files"]) $(id).value = "";
+  showParameters($("parameters"), schemasOf(card ?? {})[$("skill").value]);
+  $("messages").scrollTop = $("messages").scrollHeight;
+  const mode = $("mode").value;
+  if (mode === "stream") {
+    await call(turn, "stream", { message });
+  } else {
+    await call(turn, "send", { message, configuration: { returnImmediately: mode === "background" } });
+    await poll(turn);
+  }
+}
+
+/** The message of the form; null if the form is empty. Throws with a sentence if a field is not valid. */
+async function composed() {
+  const parts = [];
+  const metadata = readMetadata();
+  const text = $("text").value.trim();
+  const skill = $("skill").value;
+  if (skill) {
+    const name = $("skill").selectedOptions[0].textContent;
+    metadata.intentInfos = [{ intent: skill, slots: readSlots($("parameters")) }];
+    parts.push({ text: text || name });
+  } else if (text) {
+    parts.push({ text });
+  }
+  const files = [...$("files").files];
+  if (files.reduce((sum, file) => sum + file.size, 0) > FILES_BYTES) throw new Error(words("largeFiles"));
+  for (const file of files) {
+    parts.push({ raw: await base64(file), filename: file.name, mediaType: file.type || "application/octet-stream" });
+  }
+  if (!parts.length) return null;
+  const message = { messageId: crypto.randomUUID(), role: "ROLE_USER", parts };
+  return Object.keys(metadata).length ? { ...message, metadata } : message;
+}
+
+function readMetadata() {
+  const text = $("metadata").value.trim();
+  if (!text) return {};
+  try {
+    const value = JSON.parse(text);
+    if (value && typeof value === "object" && !Array.isArray(value)) return value;
+  } catch {
+    // said below
+  }
+  throw new Error(words("badMetadata"));
+}
+
+function base64(file) {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
+    reader.onerror = () => reject(new Error(`${file.name}: ${reader.error.message}`));
+    reader.readAsDataURL(file);
+  });
+}
+
+/** Run an operation for a turn, and show what comes. */
+async function call(turn, operation, request, after = "") {
+  const controller = new AbortController();
+  if (operation !== "cancel") running = controller;
+  turn.error = "";
+  turn.dropped = false;
+  show();
+  try {
+    for await (const record of run({ ...target(turn), operation, request, after }, controller.signal)) {
+      exchange = showRecord($("requests"), exchange, record);
+      if (record.kind === "event") {
+        conversation.takeEvent(turn, record.event);
+        if (record.id) conversation.mark(turn, record.id);
+        conversation.saveSoon();
+      }
+      if (record.kind === "result") conversation.takeResult(turn, record.result);
+      if (record.kind === "error") turn.error = record.message;
+      turn.contextId = conversation.contextId;
+      carryOut(turn);
+      show();
+    }
+  } catch (error) {
+    if (error.name === "AbortError") turn.dropped = true;
+    else turn.error = words("noAnswer");
+  } finally {
+    if (running === controller) running = null;
+    exchange = null;
+    conversation.save();
+    show();
+  }
+}
+
+function carryOut(turn) {
+  const commands = commandsOf(turn);
+  for (const command of commands.slice(turn.obeyed ?? 0)) obey(command);
+  turn.obeyed = commands.length;
+}
+
+/** Ask for a task that runs in the background until it has stopped. */
+async function poll(turn) {
+  while (turn.taskId && !turn.error && !turn.dropped && !STOPPED.includes(turn.state)) {
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    if (conversation.last !== turn || running) return;
+    await call(turn, "get", { id: turn.taskId });
+  }
+}
+
+async function resume() {
+  const turn = conversation.last;
+  await call(turn, "subscribe", { id: turn.taskId }, conversation.rewind(turn));
+  if (turn.error && !STOPPED.includes(turn.state)) {
+    // Some versions refuse a subscription to a task that has ended.
+    const reason = turn.error;
+    await call(turn, "get", { id: turn.taskId });
+    if (turn.error) turn.error = reason;
+  }
+  show();
+}
+
+// ---- what is shown ------------------------------------------------------------------------------------------
+
+let frame = 0;
+
+/** Show the state of the page, once before the browser paints again. */
+function show() {
+  frame ||= requestAnimationFrame(() => {
+    frame = 0;
+    paint();
+  });
+}
+
+function paint() {
+  const turn = conversation.last;
+  const isOpen = Boolean(turn?.taskId) && !STOPPED.includes(turn.state);
+  showMessages($("messages"), conversation);
+  showTask($("task"), turn);
+  markLines($("log"), turn?.taskId);
+  $("state").textContent = turn?.dropped ? words("dropped") : running ? `${words("running")}…` : "";
+  $("messages").setAttribute("aria-busy", Boolean(running));
+  $("cancel").hidden = !isOpen;
+  $("drop").hidden = !running || !turn?.taskId;
+  $("resume").hidden = Boolean(running) || !isOpen;
+  $("text").placeholder = words(turn?.state === "input-required" ? "answerQuestion" : "writeMessage");
+  document.querySelector("#composer .primary").disabled = Boolean(running);
+  if (!$("requests").children.length) {
+    const empty = document.createElement("p");
+    empty.className = "welcome";
+    empty.textContent = words("noRequests");
+    $("requests").append(empty);
+  }
+}
+
+function report(problem) {
+  $("problem").textContent = problem ?? "";
+  $("problem").hidden = !problem;
+}
+
+function openView(name) {
+  for (const tab of document.querySelectorAll("[role=tab]")) {
+    const chosen = tab.id === `tab-${name}`;
+    tab.setAttribute("aria-selected", chosen);
+    tab.tabIndex = chosen ? 0 : -1;
+    $(tab.getAttribute("aria-controls")).hidden = !chosen;
+  }
+  placeChat();
+}
+
+/** On a wide page the chat is always open. */
+function placeChat() {
+  const wide = matchMedia("(min-width: 900px)").matches;
+  const chosen = document.querySelector("[role=tab][aria-selected=true]")?.id;
+  if (wide && chosen === "tab-chat") openView("task");
+  $("chat").hidden = !wide && chosen !== "tab-chat";
+}
+
+// ---- events of the page -------------------------------------------------------------------------------------
+
+$("composer").addEventListener("submit", (event) => {
+  event.preventDefault();
+  send();
+});
+$("text").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) $("composer").requestSubmit();
+});
+$("agent").addEventListener("change", () => {
+  running?.abort();
+  openAgent();
+});
+$("version").addEventListener("change", () => {
+  localStorage.setItem("version", $("version").value);
+  readCard();
+});
+$("key").addEventListener("change", () => {
+  sessionStorage.setItem("key", $("key").value);
+  readCard();
+});
+$("skill").addEventListener("change", openSkill);
+$("begin").addEventListener("click", () => {
+  running?.abort();
+  conversation.begin();
+  $("messages").replaceChildren();
+  $("requests").replaceChildren();
+  show();
+  $("text").focus();
+});
+$("cancel").addEventListener("click", () => call(conversation.last, "cancel", { id: conversation.last.taskId }));
+$("drop").addEventListener("click", () => running?.abort());
+$("resume").addEventListener("click", () => resume());
+$("own").addEventListener("change", () => $("log").classList.toggle("only", $("own").checked));
+$("language").addEventListener("change", () => {
+  localStorage.setItem("language", $("language").value);
+  translate($("language").value);
+  $("messages").replaceChildren();
+  readCard();
+  show();
+});
+$("theme").addEventListener("change", () => {
+  localStorage.setItem("theme", $("theme").value);
+  document.documentElement.dataset.theme = $("theme").value;
+});
+for (const tab of document.querySelectorAll("[role=tab]")) {
+  tab.addEventListener("click", () => openView(tab.getAttribute("aria-controls")));
+  tab.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const tabs = [...document.querySelectorAll("[role=tab]")].filter((each) => each.offsetParent);
+    const next = tabs.at((tabs.indexOf(tab) + step) % tabs.length);
+    next.focus();
+    next.click();
+  });
+}
+matchMedia("(min-width: 900px)").addEventListener("change", placeChat);
+addEventListener("pagehide", () => conversation?.save());
+
+await start();

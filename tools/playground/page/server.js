@@ -1,0 +1,38 @@
+// Calls to the local server, which calls the agent.
+
+/** What can be called; throws if the server does not answer. */
+export async function readConfig() {
+  const answer = await fetch("/playground/config");
+  if (!answer.ok) throw new Error(`status ${answer.status}`);
+  return answer.json();
+}
+
+/** Run an operation; yields its records. call: see /playground/call. */
+export async function* run(call, signal) {
+  const answer = await fetch("/playground/call", {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(call),
+    signal,
+  });
+  if (!answer.ok) {
+    yield { kind: "error", message: await answer.text(), status: answer.status };
+    return;
+  }
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let held = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const lines = (held + value).split("\n");
+    held = lines.pop();
+    for (const line of lines) yield JSON.parse(line);
+  }
+}
+
+/** Follow the log. opened: called after every connection. */
+export function followLog(take, opened) {
+  const source = new EventSource("/playground/log");
+  source.onmessage = (event) => take(JSON.parse(event.data));
+  source.onopen = opened;
+}

@@ -1,0 +1,203 @@
+// What the page shows. Text of agents is always text, never HTML.
+
+import { commandsOf, WAITING } from "./conversation.js";
+import { words } from "./words.js";
+
+const MOST_LINES = 2000;
+
+function make(tag, options = {}, ...children) {
+  const element = Object.assign(document.createElement(tag), options);
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** Show the conversation's messages; keep the end in view if it was. */
+export function showMessages(place, conversation) {
+  const atEnd = place.scrollHeight - place.scrollTop - place.clientHeight < 60;
+  if (!conversation.turns.length) {
+    place.replaceChildren(make("p", { className: "welcome", textContent: words("welcome") }));
+    return;
+  }
+  if (place.querySelector(".welcome")) place.replaceChildren();
+  // Only the last turn changes, so the others are shown once.
+  const shown = [...place.children];
+  const settled = Math.min(shown.length / 2, conversation.turns.length - 1);
+  const first = conversation.turns[0].message.messageId === shown[0]?.dataset.id ? Math.max(0, settled - 1) : 0;
+  for (const element of shown.slice(2 * first)) element.remove();
+  for (const turn of conversation.turns.slice(first)) {
+    const own = make("article", { className: "message own" }, ...turn.message.parts.map(showPart), intentOf(turn));
+    own.dataset.id = turn.message.messageId;
+    place.append(own, replyOf(turn));
+  }
+  if (atEnd) place.scrollTop = place.scrollHeight;
+}
+
+function intentOf(turn) {
+  const intent = turn.message.metadata?.intentInfos?.[0];
+  if (!intent) return null;
+  const values = (intent.slots ?? []).map((slot) => `${slot.name}=${slot.value}`).join(", ");
+  return make("span", { className: "chip", textContent: `${intent.intent}(${values})` });
+}
+
+function replyOf(turn) {
+  const steps = turn.steps.length
+    ? make("ol", { className: "steps" }, ...turn.steps.map((step) => make("li", { textContent: stepText(step) })))
+    : null;
+  const artifacts = turn.artifacts.flatMap((artifact) => [
+    artifact.name ? make("div", { className: "name", textContent: artifact.name }) : null,
+    ...artifact.parts.map(showPart),
+  ]);
+  const question = WAITING.includes(turn.state) ? "question" : "";
+  const reply = turn.reply.length ? make("div", { className: question }, ...turn.reply.map(showPart)) : null;
+  const commands = commandsOf(turn).map((command) => {
+    const { name, ...values } = command;
+    const text = `${words("command")}: ${name} ${Object.keys(values).length ? JSON.stringify(values) : ""}`.trim();
+    return make("span", { className: "chip", textContent: text });
+  });
+  const error = turn.error ? make("p", { className: "error", textContent: turn.error }) : null;
+  const state = make("div", { className: `name state ${turn.state}`, textContent: turn.state });
+  return make("article", { className: "message" }, steps, ...artifacts, reply, ...commands, error, state);
+}
+
+function stepText(step) {
+  return step.stage ? `${step.text} (${step.stage})` : step.text;
+}
+
+const urls = new WeakMap(); // of files, by their parts
+
+function urlOf(part, type) {
+  if (!urls.has(part)) {
+    const text = atob(part.raw.replaceAll("-", "+").replaceAll("_", "/"));
+    const bytes = Uint8Array.from(text, (char) => char.charCodeAt(0));
+    urls.set(part, { url: URL.createObjectURL(new Blob([bytes], { type })), size: bytes.length });
+  }
+  return urls.get(part);
+}
+
+function showPart(part) {
+  if (part.text !== undefined) return make("p", { textContent: part.text });
+  if (part.data !== undefined) return make("pre", { textContent: JSON.stringify(part.data, null, 2) });
+  const name = part.filename ?? part.url ?? "file";
+  if (part.raw !== undefined) {
+    const type = part.mediaType ?? "application/octet-stream";
+    const { url, size } = urlOf(part, type);
+    // An SVG may hold scripts, but not those that an <img> runs.
+    const image = type.startsWith("image/") ? make("img", { src: url, alt: name }) : null;
+    const link = make("a", { href: url, download: name, textContent: `${name} (${type}, ${size} B)` });
+    return make("p", {}, image, link);
+  }
+  if (part.url !== undefined) {
+    const safe = /^https?:/i.test(part.url);
+    const link = safe
+      ? make("a", { href: part.url, target: "_blank", rel: "noopener noreferrer", textContent: name })
+      : make("span", { textContent: name });
+    return make("p", {}, link);
+  }
+  return make("p", { className: "name", textContent: `${name}: ${words("notStored")}` });
+}
+
+export function showTask(place, turn) {
+  if (!turn?.taskId) {
+    place.replaceChildren(make("p", { className: "welcome", textContent: words("noTask") }));
+    return;
+  }
+  const rows = [
+    [words("state"), make("span", { className: `state ${turn.state}`, textContent: turn.state })],
+    [words("id"), turn.taskId],
+    [words("context"), turn.contextId],
+    [words("version"), turn.version],
+    [words("updated"), turn.updated ?? ""],
+  ];
+  const list = make("dl", {}, ...rows.flatMap(([name, value]) => [make("dt", { textContent: name }), make("dd", {}, value)]));
+  const steps = turn.steps.map((step) => make("li", { textContent: stepText(step) }));
+  place.replaceChildren(
+    list,
+    ...(steps.length ? [make("h2", { textContent: words("steps") }), make("ol", {}, ...steps)] : []),
+    ...(turn.artifacts.length ? [make("h2", { textContent: words("artifacts") })] : []),
+    ...turn.artifacts.flatMap((artifact) => [
+      make("div", { className: "name", textContent: `${artifact.artifactId} ${artifact.name ?? ""}` }),
+      make("pre", { textContent: JSON.stringify(shortened(artifact), null, 2) }),
+    ]),
+  );
+}
+
+function shortened(artifact) {
+  const parts = artifact.parts.map((part) =>
+    part.raw?.length > 200 ? { ...part, raw: `${part.raw.slice(0, 40)}… (${part.raw.length})` } : part,
+  );
+  return { ...artifact, parts };
+}
+
+/** Add a record of a call to the list of requests. Returns the exchange that the next records belong to. */
+export function showRecord(place, exchange, record) {
+  if (record.kind === "request") {
+    place.querySelector(".welcome")?.remove();
+    exchange = make("details", { className: "exchange" });
+    exchange.append(make("summary", { textContent: `${record.method} ${record.url}` }));
+    const copy = make("button", { type: "button", textContent: words("copyCurl") });
+    copy.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(record.curl);
+      copy.textContent = words("copied");
+      setTimeout(() => (copy.textContent = words("copyCurl")), 1500);
+    });
+    exchange.append(make("h3", {}, words("request"), copy), make("pre", { textContent: headed(record.headers, record.body) }));
+    place.prepend(exchange);
+  } else if (!exchange) {
+    return exchange;
+  } else if (record.kind === "response") {
+    exchange.querySelector("summary").append(make("span", { textContent: ` → ${record.status}, ${record.at} ms` }));
+    exchange.append(make("h3", { textContent: words("response") }));
+    exchange.append(make("pre", { textContent: headed({ status: record.status, ...record.headers }, "") }));
+  } else if (record.kind === "body") {
+    exchange.append(make("h3", { textContent: words("body") }), make("pre", { textContent: pretty(record.text) }));
+  } else if (record.kind === "frame") {
+    if (!exchange.querySelector(".frame")) exchange.append(make("h3", { textContent: words("frames") }));
+    const time = make("time", { textContent: `${record.at} ms` });
+    exchange.append(make("div", { className: "frame" }, time, make("pre", { textContent: record.text })));
+  } else if (record.kind === "error") {
+    exchange.append(make("p", { className: "error", textContent: record.message }));
+  }
+  return exchange;
+}
+
+function headed(headers, body) {
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  return body ? `${lines.join("\n")}\n\n${pretty(body)}` : lines.join("\n");
+}
+
+function pretty(text) {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
+export function showLine(place, entry, task) {
+  const atEnd = place.scrollHeight - place.scrollTop - place.clientHeight < 60;
+  const time = make("time", { textContent: new Date(entry.at).toLocaleTimeString() });
+  const level = make("span", { className: entry.level, textContent: entry.level });
+  const line = make("li", {}, time, " ", level, ` ${entry.logger}: ${entry.message}`);
+  if (entry.trace) line.append(make("pre", { className: "error", textContent: entry.trace }));
+  line.dataset.task = entry.task ?? "";
+  line.classList.toggle("here", Boolean(task) && entry.task === task);
+  const list = place.querySelector("ol");
+  list.append(line);
+  if (list.children.length > MOST_LINES) list.firstChild.remove();
+  if (atEnd) place.scrollTop = place.scrollHeight;
+}
+
+/** Mark the lines of a task. */
+export function markLines(place, task) {
+  for (const line of place.querySelectorAll("li")) line.classList.toggle("here", Boolean(task) && line.dataset.task === task);
+}
+
+/** What a command asks of a client. The page can flash. */
+export function obey(command) {
+  if (command.name !== "flash") return;
+  if (typeof command.color === "string") document.body.style.setProperty("--flash", command.color);
+  document.body.classList.remove("flash");
+  void document.body.offsetWidth; // the animation starts again
+  document.body.classList.add("flash");
+  setTimeout(() => document.body.classList.remove("flash"), 1000);
+}

@@ -1,0 +1,65 @@
+// The page's words, in English and Chinese. An element names its words in data-words, or in data-label for
+// aria-label.
+
+const WORDS = {
+  en: {
+    playground: "Playground", skip: "To the message", agent: "Agent", version: "Version", key: "Key",
+    begin: "New conversation", language: "Language", theme: "Theme", themeSystem: "System",
+    themeLight: "Light", themeDark: "Dark", views: "Views", chat: "Chat", task: "Task", requests: "Requests",
+    log: "Log", conversation: "Conversation", message: "Message", send: "Send", cancel: "Cancel the task",
+    drop: "Drop the stream", resume: "Resume", skill: "Skill", anySkill: "the agent chooses", mode: "Send",
+    modeStream: "and stream the answer", modeWait: "and wait for the answer", modeBackground: "and ask for the task later",
+    parameters: "Parameters", more: "Files and metadata", files: "Files", metadata: "Metadata (JSON)",
+    onlyTask: "Only this task", required: "required", unset: "not set",
+    welcome: "Write a message, or choose a skill. Ctrl+Enter sends it.",
+    answerQuestion: "Answer the question…", writeMessage: "Write a message…",
+    noTask: "No task yet. Send a message.", noRequests: "No requests yet.", state: "State", id: "Task ID",
+    context: "Context ID", updated: "Updated", artifacts: "Artifacts", steps: "Steps", files_: "Files",
+    copyCurl: "Copy curl", copied: "Copied", request: "Request", response: "Response", frames: "Frames",
+    body: "Body", command: "command", download: "Download", dropped: "The stream was dropped. The task continues.",
+    running: "Running", noAnswer: "The server does not answer. Is it running?",
+    badMetadata: "Metadata must be a JSON object, such as {\"user\": {\"userId\": \"u1\"}}.",
+    badJson: "must be JSON, such as", largeFiles: "The files are larger than 6 MB together.",
+    notStored: "too large to keep after a reload",
+  },
+  zh: {
+    playground: "调试台", skip: "跳到输入框", agent: "智能体", version: "协议版本", key: "密钥",
+    begin: "新对话", language: "语言", theme: "主题", themeSystem: "跟随系统",
+    themeLight: "浅色", themeDark: "深色", views: "视图", chat: "对话", task: "任务", requests: "请求",
+    log: "日志", conversation: "对话", message: "消息", send: "发送", cancel: "取消任务",
+    drop: "断开流", resume: "恢复", skill: "技能", anySkill: "由智能体选择", mode: "方式",
+    modeStream: "流式返回", modeWait: "等待完整回答", modeBackground: "后台运行，稍后查询",
+    parameters: "参数", more: "文件与元数据", files: "文件", metadata: "元数据（JSON）",
+    onlyTask: "只看当前任务", required: "必填", unset: "未设置",
+    welcome: "输入消息，或选择一个技能。按 Ctrl+Enter 发送。",
+    answerQuestion: "回答上面的问题……", writeMessage: "输入消息……",
+    noTask: "还没有任务。请先发送消息。", noRequests: "还没有请求。", state: "状态", id: "任务 ID",
+    context: "上下文 ID", updated: "更新时间", artifacts: "产物", steps: "步骤", files_: "文件",
+    copyCurl: "复制 curl", copied: "已复制", request: "请求", response: "响应", frames: "帧",
+    body: "正文", command: "指令", download: "下载", dropped: "流已断开，任务仍在运行。",
+    running: "运行中", noAnswer: "服务没有响应。它在运行吗？",
+    badMetadata: "元数据必须是 JSON 对象，例如 {\"user\": {\"userId\": \"u1\"}}。",
+    badJson: "必须是 JSON，例如", largeFiles: "文件合计超过 6 MB。",
+    notStored: "太大，刷新后不保留",
+  },
+};
+
+let language = "en";
+
+export function words(name) {
+  return WORDS[language][name] ?? WORDS.en[name];
+}
+
+export function translate(chosen) {
+  language = chosen in WORDS ? chosen : "en";
+  document.documentElement.lang = language === "zh" ? "zh-CN" : "en";
+  document.title = words("playground");
+  for (const element of document.querySelectorAll("[data-words]")) element.textContent = words(element.dataset.words);
+  for (const element of document.querySelectorAll("[data-label]")) {
+    element.setAttribute("aria-label", words(element.dataset.label));
+  }
+}
+
+export function preferredLanguage() {
+  return navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en";
+}
