@@ -1,6 +1,7 @@
 # Everything starts here, and each target sets up what it needs.
 #
 #   make run      serve on http://127.0.0.1:8080            PORT=… LOCAL_KEY=…
+#   make chat     talk to an agent in the terminal          AGENT=… VERSION=0.3 URL=… or STACK=… KEY=… TEXT=…
 #   make playground  a page to call a deployed stack, or any agent    STACK=… or URL=… KEY=… PORT=8081
 #   make logs     follow the log of a stack                 STACK=… TASK=…
 #   make test     test your agents, and the kit in brief      ARGS="functions/agents/weather"
@@ -73,7 +74,7 @@ REQUIREMENTS = layers/dependencies/requirements.txt
 PACKAGES := layers/agents
 EXPORT = $(UV) export --locked --quiet --no-dev --no-emit-project --no-annotate --no-header --output-file
 
-.PHONY: help playground logs image upgrade agent rename add remove secret setting account rollback prune redrive requirements run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
+.PHONY: help chat playground logs image upgrade agent rename add remove secret setting account rollback prune redrive requirements run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
 .DEFAULT_GOAL := help
 
 ifeq ($(filter arm64 x86_64,$(ARCH)),)
@@ -88,6 +89,10 @@ run: .venv/synced
 
 playground: .venv/synced
 	@exec env STACK="$(STACK)" URL="$(URL)" KEY="$(KEY)" PORT="$(PORT)" .venv/bin/python -m tools.playground.serve
+
+chat: export TEXT := $(value TEXT)
+chat: .venv/synced
+	@exec env AGENT="$(AGENT)" URL="$(URL)" STACK="$(STACK)" KEY="$(KEY)" VERSION="$(VERSION)" .venv/bin/python -m tools.client.chat
 
 logs: .venv/synced
 	@exec env STACK="$(STACK)" TASK="$(TASK)" .venv/bin/python -m tools.client.logs

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 from botocore.exceptions import ClientError
+from starlette.testclient import TestClient
 
 from a2a_lambda.operations.intake import Handover, Intake
 from a2a_lambda.protocol.model import Message, Part, Role
@@ -26,8 +27,11 @@ from tests.helpers.rest import message_1_0
 from tests.processes.servers import running_ministack
 from tests.push.test_delivery import Webhook
 from tools.build.built_functions import HOST
+from tools.client import logs
 from tools.deployment import doctor
 from tools.deployment.stack import FUNCTIONS
+from tools.playground import serve
+from tools.playground.app import Playground
 
 pytestmark = pytest.mark.e2e
 
@@ -176,6 +180,23 @@ def test_redriving(stack: Stack, rest: "Rest") -> None:
 def test_access_logs(stack: Stack) -> None:
     """API Gateway's role is made once; a second time there is nothing to do."""
     assert "make deploy turns access logs on" in stack.run("make", "--silent", "account")
+
+
+def test_the_playground_calls_it_and_reads_its_log(
+    stack: Stack, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in stack.environment.items():
+        monkeypatch.setenv(name, value)
+    target = replace(serve.target_of_stack(NAME, key), url=stack.outputs["FunctionUrl"])
+    client = TestClient(Playground(target, transport=Unwrapped(stack)), base_url="http://127.0.0.1:8081")
+    message = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": "What is 1 plus 2?"}]}
+    call = {"version": "1.0", "agent": "", "key": key, "operation": "send", "request": {"message": message}}
+    answer = client.post("/playground/call", json=call)
+    records = [json.loads(line) for line in answer.text.splitlines()]
+    [result] = [record["result"] for record in records if record["kind"] == "result"]
+    assert result["task"]["artifacts"][0]["parts"][0]["text"] == "1 plus 2 is 3."
+    log = logs.log_of(NAME)
+    eventually(lambda: [entry for entry in log.read() if entry["level"] == "INFO"])
 
 
 def test_the_doctor_is_content(stack: Stack, key: str, capsys: pytest.CaptureFixture[str]) -> None:

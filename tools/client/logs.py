@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -51,8 +51,8 @@ class Log:
         """Lines that were not returned before, by time. Raises ClientError and BotoCoreError."""
         with ThreadPoolExecutor(len(self._groups)) as pool:
             found = [event for events in pool.map(self._events, self._groups) for event in events]
-        new = [event for event in found if event["eventId"] not in self._seen]
-        self._seen |= {event["eventId"]: event["timestamp"] for event in new}
+        new = [event for event in found if _identity(event) not in self._seen]
+        self._seen |= {_identity(event): event["timestamp"] for event in new}
         newest = max((event["timestamp"] for event in found), default=0)
         self._since = max(self._since, newest - LATE_MS)
         self._seen = {name: at for name, at in self._seen.items() if at >= self._since}
@@ -66,6 +66,11 @@ class Log:
             logGroupName=group, startTime=self._since, **pattern
         )
         return [event for page in pages for event in page["events"]]
+
+
+def _identity(event: Mapping[str, Any]) -> str:
+    """An emulator's events have no ids."""
+    return str(event.get("eventId") or f"{event['timestamp']} {event['message']}")
 
 
 def entry_of(line: str, at: int) -> LogEntry | None:

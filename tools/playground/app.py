@@ -80,9 +80,15 @@ class Call(BaseModel):
 class Playground:
     """An ASGI application: the playground, and `app` for all other requests."""
 
-    def __init__(self, target: Target, app: "ASGIApp | None" = None) -> None:
+    def __init__(
+        self,
+        target: Target,
+        app: "ASGIApp | None" = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
         self._target = target
         self._app = app
+        self._transport = transport
         self._known: dict[tuple[str, str, str], DiscoveredAgent] = {}
         self._page = Starlette(
             routes=[
@@ -153,7 +159,9 @@ class Playground:
         known = None if call.operation == "card" else self._known.get(place)
 
         async def body() -> AsyncIterator[bytes]:
-            async with httpx2.AsyncClient(timeout=SILENCE_SECONDS, trust_env=False) as http:
+            async with httpx2.AsyncClient(
+                timeout=SILENCE_SECONDS, trust_env=False, transport=self._transport
+            ) as http:
                 caller = Caller(http, self._target.url, version, key=call.key, name=call.agent, agent=known)
                 made = (
                     caller.card()

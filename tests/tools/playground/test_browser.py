@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -203,8 +203,8 @@ def test_a_wrong_key_is_explained(page: "Page") -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_fits(page: "Page", scheme: str) -> None:
-    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+def test_a_phone_fits(page: "Page", scheme: Literal["light", "dark"]) -> None:
+    page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": 360, "height": 700})
     page.get_by_role("tab", name="Chat").click()
     expect(send(page, "Teach me basketball.")).to_contain_text("Basketball")

@@ -50,9 +50,8 @@ function replyOf(turn) {
   const question = WAITING.includes(turn.state) ? "question" : "";
   const reply = turn.reply.length ? make("div", { className: question }, ...turn.reply.map(showPart)) : null;
   const commands = commandsOf(turn).map((command) => {
-    const { name, ...values } = command;
-    const text = `${words("command")}: ${name} ${Object.keys(values).length ? JSON.stringify(values) : ""}`.trim();
-    return make("span", { className: "chip", textContent: text });
+    const values = Object.entries(parametersOf(command)).map(([name, value]) => `${name}=${value}`).join(", ");
+    return make("span", { className: "chip", textContent: `${words("command")}: ${command.name}(${values})` });
   });
   const error = turn.error ? make("p", { className: "error", textContent: turn.error }) : null;
   const state = make("div", { className: `name state ${turn.state}`, textContent: turn.state });
@@ -192,10 +191,16 @@ export function markLines(place, task) {
   for (const line of place.querySelectorAll("li")) line.classList.toggle("here", Boolean(task) && line.dataset.task === task);
 }
 
+/** Parameters of a command, by name. */
+function parametersOf(command) {
+  const listed = Array.isArray(command.params) ? command.params : [];
+  return Object.fromEntries(listed.map((param) => [param.name, param.value]));
+}
+
 /** What a command asks of a client. The page can flash. */
 export function obey(command) {
   if (command.name !== "flash") return;
-  if (typeof command.color === "string") document.body.style.setProperty("--flash", command.color);
+  document.body.style.setProperty("--flash", parametersOf(command).color ?? "#ffe14d");
   document.body.classList.remove("flash");
   void document.body.offsetWidth; // the animation starts again
   document.body.classList.add("flash");

@@ -1,0 +1,107 @@
+"""make chat, as someone at a terminal uses it, against `make run`."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.dev_server import PATIENCE, DevServer
+from tests.helpers.project import copy_kit
+from tests.processes.servers import answers
+from tools.client.calls import VERSIONS
+
+ASKED = "Which sport shall I coach"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
+    made = DevServer(copy_kit(tmp_path_factory.mktemp("chat"), agents=("assistant", "probe")))
+    made.until(lambda: answers(f"{made.url}/.well-known/agent.json"))
+    yield made
+    made.interrupt()
+
+
+def start(server: DevServer, *options: str) -> "subprocess.Popen[str]":
+    words = [sys.executable, "-m", "tools.client.chat", "--url", server.url, "--key", "local-key", *options]
+    return subprocess.Popen(
+        words,
+        cwd=server.folder,
+        env=server.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def chat(server: DevServer, *lines: str, options: tuple[str, ...] = ()) -> tuple[int, str]:
+    """Exit status, and what was printed."""
+    process = start(server, *options)
+    said, _ = process.communicate("".join(f"{line}\n" for line in lines), timeout=PATIENCE)
+    return process.returncode, said
+
+
+def test_one_message_ends_with_its_status(server: DevServer) -> None:
+    assert chat(server, options=("What is 1 plus 2?",))[0] == 0
+    status, said = chat(server, options=("coach me",))
+    assert status == 1
+    assert ASKED in said
+    assert "input-required" in said
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_asks_and_is_answered(server: DevServer, version: str) -> None:
+    options = ("--version", version, "--agent", "assistant")
+    _, said = chat(server, "coach me", "football", options=options)
+    assert ASKED in said
+    assert said.count("Football, then.") == 1
+
+
+def test_everything_is_shown_once(server: DevServer, tmp_path: Path) -> None:
+    saved = tmp_path / "saved.txt"
+    lines = ("/skill everything", f"/save 1 {saved}", "/skill add a=1 b=2", "/skill", "/quit", "never sent")
+    _, said = chat(server, *lines, options=("--agent", "probe"))
+    for text in ("thinking", '"number": 9007199254740993', "first second", 'command: {"name":"beep"', "3"):
+        assert said.count(text) >= 1, text
+    assert said.count("thinking") == 1
+    assert saved.read_bytes() == b"bytes"
+    assert "  everything: " in said
+    assert "never sent" not in said
+
+
+def test_a_file_goes_with_the_next_message(server: DevServer, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("hello")
+    lines = (f"/file {tmp_path / 'a.txt'}", "/file /no/such/file", "/skill look")
+    _, said = chat(server, *lines, options=("--agent", "probe"))
+    assert '"a.txt"' in said
+    assert "error: /no/such/file: No such file or directory" in said
+
+
+def test_ctrl_c_cancels_the_task_only(server: DevServer) -> None:
+    process = start(server, "--agent", "probe")
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("/skill pause seconds=600\n")
+    process.stdin.flush()
+    seen = ""
+    while "waiting" not in seen:
+        seen += os.read(process.stdout.fileno(), 1000).decode()
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate("/skill echo\n", timeout=PATIENCE)
+    assert "canceled" in said
+    assert "echo" in said.partition("canceled")[2], "the conversation continues"
+    assert "Traceback" not in said
+
+
+def test_mistakes_are_explained(server: DevServer) -> None:
+    assert "use one of 1.0, 1.0-http" in chat(server, options=("--version", "7"))[1]
+    assert "error: there is no command /nope" in chat(server, "/nope")[1]
+    status, said = chat(server, options=("--key", "wrong", "hello"))
+    assert status == 1
+    assert "key" in said
+    status, said = chat(server, options=("--url", "http://127.0.0.1:1", "hello"))
+    assert (status, "does not answer" in said) == (1, True)

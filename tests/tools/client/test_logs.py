@@ -1,0 +1,92 @@
+"""The log of a stack, against an emulated CloudWatch."""
+
+import json
+import time
+import uuid
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from a2a_lambda.aws import clients
+from tools.client.logs import Log, entry_of, text_of
+
+
+@pytest.fixture
+def logs(emulator_url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    return clients.session().create_client("logs", endpoint_url=emulator_url)
+
+
+def group(logs: Any) -> str:
+    name = f"/aws/lambda/{uuid.uuid4()}"
+    logs.create_log_group(logGroupName=name)
+    logs.create_log_stream(logGroupName=name, logStreamName="one")
+    return name
+
+
+def write(logs: Any, place: str, *lines: str, at: float = 0) -> None:
+    moment = int((time.time() - at) * 1000)
+    events = [{"timestamp": moment, "message": line} for line in lines]
+    logs.put_log_events(logGroupName=place, logStreamName="one", logEvents=events)
+
+
+def line(text: str, **fields: str) -> str:
+    return json.dumps({"level": "INFO", "location": "f:1", "message": text, **fields})
+
+
+def test_new_lines_of_all_functions_come_once_and_in_order(logs: Any) -> None:
+    first, second = group(logs), group(logs)
+    write(logs, first, line("second"), at=2)
+    write(logs, second, line("first"), "START RequestId: 1", at=4)
+    log = Log(logs, [first, second])
+    assert [entry["message"] for entry in log.read()] == ["first", "second"]
+    assert log.read() == []
+    write(logs, second, line("late"), at=3)
+    assert [entry["message"] for entry in log.read()] == ["late"], "CloudWatch shows lines late"
+
+
+def test_a_task_is_asked_for(logs: Any) -> None:
+    asked: dict[str, Any] = {}
+
+    class Pages:
+        def paginate(self, **options: Any) -> list[Any]:
+            asked.update(options)
+            return [{"events": []}]
+
+    class Client:
+        def get_paginator(self, name: str) -> Pages:
+            assert name == "filter_log_events"
+            return Pages()
+
+    Log(Client(), ["group"], task='t"1').read()
+    assert asked["filterPattern"] == '{ $.task_id = "t\\"1" }'
+
+
+def test_lines_are_read() -> None:
+    entry = entry_of(line("it failed", level="ERROR", task_id="t", agent="a", exception="KeyError"), 5)
+    assert entry == {
+        "at": 5,
+        "level": "ERROR",
+        "logger": "f:1",
+        "message": "it failed",
+        "agent": "a",
+        "task": "t",
+        "trace": "KeyError",
+    }
+    plain = entry_of("Runtime exited\n", 5)
+    assert plain is not None
+    assert plain["message"] == "Runtime exited"
+    for own in ("REPORT RequestId: 1", "INIT_START Runtime", '{"type": "platform.report"}'):
+        assert entry_of(own, 5) is None
+
+
+def test_a_line_for_the_terminal_has_what_matters() -> None:
+    entry = entry_of(line("[bold]not markup[/bold]", level="ERROR", task_id="t", exception="KeyError"), 5)
+    assert entry is not None
+    console = Console(record=True, width=200)
+    console.print(text_of(entry))
+    shown = console.export_text()
+    for text in ("ERROR", "f:1: [bold]not markup[/bold]", "t", "KeyError"):
+        assert text in shown

@@ -1,0 +1,337 @@
+"""make chat: talk to an agent in the terminal. By default, to the one that `make run` serves.
+
+make chat                                  AGENT=weather VERSION=0.3
+make chat URL=https://… KEY=…              any A2A agent
+make chat STACK=a2a-dev KEY=…              a deployed stack
+make chat TEXT="What is 1 plus 2?"         one message; the exit status is 0 if its task has completed
+"""
+
+import argparse
+import asyncio
+import base64
+import mimetypes
+import os
+import readline  # noqa: F401 - the arrow keys, and what was written before
+import sys
+import uuid
+from collections.abc import Sequence
+from contextlib import aclosing, suppress
+from pathlib import Path
+
+import httpx2
+from rich.console import Console
+from rich.text import Text
+
+from a2a_lambda import strictjson
+from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.protocol.model import (
+    INTERRUPTED,
+    STOPPED,
+    Event,
+    Json,
+    Message,
+    Part,
+    Role,
+    Task,
+    TaskState,
+    TaskStatus,
+    decode_raw,
+    state_word,
+)
+from tools.client.calls import SILENCE_SECONDS, VERSIONS, Caller
+from tools.command import reports_errors
+from tools.deployment.stack import outputs_of
+
+LOCAL_URL = "http://127.0.0.1:8080"
+
+HELP = """\
+/file PATH      send a file with the next message; several times for several files
+/skill ID a=1   call a skill with parameters. Without an ID: the agent's skills
+/save N PATH    save the file with this number
+/new            begin a new conversation
+/quit           leave; so does Ctrl-D
+Ctrl-C cancels the task that is running."""
+
+
+class Chat:
+    """A conversation. `send` returns the state of the message's task, or None if the call failed."""
+
+    def __init__(self, caller: Caller, console: Console) -> None:
+        self._caller = caller
+        self._console = console
+        self._errors = Console(stderr=True, highlight=False)
+        self._card: Json = {}
+        self._context_id = ""
+        self._task_id = ""
+        self._state: TaskState | None = None
+        self._shown: dict[str, list[Part]] = {}
+        self._is_in_line = False
+        self._attached: list[Part] = []
+        self._files: list[Part] = []
+
+    async def open(self) -> bool:
+        """Read the card, and show what the agent is. Returns whether it could be read."""
+        async for record in self._caller.card():
+            if record["kind"] == "error":
+                self._fail(record["message"])
+                return False
+            if record["kind"] == "result":
+                self._card = record["result"]
+        described = f"{self._card['name']}: {self._card.get('description', '')}"
+        self._console.print(Text(described, style="bold"), soft_wrap=True)
+        return True
+
+    async def take(self, line: str) -> bool:
+        """Carry out a line: a message, or a command. Returns whether the conversation continues."""
+        command, _, rest = line.partition(" ")
+        match command:
+            case "/quit":
+                return False
+            case "/help":
+                self._console.print(Text(HELP, style="dim"), soft_wrap=True)
+            case "/new":
+                self._context_id = self._task_id = ""
+                self._state = None
+                self._console.print(Text("A new conversation.", style="dim"))
+            case "/file":
+                self._attach(rest.strip())
+            case "/save":
+                self._save(rest)
+            case "/skill" if not rest.strip():
+                for skill in self._card.get("skills", []):
+                    self._console.print(Text(f"  {skill['id']}: {skill.get('description', '')}", style="dim"))
+            case "/skill":
+                await self.send("", *rest.split())
+            case _ if command.startswith("/"):
+                self._fail(f"there is no command {command}. /help lists them")
+            case _:
+                await self.send(line)
+        return True
+
+    async def send(self, text: str, skill: str = "", *values: str) -> TaskState | None:
+        message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=[])
+        if skill:
+            slots = [dict(zip(("name", "value"), value.split("=", 1), strict=False)) for value in values]
+            if any(len(slot) < 2 for slot in slots):
+                self._fail("write parameters as name=value, such as /skill add a=1 b=2")
+                return None
+            message["metadata"] = {"intentInfos": [{"intent": skill, "slots": slots}]}
+            text = text or skill
+        message["parts"] = [Part(text=text), *self._attached]
+        if self._context_id:
+            message["contextId"] = self._context_id
+        if self._state in INTERRUPTED:
+            message["taskId"] = self._task_id
+        self._attached, self._task_id, self._state, self._shown = [], "", None, {}
+        running = asyncio.ensure_future(self._run(message))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:  # Ctrl-C
+            if current := asyncio.current_task():
+                current.uncancel()
+            await self._cancel()
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+            return self._state
+
+    async def _run(self, message: Message) -> TaskState | None:
+        streams = self._card.get("capabilities", {}).get("streaming", False)
+        records = self._caller.call("stream" if streams else "send", {"message": message})
+        async with aclosing(records):
+            async for record in records:
+                match record["kind"]:
+                    case "event":
+                        self._show(record["event"])
+                    case "result":
+                        result = record["result"]
+                        self._show(result if {"task", "message"} & result.keys() else Event(task=result))
+                    case "error":
+                        self._end_line()
+                        self._fail(record["message"])
+                        return None
+        self._end_line()
+        if self._state not in (None, TaskState.COMPLETED):
+            self._console.print(Text(state_word(str(self._state)), style="yellow"))
+        return self._state
+
+    async def _cancel(self) -> None:
+        if not self._task_id:
+            return
+        self._end_line()
+        async for record in self._caller.call("cancel", {"id": self._task_id}):
+            if record["kind"] == "error":
+                self._fail(record["message"])
+            if record["kind"] == "result":
+                self._state = record["result"]["status"]["state"]
+        self._console.print(Text("canceled", style="yellow"))
+
+    def _show(self, event: Event) -> None:
+        if "task" in event:
+            task: Task = event["task"]
+            self._identify(task["id"], task["contextId"])
+            for artifact in task.get("artifacts", []):
+                self._show_parts(artifact["artifactId"], artifact["parts"], append=False)
+                self._show_commands(artifact.get("metadata"))
+            self._show_status(task["status"])
+        elif "statusUpdate" in event:
+            update = event["statusUpdate"]
+            self._identify(update["taskId"], update["contextId"])
+            self._show_status(update["status"])
+        elif "artifactUpdate" in event:
+            chunk = event["artifactUpdate"]
+            self._identify(chunk["taskId"], chunk["contextId"])
+            artifact = chunk["artifact"]
+            self._show_parts(artifact["artifactId"], artifact["parts"], append=chunk["append"])
+            self._show_commands(artifact.get("metadata"))
+        elif "message" in event:
+            self._context_id = event["message"].get("contextId", self._context_id)
+            self._show_parts("message", event["message"]["parts"], append=False)
+            self._state = TaskState.COMPLETED
+
+    def _identify(self, task_id: str, context_id: str) -> None:
+        self._task_id, self._context_id = task_id, context_id
+
+    def _show_status(self, status: TaskStatus) -> None:
+        self._state = TaskState(status["state"])
+        message = status.get("message")
+        if message is None:
+            return
+        if self._state in STOPPED:
+            self._end_line()
+            self._show_parts(message["messageId"], message["parts"], append=False)
+            self._show_commands(message.get("metadata"))
+        else:
+            stage = message.get("metadata", {}).get("stage")
+            text = " ".join(part["text"] for part in message["parts"] if "text" in part)
+            self._note(f"{text} ({stage})" if stage else text)
+
+    def _show_parts(self, place: str, parts: Sequence[Part], *, append: bool) -> None:
+        """Show what is new of an artifact. A part that was shown, and comes again in a task, is left out."""
+        before = self._shown.setdefault(place, [])
+        if not append and before and parts[: len(before)] == before:
+            parts = parts[len(before) :]
+        for part in parts:
+            self._show_part(part)
+        before.extend(parts)
+
+    def _show_commands(self, metadata: Json) -> None:
+        for command in (metadata or {}).get("commands", []):
+            self._note(f"command: {strictjson.dumps(command).decode()}")
+
+    def _show_part(self, part: Part) -> None:
+        if "text" in part:
+            self._console.print(Text(part["text"]), end="", soft_wrap=True)
+            self._is_in_line = not part["text"].endswith("\n")
+        elif "data" in part:
+            self._end_line()
+            self._console.print_json(data=part["data"])
+        else:
+            self._files.append(part)
+            name = part.get("filename") or part.get("url") or "a file"
+            where = part.get("url", "") or f"/save {len(self._files)} PATH"
+            self._note(f"file {len(self._files)}: {name} ({part.get('mediaType', 'unknown type')}): {where}")
+
+    def _attach(self, name: str) -> None:
+        path = Path(name).expanduser()
+        try:
+            raw = base64.b64encode(path.read_bytes()).decode()
+        except OSError as error:
+            self._fail(f"{path}: {error.strerror}")
+            return
+        media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        self._attached.append(Part(raw=raw, filename=path.name, mediaType=media_type))
+        self._console.print(Text(f"{path.name} goes with the next message.", style="dim"))
+
+    def _save(self, rest: str) -> None:
+        number, _, path = rest.strip().partition(" ")
+        if not path or not number.isdigit() or not 1 <= int(number) <= len(self._files):
+            self._fail("write /save N PATH, with the number of a file")
+            return
+        part = self._files[int(number) - 1]
+        if "raw" not in part:
+            self._fail(f"this file is at {part.get('url')}")
+            return
+        try:
+            Path(path).expanduser().write_bytes(decode_raw(part["raw"]))
+        except (OSError, ValueError) as error:
+            self._fail(str(error))
+            return
+        self._console.print(Text(f"saved {path}", style="dim"))
+
+    def _note(self, text: str) -> None:
+        self._end_line()
+        self._console.print(Text(text, style="dim"), soft_wrap=True)
+
+    def _fail(self, text: str) -> None:
+        self._errors.print(Text(f"error: {text}", style="red"), soft_wrap=True)
+
+    def _end_line(self) -> None:
+        if self._is_in_line:
+            self._console.print()
+            self._is_in_line = False
+
+
+def talk(chat: Chat, console: Console, runner: asyncio.Runner) -> None:
+    """Read lines until the end. Between messages no code runs, so Ctrl-C ends the program there."""
+    while True:
+        try:
+            line = console.input("[bold]> [/bold]").strip()
+        except EOFError:
+            console.print()
+            return
+        if line and not runner.run(chat.take(line)):
+            return
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Each option is also a variable of `make chat`."""
+    parser = argparse.ArgumentParser(prog="make chat", description="Talk to an agent.")
+    given = os.environ.get
+    parser.add_argument("--agent", default=given("AGENT") or "", help="its name; the default agent without")
+    parser.add_argument("--url", default=given("URL") or "", help=f"of the deployment; {LOCAL_URL} without")
+    parser.add_argument("--stack", default=given("STACK") or "", help="a deployed stack, instead of a url")
+    parser.add_argument("--key", default=given("KEY") or "")
+    parser.add_argument("--version", default=given("VERSION") or "1.0", help=", ".join(VERSIONS))
+    parser.add_argument("text", nargs="?", default=given("TEXT") or "", help="one message; then it ends")
+    return parser.parse_args(arguments)
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Returns the exit status. Raises ConfigurationError."""
+    if options.version not in VERSIONS:
+        raise ConfigurationError(f"VERSION={options.version}: use one of {', '.join(VERSIONS)}")
+    url = options.url or (outputs_of(options.stack)["BaseUrl"] if options.stack else LOCAL_URL)
+    if not url.startswith(("http://", "https://")):
+        raise ConfigurationError(f"URL={url}: write the whole url, such as https://agents.example.com")
+    is_local = not options.url and not options.stack
+    key = options.key or (os.environ.get("LOCAL_KEY") or "local-key" if is_local else "")
+    with asyncio.Runner() as runner:
+        http = httpx2.AsyncClient(timeout=SILENCE_SECONDS, trust_env=False)
+        try:
+            chat = Chat(Caller(http, url, VERSIONS[options.version], key=key, name=options.agent), console)
+            if not runner.run(chat.open()):
+                if is_local:
+                    console.print(Text("start it in another terminal: make run", style="dim"))
+                return 1
+            if options.text:
+                return 0 if runner.run(chat.send(options.text)) == TaskState.COMPLETED else 1
+            console.print(Text("/help lists the commands.", style="dim"))
+            talk(chat, console, runner)
+        finally:
+            runner.run(http.aclose())
+    return 0
+
+
+@reports_errors
+def main() -> int:
+    console = Console(highlight=False)
+    try:
+        return run(parse(sys.argv[1:]), console)
+    except KeyboardInterrupt:
+        console.print()
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
