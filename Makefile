@@ -57,7 +57,8 @@ endif
 SLOW := access/test_keys_at_scale.py e2e faults interop processes push wire/test_round_trip.py \
   http/test_bad_input.py http/test_lists.py http/test_lost_streams.py http/versions turns/test_run.py \
   turns/test_worker.py lambda_/test_costs.py lambda_/test_emulator.py lambda_/test_image.py lambda_/test_runtime.py \
-  lambda_/test_speed.py tools/build/test_lint.py tools/dev/test_server.py tools/fork/test_upgrade.py
+  lambda_/test_speed.py tools/build/test_lint.py tools/client/test_chat.py tools/dev/test_server.py \
+  tools/fork/test_upgrade.py tools/playground/test_browser_resumes.py
 
 # Tools whose packages conflict with the kit's: each has a lock, and an environment, of its own.
 ENVIRONMENTS := sam ministack a2a-0-2 a2a-0-3 a2a-1
@@ -232,12 +233,12 @@ add remove: .venv/synced
 .venv/synced: uv.lock pyproject.toml $(wildcard $(PACKAGES)/*.txt) | $(UV)
 	@test -n "$$CI" || $(UV) lock --check --quiet 2> /dev/null || { \
 	  echo "uv.lock does not match pyproject.toml: locking"; $(UV) lock --quiet; }
-	@$(SYNC)
+	@$(SYNC) $(if $(wildcard .venv/browser),--group browser)
 	@.venv/bin/python -m tools.build.packages sync
 	@touch $@
 
 .venv/browser: .venv/synced
-	@$(SYNC) --inexact --group browser
+	@$(SYNC) --inexact --group browser # inexact: the agents' packages stay
 	@touch $@
 
 $(VENVS): .venvs/%/synced: environments/%/uv.lock environments/%/pyproject.toml | $(UV)

@@ -8,43 +8,11 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from tests.helpers.dev_server import DevServer
+from tests.tools.playground.clicks import choose, expect, open_agent, send, state
 from tools.client.calls import VERSIONS
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
-
-expect = pytest.importorskip("playwright.sync_api", reason="the browser's environment: make check").expect
-expect.set_options(timeout=60_000)
-
-
-def open_agent(page: "Page", name: str) -> None:
-    page.select_option("#agent", name)
-    page.locator("#skill option", has_text="Pieces" if name == "probe" else "AI Flash").wait_for(
-        state="attached"
-    )
-
-
-def send(page: "Page", text: str = "") -> "Locator":
-    """Write and send a message; returns the reply."""
-    if text:
-        page.fill("#text", text)
-    page.get_by_role("button", name="Send", exact=True).click()
-    return page.locator("article:not(.own)").last
-
-
-def choose(page: "Page", skill: str, **values: str) -> None:
-    page.select_option("#skill", skill)
-    for name, value in values.items():
-        field = page.locator(f"#parameters [name={name}]")
-        if field.evaluate("(element) => element.tagName") == "SELECT":
-            field.select_option(value)
-        else:
-            field.fill(value)
-
-
-def state(page: "Page", wanted: str) -> None:
-    expect(page.locator("article .state").last).to_have_text(wanted)
+    from playwright.sync_api import Page
 
 
 def test_a_reply_is_streamed(page: "Page") -> None:
@@ -140,41 +108,6 @@ def test_a_task_is_canceled(page: "Page") -> None:
     page.get_by_role("button", name="Cancel the task").click()
     state(page, "canceled")
     expect(page.get_by_role("button", name="Cancel the task")).to_be_hidden()
-
-
-@pytest.mark.parametrize("version", ["1.0", "0.3", "0.1"])
-def test_a_dropped_stream_is_resumed(page: "Page", version: str) -> None:
-    open_agent(page, "probe")
-    page.select_option("#version", version)
-    choose(page, "pieces", count="8", every="1")
-    expect(send(page)).to_contain_text("0 1 ")
-    page.get_by_role("button", name="Drop the stream").click()
-    expect(page.locator("#state")).to_contain_text("The stream was dropped")
-    page.get_by_role("button", name="Resume").click()
-    state(page, "completed")
-    expect(page.locator("article:not(.own) p").last).to_have_text("0 1 2 3 4 5 6 7 ")
-
-
-def test_a_reload_keeps_the_conversation_and_its_stream(page: "Page") -> None:
-    open_agent(page, "probe")
-    choose(page, "pieces", count="8", every="1")
-    expect(send(page)).to_contain_text("0 1 ")
-    page.reload()
-    expect(page.locator("article.own")).to_have_count(1)
-    state(page, "completed")
-    expect(page.locator("article:not(.own) p").last).to_have_text("0 1 2 3 4 5 6 7 ")
-    expect(page.locator("#agent")).to_have_value("probe")
-    page.get_by_role("button", name="New conversation").click()
-    expect(page.locator("article")).to_have_count(0)
-    page.reload()
-    page.wait_for_selector("#examples", state="attached")
-    expect(page.locator("article")).to_have_count(0)
-
-
-def test_a_background_task_is_asked_for(page: "Page") -> None:
-    page.select_option("#mode", "background")
-    expect(send(page, "What is 1 plus 2?")).to_contain_text("1 plus 2 is 3.")
-    state(page, "completed")
 
 
 def test_the_log_is_beside_the_chat(page: "Page") -> None:
@@ -276,21 +209,3 @@ def test_both_languages_have_the_same_words() -> None:
     english, chinese = (text.split(f"  {name}: {{")[1].split("\n  },")[0] for name in ("en", "zh"))
     names = re.compile(r"(?:^|[{,])\s*(\w+): \"")
     assert names.findall(english) == names.findall(chinese)
-
-
-def test_an_edit_is_seen(page: "Page", server: DevServer, folder: Path) -> None:
-    """The last test: it adds an agent."""
-    new = folder / "functions/agents/newcomer"
-    new.mkdir()
-    skill = "{ id: hello, name: Hello, description: Says hello., examples: [Hi there] }"
-    (new / "agent.py").write_text(
-        "from a2a_lambda import skill\n\n\n@skill\ndef hello() -> str:\n    return 'Hello from an edit.'\n"
-    )
-    (new / "card.yaml").write_text(f"name: N\ndescription: N.\nversion: 0.1.0\nskills: [{skill}]\n")
-    page.locator("#agent option", has_text="newcomer").wait_for(state="attached", timeout=60_000)
-    page.select_option("#agent", "newcomer")
-    page.get_by_role("button", name="Hi there").click()
-    expect(send(page)).to_contain_text("Hello from an edit.")
-    output = server.output.read_text()
-    assert f"new agent: {server.url}/a2a/newcomer" in output
-    assert "ERROR" not in output.partition("new agent")[2], "the page's open stream does not delay a restart"

@@ -1,0 +1,65 @@
+"""The playground in a real browser: what outlives a dropped stream, a reload, an edit."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.helpers.dev_server import DevServer
+from tests.tools.playground.clicks import choose, expect, open_agent, send, state
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+@pytest.mark.parametrize("version", ["1.0", "0.3", "0.1"])
+def test_a_dropped_stream_is_resumed(page: "Page", version: str) -> None:
+    open_agent(page, "probe")
+    page.select_option("#version", version)
+    choose(page, "pieces", count="8", every="1")
+    expect(send(page)).to_contain_text("0 1 ")
+    page.get_by_role("button", name="Drop the stream").click()
+    expect(page.locator("#state")).to_contain_text("The stream was dropped")
+    page.get_by_role("button", name="Resume").click()
+    state(page, "completed")
+    expect(page.locator("article:not(.own) p").last).to_have_text("0 1 2 3 4 5 6 7 ")
+
+
+def test_a_reload_keeps_the_conversation_and_its_stream(page: "Page") -> None:
+    open_agent(page, "probe")
+    choose(page, "pieces", count="8", every="1")
+    expect(send(page)).to_contain_text("0 1 ")
+    page.reload()
+    expect(page.locator("article.own")).to_have_count(1)
+    state(page, "completed")
+    expect(page.locator("article:not(.own) p").last).to_have_text("0 1 2 3 4 5 6 7 ")
+    expect(page.locator("#agent")).to_have_value("probe")
+    page.get_by_role("button", name="New conversation").click()
+    expect(page.locator("article")).to_have_count(0)
+    page.reload()
+    page.wait_for_selector("#examples", state="attached")
+    expect(page.locator("article")).to_have_count(0)
+
+
+def test_a_background_task_is_asked_for(page: "Page") -> None:
+    page.select_option("#mode", "background")
+    expect(send(page, "What is 1 plus 2?")).to_contain_text("1 plus 2 is 3.")
+    state(page, "completed")
+
+
+def test_an_edit_is_seen(page: "Page", server: DevServer, folder: Path) -> None:
+    """The last test: it adds an agent."""
+    new = folder / "functions/agents/newcomer"
+    new.mkdir()
+    skill = "{ id: hello, name: Hello, description: Says hello., examples: [Hi there] }"
+    (new / "agent.py").write_text(
+        "from a2a_lambda import skill\n\n\n@skill\ndef hello() -> str:\n    return 'Hello from an edit.'\n"
+    )
+    (new / "card.yaml").write_text(f"name: N\ndescription: N.\nversion: 0.1.0\nskills: [{skill}]\n")
+    page.locator("#agent option", has_text="newcomer").wait_for(state="attached", timeout=60_000)
+    page.select_option("#agent", "newcomer")
+    page.get_by_role("button", name="Hi there").click()
+    expect(send(page)).to_contain_text("Hello from an edit.")
+    output = server.output.read_text()
+    assert f"new agent: {server.url}/a2a/newcomer" in output
+    assert "ERROR" not in output.partition("new agent")[2], "the page's open stream does not delay a restart"
