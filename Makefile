@@ -29,6 +29,7 @@
 #   make upgrade  merge a release of the kit                 UPSTREAM=… TO=v0.2.0
 #   make add      add a package for your agents             PACKAGE="openai"
 #   make remove   remove one                                PACKAGE=openai
+#   make pictures take the pictures of the docs from a running make run      URL=…
 #   make lock     lock all packages again
 
 SHELL := /bin/sh
@@ -75,7 +76,7 @@ REQUIREMENTS = layers/dependencies/requirements.txt
 PACKAGES := layers/agents
 EXPORT = $(UV) export --locked --quiet --no-dev --no-emit-project --no-annotate --no-header --output-file
 
-.PHONY: help chat playground logs image upgrade agent rename add remove secret setting account rollback prune redrive requirements run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
+.PHONY: help pictures chat playground logs image upgrade agent rename add remove secret setting account rollback prune redrive requirements run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
 .DEFAULT_GOAL := help
 
 ifeq ($(filter arm64 x86_64,$(ARCH)),)
@@ -205,6 +206,9 @@ redrive: .venv/synced
 
 doctor: .venv/synced
 	@URL="$(URL)" KEY="$(KEY)" TEXT="$(TEXT)" STACK="$(STACK)" .venv/bin/python -m tools.deployment.doctor
+
+pictures: .venv/browser
+	@URL="$(URL)" .venv/bin/python -m tests.tools.playground.pictures
 
 conformance: .venv/synced
 	@.venv/bin/python -m tests.conformance.run "$(TCK)" "$(LINE)"

@@ -10,7 +10,7 @@ from tools.fork.rename import KITS
 
 NAMES = (
     *("authoring", "background-work", "dependencies", "design", "forking", "observability", "operations"),
-    *("protocol-versions", "routing", "streaming", "upgrading"),
+    *("playground", "protocol-versions", "routing", "streaming", "upgrading"),
 )
 """The kit's pages. A fork may have others."""
 
