@@ -24,7 +24,7 @@
 #   make redrive  send dead letters again                   QUEUE=notices|turns|records STACK=…
 #   make conformance  run the public conformance kit against our agent      TCK=<checkout> LINE=1.0|0.3
 #   make validate lint what SAM makes of the templates
-#   make agent    write a new agent                          NAME=weather
+#   make agent    write a new agent, or copy one of recipes/    NAME=weather FROM=bedrock
 #   make rename   make the fork yours: names of stacks       NAME=acme-agents
 #   make upgrade  merge a release of the kit                 UPSTREAM=… TO=v0.2.0
 #   make add      add a package for your agents             PACKAGE="openai"
@@ -62,7 +62,7 @@ SLOW := access/test_keys_at_scale.py e2e faults interop processes push wire/test
   tools/fork/test_upgrade.py tools/playground/test_browser_resumes.py
 
 # Tools whose packages conflict with the kit's: each has a lock, and an environment, of its own.
-ENVIRONMENTS := sam ministack a2a-0-2 a2a-0-3 a2a-1
+ENVIRONMENTS := sam ministack a2a-0-2 a2a-0-3 a2a-1 recipes
 VENVS := $(ENVIRONMENTS:%=.venvs/%/synced)
 SYNC = $(UV) sync --locked --quiet
 SAM = SAM_CLI_TELEMETRY=0 .venvs/sam/bin/sam
@@ -109,6 +109,7 @@ check: .venv/synced $(BROWSED) $(VENVS) validate
 	@test -n "$(BROWSED)" || echo "$(NO_BROWSER)"
 	@.venv/bin/python -m pytest --ignore=tests/interop
 	@.venv/bin/python -m pytest -n 0 tests/interop
+	@PYTHONPATH=layers/a2a .venvs/recipes/bin/python -m pytest -o addopts="-q --import-mode=importlib" recipes
 	@.venv/bin/ruff check --quiet
 	@.venv/bin/ruff format --check --quiet
 	@.venv/bin/mypy --no-error-summary
@@ -223,7 +224,7 @@ lock: $(UV)
 	@CI= .venv/bin/python -m tools.build.packages sync
 
 agent rename: .venv/synced
-	@NAME="$(NAME)" .venv/bin/python -m tools.fork.$@
+	@NAME="$(NAME)" FROM="$(FROM)" .venv/bin/python -m tools.fork.$@
 	@test $@ = agent || $(UV) lock --quiet
 
 upgrade: .venv/synced

@@ -16,6 +16,8 @@ NAMES = (
 
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs" / f"{name}.md" for name in NAMES)]
 
+RECIPES = sorted((ROOT / "recipes").rglob("README.md"))
+
 
 def headings(page: Path) -> set[str]:
     """Anchors of a page, as GitHub makes them."""
@@ -23,7 +25,7 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, *RECIPES], ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)]+)\)", page.read_text("utf-8")):
         name, _, anchor = target.partition("#")

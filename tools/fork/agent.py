@@ -1,8 +1,11 @@
-"""make agent NAME=weather: a new agent, with a card, a skill and a test that passes."""
+"""make agent NAME=weather [FROM=bedrock]: a new agent, with a card, a skill and a test that passes; or a copy
+of a recipe, with its packages."""
 
+import importlib
 import os
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from a2a_lambda.agent.agent import Agent
@@ -10,6 +13,7 @@ from a2a_lambda.agent.agents import read_cards
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.card import check_name
 from a2a_lambda.settings import Settings
+from tools.build import packages
 from tools.command import reports_errors
 
 CARD = """name: "{title}"
@@ -45,31 +49,75 @@ def test_it_answers() -> None:
     assert answer.text == "You said: Hello!"
 """
 
+RECIPES = Path("recipes")
+
 DEFAULT = "default: true # answers at the root of the API; the others answer at /a2a/<name>\n"
 
 
 @reports_errors
 def main(environ: Mapping[str, str] = os.environ) -> int:
-    name = environ.get("NAME", "")
+    name, recipe = environ.get("NAME", ""), environ.get("FROM", "")
     if not name:
         raise ConfigurationError("name the agent: make agent NAME=weather")
-    for line in create(Settings.of(environ).agents, name):
+    agents = Settings.of(environ).agents
+    made = copy_recipe(agents, name, RECIPES / recipe) if recipe else create(agents, name)
+    for line in made:
         print(line)
     return 0
 
 
 def create(agents: Path, name: str) -> list[str]:
     """Write an agent's files; returns what to print. Raises ConfigurationError: then there is nothing new."""
+    title = name.replace("-", " ").replace("_", " ").title()
+    return _write(agents, name, {"card.yaml": CARD.format(name=name, title=title), "agent.py": CODE}, TEST)
+
+
+def copy_recipe(
+    agents: Path, name: str, recipe: Path, add: Callable[[Sequence[str]], None] = packages.add
+) -> list[str]:
+    """Copy a recipe, and add its packages; returns what to print. Raises ConfigurationError: then there is no
+    new agent."""
+    known = sorted(path.parent.name for path in recipe.parent.glob("*/agent.py"))
+    if recipe.name not in known:
+        raise ConfigurationError(f"there is no recipe {recipe.name!r}. There are {', '.join(known)}")
+    _check_absent(agents, name)
+    needed = recipe / "packages.txt"
+    if needed.exists():
+        add(needed.read_text("utf-8").split())
+        importlib.invalidate_caches()
+    [test] = (recipe / "tests").glob("test_*.py")
+    files = {file: (recipe / file).read_text("utf-8") for file in ("card.yaml", "agent.py")}
+    said = _write(agents, name, files, test.read_text("utf-8"))
+    code = files["agent.py"]
+    todo = [f"make secret NAME={secret}" for secret in _named(r'turn\.secret\("([^"]+)"\)', code)]
+    todo += [
+        f"make setting NAME={setting} VALUE=…" for setting in _named(r'turn\.setting\("([^"]+)"\)', code)
+    ]
+    if todo:
+        said += ["It needs:", *(f"  {command}" for command in todo)]
+    return [*said, f"What each line does: {recipe}/README.md"]
+
+
+def _named(pattern: str, code: str) -> list[str]:
+    return list(dict.fromkeys(re.findall(pattern, code)))
+
+
+def _check_absent(agents: Path, name: str) -> None:
+    """Raises ConfigurationError if there cannot be a new agent of this name."""
     check_name(name, str(agents))
+    if (agents / name).exists():
+        raise ConfigurationError(
+            f"{agents / name} exists already. Choose another name, or delete that folder"
+        )
+
+
+def _write(agents: Path, name: str, texts: Mapping[str, str], test: str) -> list[str]:
+    """Raises ConfigurationError: then there is nothing new."""
+    _check_absent(agents, name)
     folder = agents / name
-    if folder.exists():
-        raise ConfigurationError(f"{folder} exists already. Choose another name, or delete that folder")
     before = read_cards(agents)[0] if any(agents.glob("*/card.yaml")) else {}
-    files = {
-        folder / "card.yaml": CARD.format(name=name, title=name.replace("-", " ").replace("_", " ").title()),
-        folder / "agent.py": CODE,
-        folder / "tests" / f"test_{name.replace('-', '_')}.py": TEST,
-    }
+    files = {folder / file: text for file, text in texts.items()}
+    files[folder / "tests" / f"test_{name.replace('-', '_')}.py"] = test
     try:
         for path, text in files.items():
             path.parent.mkdir(parents=True, exist_ok=True)

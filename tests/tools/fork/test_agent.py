@@ -1,16 +1,19 @@
 """make agent: what it writes loads, and its test passes."""
 
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from a2a_lambda.agent.agents import Agents
 from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.protocol.card import read_card
 from tests.agent.test_agent import write
 from tests.conftest import ROOT
-from tools.fork.agent import create
+from tools.fork.agent import copy_recipe, create
 
 PYTEST = [
     sys.executable,
@@ -61,3 +64,42 @@ def test_an_agent_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="exists already"):
         create(tmp_path, "weather")
     assert (tmp_path / "weather" / "agent.py").read_text() == "mine"
+
+
+@pytest.mark.parametrize("recipe", sorted(path.parent.name for path in (ROOT / "recipes").glob("*/agent.py")))
+def test_every_recipe_is_complete(recipe: str) -> None:
+    """Its own tests run in the environment of its packages; here is what `make agent FROM` needs."""
+    folder = ROOT / "recipes" / recipe
+    card = read_card(folder / "card.yaml")
+    assert [skill.id for skill in card.skills]
+    assert len(list((folder / "tests").glob("test_*.py"))) == 1
+    page = (folder / "README.md").read_text()
+    assert f"FROM={recipe}" in page
+    assert f"[{recipe}]({recipe}/README.md)" in (ROOT / "recipes/README.md").read_text()
+
+
+def test_an_agent_begins_with_a_recipe(tmp_path: Path) -> None:
+    added: list[str] = []
+    recipe = tmp_path / "recipes" / "greeter"
+    shutil.copytree(ROOT / "recipes" / "long-job", recipe)
+    (recipe / "packages.txt").write_text("anvil\n")
+    code = (recipe / "agent.py").read_text()
+    (recipe / "agent.py").write_text(f'{code}\n\ndef key(turn: Turn) -> str:\n    return turn.secret("x")\n')
+    said = copy_recipe(tmp_path / "agents", "mine", recipe, added.extend)
+    assert added == ["anvil"]
+    assert "  make secret NAME=x" in said
+    assert (tmp_path / "agents/mine/tests/test_mine.py").exists()
+    assert set(Agents.of_folder(tmp_path / "agents")) == {"mine"}
+
+
+def test_an_unknown_recipe_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"no recipe 'nope'\. There are .*bedrock.*strands"):
+        copy_recipe(tmp_path / "agents", "mine", ROOT / "recipes" / "nope")
+    assert not list(tmp_path.iterdir())
+    create(tmp_path / "agents", "mine")
+
+    def add(_: Sequence[str]) -> None:
+        raise AssertionError("no package is added for an agent that cannot be made")
+
+    with pytest.raises(ConfigurationError, match="exists already"):
+        copy_recipe(tmp_path / "agents", "mine", ROOT / "recipes" / "openai", add)

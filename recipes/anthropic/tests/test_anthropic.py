@@ -1,0 +1,51 @@
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from pytest_httpserver import HTTPServer
+
+from a2a_lambda import Agent
+
+agent = Agent.load(Path(__file__).parents[1])
+
+
+def recorded(*texts: str) -> str:
+    """A stream of the messages API."""
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": usage}
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": message},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        *(
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
+            for text in texts
+        ),
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage},
+        {"type": "message_stop"},
+    ]
+    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
+
+
+def test_it_streams_and_remembers(httpserver: HTTPServer) -> None:
+    for texts in (("Hello, ", "Ann."), ("You are ", "Ann.")):
+        httpserver.expect_ordered_request("/v1/messages").respond_with_data(
+            recorded(*texts), content_type="text/event-stream"
+        )
+
+    async def talk() -> None:
+        given: dict[str, Any] = {
+            "secrets": {"anthropic": "key"},
+            "settings": {"anthropic-url": httpserver.url_for(""), "anthropic-model": "tiny"},
+        }
+        first = await agent.run("I am Ann.", **given)
+        assert first.text == "Hello, Ann."
+        second = await agent.run("Who am I?", after=first, **given)
+        assert second.text == "You are Ann."
+
+    asyncio.run(talk())
+    request, _ = httpserver.log[-1]
+    assert request.headers["Authorization"] == "Bearer key"
+    said = [(message["role"], message["content"]) for message in request.get_json()["messages"]]
+    assert said == [("user", "I am Ann."), ("assistant", "Hello, Ann."), ("user", "Who am I?")]

@@ -1,0 +1,51 @@
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest_httpserver import HTTPServer
+
+from a2a_lambda import Agent
+
+agent = Agent.load(Path(__file__).parents[1])
+
+
+def recorded(*texts: str) -> str:
+    """A stream of the chat completions API."""
+    chunks: list[dict[str, Any]] = [{"delta": {"role": "assistant", "content": text}} for text in texts]
+    chunks.append({"delta": {}, "finish_reason": "stop"})
+    common = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    events = [json.dumps({**common, "choices": [{"index": 0, **chunk}]}) for chunk in chunks]
+    return "".join(f"data: {event}\n\n" for event in [*events, "[DONE]"])
+
+
+@pytest.fixture
+def model(httpserver: HTTPServer) -> HTTPServer:
+    for texts in (("Hello, ", "Ann."), ("You are ", "Ann.")):
+        httpserver.expect_ordered_request("/v1/chat/completions").respond_with_data(
+            recorded(*texts), content_type="text/event-stream"
+        )
+    return httpserver
+
+
+def test_it_streams_and_remembers(model: HTTPServer) -> None:
+    async def talk() -> None:
+        given: dict[str, Any] = {
+            "secrets": {"openai": "sk-test"},
+            "settings": {"openai-url": model.url_for("/v1"), "openai-model": "tiny"},
+        }
+        first = await agent.run("I am Ann.", **given)
+        assert first.text == "Hello, Ann."
+        second = await agent.run("Who am I?", after=first, **given)
+        assert second.text == "You are Ann."
+
+    asyncio.run(talk())
+    request, _ = model.log[-1]
+    assert request.headers["Authorization"] == "Bearer sk-test"
+    sent = request.get_json()
+    assert sent["model"] == "tiny"
+    said = [
+        (message["role"], message["content"]) for message in sent["messages"] if message["role"] != "system"
+    ]
+    assert said == [("user", "I am Ann."), ("assistant", "Hello, Ann."), ("user", "Who am I?")]

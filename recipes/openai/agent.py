@@ -1,0 +1,23 @@
+"""A chat model behind any endpoint that speaks OpenAI's API."""
+
+from collections.abc import AsyncIterator
+
+from openai import AsyncOpenAI
+
+from a2a_lambda import Turn, skill
+
+INSTRUCTIONS = "You are a helpful assistant. Answer briefly, in the language of the question."
+
+
+@skill
+async def chat(turn: Turn) -> AsyncIterator[str]:
+    url = turn.setting("openai-url", "https://api.openai.com/v1")
+    async with AsyncOpenAI(api_key=turn.secret("openai"), base_url=url) as client:
+        stream = await client.chat.completions.create(
+            model=turn.setting("openai-model", "gpt-5-mini"),
+            messages=[{"role": "system", "content": INSTRUCTIONS}, *turn.messages()],
+            stream=True,
+        )
+        async for chunk in stream:
+            if chunk.choices and (text := chunk.choices[0].delta.content):
+                yield text

@@ -1,0 +1,86 @@
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
+
+from a2a_lambda import Agent, SkillError
+
+agent = Agent.load(Path(__file__).parents[1])
+
+IDS = {"taskId": "t1", "contextId": "c1"}
+
+
+def status(state: str, text: str = "") -> dict[str, Any]:
+    made: dict[str, Any] = {"state": f"TASK_STATE_{state}", "timestamp": "2026-01-01T00:00:00.000Z"}
+    if text:
+        made["message"] = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": text}]}
+    return {"statusUpdate": {**IDS, "status": made}}
+
+
+def chunk(text: str) -> dict[str, Any]:
+    artifact = {"artifactId": "a", "parts": [{"text": text}]}
+    return {"artifactUpdate": {**IDS, "artifact": artifact, "append": True, "lastChunk": False}}
+
+
+class Other:
+    """Another agent, with recorded answers. It keeps the messages that it gets."""
+
+    def __init__(self, server: HTTPServer, *answers: list[dict[str, Any]]) -> None:
+        self._answers = iter(answers)
+        self.messages: list[dict[str, Any]] = []
+        self.url = server.url_for("").replace("localhost", "127.0.0.1").rstrip("/")
+        interface = {"url": f"{self.url}/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+        card = {"name": "Other", "supportedInterfaces": [interface]}
+        server.expect_request("/.well-known/agent-card.json").respond_with_json(card)
+        server.expect_request("/", method="POST").respond_with_handler(self._answer)
+
+    def _answer(self, request: Request) -> Response:
+        asked = request.get_json()
+        self.messages.append(asked["params"]["message"])
+
+        def lines() -> Iterator[str]:
+            for event in next(self._answers):
+                yield f"data: {json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'result': event})}\n\n"
+
+        return Response(lines(), content_type="text/event-stream")
+
+    def given(self) -> dict[str, Any]:
+        return {"settings": {"other-url": self.url}, "secrets": {"other": "key"}}
+
+
+def test_it_streams_questions_and_answers_through(httpserver: HTTPServer) -> None:
+    other = Other(
+        httpserver,
+        [status("WORKING", "thinking"), status("INPUT_REQUIRED", "Which sport?")],
+        [chunk("Football, "), chunk("then."), status("COMPLETED")],
+        [chunk("Run."), status("COMPLETED")],
+    )
+
+    async def talk() -> None:
+        asked = await agent.run("Teach me.", **other.given())
+        assert asked.state == "input-required"
+        assert asked.text == "Which sport?"
+        answer = await agent.run("Football.", after=asked, **other.given())
+        assert answer.text == "Football, then."
+        assert (await agent.run("More.", after=answer, **other.given())).text == "Run."
+
+    asyncio.run(talk())
+    first, second, third = other.messages
+    assert "contextId" not in first
+    assert (second["contextId"], second["taskId"]) == ("c1", "t1")
+    assert third["contextId"] == "c1"
+    assert "taskId" not in third
+
+
+def test_what_the_other_cannot_do_is_said(httpserver: HTTPServer) -> None:
+    other = Other(httpserver, [status("REJECTED", "Not mine.")])
+    with pytest.raises(SkillError, match="Not mine"):
+        asyncio.run(agent.run("Sing.", **other.given()))
+    away = {"settings": {"other-url": "http://127.0.0.1:1"}, "secrets": {"other": "key"}}
+    with pytest.raises(SkillError, match="cannot be reached"):
+        asyncio.run(agent.run("Sing.", **away))

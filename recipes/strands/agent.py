@@ -1,0 +1,42 @@
+"""An agent of Strands (https://strandsagents.com) with a tool."""
+
+from collections.abc import AsyncIterator
+from functools import cache
+
+from strands import Agent, tool
+from strands.models import BedrockModel
+
+from a2a_lambda import Progress, Turn, skill
+
+INSTRUCTIONS = "You are a helpful assistant. Answer briefly, in the language of the question."
+
+
+@tool
+def count_letters(word: str, letter: str) -> int:
+    """Count how often a letter is in a word."""
+    return word.lower().count(letter.lower())
+
+
+@cache
+def model(name: str) -> BedrockModel:
+    """Made in the first turn, not at import, and then kept."""
+    return BedrockModel(model_id=name)
+
+
+@skill
+async def chat(turn: Turn) -> AsyncIterator[str | Progress]:
+    *history, question = turn.messages(blocks=True)
+    agent = Agent(
+        model=model(turn.setting("bedrock-model", "us.amazon.nova-lite-v1:0")),
+        system_prompt=INSTRUCTIONS,
+        tools=[count_letters],
+        messages=history,
+        callback_handler=None,
+    )
+    shown = ""
+    async for event in agent.stream_async(question["content"]):
+        if text := event.get("data"):
+            yield text
+        elif (use := event.get("current_tool_use")) and use["toolUseId"] != shown:
+            shown = use["toolUseId"]
+            yield Progress(f"calling {use['name']}")

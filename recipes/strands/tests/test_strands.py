@@ -1,0 +1,65 @@
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from a2a_lambda import Agent
+
+USAGE = {
+    "metadata": {
+        "usage": {"inputTokens": 1, "outputTokens": 1, "totalTokens": 2},
+        "metrics": {"latencyMs": 1},
+    }
+}
+
+
+def text(*pieces: str) -> list[dict[str, Any]]:
+    """A recorded answer of ConverseStream."""
+    deltas = [{"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"text": piece}}} for piece in pieces]
+    end = [{"contentBlockStop": {"contentBlockIndex": 0}}, {"messageStop": {"stopReason": "end_turn"}}, USAGE]
+    return [{"messageStart": {"role": "assistant"}}, *deltas, *end]
+
+
+def tool_use(arguments: str) -> list[dict[str, Any]]:
+    start = {"toolUse": {"toolUseId": "t1", "name": "count_letters"}}
+    return [
+        {"messageStart": {"role": "assistant"}},
+        {"contentBlockStart": {"contentBlockIndex": 0, "start": start}},
+        {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"toolUse": {"input": arguments}}}},
+        {"contentBlockStop": {"contentBlockIndex": 0}},
+        {"messageStop": {"stopReason": "tool_use"}},
+        USAGE,
+    ]
+
+
+class Bedrock:
+    def __init__(self, *streams: list[dict[str, Any]]) -> None:
+        self._streams = iter(streams)
+        self.sent: list[list[Any]] = []
+        self.meta = type("Meta", (), {"region_name": "us-east-1"})
+
+    def converse_stream(self, **request: Any) -> dict[str, Iterator[Any]]:
+        self.sent.append(list(request["messages"]))
+        return {"stream": iter(next(self._streams))}
+
+
+def test_it_calls_the_tool_and_remembers(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = tool_use('{"word": "strawberry", "letter": "r"}')
+    bedrock = Bedrock(asked, text("There ", "are 3."), text("You are welcome."))
+    monkeypatch.setattr(boto3.Session, "client", lambda *_, **__: bedrock)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    agent = Agent.load(Path(__file__).parents[1])
+
+    async def talk() -> None:
+        first = await agent.run("How many r are in strawberry?")
+        assert first.text == "There are 3."
+        second = await agent.run("Thank you.", after=first)
+        assert second.text == "You are welcome."
+
+    asyncio.run(talk())
+    _, tool, later = bedrock.sent
+    assert tool[-1]["content"][0]["toolResult"]["content"] == [{"text": "3"}]
+    assert [message["role"] for message in later] == ["user", "assistant", "user"]
