@@ -18,6 +18,8 @@ PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs" / f"{name}.m
 
 RECIPES = sorted((ROOT / "recipes").rglob("README.md"))
 
+OTHERS = [ROOT / name for name in ("AGENTS.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md")]
+
 
 def headings(page: Path) -> set[str]:
     """Anchors of a page, as GitHub makes them."""
@@ -25,7 +27,7 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
 
 
-@pytest.mark.parametrize("page", [*PAGES, *RECIPES], ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", [*PAGES, *RECIPES, *OTHERS], ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)]+)\)", page.read_text("utf-8")):
         name, _, anchor = target.partition("#")

@@ -16,6 +16,9 @@ from a2a_lambda.settings import Settings
 from tools.build import packages
 from tools.command import reports_errors
 
+SCHEMA = "# yaml-language-server: $schema=../../../schemas/card.json\n"
+"""Editors complete and check card.yaml by it."""
+
 CARD = """name: "{title}"
 description: Repeats the message. Write here what your agent does. Other agents read this to choose one.
 version: 0.1.0
@@ -117,6 +120,7 @@ def _write(agents: Path, name: str, texts: Mapping[str, str], test: str) -> list
     folder = agents / name
     before = read_cards(agents)[0] if any(agents.glob("*/card.yaml")) else {}
     files = {folder / file: text for file, text in texts.items()}
+    files[folder / "card.yaml"] = SCHEMA + texts["card.yaml"]
     files[folder / "tests" / f"test_{name.replace('-', '_')}.py"] = test
     try:
         for path, text in files.items():

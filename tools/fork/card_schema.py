@@ -1,0 +1,74 @@
+"""The JSON Schema of card.yaml, with which editors complete and check it: schemas/card.json.
+
+python -m tools.fork.card_schema writes it. The kit itself reads no schema: pydantic checks cards.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from a2a_lambda.protocol.card import LEVELS, Card
+
+PATH = Path("schemas/card.json")
+
+DESCRIPTIONS = {
+    "name": "Name of the agent, as people see it.",
+    "description": "What the agent does. Other agents read this to choose one.",
+    "version": "Version of your agent, in quotes if it looks like a number.",
+    "provider": "Who offers the agent.",
+    "provider.organization": "Name of the organization.",
+    "provider.url": "Its web page.",
+    "documentationUrl": "A page for the agent's users.",
+    "iconUrl": "An icon of the agent.",
+    "defaultInputModes": "Media types that the agent takes, such as text/plain or image/*.",
+    "defaultOutputModes": "Media types that the agent returns.",
+    "skills": "What the agent can do. Each has a function with @skill in agent.py.",
+    "skills.id": "The function's name with - for _, or the id given to @skill.",
+    "skills.name": "Name of the skill, as people see it.",
+    "skills.description": "What the skill does.",
+    "skills.tags": "Words to find the skill by.",
+    "skills.examples": "Messages that the skill answers.",
+    "skills.inputModes": "Media types of this skill, if they differ from the agent's.",
+    "skills.outputModes": "Media types that this skill returns, if they differ from the agent's.",
+    "capabilities": "What the agent offers besides a plain call.",
+    "capabilities.streaming": "Clients may get the answer as a stream.",
+    "capabilities.pushNotifications": "Clients may leave a webhook.",
+    "extensions": "Extensions of A2A that the agent supports. Alibaba's two are declared automatically.",
+    "extensions.uri": "URI of the extension.",
+    "extensions.description": "How the agent uses it.",
+    "extensions.required": "A client that does not activate the extension is refused.",
+    "extensions.params": "Parameters of the extension.",
+    "extended": "What callers with a key see in addition.",
+    "extended.description": "Description for callers with a key.",
+    "extended.skills": "Skills that the public card does not show.",
+    "background": "The worker runs the agent's turns: up to fifteen minutes, without a client that waits.",
+    "public": "Whether the card can be read without a key.",
+    "default": "Whether the agent answers at the root of the API.",
+}
+"""By field. Fields of extended.skills are those of skills."""
+
+
+def schema() -> dict[str, Any]:
+    """The schema of a card, with descriptions."""
+    made = Card.model_json_schema()
+    for level, model in LEVELS.items():
+        if level == "extended.skills":  # the same as skills
+            continue
+        described = made["$defs"][model.__name__] if level else made
+        described.pop("description", None)  # a docstring, for readers of the code
+        for name, field in described["properties"].items():
+            field["description"] = DESCRIPTIONS[f"{level}.{name}" if level else name]
+            field.pop("title", None)
+    made["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    made["title"] = "card.yaml"
+    return made
+
+
+def encoded() -> str:
+    return json.dumps(schema(), indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    PATH.write_text(encoded(), "utf-8")
+    sys.exit(0)
