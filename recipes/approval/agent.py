@@ -18,29 +18,36 @@ def refund(
     turn: Turn,
     order: Annotated[str, "the number of the order"],
     amount: Annotated[Decimal, "the amount in dollars"],
-    confirmed: Annotated[str, "yes or no"] = "",
-    code: Annotated[str, "the manager's code"] = "",
 ) -> str | Ask | Reject:
-    # The task waits after each question. Its answer fills the parameter, and `known` comes back with it.
-    known = {"order": order, "amount": str(amount)}
-    if not confirmed:
-        return Ask(f"Refund ${amount} for order {order}? yes or no", fills="confirmed", known=known)
-    if confirmed.strip().lower() not in YES:
-        return Reject("Nothing was refunded.")
-    if amount >= LARGE and not code:
-        return Authorize(
-            f"A manager must approve ${amount}. Send the code of the manager's page for {turn.task_id}.",
-            fills="code",
-            known={**known, "confirmed": confirmed},
-        )
-    if amount >= LARGE and not is_approved(turn, code):
-        return Reject("This is not the manager's code. Nothing was refunded.")
+    # What was asked is in the memory: the answer to a question could come with another order or amount.
+    asked = turn.memory.get(turn.task_id)
+    if asked is None or not turn.answering:
+        return ask(turn, "confirm", order, amount, f"Refund ${amount} for order {order}? yes or no")
+    turn.memory.delete(turn.task_id)
+    order, amount = asked["order"], Decimal(asked["amount"])
+    match asked["step"]:
+        case "confirm" if turn.text.strip().lower() not in YES:
+            return Reject("Nothing was refunded.")
+        case "confirm" if amount >= LARGE:
+            text = (
+                f"A manager must approve ${amount}. Send the code of the manager's page for {turn.task_id}."
+            )
+            return ask(turn, "approve", order, amount, text)
+        case "approve" if not is_approved(turn):
+            return Reject("This is not the manager's code. Nothing was refunded.")
     return pay(turn, order, amount)
 
 
-def is_approved(turn: Turn, code: str) -> bool:
+def ask(turn: Turn, step: str, order: str, amount: Decimal, question: str) -> Ask:
+    """Ask, and keep what is asked. The task waits for the answer, which calls `refund` again."""
+    values = {"order": order, "amount": str(amount)}
+    turn.memory.set(turn.task_id, {**values, "step": step})
+    return (Ask if step == "confirm" else Authorize)(question, known=values)
+
+
+def is_approved(turn: Turn) -> bool:
     expected = approval_code(turn.secret("approval"), turn.task_id)
-    return hmac.compare_digest(code.strip().encode(), expected.encode())
+    return hmac.compare_digest(turn.text.strip().encode(), expected.encode())
 
 
 def approval_code(secret: str, task_id: str) -> str:

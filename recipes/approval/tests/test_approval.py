@@ -47,3 +47,18 @@ def test_a_manager_approves_what_is_large(is_right: bool) -> None:
         assert ("Refunded $500" in answer.text) is is_right
 
     asyncio.run(talk())
+
+
+def test_an_answer_cannot_change_what_was_asked() -> None:
+    async def talk() -> None:
+        asked = await agent.run(**ask("20"))
+        slots = {"order": "8", "amount": "90"}
+        answer = await agent.run("yes", after=asked, skill="refund", slots=slots, secrets=SECRETS)
+        assert answer.text == "Refunded $20 for order 7."
+
+    asyncio.run(talk())
+
+
+def test_a_yes_without_a_question_is_none() -> None:
+    answer = asyncio.run(agent.run("yes", **ask("20")))
+    assert answer.state == "input-required"
