@@ -29,6 +29,7 @@
 #   make upgrade  merge a release of the kit                 UPSTREAM=… TO=v0.2.0
 #   make add      add a package for your agents             PACKAGE="openai"
 #   make remove   remove one                                PACKAGE=openai
+#   make docs     build the documentation site in .site      SERVE=1
 #   make pictures take the pictures of the docs from a running make run      URL=…
 #   make lock     lock all packages again
 
@@ -59,10 +60,10 @@ SLOW := access/test_keys_at_scale.py e2e faults interop processes push wire/test
   http/test_bad_input.py http/test_lists.py http/test_lost_streams.py http/versions turns/test_run.py \
   turns/test_worker.py lambda_/test_costs.py lambda_/test_emulator.py lambda_/test_image.py lambda_/test_runtime.py \
   lambda_/test_speed.py tools/build/test_lint.py tools/client/test_chat.py tools/dev/test_server.py \
-  tools/fork/test_upgrade.py tools/playground/test_browser_resumes.py
+  tools/docs/test_site.py tools/fork/test_upgrade.py tools/playground/test_browser_resumes.py
 
 # Tools whose packages conflict with the kit's: each has a lock, and an environment, of its own.
-ENVIRONMENTS := sam ministack a2a-0-2 a2a-0-3 a2a-1 recipes
+ENVIRONMENTS := sam ministack a2a-0-2 a2a-0-3 a2a-1 recipes docs
 VENVS := $(ENVIRONMENTS:%=.venvs/%/synced)
 SYNC = $(UV) sync --locked --quiet
 SAM = SAM_CLI_TELEMETRY=0 .venvs/sam/bin/sam
@@ -76,7 +77,7 @@ REQUIREMENTS = layers/dependencies/requirements.txt
 PACKAGES := layers/agents
 EXPORT = $(UV) export --locked --quiet --no-dev --no-emit-project --no-annotate --no-header --output-file
 
-.PHONY: help pictures chat playground logs image upgrade agent rename add remove secret setting account rollback prune redrive requirements run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
+.PHONY: help docs pictures chat playground logs image upgrade agent rename add remove secret setting account rollback prune redrive requirements run test check build deploy invoke e2e bench costs key restore doctor conformance lock validate
 .DEFAULT_GOAL := help
 
 ifeq ($(filter arm64 x86_64,$(ARCH)),)
@@ -207,6 +208,9 @@ redrive: .venv/synced
 
 doctor: .venv/synced
 	@URL="$(URL)" KEY="$(KEY)" TEXT="$(TEXT)" STACK="$(STACK)" .venv/bin/python -m tools.deployment.doctor
+
+docs: .venv/synced .venvs/docs/synced
+	@SERVE="$(SERVE)" .venv/bin/python -m tools.docs.site
 
 pictures: .venv/browser
 	@URL="$(URL)" .venv/bin/python -m tests.tools.playground.pictures

@@ -1,0 +1,74 @@
+"""make docs: a site with every page, and links that lead somewhere."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conftest import ROOT
+from tools.docs import site
+
+ZENSICAL = ROOT / ".venvs" / "docs" / "bin" / "zensical"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("docs")
+    site.write(ROOT, folder / ".aws-sam/docs")
+    (folder / "mkdocs.yml").write_bytes((ROOT / "mkdocs.yml").read_bytes())
+    command = [str(ZENSICAL), "build", "--clean", "--strict"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / ".site"
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    shown = set(re.findall(r"[\w./-]+\.md", (ROOT / "mkdocs.yml").read_text()))
+    generated = {f"reference-{name}.md" for name in ("outputs", "turn", "card", "parameters", "commands")}
+    assert shown == set(site.sources(ROOT).values()) | generated
+
+
+def test_links_between_pages_lead_somewhere(built: Path) -> None:
+    for page in built.rglob("*.html"):
+        if page.name == "404.html":  # its links are absolute
+            continue
+        for target in re.findall(r'(?:href|src)="([^"#?]+)', page.read_text("utf-8")):
+            if not re.match(r"[a-z]+:", target):
+                linked = (page.parent / target).resolve()
+                assert linked.exists(), f"{page.relative_to(built)}: {target}"
+
+
+def test_it_can_be_searched(built: Path) -> None:
+    found = json.dumps(json.loads((built / "search.json").read_text("utf-8")))
+    for text in ("make playground", "turn.messages", "asynchronous", "HostedZoneId", "pushNotifications"):
+        assert text in found, text
+
+
+def test_a_link_out_of_the_site_becomes_text() -> None:
+    pages = {"docs/a.md": "a.md", "recipes/x/README.md": "recipes/x.md"}
+    text = (
+        "[code](../layers/a2a/kit.py), [x](../recipes/x/README.md#top), ![p](pictures/p.png), [w](https://w)"
+    )
+    found = site.rewritten(text, "docs/a.md", pages)
+    assert found == "code, [x](recipes/x.md#top), ![p](pictures/p.png), [w](https://w)"
+
+
+def test_parameters_and_commands_are_complete(built: Path) -> None:
+    template = (ROOT / "template.yaml").read_text()
+    parameters = re.findall(
+        r"(?m)^  (\w+):", template.partition("\nParameters:\n")[2].partition("\nRules:")[0]
+    )
+    page = (built / "reference-parameters" / "index.html").read_text("utf-8")
+    assert parameters
+    assert all(name in page for name in parameters)
+    commands = (built / "reference-commands" / "index.html").read_text("utf-8")
+    listed = re.findall(r"(?m)^#   (make \w+)", (ROOT / "Makefile").read_text())
+    assert all(command in commands for command in listed)
+
+
+def test_the_configuration_is_yaml_for_other_tools() -> None:
+    text = re.sub(r"!!python/name:\S+", "x", (ROOT / "mkdocs.yml").read_text())
+    assert yaml.safe_load(text)["site_name"] == "A2A Lambda Kit"

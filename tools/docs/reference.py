@@ -1,0 +1,155 @@
+"""Generated pages of the documentation: from docstrings, the schema of card.yaml, and the template."""
+
+import inspect
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from a2a_lambda.agent import outputs, turn
+from tools import template
+from tools.fork import card_schema
+
+OUTPUTS = (
+    *(outputs.File, outputs.Artifact, outputs.Message, outputs.Progress, outputs.Command),
+    *(outputs.Ask, outputs.Authorize, outputs.Reject),
+)
+
+Page = tuple[str, str]
+"""Name of a file, and its text."""
+
+
+def pages(root: Path) -> list[Page]:
+    """All generated pages. root: of the repository."""
+    return [
+        ("reference-outputs.md", outputs_page()),
+        ("reference-turn.md", turn_page()),
+        ("reference-card.md", card_page(card_schema.schema())),
+        ("reference-parameters.md", parameters_page(root / "template.yaml")),
+        ("reference-commands.md", commands_page((root / "Makefile").read_text("utf-8"))),
+    ]
+
+
+def outputs_page() -> str:
+    """What a skill may return."""
+    parts = ["# Outputs of a skill", "What a skill may return or yield, besides text and structured values."]
+    for output in OUTPUTS:
+        parts += [f"## {output.__name__}", _code(_signature(output)), _text(output)]
+    return _joined(parts)
+
+
+def turn_page() -> str:
+    """Properties and methods of the turn, and of its memory."""
+    parts = ["# The turn", _text(turn.Turn)]
+    for owner, name in ((turn.Turn, "turn"), (turn.Memory, "turn.memory")):
+        members = [
+            (member, value)
+            for member, value in vars(owner).items()
+            if not member.startswith("_") and isinstance(value, property | FunctionType)
+        ]
+        for member, value in members:
+            if isinstance(value, property):
+                assert value.fget is not None
+                shown = f"{name}.{member}: {_type(inspect.signature(value.fget).return_annotation)}"
+            else:
+                shown = f"{name}.{_signature(value)}"
+            parts += [f"## {name}.{member}", _code(shown), _text(value)]
+    return _joined(parts)
+
+
+def card_page(schema: Mapping[str, Any]) -> str:
+    """Fields of card.yaml."""
+    parts = ["# card.yaml", "Editors complete the fields, and check them, by `schemas/card.json`."]
+    parts += [_fields(schema)]
+    for name in ("CardSkill", "Capabilities", "Extension", "Extended", "Provider"):
+        level = {"CardSkill": "skills", "Extension": "extensions"}.get(name, name.lower())
+        parts += [f"## {level}", _fields(schema["$defs"][name])]
+    return _joined(parts)
+
+
+def parameters_page(path: Path) -> str:
+    """Parameters of the deployment, in the groups of the template."""
+    text = path.read_text("utf-8")
+    declared = template.parameters(path)
+    parts = [
+        "# Parameters of a deployment",
+        "Set them in `samconfig.toml`, or for one deployment:",
+        _code('make deploy STAGE=dev PARAMETERS="LogDays=30"', "sh"),
+    ]
+    rows: list[Sequence[str]] = []
+    block = text.partition("\nParameters:\n")[2]
+    for line in block.splitlines():
+        if found := re.match(r"  # --- (.+)", line):
+            if rows:
+                parts.append(_table(("parameter", "default", ""), rows))
+            parts.append(f"## {found[1]}")
+            rows = []
+        elif (found := re.match(r"  (\w+):", line)) and found[1] in declared:
+            parameter = declared[found[1]]
+            default = parameter.get("Default", "")
+            rows.append((f"`{found[1]}`", f"`{default}`" if default != "" else "", parameter["Description"]))
+        elif line and not line.startswith(" "):
+            break
+    return _joined([*parts, _table(("parameter", "default", ""), rows)])
+
+
+def commands_page(makefile: str) -> str:
+    """Commands of the Makefile."""
+    rows = []
+    for line in makefile.splitlines():
+        if found := re.match(r"#   (make \w+)\s+(.+?)(?:\s{2,}(.+))?$", line):
+            rows.append((f"`{found[1]}`", found[2].strip(), f"`{found[3].strip()}`" if found[3] else ""))
+    return _joined(["# Commands", _table(("command", "", "variables"), rows)])
+
+
+def _fields(described: Mapping[str, Any]) -> str:
+    required = described.get("required", [])
+    rows = []
+    for name, field in described["properties"].items():
+        default = "required" if name in required else json.dumps(field.get("default"))
+        rows.append((f"`{name}`", "" if default == "null" else default, field["description"]))
+    return _table(("field", "default", ""), rows)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+    return "\n".join(lines)
+
+
+def _signature(function: Any) -> str:
+    signature = inspect.signature(function)
+    shown = [parameter for name, parameter in signature.parameters.items() if name != "self"]
+    return f"{function.__name__}({', '.join(map(_parameter, shown))})"
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    stars = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}.get(parameter.kind.name, "")
+    text = f"{stars}{parameter.name}: {_type(parameter.annotation)}"
+    if parameter.default is inspect.Parameter.empty:
+        return text
+    is_plain = isinstance(parameter.default, str | int | float | None.__class__)
+    return f"{text} = {parameter.default!r}" if is_plain else f"{text} = …"
+
+
+def _type(annotation: Any) -> str:
+    """A type, without the modules of its names."""
+    return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", inspect.formatannotation(annotation))
+
+
+def _text(described: Any) -> str:
+    """A docstring as Markdown: `name: …` is about a field, and a paragraph of calls is an example."""
+    text = re.sub(r"(?m)^(\w+): ", r"- `\1`: ", inspect.getdoc(described) or "")
+    paragraphs = text.split("\n\n")
+    is_code = re.compile(r"([\w.]+\(.*\n?)+")
+    return "\n\n".join(_code(each) if is_code.fullmatch(each) else each for each in paragraphs)
+
+
+def _code(text: str, language: str = "python") -> str:
+    return f"```{language}\n{text}\n```"
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return "\n\n".join(part for part in parts if part) + "\n"
