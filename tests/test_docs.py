@@ -18,7 +18,10 @@ PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs" / f"{name}.m
 
 RECIPES = sorted((ROOT / "recipes").rglob("README.md"))
 
-OTHERS = [ROOT / name for name in ("AGENTS.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md")]
+OTHERS = [
+    ROOT / name
+    for name in ("README.zh-CN.md", "AGENTS.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md")
+]
 
 
 def headings(page: Path) -> set[str]:
@@ -44,6 +47,16 @@ def kits_readme() -> str:
 def test_every_page_is_linked_from_the_readme() -> None:
     text = kits_readme()
     assert all(f"docs/{page.name}" in text for page in PAGES[2:])
+
+
+def commands(page: Path) -> list[str]:
+    """Blocks of a page, without comments."""
+    blocks = re.findall(r"```(?:sh|python|yaml)\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    return [re.sub(r" +# .*", "", block) for block in blocks]
+
+
+def test_the_chinese_readme_has_the_same_commands() -> None:
+    assert commands(ROOT / "README.zh-CN.md") == commands(ROOT / "README.md")
 
 
 def test_the_readme_is_short() -> None:
