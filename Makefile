@@ -63,8 +63,8 @@ SLOW := access/test_keys_at_scale.py e2e faults interop processes push wire/test
   tools/docs/test_site.py tools/fork/test_upgrade.py tools/playground/test_browser_resumes.py
 
 # Tools whose packages conflict with the kit's: each has a lock, and an environment, of its own.
-ENVIRONMENTS := sam ministack a2a-0-2 a2a-0-3 a2a-1 recipes docs
-VENVS := $(ENVIRONMENTS:%=.venvs/%/synced)
+ENVIRONMENTS := sam ministack a2a-0-2 a2a-0-3 a2a-1 clients recipes docs
+VENVS := $(ENVIRONMENTS:%=.venvs/%/synced) $(if $(shell command -v npm),.venvs/js/installed)
 SYNC = $(UV) sync --locked --quiet
 SAM = SAM_CLI_TELEMETRY=0 .venvs/sam/bin/sam
 
@@ -250,8 +250,13 @@ add remove: .venv/synced
 	@$(SYNC) --inexact --group browser # inexact: the agents' packages stay
 	@touch $@
 
-$(VENVS): .venvs/%/synced: environments/%/uv.lock environments/%/pyproject.toml | $(UV)
+$(ENVIRONMENTS:%=.venvs/%/synced): .venvs/%/synced: environments/%/uv.lock environments/%/pyproject.toml | $(UV)
 	@UV_PROJECT_ENVIRONMENT=$(CURDIR)/.venvs/$* $(SYNC) --project environments/$*
+	@touch $@
+
+.venvs/js/installed: environments/js/package-lock.json
+	@mkdir -p $(@D) && cp environments/js/package*.json $(@D)
+	@cd $(@D) && npm ci --silent --no-audit --no-fund
 	@touch $@
 
 $(CURDIR)/.uv/bin/uv:

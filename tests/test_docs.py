@@ -9,7 +9,16 @@ from tests.conftest import ROOT
 from tools.fork.rename import KITS
 
 NAMES = (
-    *("authoring", "background-work", "dependencies", "design", "forking", "observability", "operations"),
+    *(
+        "authoring",
+        "background-work",
+        "connecting",
+        "dependencies",
+        "design",
+        "forking",
+        "observability",
+        "operations",
+    ),
     *("playground", "protocol-versions", "routing", "streaming", "upgrading"),
 )
 """The kit's pages. A fork may have others."""

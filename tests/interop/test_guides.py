@@ -1,0 +1,77 @@
+"""The programs of docs/connecting.md, as they are there, against `make run`."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.helpers.dev_server import PATIENCE, DevServer
+from tests.helpers.project import copy_kit
+from tests.processes.servers import answers
+
+pytestmark = pytest.mark.interop
+
+GUIDES = {
+    "a2a-sdk 1.x": "a2a-1",
+    "a2a-sdk 0.3": "clients",
+    "Agent Development Kit (ADK)": "clients",
+    "Strands": "clients",
+    "Microsoft Agent Framework": "clients",
+}
+"""Headings of the page, and the environment of each program."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
+    made = DevServer(copy_kit(tmp_path_factory.mktemp("guides")))
+    made.until(lambda: answers(f"{made.url}/.well-known/agent.json"))
+    yield made
+    made.interrupt()
+
+
+def program(heading: str, language: str) -> str:
+    text = (ROOT / "docs" / "connecting.md").read_text("utf-8")
+    section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    [found] = re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
+    return str(found)
+
+
+def run(command: list[str], server: DevServer, folder: Path) -> str:
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**variables, "A2A_URL": server.url, "A2A_KEY": "local-key"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("heading", GUIDES)
+def test_a_python_program_works(server: DevServer, heading: str, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(program(heading, "python"))
+    python = ROOT / ".venvs" / GUIDES[heading] / "bin" / "python"
+    assert "Basketball, then." in run([str(python), "program.py"], server, tmp_path)
+
+
+@pytest.mark.skipif(not (ROOT / ".venvs/js/node_modules").exists(), reason="no npm on this machine")
+def test_the_javascript_program_works(server: DevServer, tmp_path: Path) -> None:
+    (tmp_path / "node_modules").symlink_to(ROOT / ".venvs/js/node_modules")
+    (tmp_path / "program.mjs").write_text(program("JavaScript SDK", "js"))
+    node = shutil.which("node")
+    assert node
+    assert "Basketball, then." in run([node, "program.mjs"], server, tmp_path)
+
+
+def test_every_program_is_run() -> None:
+    text = (ROOT / "docs" / "connecting.md").read_text("utf-8")
+    assert len(re.findall(r"```(?:python|js)\n", text)) == len(GUIDES) + 1
