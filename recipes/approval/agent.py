@@ -22,6 +22,8 @@ def refund(
     # What was asked is in the memory: the answer to a question could come with another order or amount.
     asked = turn.memory.get(turn.task_id)
     if asked is None or not turn.answering:
+        if amount <= 0:
+            return Reject("The amount must be more than zero.")
         return ask(turn, "confirm", order, amount, f"Refund ${amount} for order {order}? yes or no")
     turn.memory.delete(turn.task_id)
     order, amount = asked["order"], Decimal(asked["amount"])
@@ -29,32 +31,32 @@ def refund(
         case "confirm" if turn.text.strip().lower() not in YES:
             return Reject("Nothing was refunded.")
         case "confirm" if amount >= LARGE:
-            text = (
-                f"A manager must approve ${amount}. Send the code of the manager's page for {turn.task_id}."
-            )
+            text = f"A manager must approve ${amount} for order {order}. Send the code for request {turn.id}."
             return ask(turn, "approve", order, amount, text)
-        case "approve" if not is_approved(turn):
+        case "approve" if not is_approved(turn, asked):
             return Reject("This is not the manager's code. Nothing was refunded.")
-    return pay(turn, order, amount)
+    return pay(asked["id"], order, amount)
 
 
 def ask(turn: Turn, step: str, order: str, amount: Decimal, question: str) -> Ask:
     """Ask, and keep what is asked. The task waits for the answer, which calls `refund` again."""
     values = {"order": order, "amount": str(amount)}
-    turn.memory.set(turn.task_id, {**values, "step": step})
+    turn.memory.set(turn.task_id, {**values, "step": step, "id": turn.id})
     return (Ask if step == "confirm" else Authorize)(question, known=values)
 
 
-def is_approved(turn: Turn) -> bool:
-    expected = approval_code(turn.secret("approval"), turn.task_id)
+def is_approved(turn: Turn, asked: dict[str, str]) -> bool:
+    expected = approval_code(turn.secret("approval"), asked["id"], asked["order"], asked["amount"])
     return hmac.compare_digest(turn.text.strip().encode(), expected.encode())
 
 
-def approval_code(secret: str, task_id: str) -> str:
-    """What the manager's page computes. It is for one task only."""
-    return hmac.new(secret.encode(), task_id.encode(), hashlib.sha256).hexdigest()[:12]
+def approval_code(secret: str, request: str, order: str, amount: str) -> str:
+    """What the manager's page computes. It is for one request: the next one has another id."""
+    text = "\n".join((request, order, amount))
+    return hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest()[:16]
 
 
-def pay(turn: Turn, order: str, amount: Decimal) -> str:
-    """Replace this with a call of your payment service. turn.id is its idempotency key: turns may repeat."""
+def pay(request: str, order: str, amount: Decimal) -> str:
+    """Replace this with a call of your payment service. A turn may run twice, so give it `request` as its
+    idempotency key: it is the same each time, and another one for the next refund."""
     return f"Refunded ${amount} for order {order}."

@@ -5,12 +5,16 @@ Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Conv
 
 import json
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from functools import cache
 from typing import Any
 
 import boto3
 
 from a2a_lambda import Progress, SkillError, Turn, skill
+
+MAX_TOKENS = 2048
+"""Most tokens of an answer."""
 
 INSTRUCTIONS = "You are a helpful assistant. Answer briefly, in the language of the question."
 
@@ -59,27 +63,33 @@ def chat(turn: Turn) -> Iterator[str | Progress]:
             system=[{"text": INSTRUCTIONS}],
             messages=messages,
             toolConfig=TOOL_CONFIG,
+            inferenceConfig={"maxTokens": MAX_TOKENS},
         )
-        content, stop = yield from read(answer["stream"])
-        if stop != "tool_use":
+        # If the turn is cancelled, the connection is closed, and the model stops.
+        with closing(answer["stream"]) as stream:
+            content, stop = yield from read(stream)
+        if stop == "end_turn":
             return
-        messages.append({"role": "assistant", "content": content})
+        if stop != "tool_use":  # max_tokens, guardrail_intervened, content_filtered
+            raise SkillError("I could not finish the answer.")
+        uses = [block["toolUse"] for block in content if "toolUse" in block]
         results = []
-        for use in (block["toolUse"] for block in content if "toolUse" in block):
+        for use in uses:
             yield Progress(f"calling {use['name']}")
             results.append(run_tool(use))
-        messages.append({"role": "user", "content": results})
+        messages += [{"role": "assistant", "content": content}, {"role": "user", "content": results}]
     raise SkillError("I could not find an answer.")
 
 
 def read(stream: Any) -> Generator[str, None, tuple[list[Any], str]]:
     """Yield the text of an answer; return its content blocks, and why it stopped."""
     blocks: dict[int, Any] = {}
-    stop = "end_turn"
+    inputs: dict[int, str] = {}
+    stop = ""
     for event in stream:
         if "contentBlockStart" in event:
             start = event["contentBlockStart"]
-            blocks[start["contentBlockIndex"]] = {"toolUse": {**start["start"]["toolUse"], "input": ""}}
+            blocks[start["contentBlockIndex"]] = {"toolUse": dict(start["start"]["toolUse"])}
         elif "contentBlockDelta" in event:
             index, delta = (
                 event["contentBlockDelta"]["contentBlockIndex"],
@@ -89,12 +99,13 @@ def read(stream: Any) -> Generator[str, None, tuple[list[Any], str]]:
                 blocks.setdefault(index, {"text": ""})["text"] += delta["text"]
                 yield delta["text"]
             elif "toolUse" in delta:
-                blocks[index]["toolUse"]["input"] += delta["toolUse"]["input"]
+                inputs[index] = inputs.get(index, "") + delta["toolUse"]["input"]
         elif "messageStop" in event:
             stop = event["messageStop"]["stopReason"]
-    for block in blocks.values():
-        if "toolUse" in block:
-            block["toolUse"]["input"] = json.loads(block["toolUse"]["input"] or "{}")
+    if stop == "tool_use":  # otherwise an input may be cut off
+        for index, block in blocks.items():
+            if "toolUse" in block:
+                block["toolUse"]["input"] = json.loads(inputs.get(index) or "{}")
     return [blocks[index] for index in sorted(blocks)], stop
 
 

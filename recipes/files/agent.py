@@ -18,24 +18,30 @@ from a2a_lambda import Ask, File, SkillError, Turn, skill
 SMALL_BYTES = 1_000_000
 """Results up to this size are part of the answer."""
 
+LARGE_BYTES = 50_000_000
+"""Most bytes of a file: it is read into the function's memory."""
+
 LINK_SECONDS = 3600
 
 
 @cache
 def s3() -> Any:
     """The client: made in the first turn, not at import, and then kept."""
-    return boto3.client("s3", config=Config(signature_version="s3v4"))
+    # Links name the region's own host: the global one redirects, and some regions are not behind it.
+    return boto3.client("s3", config=Config(signature_version="s3v4", s3={"addressing_style": "virtual"}))
 
 
 @skill
-def upload(turn: Turn, name: Annotated[str, "the file's name"] = "data.csv") -> dict[str, str]:
+def upload(turn: Turn, name: Annotated[str, "the file's name"] = "data.csv") -> dict[str, Any]:
     # Keys begin with the owner of the caller's API key, so no one can name another one's file.
     key = f"{turn.owner}/{turn.id}/{name.rpartition('/')[2]}"
-    bucket = turn.setting("bucket")
-    url = s3().generate_presigned_url(
-        "put_object", Params={"Bucket": bucket, "Key": key}, ExpiresIn=LINK_SECONDS
+    form = s3().generate_presigned_post(
+        turn.setting("bucket"),
+        key,
+        Conditions=[["content-length-range", 1, LARGE_BYTES]],
+        ExpiresIn=LINK_SECONDS,
     )
-    return {"url": url, "key": key}
+    return {"key": key, **form}
 
 
 @skill(default=True)
@@ -66,9 +72,12 @@ def uploaded(turn: Turn, key: str) -> bytes:
     if not key.startswith(f"{turn.owner}/"):
         raise SkillError("There is no such file.")
     try:
-        content: bytes = s3().get_object(Bucket=turn.setting("bucket"), Key=key)["Body"].read()
+        found = s3().get_object(Bucket=turn.setting("bucket"), Key=key)
     except s3().exceptions.NoSuchKey:
         raise SkillError("There is no such file.") from None
+    if found["ContentLength"] > LARGE_BYTES:
+        raise SkillError("The file is too large.")
+    content: bytes = found["Body"].read()
     return content
 
 

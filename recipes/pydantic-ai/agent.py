@@ -3,11 +3,26 @@
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
-from pydantic_ai import Agent, ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
+from pydantic_ai import (
+    Agent,
+    FunctionToolCallEvent,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    UsageLimits,
+    UserPromptPart,
+)
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from a2a_lambda import Turn, skill
+from a2a_lambda import Progress, Turn, skill
+
+MAX_ROUNDS = 5
+"""Most calls of the model in a turn: each may ask for tools."""
 
 assistant = Agent(
     instructions="You are a helpful assistant. Answer briefly, in the language of the question."
@@ -21,17 +36,27 @@ def today() -> str:
 
 
 @skill
-async def chat(turn: Turn) -> AsyncIterator[str]:
+async def chat(turn: Turn) -> AsyncIterator[str | Progress]:
     provider = OpenAIProvider(
         api_key=turn.secret("openai"), base_url=turn.setting("openai-url", "https://api.openai.com/v1")
     )
     model = OpenAIChatModel(turn.setting("openai-model", "gpt-5-mini"), provider=provider)
     *history, question = turn.messages()
-    async with assistant.run_stream(
-        question["content"], model=model, message_history=[recalled(message) for message in history]
-    ) as result:
-        async for text in result.stream_text(delta=True, debounce_by=None):
-            yield text
+    # Not run_stream: it takes the first text for the answer, though the model may call tools after it.
+    async with assistant.run_stream_events(
+        question["content"],
+        model=model,
+        message_history=[recalled(message) for message in history],
+        usage_limits=UsageLimits(request_limit=MAX_ROUNDS),
+    ) as events:
+        async for event in events:
+            match event:
+                case PartStartEvent(part=TextPart(content=text)) if text:
+                    yield text
+                case PartDeltaEvent(delta=TextPartDelta(content_delta=text)) if text:
+                    yield text
+                case FunctionToolCallEvent(part=call):
+                    yield Progress(f"calling {call.tool_name}")
 
 
 def recalled(message: dict[str, str]) -> ModelMessage:

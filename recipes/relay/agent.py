@@ -1,12 +1,19 @@
 """Calls another agent, of any version of A2A, and streams its answer through."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
-from a2a_lambda import Ask, Progress, SkillError, Turn, skill
-from a2a_lambda.client import AgentError, Client
+from a2a_lambda import Ask, Authorize, File, Progress, SkillError, Turn, skill
+from a2a_lambda.client import Client
+from a2a_lambda.errors import KitError
+from a2a_lambda.protocol.model import decode_raw
 
-Output = str | Progress | Ask
+Output = Any
+"""Text, a value, File, Progress, Ask or Authorize."""
+
+QUESTIONS = {"INPUT_REQUIRED": Ask, "AUTH_REQUIRED": Authorize}
 
 
 @skill
@@ -16,38 +23,65 @@ async def ask(turn: Turn) -> AsyncIterator[Output]:
     is_local = urlsplit(url).hostname in ("127.0.0.1", "localhost")
     # Where the conversation with the other agent stands: its contextId, and its taskId if it has asked.
     place: dict[str, str] = turn.memory.get("other", {})
-    try:
-        async with Client(url, key=turn.secret("other"), private=is_local) as other:
+    turn.memory.set("other", {name: value for name, value in place.items() if name != "taskId"})
+    status: dict[str, Any] = {}
+    task_id = ""
+    async with Client(url, key=turn.secret("other"), private=is_local) as other:
+        try:
             async for event in other.stream(turn.text, **place):
-                if "artifactUpdate" in event:
-                    for part in event["artifactUpdate"]["artifact"]["parts"]:
-                        if "text" in part:
-                            yield part["text"]
-                elif "message" in event:
-                    yield text_of(event["message"])
-                elif "statusUpdate" in event:
-                    update = event["statusUpdate"]
-                    place = {"contextId": update["contextId"]}
-                    said = text_of(update["status"].get("message"))
-                    match update["status"]["state"].removeprefix("TASK_STATE_"):
-                        case "WORKING" if said:
-                            yield Progress(said)
-                        case "INPUT_REQUIRED":
-                            place["taskId"] = update["taskId"]
-                            turn.memory.set("other", place)
-                            yield Ask(said or "?")
-                            return
-                        case "COMPLETED":
-                            if said:
-                                yield said
-                        case "FAILED" | "REJECTED" | "CANCELED" as state:
-                            raise SkillError(said or f"The other agent answered: {state.lower()}.")
-    except AgentError as error:
-        raise SkillError("The other agent cannot be reached.") from error
-    turn.memory.set("other", place)
+                [value] = event.values()
+                for output in outputs_of(parts_of(value)):
+                    yield output
+                if "status" in value:  # a task, or a new status of it
+                    task_id = value.get("id") or value["taskId"]
+                    turn.memory.set("other", {"contextId": value["contextId"]})
+                    status = value["status"]
+                    if state_of(status) == "WORKING" and (said := text_of(status)):
+                        yield Progress(said)
+                elif "role" in value:  # a message instead of a task
+                    return
+        except KitError as error:
+            raise SkillError("The other agent cannot be reached.") from error
+        except asyncio.CancelledError:
+            if task_id:  # it would work on, and cost money
+                await other.cancel(task_id)
+            raise
+    state, said = state_of(status), text_of(status)
+    if state in QUESTIONS:
+        turn.memory.set("other", {**turn.memory.get("other"), "taskId": task_id})
+        yield QUESTIONS[state](said or "?")
+    elif state == "COMPLETED":
+        if said:
+            yield said
+    else:
+        # FAILED, REJECTED, CANCELED; or the stream has ended before the task has.
+        raise SkillError(said or "The other agent could not finish.")
 
 
-def text_of(message: object) -> str:
-    """Text of a message, "" without one."""
-    parts = message["parts"] if isinstance(message, dict) else []
+def state_of(status: dict[str, Any]) -> str:
+    return str(status.get("state", "")).removeprefix("TASK_STATE_")
+
+
+def text_of(status: dict[str, Any]) -> str:
+    parts = status.get("message", {}).get("parts", [])
     return " ".join(part["text"] for part in parts if "text" in part)
+
+
+def parts_of(value: dict[str, Any]) -> list[dict[str, Any]]:
+    """Parts of an event's message or artifact, or of a task's artifacts: it may have some when it comes."""
+    artifacts = value.get("artifacts", [value.get("artifact", {})])
+    return value.get("parts") or [part for artifact in artifacts for part in artifact.get("parts", [])]
+
+
+def outputs_of(parts: list[dict[str, Any]]) -> Iterator[Output]:
+    """Parts of the other agent, as this one yields them."""
+    for part in parts:
+        if "text" in part:
+            yield part["text"]
+        elif "data" in part:
+            yield part["data"]
+        elif "url" in part:
+            yield File(part.get("filename", "file"), url=part["url"], media_type=part.get("mediaType"))
+        elif "raw" in part:
+            content = decode_raw(part["raw"])
+            yield File(part.get("filename", "file"), content, media_type=part.get("mediaType"))

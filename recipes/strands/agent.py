@@ -6,7 +6,10 @@ from functools import cache
 from strands import Agent, tool
 from strands.models import BedrockModel
 
-from a2a_lambda import Progress, Turn, skill
+from a2a_lambda import Progress, SkillError, Turn, skill
+
+MAX_CALLS = 10
+"""Most calls of tools in a turn. Without a limit, a confused model would cost money for fifteen minutes."""
 
 INSTRUCTIONS = "You are a helpful assistant. Answer briefly, in the language of the question."
 
@@ -33,10 +36,12 @@ async def chat(turn: Turn) -> AsyncIterator[str | Progress]:
         messages=history,
         callback_handler=None,
     )
-    shown = ""
+    calls: set[str] = set()
     async for event in agent.stream_async(question["content"]):
         if text := event.get("data"):
             yield text
-        elif (use := event.get("current_tool_use")) and use["toolUseId"] != shown:
-            shown = use["toolUseId"]
+        elif (use := event.get("current_tool_use")) and use["toolUseId"] not in calls:
+            calls.add(use["toolUseId"])
+            if len(calls) > MAX_CALLS:
+                raise SkillError("I could not find an answer.")
             yield Progress(f"calling {use['name']}")

@@ -2,6 +2,7 @@ import asyncio
 import hashlib
 import hmac
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,11 +13,14 @@ agent = Agent.load(Path(__file__).parents[1])
 SECRETS = {"approval": "shared"}
 
 
-def code_for(task_id: str) -> str:
-    return hmac.new(b"shared", task_id.encode(), hashlib.sha256).hexdigest()[:12]
+def code_for(question: str, order: str, amount: str) -> str:
+    """What the manager's page computes."""
+    request = question.rpartition("request ")[2].rstrip(".")
+    text = "\n".join((request, order, amount))
+    return hmac.new(b"shared", text.encode(), hashlib.sha256).hexdigest()[:16]
 
 
-def ask(amount: str) -> dict[str, object]:
+def ask(amount: str) -> dict[str, Any]:
     return {"skill": "refund", "slots": {"order": "7", "amount": amount}, "secrets": SECRETS}
 
 
@@ -35,18 +39,38 @@ def test_a_person_confirms(said: str, state: str, text: str) -> None:
     asyncio.run(talk())
 
 
-@pytest.mark.parametrize("is_right", [True, False])
-def test_a_manager_approves_what_is_large(is_right: bool) -> None:
+@pytest.mark.parametrize("approved", ["500", "900", ""])
+def test_a_manager_approves_what_is_large(approved: str) -> None:
+    """The code is for one amount."""
+
     async def talk() -> None:
         asked = await agent.run(**ask("500"))
         authorize = await agent.run("yes", after=asked, secrets=SECRETS)
         assert authorize.state == "auth-required"
-        code = code_for(authorize.task["id"]) if is_right else "wrong"
-        answer = await agent.run(code, after=authorize, secrets=SECRETS)
-        assert answer.state == ("completed" if is_right else "rejected")
-        assert ("Refunded $500" in answer.text) is is_right
+        code = code_for(authorize.text, "7", approved)
+        answer = await agent.run(
+            code, after=authorize, skill="refund", slots={"amount": "900"}, secrets=SECRETS
+        )
+        assert answer.state == ("completed" if approved == "500" else "rejected")
+        assert answer.text.startswith("Refunded $500" if approved == "500" else "This is not")
 
     asyncio.run(talk())
+
+
+def test_a_code_is_spent_by_its_refund() -> None:
+    async def talk() -> None:
+        first = await agent.run("yes", after=await agent.run(**ask("500")), secrets=SECRETS)
+        code = code_for(first.text, "7", "500")
+        paid = await agent.run(code, after=first, secrets=SECRETS)
+        assert paid.state == "completed"
+        again = await agent.run("yes", after=await agent.run(**ask("500"), after=paid), secrets=SECRETS)
+        assert (await agent.run(code, after=again, secrets=SECRETS)).state == "rejected"
+
+    asyncio.run(talk())
+
+
+def test_an_amount_below_zero_is_refused() -> None:
+    assert asyncio.run(agent.run(**ask("-5"))).state == "rejected"
 
 
 def test_an_answer_cannot_change_what_was_asked() -> None:

@@ -41,7 +41,7 @@ class Bedrock:
 
     def converse_stream(self, **request: Any) -> dict[str, Iterator[Any]]:
         self.sent.append(list(request["messages"]))
-        return {"stream": iter(next(self._streams))}
+        return {"stream": (event for event in next(self._streams))}
 
 
 def load(monkeypatch: pytest.MonkeyPatch, bedrock: Bedrock) -> Agent:
@@ -81,3 +81,10 @@ def test_it_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SkillError):
         asyncio.run(load(monkeypatch, bedrock).run("Again?"))
     assert len(bedrock.sent) == 5
+
+
+@pytest.mark.parametrize("reason", ["max_tokens", "guardrail_intervened"])
+def test_half_an_answer_is_none(monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
+    bedrock = Bedrock([*text("It "), *tool_use('{"ci'), stop(reason)])
+    with pytest.raises(SkillError, match="could not finish"):
+        asyncio.run(load(monkeypatch, bedrock).run("And there?"))

@@ -19,9 +19,11 @@ CSV = "name,price\nanvil,10\nrope,2.5\n"
 def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     with mock_aws():
-        boto3.client("s3").create_bucket(Bucket="my-bucket")
+        boto3.client("s3").create_bucket(
+            Bucket="my-bucket", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
+        )
         yield Agent.load(Path(__file__).parents[1])
 
 
@@ -46,7 +48,8 @@ def test_a_large_file_goes_through_the_bucket(agent: Agent, monkeypatch: pytest.
 
     async def talk() -> None:
         place = (await agent.run(skill="upload", slots={"name": "a.csv"}, settings=SETTINGS)).data[0]
-        assert place["url"].startswith("https://my-bucket.s3.amazonaws.com/")
+        assert place["url"] == "https://my-bucket.s3.eu-west-1.amazonaws.com/"
+        assert "policy" in place["fields"]
         boto3.client("s3").put_object(Bucket="my-bucket", Key=place["key"], Body=CSV.encode())
         answer = await agent.run(skill="add-up", slots={"key": place["key"]}, settings=SETTINGS)
         assert "X-Amz-Signature" in file_in(answer.artifacts)["url"]

@@ -49,3 +49,38 @@ def test_it_streams_and_remembers(model: HTTPServer) -> None:
         (message["role"], message["content"]) for message in sent["messages"] if message["role"] != "system"
     ]
     assert said == [("user", "I am Ann."), ("assistant", "Hello, Ann."), ("user", "Who am I?")]
+
+
+def tool_call() -> str:
+    """A recorded answer: text, and then a call of the tool."""
+    call = {"index": 0, "id": "t1", "type": "function", "function": {"name": "today", "arguments": "{}"}}
+    choices: list[dict[str, Any]] = [
+        {"delta": {"role": "assistant", "content": "Let me look. "}},
+        {"delta": {"tool_calls": [call]}},
+        {"delta": {}, "finish_reason": "tool_calls"},
+    ]
+    common = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    events = [json.dumps({**common, "choices": [{"index": 0, **choice}]}) for choice in choices]
+    return "".join(f"data: {event}\n\n" for event in [*events, "[DONE]"])
+
+
+def test_it_calls_the_tool_after_its_first_words(httpserver: HTTPServer) -> None:
+    for body in (tool_call(), recorded("It is ", "Sunday.")):
+        httpserver.expect_ordered_request("/v1/chat/completions").respond_with_data(
+            body, content_type="text/event-stream"
+        )
+    settings = {"openai-url": httpserver.url_for("/v1")}
+    answer = asyncio.run(agent.run("Which day is it?", secrets={"openai": "k"}, settings=settings))
+    assert answer.text == "Let me look. It is Sunday."
+    sent = httpserver.log[-1][0].get_json()["messages"]
+    assert sent[-1]["role"] == "tool"
+
+
+def test_it_gives_up(httpserver: HTTPServer) -> None:
+    httpserver.expect_request("/v1/chat/completions").respond_with_data(
+        tool_call(), content_type="text/event-stream"
+    )
+    settings = {"openai-url": httpserver.url_for("/v1")}
+    with pytest.raises(Exception, match="limit"):
+        asyncio.run(agent.run("Again?", secrets={"openai": "k"}, settings=settings))
+    assert len(httpserver.log) == 5

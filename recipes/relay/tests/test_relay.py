@@ -77,10 +77,41 @@ def test_it_streams_questions_and_answers_through(httpserver: HTTPServer) -> Non
     assert "taskId" not in third
 
 
-def test_what_the_other_cannot_do_is_said(httpserver: HTTPServer) -> None:
-    other = Other(httpserver, [status("REJECTED", "Not mine.")])
-    with pytest.raises(SkillError, match="Not mine"):
-        asyncio.run(agent.run("Sing.", **other.given()))
-    away = {"settings": {"other-url": "http://127.0.0.1:1"}, "secrets": {"other": "key"}}
-    with pytest.raises(SkillError, match="cannot be reached"):
-        asyncio.run(agent.run("Sing.", **away))
+def test_data_files_and_an_answer_that_is_there_at_once(httpserver: HTTPServer) -> None:
+    parts = [
+        {"text": "So: "},
+        {"data": {"n": 1}},
+        {"raw": "aGk=", "filename": "hi.txt", "mediaType": "text/plain"},
+    ]
+    done = {"state": "TASK_STATE_COMPLETED", "timestamp": "2026-01-01T00:00:00.000Z"}
+    task = {"id": "t1", "contextId": "c1", "status": done, "artifacts": [{"artifactId": "a", "parts": parts}]}
+    other = Other(httpserver, [{"task": task}])
+    answer = asyncio.run(agent.run("Count.", **other.given()))
+    assert answer.state == "completed"
+    assert answer.data == [{"n": 1}]
+    assert "aGk=" in json.dumps(answer.artifacts)
+
+
+def test_a_sign_in_goes_through(httpserver: HTTPServer) -> None:
+    other = Other(httpserver, [status("AUTH_REQUIRED", "Sign in.")])
+    answer = asyncio.run(agent.run("Sing.", **other.given()))
+    assert (answer.state, answer.text) == ("auth-required", "Sign in.")
+
+
+@pytest.mark.parametrize("events", [[chunk("half an ans")], [status("REJECTED", "Not mine.")], []])
+def test_what_the_other_does_not_finish_fails(httpserver: HTTPServer, events: list[dict[str, Any]]) -> None:
+    other = Other(httpserver, [status("INPUT_REQUIRED", "Which?")], events, [status("COMPLETED", "Yes.")])
+
+    async def talk() -> None:
+        asked = await agent.run("Sing.", **other.given())
+        with pytest.raises(SkillError, match=r"Not mine\.|could not finish"):
+            await agent.run("That.", after=asked, **other.given())
+
+    asyncio.run(talk())
+
+
+def test_an_agent_that_is_away_or_is_none_is_said(httpserver: HTTPServer) -> None:
+    for url in ("http://127.0.0.1:1", httpserver.url_for("/nothing").replace("localhost", "127.0.0.1")):
+        away = {"settings": {"other-url": url}, "secrets": {"other": "key"}}
+        with pytest.raises(SkillError, match="cannot be reached"):
+            asyncio.run(agent.run("Sing.", **away))

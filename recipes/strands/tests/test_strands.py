@@ -6,7 +6,7 @@ from typing import Any
 import boto3
 import pytest
 
-from a2a_lambda import Agent
+from a2a_lambda import Agent, SkillError
 
 USAGE = {
     "metadata": {
@@ -23,8 +23,8 @@ def text(*pieces: str) -> list[dict[str, Any]]:
     return [{"messageStart": {"role": "assistant"}}, *deltas, *end]
 
 
-def tool_use(arguments: str) -> list[dict[str, Any]]:
-    start = {"toolUse": {"toolUseId": "t1", "name": "count_letters"}}
+def tool_use(arguments: str, identity: str = "t1") -> list[dict[str, Any]]:
+    start = {"toolUse": {"toolUseId": identity, "name": "count_letters"}}
     return [
         {"messageStart": {"role": "assistant"}},
         {"contentBlockStart": {"contentBlockIndex": 0, "start": start}},
@@ -63,3 +63,13 @@ def test_it_calls_the_tool_and_remembers(monkeypatch: pytest.MonkeyPatch) -> Non
     _, tool, later = bedrock.sent
     assert tool[-1]["content"][0]["toolResult"]["content"] == [{"text": "3"}]
     assert [message["role"] for message in later] == ["user", "assistant", "user"]
+
+
+def test_it_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = '{"word": "a", "letter": "a"}'
+    bedrock = Bedrock(*(tool_use(arguments, f"t{number}") for number in range(20)))
+    monkeypatch.setattr(boto3.Session, "client", lambda *_, **__: bedrock)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    with pytest.raises(SkillError):
+        asyncio.run(Agent.load(Path(__file__).parents[1]).run("Again?"))
+    assert len(bedrock.sent) == 11
