@@ -1,7 +1,7 @@
 # Everything starts here, and each target sets up what it needs.
 #
 #   make run      serve on http://127.0.0.1:8080            PORT=… LOCAL_KEY=…
-#   make chat     talk to an agent in the terminal          AGENT=… VERSION=0.3 URL=… or STACK=… KEY=… TEXT=…
+#   make chat     talk to an agent in the terminal          AGENT=… VERSION=0.3 PORT=… URL=… or STACK=… KEY=… TEXT=…
 #   make playground  a page to call a deployed stack, or any agent    STACK=… or URL=… KEY=… PORT=8081
 #   make logs     follow the log of a stack                 STACK=… TASK=…
 #   make test     test your agents, and the kit in brief      ARGS="functions/agents/weather"
@@ -95,7 +95,7 @@ playground: .venv/synced
 
 chat: export TEXT := $(value TEXT)
 chat: .venv/synced
-	@exec env AGENT="$(AGENT)" URL="$(URL)" STACK="$(STACK)" KEY="$(KEY)" VERSION="$(VERSION)" .venv/bin/python -m tools.client.chat
+	@exec env AGENT="$(AGENT)" URL="$(URL)" PORT="$(PORT)" STACK="$(STACK)" KEY="$(KEY)" VERSION="$(VERSION)" .venv/bin/python -m tools.client.chat
 
 logs: .venv/synced
 	@exec env STACK="$(STACK)" TASK="$(TASK)" .venv/bin/python -m tools.client.logs

@@ -1,4 +1,4 @@
-"""What every command shares: an error is one line on standard error, and exit status 1."""
+"""What commands share: an error is one line on standard error, and exit status 1."""
 
 import functools
 import sys
@@ -25,3 +25,10 @@ def reports_errors(main: Callable[Arguments, int]) -> Callable[Arguments, int]:
             return 1
 
     return run
+
+
+def read_port(value: str) -> int:
+    """Raises ConfigurationError."""
+    if not value.isdigit() or not 0 < int(value) < 65536:
+        raise ConfigurationError(f"PORT must be a number from 1 to 65535, not {value!r}")
+    return int(value)

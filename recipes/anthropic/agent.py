@@ -1,4 +1,4 @@
-"""A model of Anthropic, by its own API."""
+"""An Anthropic model, by its own API."""
 
 from collections.abc import AsyncIterator
 

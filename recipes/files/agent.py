@@ -65,7 +65,7 @@ def add_up(turn: Turn, key: Annotated[str, "the key of an uploaded file"] = "") 
     writer = csv.DictWriter(text, fieldnames=list(totals))
     writer.writeheader()
     writer.writerow(totals)
-    return f"{len(rows)} rows.", file_of(turn, "totals.csv", text.getvalue().encode())
+    return f"Rows: {len(rows)}.", file_of(turn, "totals.csv", text.getvalue().encode())
 
 
 def uploaded(turn: Turn, key: str) -> bytes:

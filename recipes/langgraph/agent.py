@@ -1,4 +1,4 @@
-"""A graph of LangGraph (https://langchain-ai.github.io/langgraph)."""
+"""A LangGraph graph (https://langchain-ai.github.io/langgraph)."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""An agent of Pydantic AI (https://ai.pydantic.dev) with a tool."""
+"""A Pydantic AI agent (https://ai.pydantic.dev) with a tool."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime

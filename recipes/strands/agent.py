@@ -1,4 +1,4 @@
-"""An agent of Strands (https://strandsagents.com) with a tool."""
+"""A Strands agent (https://strandsagents.com) with a tool."""
 
 from collections.abc import AsyncIterator
 from functools import cache
@@ -9,7 +9,7 @@ from strands.models import BedrockModel
 from a2a_lambda import Progress, SkillError, Turn, skill
 
 MAX_CALLS = 10
-"""Most calls of tools in a turn. Without a limit, a confused model would cost money for fifteen minutes."""
+"""Most calls of tools in a turn. Without a limit, a confused model could run up charges for minutes."""
 
 INSTRUCTIONS = "You are a helpful assistant. Answer briefly, in the language of the question."
 

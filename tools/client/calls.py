@@ -13,8 +13,8 @@ import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Literal
-from urllib.parse import urlencode
+from typing import Any
+from urllib.parse import quote, urlencode
 
 import httpx2
 
@@ -173,6 +173,8 @@ class Caller:
 
     async def _discover(self) -> AsyncGenerator[Record, None]:
         version = self._version
+        if version.key_header and not self._name:
+            raise CallFailed(f"{version.title} has no default agent. Name one, as in AGENT=assistant")
         place = f"/{self._name}" if self._name else ""
         path = version.card.format(agent=f"/a2a{place}" if place else "", name=place)
         url = self._base + path
@@ -182,16 +184,20 @@ class Caller:
             headers = {**asked, **(self._key_headers() if needs_key else {})}
             request = self._http.build_request("GET", url, headers=headers)
             yield self._request_record(request, "")
-            answer = await self._http.send(request)
+            answer = await self._http.send(request, stream=True)
+            try:
+                content = await _whole(answer)
+            finally:
+                await answer.aclose()
             yield _response_record(answer)
-            yield {"kind": "body", "text": answer.text}
+            yield {"kind": "body", "text": content.decode(errors="replace")}
             if answer.status_code in (401, 403) and self._key and not needs_key:
                 needs_key = True
                 continue
             break
         if answer.status_code != 200:
-            raise CallFailed(_error_text(answer.content, answer.status_code), status=answer.status_code)
-        card = strictjson.loads(answer.content)
+            raise CallFailed(_error_text(content, answer.status_code), status=answer.status_code)
+        card = strictjson.loads(content)
         self.agent = discovery.agent_of_card(card, url, self._key or None, wires=(version.card_wire,))
         yield {"kind": "result", "result": card}
 
@@ -213,7 +219,7 @@ class Caller:
                     async for record in records:
                         yield record
                 return
-            content = await answer.aread()
+            content = await _whole(answer)
             yield {"kind": "body", "text": content.decode(errors="replace")}
             result = self._result(content, answer.status_code)
             if streams:
@@ -260,7 +266,8 @@ class Caller:
         route = next(route for route in self._version.wire.routes if route.operation == operation)
         variables = {name: value for name, value in params.items() if f"{{{name}}}" in route.path}
         rest = {name: value for name, value in params.items() if name not in variables}
-        url = f"{base}/{route.path.format(**variables)}"
+        quoted = {name: quote(str(value), safe="") for name, value in variables.items()}
+        url = f"{base}/{route.path.format(**quoted)}"
         if route.verb == "GET":
             del headers["Content-Type"]
             query = f"?{urlencode(rest)}" if rest else ""
@@ -269,29 +276,13 @@ class Caller:
         return self._http.build_request(route.verb, url, headers=headers, content=content)
 
     async def _events(self, answer: httpx2.Response) -> AsyncGenerator[Record, None]:
-        lines: list[bytes] = []
-        async with aclosing(sse.lines(answer.aiter_bytes(), MAX_BYTES)) as found:
-            async for line in found:
-                if line.startswith(b":") and not lines:
-                    yield {"kind": "frame", "text": line.decode(errors="replace")}
-                elif line:
-                    lines.append(line)
-                elif lines:
-                    yield {"kind": "frame", "text": b"\n".join(lines).decode(errors="replace")}
-                    async for record in self._event(lines):
-                        yield record
-                    lines = []
-
-    async def _event(self, lines: list[bytes]) -> AsyncIterator[Record]:
-        values: dict[bytes, list[bytes]] = {}
-        for line in lines:
-            name, _, value = line.partition(b":")
-            values.setdefault(name, []).append(value.removeprefix(b" "))
-        data = b"\n".join(values.get(b"data", []))
-        if data:
-            event = self._version.wire.decode_event(self._result(data, 200))
-            identity = values.get(b"id", [b""])[-1].decode(errors="replace")
-            yield {"kind": "event", "event": event, "id": identity}
+        async with aclosing(sse.events(answer.aiter_bytes(), MAX_BYTES)) as found:
+            async for received in found:
+                yield {"kind": "frame", "text": received.text.decode(errors="replace")}
+                if received.data:
+                    event = self._version.wire.decode_event(self._result(received.data, 200))
+                    identity = received.identity.decode(errors="replace")
+                    yield {"kind": "event", "event": event, "id": identity}
 
     def _result(self, content: bytes, status: int) -> Json:
         """Result of an answer. Raises CallFailed if it is an error."""
@@ -361,12 +352,24 @@ def _rest_url(agent: discovery.DiscoveredAgent) -> str:
     """Url of the HTTP+JSON interface of a 1.0 card. Raises CallFailed."""
     offered: Any = agent.card.get("supportedInterfaces")
     for interface in offered if isinstance(offered, list) else ():
-        binding = interface.get("protocolBinding"), interface.get("protocolVersion")
-        if binding == ("HTTP+JSON", "1.0") and isinstance(interface.get("url"), str):
-            if httpx2.URL(interface["url"]).host != httpx2.URL(agent.url).host:
-                raise CallFailed("the card's HTTP+JSON interface is on another host")
+        if not isinstance(interface, dict) or not isinstance(interface.get("url"), str):
+            continue
+        if (interface.get("protocolBinding"), interface.get("protocolVersion")) == ("HTTP+JSON", "1.0"):
+            url, home = httpx2.URL(interface["url"]), httpx2.URL(agent.url)
+            if (url.scheme, url.host, url.port) != (home.scheme, home.host, home.port):
+                raise CallFailed(f"the card sends its callers to another origin, {interface['url']}")
             return str(interface["url"]).rstrip("/")
     raise CallFailed("the card has no HTTP+JSON interface of A2A 1.0")
+
+
+async def _whole(answer: httpx2.Response) -> bytes:
+    """The body of an answer. Raises TooLarge."""
+    body = bytearray()
+    async for chunk in answer.aiter_bytes():
+        body += chunk
+        if len(body) > MAX_BYTES:
+            raise sse.TooLarge(f"the answer has more than {MAX_BYTES} bytes")
+    return bytes(body)
 
 
 def _error_text(content: bytes, status: int) -> str:
@@ -378,7 +381,3 @@ def _error_text(content: bytes, status: int) -> str:
     error = value.get("error", value) if isinstance(value, dict) else value
     message = error.get("message") if isinstance(error, dict) else None
     return str(message or f"the agent answered with status {status}")
-
-
-Mode = Literal["stream", "wait", "background"]
-"""How a message is sent: as a stream, as a call that waits for the end, or as one that does not."""

@@ -1,6 +1,6 @@
 """make chat: talk to an agent in the terminal. By default, to the one that `make run` serves.
 
-make chat                                  AGENT=weather VERSION=0.3
+make chat                                  AGENT=weather VERSION=0.3 PORT=8080
 make chat URL=https://… KEY=…              any A2A agent
 make chat STACK=a2a-dev KEY=…              a deployed stack
 make chat TEXT="What is 1 plus 2?"         one message; the exit status is 0 if its task has completed
@@ -39,10 +39,11 @@ from a2a_lambda.protocol.model import (
     state_word,
 )
 from tools.client.calls import SILENCE_SECONDS, VERSIONS, Caller
-from tools.command import reports_errors
+from tools.command import read_port, reports_errors
 from tools.deployment.stack import outputs_of
+from tools.terminal import printable
 
-LOCAL_URL = "http://127.0.0.1:8080"
+LOCAL = ("127.0.0.1", "localhost")
 
 HELP = """\
 /file PATH      send a file with the next message; several times for several files
@@ -70,16 +71,19 @@ class Chat:
         self._files: list[Part] = []
 
     async def open(self) -> bool:
-        """Read the card, and show what the agent is. Returns whether it could be read."""
+        """Read the card. Returns whether it could be read."""
         async for record in self._caller.card():
             if record["kind"] == "error":
                 self._fail(record["message"])
                 return False
             if record["kind"] == "result":
                 self._card = record["result"]
-        described = f"{self._card['name']}: {self._card.get('description', '')}"
-        self._console.print(Text(described, style="bold"), soft_wrap=True)
         return True
+
+    def introduce(self) -> None:
+        described = f"{self._card.get('name', 'The agent')}: {self._card.get('description', '')}"
+        self._note(described)
+        self._note("/help lists the commands.")
 
     async def take(self, line: str) -> bool:
         """Carry out a line: a message, or a command. Returns whether the conversation continues."""
@@ -99,7 +103,9 @@ class Chat:
                 self._save(rest)
             case "/skill" if not rest.strip():
                 for skill in self._card.get("skills", []):
-                    self._console.print(Text(f"  {skill['id']}: {skill.get('description', '')}", style="dim"))
+                    self._note(f"  {skill.get('id')}: {skill.get('description', '')}")
+            case "/skill" if rest.split()[0] not in (known := self._skills()):
+                self._fail(f"there is no skill {rest.split()[0]}. There are {', '.join(known)}")
             case "/skill":
                 await self.send("", *rest.split())
             case _ if command.startswith("/"):
@@ -107,6 +113,9 @@ class Chat:
             case _:
                 await self.send(line)
         return True
+
+    def _skills(self) -> list[str]:
+        return [str(skill.get("id")) for skill in self._card.get("skills", [])]
 
     async def send(self, text: str, skill: str = "", *values: str) -> TaskState | None:
         message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=[])
@@ -122,10 +131,15 @@ class Chat:
             message["contextId"] = self._context_id
         if self._state in INTERRUPTED:
             message["taskId"] = self._task_id
+        before = self._attached, self._task_id, self._state
         self._attached, self._task_id, self._state, self._shown = [], "", None, {}
         running = asyncio.ensure_future(self._run(message))
         try:
-            return await asyncio.shield(running)
+            await asyncio.shield(running)
+            if self._state is None:  # no one has got the message: a question is still open
+                self._attached, self._task_id, self._state = before
+                return None
+            return self._state
         except asyncio.CancelledError:  # Ctrl-C
             if current := asyncio.current_task():
                 current.uncancel()
@@ -135,7 +149,7 @@ class Chat:
                 await running
             return self._state
 
-    async def _run(self, message: Message) -> TaskState | None:
+    async def _run(self, message: Message) -> None:
         streams = self._card.get("capabilities", {}).get("streaming", False)
         records = self._caller.call("stream" if streams else "send", {"message": message})
         async with aclosing(records):
@@ -149,22 +163,22 @@ class Chat:
                     case "error":
                         self._end_line()
                         self._fail(record["message"])
-                        return None
+                        return
         self._end_line()
         if self._state not in (None, TaskState.COMPLETED):
             self._console.print(Text(state_word(str(self._state)), style="yellow"))
-        return self._state
 
     async def _cancel(self) -> None:
-        if not self._task_id:
-            return
         self._end_line()
+        if not self._task_id:
+            self._note("stopped before the task began to answer; it may continue")
+            return
         async for record in self._caller.call("cancel", {"id": self._task_id}):
             if record["kind"] == "error":
                 self._fail(record["message"])
             if record["kind"] == "result":
-                self._state = record["result"]["status"]["state"]
-        self._console.print(Text("canceled", style="yellow"))
+                self._state = TaskState(record["result"]["status"]["state"])
+                self._console.print(Text(state_word(self._state), style="yellow"))
 
     def _show(self, event: Event) -> None:
         if "task" in event:
@@ -221,7 +235,7 @@ class Chat:
 
     def _show_part(self, part: Part) -> None:
         if "text" in part:
-            self._console.print(Text(part["text"]), end="", soft_wrap=True)
+            self._console.print(Text(printable(part["text"])), end="", soft_wrap=True)
             self._is_in_line = not part["text"].endswith("\n")
         elif "data" in part:
             self._end_line()
@@ -254,17 +268,20 @@ class Chat:
             return
         try:
             Path(path).expanduser().write_bytes(decode_raw(part["raw"]))
-        except (OSError, ValueError) as error:
-            self._fail(str(error))
+        except OSError as error:
+            self._fail(f"{path}: {error.strerror}")
+            return
+        except ValueError:
+            self._fail("the file is not valid base64")
             return
         self._console.print(Text(f"saved {path}", style="dim"))
 
     def _note(self, text: str) -> None:
         self._end_line()
-        self._console.print(Text(text, style="dim"), soft_wrap=True)
+        self._console.print(Text(printable(text), style="dim"), soft_wrap=True)
 
     def _fail(self, text: str) -> None:
-        self._errors.print(Text(f"error: {text}", style="red"), soft_wrap=True)
+        self._errors.print(Text(printable(f"error: {text}"), style="red"), soft_wrap=True)
 
     def _end_line(self) -> None:
         if self._is_in_line:
@@ -289,7 +306,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make chat", description="Talk to an agent.")
     given = os.environ.get
     parser.add_argument("--agent", default=given("AGENT") or "", help="its name; the default agent without")
-    parser.add_argument("--url", default=given("URL") or "", help=f"of the deployment; {LOCAL_URL} without")
+    parser.add_argument(
+        "--url", default=given("URL") or "", help="of the deployment; the one of make run without"
+    )
     parser.add_argument("--stack", default=given("STACK") or "", help="a deployed stack, instead of a url")
     parser.add_argument("--key", default=given("KEY") or "")
     parser.add_argument("--version", default=given("VERSION") or "1.0", help=", ".join(VERSIONS))
@@ -301,10 +320,14 @@ def run(options: argparse.Namespace, console: Console) -> int:
     """Returns the exit status. Raises ConfigurationError."""
     if options.version not in VERSIONS:
         raise ConfigurationError(f"VERSION={options.version}: use one of {', '.join(VERSIONS)}")
-    url = options.url or (outputs_of(options.stack)["BaseUrl"] if options.stack else LOCAL_URL)
+    if options.url and options.stack:
+        raise ConfigurationError("give URL or STACK, not both")
+    url = options.url or f"http://127.0.0.1:{read_port(os.environ.get('PORT') or '8080')}"
+    if options.stack:
+        url = outputs_of(options.stack)["BaseUrl"]
     if not url.startswith(("http://", "https://")):
         raise ConfigurationError(f"URL={url}: write the whole url, such as https://agents.example.com")
-    is_local = not options.url and not options.stack
+    is_local = httpx2.URL(url).host in LOCAL
     key = options.key or (os.environ.get("LOCAL_KEY") or "local-key" if is_local else "")
     with asyncio.Runner() as runner:
         http = httpx2.AsyncClient(timeout=SILENCE_SECONDS, trust_env=False)
@@ -315,8 +338,11 @@ def run(options: argparse.Namespace, console: Console) -> int:
                     console.print(Text("start it in another terminal: make run", style="dim"))
                 return 1
             if options.text:
-                return 0 if runner.run(chat.send(options.text)) == TaskState.COMPLETED else 1
-            console.print(Text("/help lists the commands.", style="dim"))
+                state = runner.run(chat.send(options.text))
+                if state == TaskState.FAILED and is_local:
+                    print("the output of make run says why", file=sys.stderr)
+                return 0 if state == TaskState.COMPLETED else 1
+            chat.introduce()
             talk(chat, console, runner)
         finally:
             runner.run(http.aclose())

@@ -1,7 +1,7 @@
 """make logs STACK=… [TASK=…]: follows the log of a deployed stack.
 
 It reads the log groups of the four functions every two seconds. CloudWatch shows a line some seconds after it
-was written, so the last minute is read again each time.
+was written, so the last two minutes are read again each time.
 Source: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_FilterLogEvents.html
 """
 
@@ -20,11 +20,12 @@ from a2a_lambda.aws import clients
 from tools.command import reports_errors
 from tools.deployment.stack import FUNCTIONS, aws_errors, resources_of
 from tools.log_entry import LogEntry
+from tools.terminal import printable
 
 PAUSE_SECONDS = 2.0
 """Seconds between looks."""
 
-LATE_MS = 60_000
+LATE_MS = 120_000
 """Milliseconds after which a line is expected to be in CloudWatch."""
 
 SHOWN_MS = 600_000
@@ -44,20 +45,19 @@ class Log:
         self._client = client
         self._groups = groups
         self._task = task
-        self._seen: dict[str, int] = {}
+        self._seen: set[str] = set()
         self._since = int(time.time() * 1000) - (DAY_MS if task else SHOWN_MS)
 
     def read(self) -> list[LogEntry]:
         """Lines that were not returned before, by time. Raises ClientError and BotoCoreError."""
+        began = int(time.time() * 1000)
         with ThreadPoolExecutor(len(self._groups)) as pool:
             found = [event for events in pool.map(self._events, self._groups) for event in events]
         new = [event for event in found if _identity(event) not in self._seen]
-        self._seen |= {_identity(event): event["timestamp"] for event in new}
-        newest = max((event["timestamp"] for event in found), default=0)
-        self._since = max(self._since, newest - LATE_MS)
-        self._seen = {name: at for name, at in self._seen.items() if at >= self._since}
         new.sort(key=lambda event: event["timestamp"])
         entries = [entry_of(event["message"], event["timestamp"]) for event in new]
+        self._since = max(self._since, began - LATE_MS)
+        self._seen = {_identity(event) for event in found if event["timestamp"] >= self._since}
         return [entry for entry in entries if entry is not None]
 
     def _events(self, group: str) -> list[dict[str, Any]]:
@@ -79,7 +79,7 @@ def entry_of(line: str, at: int) -> LogEntry | None:
         value = json.loads(line)
     except ValueError:
         value = {"message": line.rstrip()}
-    if not isinstance(value, dict) or value.get("type", "").startswith("platform."):
+    if not isinstance(value, dict) or str(value.get("type", "")).startswith("platform."):
         return None
     if line.startswith(("START ", "END ", "REPORT ", "INIT_START ")):
         return None
@@ -118,11 +118,11 @@ def text_of(entry: LogEntry) -> Text:
     at = time.strftime("%H:%M:%S", time.localtime(entry["at"] / 1000))
     text = Text(f"{at}  ", style="dim")
     text.append(f"{entry['level']:<8} ", style=STYLES.get(entry["level"], "default"))
-    text.append(f"{entry['logger']}: {entry['message']}", style="not dim")
+    text.append(printable(f"{entry['logger']}: {entry['message']}"), style="not dim")
     if entry["task"]:
-        text.append(f"  {entry['task']}")
+        text.append(printable(f"  {entry['task']}"))
     if trace := entry.get("trace"):
-        text.append(f"\n{trace}", style="not dim red")
+        text.append(printable(f"\n{trace}"), style="not dim red")
     return text
 
 

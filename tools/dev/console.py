@@ -18,6 +18,7 @@ from a2a_lambda import telemetry
 from a2a_lambda.errors import Unavailable
 from a2a_lambda.http.error_responses import error_response
 from a2a_lambda.lambda_.json_logs import CHATTY
+from tools.terminal import printable
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -45,7 +46,7 @@ class Formatter(logging.Formatter):
         self._colored = colored
 
     def format(self, record: logging.LogRecord) -> str:
-        message = _printable(record.getMessage())
+        message = printable(record.getMessage())
         at = self._paint(time.strftime("%H:%M:%S", time.localtime(record.created)), DIM)
         if record.name == requests.name:
             status = record.__dict__.get("status", 0)
@@ -111,16 +112,11 @@ class RequestLog:
             requests.info("  ".join(fields), extra={"status": status})
 
 
-def _printable(text: str) -> str:
-    """Text without control sequences for the terminal: any web page can call a local server."""
-    return "".join(char if char.isprintable() or char in "\n\t" else repr(char)[1:-1] for char in text)
-
-
 def trace_of(error: BaseException) -> str:
     """A traceback. If it has frames of an agent, the kit's frames are left out."""
     whole = traceback.TracebackException.from_exception(error)
     _strip(whole)
-    return _printable("".join(whole.format()).rstrip())
+    return printable("".join(whole.format()).rstrip())
 
 
 def _strip(part: Any) -> None:

@@ -32,6 +32,12 @@ class LogLines(logging.Handler):
         self._followers: dict[Queue, asyncio.AbstractEventLoop] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._add(record)
+        except Exception:  # as logging's own handlers do: a wrong call of a logger stops no one
+            self.handleError(record)
+
+    def _add(self, record: logging.LogRecord) -> None:
         ids = telemetry.ids()
         entry = LogEntry(
             at=round(record.created * 1000),

@@ -28,7 +28,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.card import Card
 from a2a_lambda.settings import Settings
 from tools import template
-from tools.command import reports_errors
+from tools.command import read_port, reports_errors
 from tools.dev import console, emulator, event_sources
 from tools.dev.log_lines import LINES
 from tools.playground.app import Playground, Target
@@ -53,7 +53,7 @@ FRESH_ID = """'$(od -An -tx8 -N8 /dev/urandom | tr -d ' ')'"""
 @reports_errors
 def main() -> int:
     """Serve until Ctrl-C."""
-    port = _read_port(os.environ.get("PORT") or "8080")
+    port = read_port(os.environ.get("PORT") or "8080")
     try:
         with ExitStack() as stack:
             listener = stack.enter_context(_listen(port))
@@ -213,12 +213,6 @@ def _has_own_endpoints() -> bool:
     if given and len(given) < len(ENDPOINTS):
         raise ConfigurationError(f"{given[0]} is set alone: set {' and '.join(ENDPOINTS)}, or neither")
     return bool(given)
-
-
-def _read_port(value: str) -> int:
-    if not value.isdigit() or not 0 < int(value) < 65536:
-        raise ConfigurationError(f"PORT must be a number from 1 to 65535, not {value!r}")
-    return int(value)
 
 
 def _listen(port: int) -> socket.socket:

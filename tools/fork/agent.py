@@ -4,6 +4,7 @@ of a recipe, with its packages."""
 import importlib
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -128,11 +129,7 @@ def _write(agents: Path, name: str, texts: Mapping[str, str], test: str) -> list
             path.write_text(text, "utf-8")
         Agent.load(folder)
     except (ConfigurationError, OSError):
-        for path in files:
-            path.unlink(missing_ok=True)
-        for made in (folder / "tests", folder):
-            if made.is_dir():
-                made.rmdir()
+        shutil.rmtree(folder, ignore_errors=True)
         raise
     said = [f"wrote {path}" for path in files]
     if len(before) == 1 and not any(card.default for card in before.values()):

@@ -7,6 +7,7 @@ GET  /playground/log      server-sent events: a line of the log each
 POST /playground/call     one call; answered with records, a line of JSON each (see `calls`)
 """
 
+import hmac
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
@@ -21,7 +22,7 @@ from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -37,6 +38,8 @@ PAGE = Path(__file__).parent / "page"
 
 HOSTS = ["127.0.0.1", "localhost"]
 """Names of this machine. With another one, a page of the web could have pointed its own name here."""
+
+COOKIE = "a2a-playground"
 
 HEADERS = {
     "Cache-Control": "no-cache",
@@ -78,17 +81,23 @@ class Call(BaseModel):
 
 
 class Playground:
-    """An ASGI application: the playground, and `app` for all other requests."""
+    """An ASGI application: the playground, and `app` for all other requests.
+
+    transport: instead of the network. token: without it, or the cookie that the page with the token sets, all
+        requests are refused; "" = no token.
+    """
 
     def __init__(
         self,
         target: Target,
         app: "ASGIApp | None" = None,
         transport: httpx2.AsyncBaseTransport | None = None,
+        token: str = "",
     ) -> None:
         self._target = target
         self._app = app
         self._transport = transport
+        self._token = token
         self._known: dict[tuple[str, str, str], DiscoveredAgent] = {}
         self._page = Starlette(
             routes=[
@@ -106,6 +115,11 @@ class Playground:
             await self._app(scope, receive, send)
             return
 
+        if not self._is_admitted(Request(scope)):
+            refused = Response("Open the URL that make playground printed, with its token.\n", 403)
+            await refused(scope, receive, send)
+            return
+
         async def with_headers(message: "Message") -> None:
             if message["type"] == "http.response.start":
                 own = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
@@ -114,8 +128,17 @@ class Playground:
 
         await self._page(scope, receive, with_headers)
 
+    def _is_admitted(self, request: Request) -> bool:
+        given = request.query_params.get("token") or request.cookies.get(COOKIE, "")
+        return not self._token or hmac.compare_digest(given.encode(), self._token.encode())
+
     async def _index(self, request: Request) -> Response:
-        return FileResponse(PAGE / "index.html")
+        if not request.query_params.get("token"):
+            return FileResponse(PAGE / "index.html")
+        # The token leaves the address bar and the history.
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(COOKIE, self._token, httponly=True, samesite="strict")
+        return answer
 
     async def _config(self, request: Request) -> Response:
         target = self._target

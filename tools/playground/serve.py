@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import secrets
 import sys
+import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -11,12 +13,15 @@ import uvicorn
 from a2a_lambda.agent.agents import default_of, read_cards
 from a2a_lambda.errors import ConfigurationError
 from tools.client import logs
-from tools.command import reports_errors
+from tools.command import read_port, reports_errors
 from tools.deployment.stack import outputs_of, parameters_of
 from tools.log_entry import LogEntry
 from tools.playground.app import Playground, Target
 
 HOST = "127.0.0.1"
+
+FAILED_PAUSE_SECONDS = 30.0
+"""Seconds until the next look at a log that could not be read."""
 
 USAGE = "usage: make playground STACK=<stack> or URL=https://… [KEY=…] [PORT=8081]"
 
@@ -24,18 +29,20 @@ USAGE = "usage: make playground STACK=<stack> or URL=https://… [KEY=…] [PORT
 def target_of_stack(stack: str, key: str) -> Target:
     """Raises ConfigurationError if there is no such stack."""
     url = outputs_of(stack)["BaseUrl"]
-    log = logs.log_of(stack)
+    logs.log_of(stack)
 
     async def lines() -> AsyncGenerator[LogEntry | None, None]:
+        log = await asyncio.to_thread(logs.log_of, stack)  # each page reads from its own beginning
         while True:
+            pause = logs.PAUSE_SECONDS
             try:
                 entries = await asyncio.to_thread(log.read)
             except Exception as error:  # AWS answers again later, or the credentials have expired
-                entries = [_failure(error)]
+                entries, pause = [_failure(error)], FAILED_PAUSE_SECONDS
             for entry in entries:
                 yield entry
             yield None
-            await asyncio.sleep(logs.PAUSE_SECONDS)
+            await asyncio.sleep(pause)
 
     return Target(url=url, title=stack, agents=agents_of(stack), key=key, log=lines)
 
@@ -51,7 +58,9 @@ def agents_of(stack: str) -> list[str]:
 
 def _failure(error: Exception) -> LogEntry:
     message = f"the log cannot be read: {error}"
-    return LogEntry(at=0, level="ERROR", logger="playground", message=message, agent="", task="")
+    return LogEntry(
+        at=round(time.time() * 1000), level="ERROR", logger="playground", message=message, agent="", task=""
+    )
 
 
 @reports_errors
@@ -64,9 +73,11 @@ def main() -> int:
     if url and not url.startswith(("http://", "https://")):
         raise ConfigurationError(f"URL={url}: write the whole url, such as https://agents.example.com")
     target = target_of_stack(stack, key) if stack else Target(url=url, title="A2A", agents=[""], key=key)
-    number = int(port) if port.isdigit() else 8081
-    print(f"Playground of {stack or url}: http://{HOST}:{number}", flush=True)
-    uvicorn.run(Playground(target), host=HOST, port=number, log_level="warning")
+    # Other users of this machine can reach the port, and would call with the key.
+    token = secrets.token_urlsafe()
+    number = read_port(port or "8081")
+    print(f"Playground of {stack or url}: http://{HOST}:{number}/?token={token}", flush=True)
+    uvicorn.run(Playground(target, token=token), host=HOST, port=number, log_level="warning")
     return 0
 
 

@@ -39,7 +39,7 @@ def file_in(artifacts: list[dict[str, list[dict[str, str]]]]) -> dict[str, str]:
 
 def test_a_small_file_is_part_of_the_messages(agent: Agent) -> None:
     answer = asyncio.run(agent.run(parts=[part(CSV)], settings=SETTINGS))
-    assert "2 rows." in answer.text
+    assert "Rows: 2." in answer.text
     assert base64.b64decode(file_in(answer.artifacts)["raw"]) == b"price\r\n12.5\r\n"
 
 

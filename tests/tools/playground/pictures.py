@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from playwright.sync_api import sync_playwright
 
@@ -47,7 +47,8 @@ def _stills(browser: "Browser", url: str) -> None:
         ("playground-phone", PHONE, "light", "en-US"),
         ("playground.zh-CN", WIDE, "light", "zh-CN"),
     ):
-        page = browser.new_page(viewport=size, color_scheme=scheme, locale=language)  # type: ignore[arg-type]
+        options: Any = {"viewport": size, "color_scheme": scheme, "locale": language}
+        page = browser.new_page(**options)
         page.goto(url)
         page.wait_for_selector("#examples button")
         english, chinese = ("What is 1 plus 2?", "Teach me basketball."), ("1加2等于多少？", "教我打篮球")

@@ -13,9 +13,9 @@ export function stateOf(status) {
 }
 
 export class Conversation {
-  /** agent: its name. It is restored from the browser's storage. */
-  constructor(agent) {
-    this.place = `conversation:${agent}`;
+  /** place: its key in the browser's storage, from which it is restored. */
+  constructor(place) {
+    this.place = place;
     try {
       Object.assign(this, { contextId: "", turns: [] }, JSON.parse(localStorage.getItem(this.place) ?? "{}"));
     } catch {
@@ -51,21 +51,32 @@ export class Conversation {
     }, SAVE_MS);
   }
 
-  /** Remember what a turn has at an event that a stream can be resumed after. Events without an id come again. */
+  /** Remember how much a turn has at an event that a stream can be resumed after. Events without an id come
+   * again. */
   mark(turn, lastEvent) {
     turn.lastEvent = lastEvent;
-    turn.checkpoint = JSON.stringify({ steps: turn.steps, artifacts: turn.artifacts, reply: turn.reply });
+    const sizes = turn.artifacts.map(({ artifactId, parts }) => [artifactId, parts.length, parts.at(-1)?.text?.length]);
+    turn.mark = { steps: turn.steps.length, sizes };
   }
 
   /** Return a turn to its last event with an id; returns that id, or "". */
   rewind(turn) {
-    if (turn.checkpoint) Object.assign(turn, JSON.parse(turn.checkpoint));
+    if (!turn.mark) return "";
+    turn.steps.length = turn.mark.steps;
+    const sizes = new Map(turn.mark.sizes.map(([artifactId, ...size]) => [artifactId, size]));
+    turn.artifacts = turn.artifacts.filter(({ artifactId }) => sizes.has(artifactId));
+    for (const artifact of turn.artifacts) {
+      const [count, length] = sizes.get(artifact.artifactId);
+      artifact.parts = artifact.parts.slice(0, count);
+      const last = artifact.parts.at(-1);
+      if (last?.text !== undefined) last.text = last.text.slice(0, length);
+    }
     return turn.lastEvent;
   }
 
   /** Begin a turn with a message; returns the turn. The version in which it was sent belongs to its task. */
   add(message, version) {
-    const before = this.last;
+    const before = this.turns.findLast((turn) => turn.state); // a turn that reached no server changes nothing
     if (this.contextId) message.contextId = this.contextId;
     if (before && WAITING.includes(before.state)) message.taskId = before.taskId;
     const turn = { message, version, taskId: "", state: "", steps: [], reply: [], artifacts: [], error: "", lastEvent: "" };

@@ -6,7 +6,7 @@ import { followLog, readConfig, run } from "./server.js";
 import { markLines, obey, showLine, showMessages, showRecord, showTask } from "./views.js";
 import { preferredLanguage, translate, words } from "./words.js";
 
-const FILES_BYTES = 6_000_000; // a request of 10 MB, which is API Gateway's most, holds so much as base64
+const FILES_BYTES = 3_300_000; // as base64, what a deployed stack takes in one request
 const POLL_MS = 1000;
 
 const $ = (id) => document.getElementById(id);
@@ -15,6 +15,7 @@ let config = null;
 let card = null;
 let conversation = null;
 let running = null; // AbortController of the call that is running
+let polled = null; // turn whose task is asked for again and again
 let exchange = null; // where the records of the call are shown
 
 // ---- what can be called -------------------------------------------------------------------------------------
@@ -47,7 +48,8 @@ async function readAgain() {
     report(config.error);
     fill($("agent"), config.agents.map((name) => [name, name || config.url]), localStorage.getItem("agent"));
     fill($("version"), config.versions.map(({ id, title }) => [id, title]), localStorage.getItem("version"));
-    if (first) $("key").value = sessionStorage.getItem("key") ?? config.key;
+    // A key belongs to one target: the next one may be served at the same port.
+    if (first) $("key").value = sessionStorage.getItem(`key:${config.url}`) ?? config.key;
   } catch {
     report(words("noAnswer"));
     return;
@@ -64,7 +66,8 @@ function fill(select, options, chosen) {
 async function openAgent() {
   const agent = $("agent").value;
   localStorage.setItem("agent", agent);
-  if (conversation?.place !== `conversation:${agent}`) conversation = new Conversation(agent);
+  const place = `conversation:${config.url}:${agent}`;
+  if (conversation?.place !== place) conversation = new Conversation(place);
   show();
   await readCard();
   const last = conversation.last;
@@ -220,11 +223,15 @@ function carryOut(turn) {
 
 /** Ask for a task that runs in the background until it has stopped. */
 async function poll(turn) {
+  polled = turn;
+  show();
   while (turn.taskId && !turn.error && !turn.dropped && !STOPPED.includes(turn.state)) {
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-    if (conversation.last !== turn || running) return;
+    if (conversation.last !== turn || running) break;
     await call(turn, "get", { id: turn.taskId });
   }
+  if (polled === turn) polled = null;
+  show();
 }
 
 async function resume() {
@@ -257,11 +264,12 @@ function paint() {
   showMessages($("messages"), conversation);
   showTask($("task"), turn);
   markLines($("log"), turn?.taskId);
-  $("state").textContent = turn?.dropped ? words("dropped") : running ? `${words("running")}…` : "";
+  const isPolled = Boolean(turn) && polled === turn;
+  $("state").textContent = turn?.dropped ? words("dropped") : running || isPolled ? `${words("running")}…` : "";
   $("messages").setAttribute("aria-busy", Boolean(running));
   $("cancel").hidden = !isOpen;
   $("drop").hidden = !running || !turn?.taskId;
-  $("resume").hidden = Boolean(running) || !isOpen;
+  $("resume").hidden = Boolean(running) || isPolled || !isOpen;
   $("text").placeholder = words(turn?.state === "input-required" ? "answerQuestion" : "writeMessage");
   document.querySelector("#composer .primary").disabled = Boolean(running);
   if (!$("requests").children.length) {
@@ -284,6 +292,7 @@ function openView(name) {
     tab.tabIndex = chosen ? 0 : -1;
     $(tab.getAttribute("aria-controls")).hidden = !chosen;
   }
+  if (name === "log") $("log").scrollTop = $("log").scrollHeight;
   placeChat();
 }
 
@@ -313,7 +322,7 @@ $("version").addEventListener("change", () => {
   readCard();
 });
 $("key").addEventListener("change", () => {
-  sessionStorage.setItem("key", $("key").value);
+  sessionStorage.setItem(`key:${config.url}`, $("key").value);
   readCard();
 });
 $("skill").addEventListener("change", openSkill);

@@ -20,13 +20,16 @@ export async function* run(call, signal) {
     return;
   }
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  let held = "";
+  let held = []; // pieces of a line that is not complete yet
   for (;;) {
     const { done, value } = await reader.read();
     if (done) return;
-    const lines = (held + value).split("\n");
-    held = lines.pop();
-    for (const line of lines) yield JSON.parse(line);
+    const [first, ...others] = value.split("\n");
+    held.push(first);
+    for (const next of others) {
+      yield JSON.parse(held.join(""));
+      held = [next];
+    }
   }
 }
 

@@ -3,7 +3,8 @@
 import { commandsOf, WAITING } from "./conversation.js";
 import { words } from "./words.js";
 
-const MOST_LINES = 2000;
+const MOST_LINES = 2000; // of the log
+const MOST_FRAMES = 1000; // of a request: the last ones
 
 function make(tag, options = {}, ...children) {
   const element = Object.assign(document.createElement(tag), options);
@@ -54,7 +55,7 @@ function replyOf(turn) {
     return make("span", { className: "chip", textContent: `${words("command")}: ${command.name}(${values})` });
   });
   const error = turn.error ? make("p", { className: "error", textContent: turn.error }) : null;
-  const state = make("div", { className: `name state ${turn.state}`, textContent: turn.state });
+  const state = make("div", { className: `name state ${turn.state}`, textContent: turn.state || (error ? "" : "…") });
   return make("article", { className: "message" }, steps, ...artifacts, reply, ...commands, error, state);
 }
 
@@ -152,6 +153,8 @@ export function showRecord(place, exchange, record) {
   } else if (record.kind === "frame") {
     if (!exchange.querySelector(".frame")) exchange.append(make("h3", { textContent: words("frames") }));
     const time = make("time", { textContent: `${record.at} ms` });
+    const frames = exchange.getElementsByClassName("frame");
+    if (frames.length >= MOST_FRAMES) frames[0].remove();
     exchange.append(make("div", { className: "frame" }, time, make("pre", { textContent: record.text })));
   } else if (record.kind === "error") {
     exchange.append(make("p", { className: "error", textContent: record.message }));

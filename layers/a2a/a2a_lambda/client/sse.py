@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from typing import NamedTuple
 
 END_OF_LINE = re.compile(rb"\r\n|\n|\r")
 
@@ -11,24 +12,52 @@ class TooLarge(Exception):
     """An event, or an answer, is too large."""
 
 
+class Received(NamedTuple):
+    """An event, or a comment: one that only keeps the stream alive has no data. text: its lines."""
+
+    identity: bytes
+    data: bytes
+    text: bytes
+
+
 async def data(chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
-    """Data of events, of those that have any. The time is linear in their bytes. Raises TooLarge."""
+    """Data of events, of those that have any. Raises TooLarge."""
+    async with aclosing(events(chunks, limit)) as found:
+        async for event in found:
+            if event.data:
+                yield event.data
+
+
+async def events(chunks: AsyncIterator[bytes], limit: int) -> AsyncGenerator[Received, None]:
+    """Events and comments. The time is linear in their bytes. limit: most bytes of one. Raises TooLarge."""
     held: list[bytes] = []
     size = 0
-    async with aclosing(lines(chunks, limit)) as found:
+    async with aclosing(_lines(chunks, limit)) as found:
         async for line in found:
-            if line.startswith(b"data:"):
-                held.append(line[5:].removeprefix(b" "))
+            if line.startswith(b":") and not held:
+                yield Received(b"", b"", line)
+            elif line:
+                held.append(line)
                 size += len(line)
                 if size > limit:
                     raise TooLarge
-            elif not line:
-                if event := b"\n".join(held):
-                    yield event
+            elif held:
+                yield Received(_last(held, b"id"), b"\n".join(_values(held, b"data")), b"\n".join(held))
                 held, size = [], 0
 
 
-async def lines(chunks: AsyncIterator[bytes], limit: int) -> AsyncGenerator[bytes, None]:
+def _values(lines: list[bytes], name: bytes) -> list[bytes]:
+    """Values of a field, without the space before them."""
+    prefix = name + b":"
+    return [line[len(prefix) :].removeprefix(b" ") for line in lines if line.startswith(prefix)]
+
+
+def _last(lines: list[bytes], name: bytes) -> bytes:
+    values = _values(lines, name)
+    return values[-1] if values else b""
+
+
+async def _lines(chunks: AsyncIterator[bytes], limit: int) -> AsyncGenerator[bytes, None]:
     """Whole lines, without their ends. Raises TooLarge."""
     # Pieces of the line that is not complete yet. A search through all of it with every chunk would take time
     # that grows with the square of its length.
