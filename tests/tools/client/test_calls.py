@@ -12,6 +12,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Json, TaskState
 from tests.conftest import BASE_URL
 from tests.helpers.rpc import intent
+from tools.client import calls
 from tools.client.calls import VERSIONS, Caller, Record
 
 pytestmark = pytest.mark.anyio
@@ -106,3 +107,50 @@ async def test_a_server_that_is_away_is_an_error() -> None:
         caller = Caller(http, "http://127.0.0.1:1", VERSIONS["1.0"])
         [*_, error] = [record async for record in caller.card()]
     assert "does not answer" in error["message"]
+
+
+def stranger(home: str, elsewhere: str) -> httpx2.MockTransport:
+    """An agent whose card sends HTTP+JSON elsewhere. It fails the test if it is called there."""
+    rpc = {"url": f"{home}/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+    rest = {"url": elsewhere, "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"}
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        assert str(request.url).startswith(f"{home}/"), "the key left the origin"
+        return httpx2.Response(200, json={"name": "S", "supportedInterfaces": ["junk", rpc, rest]})
+
+    return httpx2.MockTransport(answer)
+
+
+@pytest.mark.parametrize(
+    "elsewhere", ["http://good.example/rest", "https://good.example:9999", "https://bad.example"]
+)
+async def test_the_key_stays_at_its_origin(elsewhere: str) -> None:
+    home = "https://good.example"
+    async with httpx2.AsyncClient(transport=stranger(home, elsewhere)) as http:
+        caller = Caller(http, home, VERSIONS["1.0-http"], key="secret")
+        [*_, error] = [record async for record in caller.call("get", {"id": "t"})]
+    assert error["kind"] == "error"
+    assert "another origin" in error["message"]
+
+
+async def test_an_id_is_no_path() -> None:
+    seen: list[str] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        seen.append(request.url.raw_path.decode())
+        rest = {"url": "https://a.example", "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"}
+        rpc = {**rest, "protocolBinding": "JSONRPC"}
+        return httpx2.Response(200, json={"name": "A", "supportedInterfaces": [rpc, rest]})
+
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as http:
+        caller = Caller(http, "https://a.example", VERSIONS["1.0-http"])
+        [record async for record in caller.call("get", {"id": "../admin?x=1#"})]
+    assert seen[-1] == "/tasks/..%2Fadmin%3Fx%3D1%23"
+
+
+async def test_an_answer_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "MAX_BYTES", 1000)
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, content=b"x" * 5000))
+    async with httpx2.AsyncClient(transport=transport) as http:
+        [*_, error] = [record async for record in Caller(http, "https://a", VERSIONS["1.0"]).card()]
+    assert "more than 1000 bytes" in error["message"]

@@ -1,18 +1,22 @@
 """make chat, as someone at a terminal uses it, against `make run`."""
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
 
 from tests.helpers.dev_server import PATIENCE, DevServer
 from tests.helpers.project import copy_kit
 from tests.processes.servers import answers
-from tools.client.calls import VERSIONS
+from tools.client.calls import VERSIONS, Record
+from tools.client.chat import Chat
 
 ASKED = "Which sport shall I coach"
 
@@ -100,8 +104,41 @@ def test_ctrl_c_cancels_the_task_only(server: DevServer) -> None:
 def test_mistakes_are_explained(server: DevServer) -> None:
     assert "use one of 1.0, 1.0-http" in chat(server, options=("--version", "7"))[1]
     assert "error: there is no command /nope" in chat(server, "/nope")[1]
+    assert "there is no skill nope. There are ai-repeat" in chat(server, "/skill nope")[1]
     status, said = chat(server, options=("--key", "wrong", "hello"))
     assert status == 1
     assert "key" in said
     status, said = chat(server, options=("--url", "http://127.0.0.1:1", "hello"))
     assert (status, "does not answer" in said) == (1, True)
+
+
+class Away:
+    """A caller that fails in the middle of a conversation."""
+
+    def __init__(self, *answers: list[Record]) -> None:
+        self._answers = iter(answers)
+        self.sent: list[dict[str, Any]] = []
+
+    async def call(self, operation: str, request: Any) -> AsyncGenerator[Record, None]:
+        self.sent.append(request["message"])
+        for record in next(self._answers):
+            yield record
+
+
+def test_a_message_that_no_one_got_leaves_the_question_open(capsys: pytest.CaptureFixture[str]) -> None:
+    status = {"state": "TASK_STATE_INPUT_REQUIRED"}
+    asked = {
+        "kind": "event",
+        "event": {"statusUpdate": {"taskId": "t1", "contextId": "c1", "status": status}},
+    }
+    error = {"kind": "error", "message": "\x1b[2Jtry again"}
+    caller = Away([asked], [error], [asked])
+    made = Chat(caller, Console(color_system=None))  # type: ignore[arg-type]
+
+    async def talk() -> None:
+        for text in ("ask", "answer", "answer"):
+            await made.send(text)
+
+    asyncio.run(talk())
+    assert [message.get("taskId") for message in caller.sent] == [None, "t1", "t1"]
+    assert "\\x1b[2Jtry again" in capsys.readouterr().err, "no control sequence reaches the terminal"

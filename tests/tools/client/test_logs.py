@@ -90,3 +90,22 @@ def test_a_line_for_the_terminal_has_what_matters() -> None:
     shown = console.export_text()
     for text in ("ERROR", "f:1: [bold]not markup[/bold]", "t", "KeyError"):
         assert text in shown
+
+
+@pytest.mark.parametrize("wrong", ['{"type": 5}', "[]", "null", '{"message": null}', '{"at'])
+def test_a_line_of_any_form_is_read(wrong: str) -> None:
+    entry = entry_of(wrong, 5)
+    assert entry is None or entry["message"]
+
+
+def test_the_window_moves_without_lines(logs: Any) -> None:
+    log = Log(logs, [group(logs)], task="t")
+    day_ago = log._since
+    log.read()
+    assert log._since - day_ago > 80_000_000, "the next look does not read the whole day again"
+
+
+def test_no_line_controls_the_terminal() -> None:
+    entry = entry_of(line("\x1b]52;c;aGk=\x07", exception="\x1b[2J"), 5)
+    assert entry is not None
+    assert "\x1b" not in text_of(entry).plain

@@ -103,3 +103,13 @@ def test_an_unknown_recipe_leaves_nothing(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigurationError, match="exists already"):
         copy_recipe(tmp_path / "agents", "mine", ROOT / "recipes" / "openai", add)
+
+
+def test_a_recipe_that_cannot_be_loaded_leaves_nothing(tmp_path: Path) -> None:
+    recipe = tmp_path / "recipes" / "broken"
+    shutil.copytree(ROOT / "recipes" / "long-job", recipe)
+    (recipe / "agent.py").write_text("import no_such_module\n")
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match="no_such_module"):
+            copy_recipe(tmp_path / "agents", "mine", recipe)
+        assert not (tmp_path / "agents" / "mine").exists()

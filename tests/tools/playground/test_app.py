@@ -86,3 +86,29 @@ def test_lines_of_all_threads_are_kept_and_passed_on() -> None:
         return [entry["message"] for entry in found if entry]
 
     assert asyncio.run(read()) == ["before", "in a thread"]
+
+
+def test_a_wrong_call_of_a_logger_stops_no_one(capsys: pytest.CaptureFixture[str]) -> None:
+    logger = logging.getLogger("wrong")
+    logger.addHandler(LogLines())
+    logger.propagate = False
+    logger.error("%d items", "three")
+    assert "--- Logging error ---" in capsys.readouterr().err
+
+
+def test_a_deployed_stack_needs_the_token() -> None:
+    """Another user of this machine reaches the port, and must not call with the key."""
+    target = Target(url="http://127.0.0.1:1", title="test", agents=["one"], key="secret")
+    app = Playground(target, token="right")
+    for path in ("/", "/playground/config", "/playground/main.js", "/?token=wrong"):
+        refused = TestClient(app, base_url=LOCAL).get(path, headers=BROWSER)
+        assert refused.status_code == 403
+        assert "secret" not in refused.text
+    opened = TestClient(app, base_url=LOCAL)
+    shown = opened.get("/?token=right", headers=BROWSER)
+    assert str(shown.url) == f"{LOCAL}/"
+    assert "<title>Playground</title>" in shown.text
+    assert opened.get("/playground/config").json()["key"] == "secret"
+    cookie = shown.history[0].headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
+from tests.helpers.dev_server import DevServer
 from tests.tools.playground.clicks import choose, expect, open_agent, send, state
 from tools.client.calls import VERSIONS
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 
 def test_a_reply_is_streamed(page: "Page") -> None:
@@ -191,6 +192,46 @@ def contrast(page: "Page", selector: str) -> float:
         selector,
     )
     return value
+
+
+def test_a_key_and_a_conversation_belong_to_their_target(page: "Page", server: DevServer) -> None:
+    page.fill("#key", "of-this-target")
+    page.press("#key", "Tab")
+    config = page.request.get(f"{server.url}/playground/config").json()
+
+    def elsewhere(route: "Route") -> None:
+        route.fulfill(json={**config, "url": "https://other.example.com", "key": "its-own"})
+
+    send(page, "hello")
+    expect(page.locator("article")).to_have_count(2)
+    page.route("**/playground/config", elsewhere)
+    page.reload()
+    expect(page.locator("#key")).to_have_value("its-own")
+    expect(page.locator("article")).to_have_count(0)
+
+
+def test_the_time_of_a_stream_is_linear(page: "Page") -> None:
+    """Four times the chunks take four times as long, not sixteen times."""
+    short, long = page.evaluate(
+        """async () => {
+          const { Conversation } = await import("/playground/conversation.js");
+          const run = (chunks) => {
+            const turn = new Conversation("test").add({ messageId: "m", parts: [] }, "1.0");
+            const conversation = new Conversation("test");
+            const began = performance.now();
+            for (let number = 0; number < chunks; number += 1) {
+              const artifact = { artifactId: "a", parts: [{ text: "some words " }] };
+              const update = { taskId: "t", contextId: "c", artifact, append: true };
+              conversation.takeEvent(turn, { artifactUpdate: update });
+              conversation.mark(turn, String(number));
+            }
+            return performance.now() - began;
+          };
+          run(1000);
+          return [run(10000), run(40000)];
+        }"""
+    )
+    assert long < 10 * short
 
 
 def test_it_speaks_chinese(page: "Page") -> None:
