@@ -134,6 +134,7 @@ build: .venv/synced .venvs/sam/synced requirements
 	  --parameter-overrides Architecture=$(ARCH) && \
 	.venv/bin/python -m tools.build.size $$variant/build && \
 	rm -rf $(BUILD_DIR) && cp -R $$variant/build $(BUILD_DIR) && echo "built: $(BUILD_DIR)"
+	@test "$(MAKELEVEL)" != 0 || echo "Next: make e2e, then make deploy STAGE=dev"
 
 # The dependency layer is built from uv.lock.
 requirements: .venv/synced | $(UV)

@@ -12,7 +12,9 @@ NAMES = (
     *(
         "authoring",
         "background-work",
+        "comparison",
         "connecting",
+        "faq",
         "dependencies",
         "design",
         "forking",
@@ -56,6 +58,18 @@ def kits_readme() -> str:
 def test_every_page_is_linked_from_the_readme() -> None:
     text = kits_readme()
     assert all(f"docs/{page.name}" in text for page in PAGES[2:])
+
+
+def test_the_errors_in_the_questions_are_those_of_the_code() -> None:
+    code = "\n".join(
+        path.read_text("utf-8") for top in ("tools", "layers") for path in (ROOT / top).rglob("*.py")
+    )
+    code = re.sub(r'"\n\s+f?"', "", code)
+    shown = re.findall(r"(?m)^\| (?:\d+, )?`([^`]+)`", (ROOT / "docs" / "faq.md").read_text("utf-8"))
+    assert len(shown) > 5
+    for text in shown:
+        for piece in re.split(r"…|'[^']*'|\d+", text):
+            assert piece.strip(" :") in code, text
 
 
 def commands(page: Path) -> list[str]:

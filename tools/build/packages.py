@@ -89,6 +89,7 @@ def add(packages: Sequence[str]) -> None:
     others = sorted(after.keys() - before.keys() - names)
     if others:
         print(f"and what it needs: {', '.join(others)}")
+    print(f"Commit {LIST} and {LOCK}. Next: make test")
 
 
 def remove(packages: Sequence[str]) -> None:

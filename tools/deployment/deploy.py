@@ -216,7 +216,12 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
         if status := subprocess.run(unprotected, check=False).returncode:
             return status
         print("the stack is deployed; now its table gets deletion protection")
-    return subprocess.run(command(environ, parameters), check=False).returncode
+    status = subprocess.run(command(environ, parameters), check=False).returncode
+    if not status:
+        name = stage["stack_name"]
+        key = f"make key NAME=alice STACK={name}, then " if is_first else ""
+        print(f"Next: {key}make doctor STACK={name} KEY=<a key>")
+    return status
 
 
 if __name__ == "__main__":

@@ -266,6 +266,8 @@ def main() -> int:
         print("no KEY=…: the agent will refuse every call\n")
     failed += asyncio.run(examine(url, key, os.environ.get("TEXT") or TEXT))
     print("all checks passed" if not failed else f"{failed} checks failed")
+    if stack and not failed:
+        print(f"Next: make playground STACK={stack} KEY=<a key>")
     return min(failed, 1)
 
 

@@ -50,7 +50,8 @@ def _run(keys: KeyRegister, environ: Mapping[str, str]) -> str:
         if not (Settings().agents / agent).is_dir():
             raise ConfigurationError(f"there is no agent {agent!r} in {Settings().agents}")
     secret = keys.create(name, owner=environ.get("OWNER") or None, agents=agents, days=days)
-    return f"{secret}\n\nThe key is shown only this once. Clients send it as X-API-Key."
+    check = f"make doctor{where} KEY=<key>" if (where := _where(environ)) else "make chat KEY=<key>"
+    return f"{secret}\n\nThe key is shown only this once. Clients send it as X-API-Key.\nNext: {check}"
 
 
 def _where(environ: Mapping[str, str]) -> str:

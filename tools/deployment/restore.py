@@ -63,6 +63,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     with aws_errors(f"restoring {source}"):
         looked, put = copy_missing(clients.dynamodb(Settings()), source, table_of(stack))
     print(f"{put} of {looked} items copied; the others are there, or have expired")
+    print(f"Next: make doctor STACK={stack}")
     return 0
 
 

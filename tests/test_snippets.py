@@ -1,0 +1,74 @@
+"""Snippets in the documentation: they compile, and what they name exists. tests/interop runs the programs of
+docs/connecting.md, and tests/tools/dev what `make run` prints."""
+
+import ast
+import importlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conftest import ROOT
+
+PAGES = sorted(
+    path
+    for path in (
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("recipes/**/*.md"),
+        *ROOT.glob(".agents/**/*.md"),
+    )
+)
+
+MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    found = re.findall(rf"(?m)^( *)```{language}\n(.*?)^ *```$", page.read_text("utf-8"), re.DOTALL)
+    return [re.sub(rf"(?m)^{indent}", "", text) for indent, text in found]
+
+
+@pytest.fixture(params=PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def page(request: pytest.FixtureRequest) -> Path:
+    found: Path = request.param
+    return found
+
+
+def test_python_compiles_and_imports_what_there_is(page: Path) -> None:
+    for block in blocks(page, "python"):
+        tree = ast.parse(block)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("a2a_lambda"):
+                module = importlib.import_module(str(node.module))
+                for alias in node.names:
+                    assert hasattr(module, alias.name), (page.name, alias.name)
+
+
+def test_commands_and_their_variables_exist(page: Path) -> None:
+    targets = set(re.findall(r"(?m)^([a-z][\w ]*):", MAKEFILE))
+    known = {word for target in targets for word in target.split()} | set(
+        MAKEFILE.split(".PHONY:")[1].split("\n")[0].split()
+    )
+    text = page.read_text("utf-8")
+    shown = [
+        *re.findall(r"`(make [^`]+)`", text),
+        *(line for block in blocks(page, "sh") for line in block.splitlines()),
+    ]
+    for line in shown:
+        if found := re.match(r"(?:[A-Z_]+=\S+ )*make (?:--\S+ )*([a-z][\w-]*)(.*)", line):
+            assert found[1] in known, (page.name, line)
+            rest = re.sub(r'"[^"]*"|#.*', "", found[2])
+            for variable in re.findall(r"\b([A-Z]+)=", rest):
+                assert f"$({variable})" in MAKEFILE or f"value {variable})" in MAKEFILE, (page.name, line)
+
+
+def test_yaml_and_json_are_valid(page: Path) -> None:
+    for block in blocks(page, "yaml"):
+        yaml.compose(block)
+    for block in blocks(page, "json"):
+        decoder, rest = json.JSONDecoder(), block.strip()
+        while rest:
+            _, end = decoder.raw_decode(rest)
+            rest = rest[end:].strip()
