@@ -6,33 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tools.fork.rename import KITS
-
-NAMES = (
-    *(
-        "authoring",
-        "background-work",
-        "comparison",
-        "connecting",
-        "faq",
-        "dependencies",
-        "design",
-        "forking",
-        "observability",
-        "operations",
-    ),
-    *("playground", "protocol-versions", "routing", "streaming", "upgrading"),
-)
-"""The kit's pages. A fork may have others."""
-
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs" / f"{name}.md" for name in NAMES)]
-
-RECIPES = sorted((ROOT / "recipes").rglob("README.md"))
-
-OTHERS = [
-    ROOT / name
-    for name in ("README.zh-CN.md", "AGENTS.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md")
-]
+from tests.helpers.pages import OTHERS, PAGES, RECIPES, kits_readme
 
 
 def headings(page: Path) -> set[str]:
@@ -48,11 +22,6 @@ def test_links_lead_somewhere(page: Path) -> None:
         linked = (page.parent / name).resolve() if name else page
         assert linked.exists(), target
         assert not anchor or anchor in headings(linked), target
-
-
-def kits_readme() -> str:
-    """The README without a fork's introduction."""
-    return (ROOT / "README.md").read_text("utf-8").partition(KITS)[2]
 
 
 def test_every_page_is_linked_from_the_readme() -> None:

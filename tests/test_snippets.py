@@ -11,26 +11,19 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT
+from tests.helpers.pages import OTHERS, PAGES, RECIPES, text_of
 
-PAGES = sorted(
-    path
-    for path in (
-        *ROOT.glob("*.md"),
-        *ROOT.glob("docs/*.md"),
-        *ROOT.glob("recipes/**/*.md"),
-        *ROOT.glob(".agents/**/*.md"),
-    )
-)
+SKILL = ROOT / ".agents" / "skills" / "a2a-agent" / "SKILL.md"
 
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    found = re.findall(rf"(?m)^( *)```{language}\n(.*?)^ *```$", page.read_text("utf-8"), re.DOTALL)
+    found = re.findall(rf"(?m)^( *)```{language}\n(.*?)^ *```$", text_of(page), re.DOTALL)
     return [re.sub(rf"(?m)^{indent}", "", text) for indent, text in found]
 
 
-@pytest.fixture(params=PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.fixture(params=[*PAGES, *RECIPES, *OTHERS, SKILL], ids=lambda path: str(path.relative_to(ROOT)))
 def page(request: pytest.FixtureRequest) -> Path:
     found: Path = request.param
     return found
@@ -51,7 +44,7 @@ def test_commands_and_their_variables_exist(page: Path) -> None:
     known = {word for target in targets for word in target.split()} | set(
         MAKEFILE.split(".PHONY:")[1].split("\n")[0].split()
     )
-    text = page.read_text("utf-8")
+    text = text_of(page)
     shown = [
         *re.findall(r"`(make [^`]+)`", text),
         *(line for block in blocks(page, "sh") for line in block.splitlines()),

@@ -1,0 +1,31 @@
+"""The kit's pages of documentation. A fork may have others, and its own introduction in the README."""
+
+from pathlib import Path
+
+from tests.conftest import ROOT
+from tools.fork.rename import KITS
+
+NAMES = (
+    *("authoring", "background-work", "comparison", "connecting", "dependencies", "design", "faq"),
+    *("forking", "observability", "operations", "playground", "protocol-versions", "routing", "streaming"),
+    "upgrading",
+)
+
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs" / f"{name}.md" for name in NAMES)]
+
+RECIPES = sorted((ROOT / "recipes").rglob("README.md"))
+
+OTHERS = [
+    ROOT / name
+    for name in ("README.zh-CN.md", "AGENTS.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md")
+]
+
+
+def kits_readme() -> str:
+    """The README without a fork's introduction."""
+    return (ROOT / "README.md").read_text("utf-8").partition(KITS)[2]
+
+
+def text_of(page: Path) -> str:
+    """Text of a page, without what is a fork's own in it."""
+    return kits_readme() if page == ROOT / "README.md" else page.read_text("utf-8")
