@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.helpers.pages import OTHERS, PAGES, RECIPES, kits_readme
+from tests.helpers.pages import CHINESE, OTHERS, PAGES, RECIPES, kits_readme
 
 
 def headings(page: Path) -> set[str]:
@@ -15,7 +15,9 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
 
 
-@pytest.mark.parametrize("page", [*PAGES, *RECIPES, *OTHERS], ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page", [*PAGES, *CHINESE, *RECIPES, *OTHERS], ids=lambda page: str(page.relative_to(ROOT))
+)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)]+)\)", page.read_text("utf-8")):
         name, _, anchor = target.partition("#")

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT
-from tests.helpers.pages import OTHERS, PAGES, RECIPES, text_of
+from tests.helpers.pages import CHINESE, OTHERS, PAGES, RECIPES, text_of
 
 SKILL = ROOT / ".agents" / "skills" / "a2a-agent" / "SKILL.md"
 
@@ -23,7 +23,9 @@ def blocks(page: Path, language: str) -> list[str]:
     return [re.sub(rf"(?m)^{indent}", "", text) for indent, text in found]
 
 
-@pytest.fixture(params=[*PAGES, *RECIPES, *OTHERS, SKILL], ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.fixture(
+    params=[*PAGES, *CHINESE, *RECIPES, *OTHERS, SKILL], ids=lambda path: str(path.relative_to(ROOT))
+)
 def page(request: pytest.FixtureRequest) -> Path:
     found: Path = request.param
     return found

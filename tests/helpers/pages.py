@@ -13,6 +13,8 @@ NAMES = (
 
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs" / f"{name}.md" for name in NAMES)]
 
+CHINESE = sorted((ROOT / "docs" / "zh").glob("*.md"))
+
 RECIPES = sorted((ROOT / "recipes").rglob("README.md"))
 
 OTHERS = [

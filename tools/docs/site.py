@@ -1,7 +1,8 @@
-"""make docs: the documentation site, in .site. `make docs SERVE=1` shows it while you write.
+"""make docs: the documentation site, in .site, in English and below zh in Chinese. `make docs SERVE=1` shows
+the English one while you write.
 
-README, docs, recipes, … ─┬─ .aws-sam/docs (Markdown, links between the pages rewritten) ── zensical ── .site
-generated references     ─┘
+    README, docs, recipes, … ─┬─ .aws-sam/docs (Markdown, links between pages rewritten) ── zensical ── .site
+    generated references     ─┘
 """
 
 import os
@@ -16,7 +17,7 @@ from posixpath import normpath, relpath
 from tools.command import reports_errors
 from tools.docs import reference
 
-SOURCE = Path(".aws-sam/docs")
+ENGLISH, CHINESE = Path(".aws-sam/docs"), Path(".aws-sam/docs-zh")
 
 ZENSICAL = Path(".venvs/docs/bin/zensical")
 
@@ -24,9 +25,11 @@ LINK = re.compile(r"(!?\[[^\]]*\])\(((?!https?:|#|mailto:)[^)#]*)(#[^)]*)?\)")
 
 ROOT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "AGENTS.md")
 
+PICTURES = "docs/pictures/"
+
 
 def sources(root: Path) -> dict[str, str]:
-    """Pages of the site, by their path in the repository: the path in the site."""
+    """Pages of the English site, by their path in the repository: the path in the site."""
     found = {"README.md": "index.md"}
     found |= {f"docs/{page.name}": page.name for page in sorted((root / "docs").glob("*.md"))}
     found |= {name: name.lower() for name in ROOT_PAGES if (root / name).exists()}
@@ -36,10 +39,17 @@ def sources(root: Path) -> dict[str, str]:
     return found
 
 
-def rewritten(text: str, page: str, pages: Mapping[str, str]) -> str:
+def chinese_sources(root: Path) -> dict[str, str]:
+    """Pages of the Chinese site."""
+    pages = {f"docs/zh/{page.name}": page.name for page in sorted((root / "docs" / "zh").glob("*.md"))}
+    return {"README.zh-CN.md": "index.md", **pages}
+
+
+def rewritten(text: str, page: str, pages: Mapping[str, str], others: Mapping[str, str]) -> str:
     """A page's text with links that fit the site. A link to a file that is no page becomes plain text.
 
-    page: its path in the repository.
+    page: its path in the repository. pages: of this language. others: urls of pages that only the other
+        language has.
     """
     here = PurePosixPath(page).parent
     place = PurePosixPath(pages[page]).parent
@@ -49,31 +59,51 @@ def rewritten(text: str, page: str, pages: Mapping[str, str]) -> str:
         path = normpath(str(here / target))
         if path in pages:
             return f"{label}({relpath(pages[path], str(place))}{anchor})"
-        if path.startswith("docs/pictures/"):
+        if path.startswith(PICTURES):
             return f"{label}({relpath(path.removeprefix('docs/'), str(place))})"
-        return label[1:-1] if not label.startswith("!") else ""
+        if path in others:
+            return f"{label}({others[path]}{anchor})"
+        return "" if label.startswith("!") else label[1:-1]
 
     return LINK.sub(replace, text)
 
 
-def write(root: Path, folder: Path) -> None:
-    """Write the site's Markdown."""
+def write(root: Path, folder: Path, pages: Mapping[str, str], others: Mapping[str, str]) -> None:
+    """Write a site's Markdown. Pages and others as in `rewritten`."""
     shutil.rmtree(folder, ignore_errors=True)
-    pages = sources(root)
-    texts = {place: rewritten((root / path).read_text("utf-8"), path, pages) for path, place in pages.items()}
-    texts |= dict(reference.pages(root))
-    for place, text in texts.items():
+    for path, place in pages.items():
         target = folder / place
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, "utf-8")
-    shutil.copytree(root / "docs" / "pictures", folder / "pictures")
+        target.write_text(rewritten((root / path).read_text("utf-8"), path, pages, others), "utf-8")
+    shutil.copytree(root / PICTURES, folder / "pictures")
+
+
+def write_all(root: Path, english: Path, chinese: Path) -> None:
+    """Write both sites' Markdown."""
+    pages, translated = sources(root), chinese_sources(root)
+    write(root, english, pages, {"README.zh-CN.md": "/zh/"})
+    for place, text in reference.pages(root):
+        (english / place).write_text(text, "utf-8")
+    write(root, chinese, translated, {path: _url(place) for path, place in pages.items()})
+
+
+def _url(place: str) -> str:
+    """Path of a page of the English site: a/b.md is at /a/b/."""
+    path = place.removesuffix(".md").removesuffix("index")
+    return f"/{path}/" if path and not path.endswith("/") else f"/{path}"
 
 
 @reports_errors
 def main() -> int:
-    write(Path.cwd(), SOURCE)
-    words = ["serve"] if os.environ.get("SERVE") else ["build", "--clean", "--strict"]
-    return subprocess.run([str(ZENSICAL), *words, "--config-file", "mkdocs.yml"], check=False).returncode
+    write_all(Path.cwd(), ENGLISH, CHINESE)
+    if os.environ.get("SERVE"):
+        return _zensical("serve", "--config-file", "mkdocs.yml")
+    status = _zensical("build", "--clean", "--strict", "--config-file", "mkdocs.yml")
+    return status or _zensical("build", "--clean", "--strict", "--config-file", "mkdocs.zh.yml")
+
+
+def _zensical(*arguments: str) -> int:
+    return subprocess.run([str(ZENSICAL), *arguments], check=False).returncode
 
 
 if __name__ == "__main__":

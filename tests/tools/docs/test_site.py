@@ -18,11 +18,12 @@ ZENSICAL = ROOT / ".venvs" / "docs" / "bin" / "zensical"
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("docs")
-    site.write(ROOT, folder / ".aws-sam/docs")
-    (folder / "mkdocs.yml").write_bytes((ROOT / "mkdocs.yml").read_bytes())
-    command = [str(ZENSICAL), "build", "--clean", "--strict"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    site.write_all(ROOT, folder / site.ENGLISH, folder / site.CHINESE)
+    for name in ("mkdocs.yml", "mkdocs.zh.yml"):
+        (folder / name).write_bytes((ROOT / name).read_bytes())
+        command = [str(ZENSICAL), "build", "--clean", "--strict", "--config-file", name]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
     return folder / ".site"
 
 
@@ -41,7 +42,7 @@ def test_links_between_pages_lead_somewhere(built: Path) -> None:
             continue
         for target in re.findall(r'(?:href|src)="([^"#?]+)', page.read_text("utf-8")):
             if not re.match(r"[a-z]+:", target):
-                linked = (page.parent / target).resolve()
+                linked = (built / target[1:] if target.startswith("/") else page.parent / target).resolve()
                 assert linked.exists(), f"{page.relative_to(built)}: {target}"
 
 
@@ -53,11 +54,9 @@ def test_it_can_be_searched(built: Path) -> None:
 
 def test_a_link_out_of_the_site_becomes_text() -> None:
     pages = {"docs/a.md": "a.md", "recipes/x/README.md": "recipes/x.md"}
-    text = (
-        "[code](../layers/a2a/kit.py), [x](../recipes/x/README.md#top), ![p](pictures/p.png), [w](https://w)"
-    )
-    found = site.rewritten(text, "docs/a.md", pages)
-    assert found == "code, [x](recipes/x.md#top), ![p](pictures/p.png), [w](https://w)"
+    text = "[code](../layers/a2a/kit.py), [x](../recipes/x/README.md#top), ![p](pictures/p.png), [z](zh/a.md)"
+    found = site.rewritten(text, "docs/a.md", pages, {"docs/zh/a.md": "/zh/a/"})
+    assert found == "code, [x](recipes/x.md#top), ![p](pictures/p.png), [z](/zh/a/)"
 
 
 def test_parameters_and_commands_are_complete(built: Path) -> None:
