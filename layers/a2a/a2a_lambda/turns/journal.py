@@ -87,11 +87,14 @@ class Journal:
             return True
 
     async def flush(self) -> None:
-        """Store the pending events. Raises Conflict if the run's lease is over, StoreError."""
+        """Store the events that are pending now. Raises Conflict if the run's lease is over, StoreError."""
         # A write that failed may still have reached the table. So its events keep their numbers and bytes,
-        # and are written again as they were.
-        while self._writing or self._pending:
+        # and are written again as they were. Events that come during a write wait for the next flush: with
+        # slow writes and a fast agent, one write would follow another.
+        is_due = True
+        while self._writing or (is_due and self._pending):
             if not self._writing:
+                is_due = False
                 self._writing, self._pending, self._pending_bytes = coalesce(self._pending), [], 0
             head = self._head()
             if self._store.clock() >= head.lease:
