@@ -21,10 +21,12 @@ def test_events_that_come_during_a_write_wait_for_the_next() -> None:
     writes: list[int] = []
 
     async def run() -> None:
+        loop = asyncio.get_running_loop()
+
         def append(head: Any, events: list[Event], *, after: int) -> int:
             writes.append(len(events))
             if len(writes) < 9:
-                journal.add([chunk("more")], 10)
+                loop.call_soon_threadsafe(journal.add, [chunk("more")], 10)  # writes run in a thread
             return after + len(events)
 
         store: Any = SimpleNamespace(append=append, clock=lambda: 0.0)
