@@ -109,6 +109,9 @@ def test_a_task_is_canceled(page: "Page") -> None:
     page.get_by_role("button", name="Cancel the task").click()
     state(page, "canceled")
     expect(page.get_by_role("button", name="Cancel the task")).to_be_hidden()
+    # The stream's last event is shown with the stream, though the cancellation came between.
+    stream = page.locator(".exchange", has_text="SendStreamingMessage")
+    expect(stream.locator(".frame").last).to_contain_text("TASK_STATE_CANCELED")
 
 
 def test_the_log_is_beside_the_chat(page: "Page") -> None:

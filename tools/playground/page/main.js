@@ -16,7 +16,6 @@ let card = null;
 let conversation = null;
 let running = null; // AbortController of the call that is running
 let polled = null; // turn whose task is asked for again and again
-let exchange = null; // where the records of the call are shown
 
 // ---- what can be called -------------------------------------------------------------------------------------
 
@@ -186,6 +185,7 @@ function base64(file) {
 /** Run an operation for a turn, and show what comes. */
 async function call(turn, operation, request, after = "") {
   const controller = new AbortController();
+  let exchange = null; // where the records of this call are shown: a cancellation runs beside a stream
   if (operation !== "cancel") running = controller;
   turn.error = "";
   turn.dropped = false;
@@ -209,7 +209,6 @@ async function call(turn, operation, request, after = "") {
     else turn.error = words("noAnswer");
   } finally {
     if (running === controller) running = null;
-    exchange = null;
     conversation.save();
     show();
   }
