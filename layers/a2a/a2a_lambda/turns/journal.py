@@ -87,20 +87,26 @@ class Journal:
             return True
 
     async def flush(self) -> None:
-        """Store the events that are pending now. Raises Conflict if the run's lease is over, StoreError."""
+        """Store the events that are pending now. Those that come during a write wait for the next flush: with
+        slow writes and a fast agent, one write would follow another.
+
+        Raises Conflict if the run's lease is over, StoreError.
+        """
+        if self._writing:
+            await self._write()
+        if self._pending:
+            self._writing, self._pending, self._pending_bytes = coalesce(self._pending), [], 0
+            await self._write()
+
+    async def _write(self) -> None:
+        """Store the events that are being written. Raises as `flush`."""
         # A write that failed may still have reached the table. So its events keep their numbers and bytes,
-        # and are written again as they were. Events that come during a write wait for the next flush: with
-        # slow writes and a fast agent, one write would follow another.
-        is_due = True
-        while self._writing or (is_due and self._pending):
-            if not self._writing:
-                is_due = False
-                self._writing, self._pending, self._pending_bytes = coalesce(self._pending), [], 0
-            head = self._head()
-            if self._store.clock() >= head.lease:
-                raise Conflict
-            self.sequence = await threads.run(self._store.append, head, self._writing, after=self.sequence)
-            self._writing = []
+        # and are written again as they were.
+        head = self._head()
+        if self._store.clock() >= head.lease:
+            raise Conflict
+        self.sequence = await threads.run(self._store.append, head, self._writing, after=self.sequence)
+        self._writing = []
 
     async def wait_for_room(self) -> None:
         """Wait until a large backlog is stored. Raises Conflict."""
