@@ -9,7 +9,6 @@ The playground and `make chat` show what these records say.
 import json
 import shlex
 import time
-import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -19,8 +18,9 @@ from urllib.parse import quote, urlencode
 import httpx2
 
 from a2a_lambda import strictjson
-from a2a_lambda.client import discovery, sse
-from a2a_lambda.errors import KitError, ProtocolError
+from a2a_lambda.client import AgentError, discovery, sse
+from a2a_lambda.client.client import EVENT_STREAM, read_whole, rpc_body
+from a2a_lambda.errors import ProtocolError
 from a2a_lambda.net.addresses import Refused
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.protocol.requests import Operation
@@ -33,10 +33,8 @@ MAX_BYTES = 100 * 1024 * 1024
 SILENCE_SECONDS = 120.0
 """Seconds of silence after which a call fails."""
 
-EVENT_STREAM = "text/event-stream"
-
 HIDDEN = "…"
-"""Stands for the key in what is shown."""
+"""Shown instead of the key."""
 
 Record = dict[str, Json]
 """What happened: an object with `kind`.
@@ -93,17 +91,8 @@ VERSIONS: Mapping[str, Version] = {
 """The kit's versions, by the names that the playground and `make chat` use."""
 
 
-class CallFailed(KitError):
-    """The agent refused the call, or its answer is not valid. code: of its error. status: of HTTP."""
-
-    def __init__(self, message: str, code: int | None = None, status: int | None = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.status = status
-
-
 FAILURES = (
-    CallFailed,
+    AgentError,
     httpx2.HTTPError,
     httpx2.InvalidURL,
     ProtocolError,
@@ -174,7 +163,7 @@ class Caller:
     async def _discover(self) -> AsyncGenerator[Record, None]:
         version = self._version
         if version.key_header and not self._name:
-            raise CallFailed(f"{version.title} has no default agent. Name one, as in AGENT=assistant")
+            raise AgentError(f"{version.title} has no default agent. Name one, as in AGENT=assistant")
         place = f"/{self._name}" if self._name else ""
         path = version.card.format(agent=f"/a2a{place}" if place else "", name=place)
         url = self._base + path
@@ -186,7 +175,7 @@ class Caller:
             yield self._request_record(request, "")
             answer = await self._http.send(request, stream=True)
             try:
-                content = await _whole(answer)
+                content = await read_whole(answer, MAX_BYTES)
             finally:
                 await answer.aclose()
             yield _response_record(answer)
@@ -196,7 +185,7 @@ class Caller:
                 continue
             break
         if answer.status_code != 200:
-            raise CallFailed(_error_text(content, answer.status_code), status=answer.status_code)
+            raise AgentError(_error_text(content, answer.status_code), status=answer.status_code)
         card = strictjson.loads(content)
         self.agent = discovery.agent_of_card(card, url, self._key or None, wires=(version.card_wire,))
         yield {"kind": "result", "result": card}
@@ -219,7 +208,7 @@ class Caller:
                     async for record in records:
                         yield record
                 return
-            content = await _whole(answer)
+            content = await read_whole(answer, MAX_BYTES)
             yield {"kind": "body", "text": content.decode(errors="replace")}
             result = self._result(content, answer.status_code)
             if streams:
@@ -240,9 +229,6 @@ class Caller:
         streams: bool,
     ) -> httpx2.Request:
         version, wire = self._version, self._version.wire
-        params = wire.requests[operation].encode(request)
-        if agent.tenant:
-            params = {**params, "tenant": agent.tenant}
         headers = {"Content-Type": "application/json", **self._key_headers(agent.headers)}
         if wire.sends_version:
             headers["A2A-Version"] = wire.versions[-1]
@@ -251,14 +237,14 @@ class Caller:
         if after:
             headers["Last-Event-ID"] = after
         if version.is_rest:
+            params = wire.requests[operation].encode(request)
+            if agent.tenant:
+                params = {**params, "tenant": agent.tenant}
             return self._encode_rest(_rest_url(agent), operation, params, headers)
-        method = next((name for name, meant in wire.methods.items() if meant == operation), None)
-        if method is None:
-            raise CallFailed(f"{version.title} has no such operation: {operation}")
-        content = {"jsonrpc": "2.0", "id": str(uuid.uuid4()), "method": method, "params": params}
         suffix = version.stream_suffix if streams else ""
         url = agent.url.rstrip("/") + suffix if suffix else agent.url
-        return self._http.build_request("POST", url, headers=headers, content=strictjson.dumps(content))
+        content = rpc_body(wire, operation, request, agent.tenant)
+        return self._http.build_request("POST", url, headers=headers, content=content)
 
     def _encode_rest(
         self, base: str, operation: Operation, params: dict[str, Json], headers: dict[str, str]
@@ -285,21 +271,21 @@ class Caller:
                     yield {"kind": "event", "event": event, "id": identity}
 
     def _result(self, content: bytes, status: int) -> Json:
-        """Result of an answer. Raises CallFailed if it is an error."""
+        """Result of an answer. Raises AgentError if it is an error."""
         try:
             value = strictjson.loads(content)
         except ProtocolError:
             if status != 200:
-                raise CallFailed(f"the agent answered with status {status}", status=status) from None
+                raise AgentError(f"the agent answered with status {status}", status=status) from None
             raise
         error = value.get("error") if isinstance(value, dict) else None
         if isinstance(error, dict) or status >= 400:
             code = error.get("code") if isinstance(error, dict) else None
-            raise CallFailed(_error_text(content, status), code if isinstance(code, int) else None, status)
+            raise AgentError(_error_text(content, status), code if isinstance(code, int) else None, status)
         if self._version.is_rest:
             return value
         if not isinstance(value, dict) or "result" not in value:
-            raise CallFailed(f"the answer, with status {status}, is not a JSON-RPC response", status=status)
+            raise AgentError(f"the answer, with status {status}, is not a JSON-RPC response", status=status)
         return value["result"]
 
     def _key_headers(self, of_card: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -349,27 +335,17 @@ def _curl(method: str, url: str, headers: Mapping[str, str], body: str) -> str:
 
 
 def _rest_url(agent: discovery.DiscoveredAgent) -> str:
-    """Url of the HTTP+JSON interface of a 1.0 card. Raises CallFailed."""
+    """Url of the HTTP+JSON interface of a 1.0 card. Raises AgentError."""
     offered: Any = agent.card.get("supportedInterfaces")
     for interface in offered if isinstance(offered, list) else ():
         if not isinstance(interface, dict) or not isinstance(interface.get("url"), str):
             continue
         if (interface.get("protocolBinding"), interface.get("protocolVersion")) == ("HTTP+JSON", "1.0"):
             url, home = httpx2.URL(interface["url"]), httpx2.URL(agent.url)
-            if (url.scheme, url.host, url.port) != (home.scheme, home.host, home.port):
-                raise CallFailed(f"the card sends its callers to another origin, {interface['url']}")
+            if not discovery.is_same_origin(url, home):
+                raise AgentError(f"the card sends its callers to another origin, {interface['url']}")
             return str(interface["url"]).rstrip("/")
-    raise CallFailed("the card has no HTTP+JSON interface of A2A 1.0")
-
-
-async def _whole(answer: httpx2.Response) -> bytes:
-    """The body of an answer. Raises TooLarge."""
-    body = bytearray()
-    async for chunk in answer.aiter_bytes():
-        body += chunk
-        if len(body) > MAX_BYTES:
-            raise sse.TooLarge(f"the answer has more than {MAX_BYTES} bytes")
-    return bytes(body)
+    raise AgentError("the card has no HTTP+JSON interface of A2A 1.0")
 
 
 def _error_text(content: bytes, status: int) -> str:

@@ -72,6 +72,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
 
 def create(agents: Path, name: str) -> list[str]:
     """Write an agent's files; returns what to print. Raises ConfigurationError: then there is nothing new."""
+    _check_absent(agents, name)
     title = name.replace("-", " ").replace("_", " ").title()
     return _write(agents, name, {"card.yaml": CARD.format(name=name, title=title), "agent.py": CODE}, TEST)
 
@@ -93,16 +94,16 @@ def copy_recipe(
     files = {file: (recipe / file).read_text("utf-8") for file in ("card.yaml", "agent.py")}
     said = _write(agents, name, files, test.read_text("utf-8"))
     code = files["agent.py"]
-    todo = [f"make secret NAME={secret}" for secret in _named(r'turn\.secret\("([^"]+)"\)', code)]
+    todo = [f"make secret NAME={secret}" for secret in _names_in(r'turn\.secret\("([^"]+)"\)', code)]
     todo += [
-        f"make setting NAME={setting} VALUE=…" for setting in _named(r'turn\.setting\("([^"]+)"\)', code)
+        f"make setting NAME={setting} VALUE=…" for setting in _names_in(r'turn\.setting\("([^"]+)"\)', code)
     ]
     if todo:
         said += ["It needs:", *(f"  {command}" for command in todo)]
     return [*said, f"What each line does: {recipe}/README.md"]
 
 
-def _named(pattern: str, code: str) -> list[str]:
+def _names_in(pattern: str, code: str) -> list[str]:
     return list(dict.fromkeys(re.findall(pattern, code)))
 
 
@@ -117,7 +118,6 @@ def _check_absent(agents: Path, name: str) -> None:
 
 def _write(agents: Path, name: str, texts: Mapping[str, str], test: str) -> list[str]:
     """Raises ConfigurationError: then there is nothing new."""
-    _check_absent(agents, name)
     folder = agents / name
     before = read_cards(agents)[0] if any(agents.glob("*/card.yaml")) else {}
     files = {folder / file: text for file, text in texts.items()}

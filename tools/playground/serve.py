@@ -29,7 +29,6 @@ USAGE = "usage: make playground STACK=<stack> or URL=https://… [KEY=…] [PORT
 def target_of_stack(stack: str, key: str) -> Target:
     """Raises ConfigurationError if there is no such stack."""
     url = outputs_of(stack)["BaseUrl"]
-    logs.log_of(stack)
 
     async def lines() -> AsyncGenerator[LogEntry | None, None]:
         log = await asyncio.to_thread(logs.log_of, stack)  # each page reads from its own beginning

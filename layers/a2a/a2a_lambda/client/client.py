@@ -16,6 +16,7 @@ from a2a_lambda.errors import KitError, ProtocolError
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task
 from a2a_lambda.protocol.requests import Operation, SendMessageConfiguration, SendMessageRequest, TaskRequest
+from a2a_lambda.wire.interface import Wire
 
 MAX_BYTES = 20 * 1024 * 1024
 """Most bytes of an answer, or of an event."""
@@ -111,12 +112,12 @@ class Client:
     ) -> AsyncGenerator[Event, None]:
         """Send a message; yields its events as they come. Raises as `discover`."""
         agent = await self.discover()
-        body = _body(agent, "stream", _request(message, configuration, fields))
+        body = rpc_body(agent.wire, "stream", _request(message, configuration, fields), agent.tenant)
         headers = {**self._headers(agent), "Accept": EVENT_STREAM}
         try:
             async with self._http.stream("POST", agent.url, content=body, headers=headers) as answer:
                 if answer.headers.get("content-type", "").partition(";")[0] != EVENT_STREAM:
-                    _result(await _whole(answer), answer.status_code)
+                    _result(await read_whole(answer), answer.status_code)
                     raise AgentError("the answer is not a stream of events", status=answer.status_code)
                 async for data in sse.data(answer.aiter_bytes(), MAX_BYTES):
                     yield agent.wire.decode_event(_result(data))
@@ -138,7 +139,7 @@ class Client:
 
     async def _call(self, operation: Operation, request: Any) -> Any:
         agent = await self.discover()
-        body = _body(agent, operation, request)
+        body = rpc_body(agent.wire, operation, request, agent.tenant)
         content, status = await self._read("POST", agent.url, self._headers(agent), body)
         try:
             return agent.wire.results[operation].decode(_result(content, status))
@@ -150,7 +151,7 @@ class Client:
     ) -> tuple[bytes, int]:
         try:
             async with self._http.stream(verb, url, content=body, headers=headers) as answer:
-                return await _whole(answer), answer.status_code
+                return await read_whole(answer), answer.status_code
         except CALL_ERRORS as error:
             raise _agent_error(url, error) from error
 
@@ -201,13 +202,12 @@ def _request(
     return request
 
 
-def _body(agent: discovery.DiscoveredAgent, operation: Operation, request: Any) -> bytes:
-    """A JSON-RPC request. It has the agent's tenant, if there is one (1.0 section 8.3.2)."""
-    wire = agent.wire
+def rpc_body(wire: Wire, operation: Operation, request: Any, tenant: str = "") -> bytes:
+    """A JSON-RPC request. tenant: of the agent, if it has one (1.0 section 8.3.2)."""
     method = next(name for name, meant in wire.methods.items() if meant == operation)
     params = wire.requests[operation].encode(request)
-    if agent.tenant:
-        params = {**params, "tenant": agent.tenant}
+    if tenant:
+        params = {**params, "tenant": tenant}
     return strictjson.dumps({"jsonrpc": "2.0", "id": str(uuid.uuid4()), "method": method, "params": params})
 
 
@@ -228,13 +228,13 @@ def _result(body: bytes, status: int = 200) -> Json:
     return value["result"]
 
 
-async def _whole(answer: httpx2.Response) -> bytes:
-    """The body of an answer. Raises TooLarge."""
+async def read_whole(answer: httpx2.Response, limit: int = MAX_BYTES) -> bytes:
+    """The body of an answer. limit: most bytes of it. Raises TooLarge."""
     chunks: list[bytes] = []
     size = 0
     async for chunk in answer.aiter_bytes():
         size += len(chunk)
-        if size > MAX_BYTES:
-            raise sse.TooLarge(f"more than {MAX_BYTES} bytes")
+        if size > limit:
+            raise sse.TooLarge(f"more than {limit} bytes")
         chunks.append(chunk)
     return b"".join(chunks)

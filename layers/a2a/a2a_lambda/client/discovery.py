@@ -65,10 +65,15 @@ def agent_of_card(
         target, origin = httpx2.URL(url), httpx2.URL(source)
     except httpx2.InvalidURL:
         raise Undiscovered(f"{source}: the card has no valid url") from None
-    home = (target.scheme, target.host, target.port) == (origin.scheme, origin.host, origin.port)
+    home = is_same_origin(target, origin)
     if not home and target.host not in hosts:
         raise Refused(f"{source}: the card sends its callers to another host, {target.host}")
     return DiscoveredAgent(card, wire, url, _credentials(card, key) if home and key else {}, tenant)
+
+
+def is_same_origin(url: httpx2.URL, other: httpx2.URL) -> bool:
+    """Whether a key for one of two urls may be sent to the other."""
+    return (url.scheme, url.host, url.port) == (other.scheme, other.host, other.port)
 
 
 def _interface(card: Mapping[str, Json], source: str, wires: Sequence[Wire]) -> tuple[Wire, str, str]:
