@@ -12,10 +12,9 @@ import yaml
 
 from tests.conftest import ROOT
 from tests.helpers.pages import CHINESE, OTHERS, PAGES, RECIPES, text_of
+from tools.commands import COMMANDS
 
 SKILL = ROOT / ".agents" / "skills" / "a2a-agent" / "SKILL.md"
-
-MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -42,21 +41,17 @@ def test_python_compiles_and_imports_what_there_is(page: Path) -> None:
 
 
 def test_commands_and_their_variables_exist(page: Path) -> None:
-    targets = set(re.findall(r"(?m)^([a-z][\w ]*):", MAKEFILE))
-    known = {word for target in targets for word in target.split()} | set(
-        MAKEFILE.split(".PHONY:")[1].split("\n")[0].split()
-    )
     text = text_of(page)
     shown = [
         *re.findall(r"`(make [^`]+)`", text),
-        *(line for block in blocks(page, "sh") for line in block.splitlines()),
+        *(line for block in blocks(page, "sh") for line in re.split(r"\n| && ", block)),
     ]
     for line in shown:
-        if found := re.match(r"(?:[A-Z_]+=\S+ )*make (?:--\S+ )*([a-z][\w-]*)(.*)", line):
-            assert found[1] in known, (page.name, line)
+        if found := re.match(r"(?:[A-Z_]+=\S+ )*(?:make|uv run a2a) (?:--\S+ )*([a-z][\w-]*)(.*)", line):
+            assert found[1] in COMMANDS, (page.name, line)
             rest = re.sub(r'"[^"]*"|#.*', "", found[2])
             for variable in re.findall(r"\b([A-Z]+)=", rest):
-                assert f"$({variable})" in MAKEFILE or f"value {variable})" in MAKEFILE, (page.name, line)
+                assert variable in COMMANDS[found[1]].variables, (page.name, line)
 
 
 def test_yaml_and_json_are_valid(page: Path) -> None:

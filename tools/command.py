@@ -1,10 +1,12 @@
-"""What commands share: an error is one line on standard error, and exit status 1."""
+"""What commands share: how they read their variables, and report errors: in one line, with exit status 1."""
 
 import functools
+import ipaddress
 import sys
 import tomllib
 from collections.abc import Callable
 from typing import ParamSpec
+from urllib.parse import urlsplit
 
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable, StoreError
 
@@ -32,3 +34,19 @@ def read_port(value: str) -> int:
     if not value.isdigit() or not 0 < int(value) < 65536:
         raise ConfigurationError(f"PORT must be a number from 1 to 65535, not {value!r}")
     return int(value)
+
+
+def read_url(value: str) -> str:
+    """Raises ConfigurationError."""
+    if not value.startswith(("http://", "https://")) or not urlsplit(value).hostname:
+        raise ConfigurationError(f"URL={value}: write the whole url, such as https://agents.example.com")
+    return value
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a url is of this machine."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,5 +1,6 @@
 """What other commands know of a running development server."""
 
+import os
 from pathlib import Path
 
 TABLE = "a2a"
@@ -9,3 +10,8 @@ KEYS_PATH = "/a2a/keys"
 
 STATE = Path(".local.json")
 """File with the url of the running server's emulator."""
+
+
+def local_key() -> str:
+    """The key that it takes."""
+    return os.environ.get("LOCAL_KEY") or "local-key"

@@ -34,13 +34,20 @@ START_SECONDS = 120.0
 
 def interpreter() -> tuple[str, str]:
     """Lambda's interpreter and its version. This one if the machine does not have Lambda's."""
-    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    name = f"python{LAMBDA_PYTHON}"
-    for python in (name, *map(str, versions.glob(f"{LAMBDA_PYTHON}*/bin/{name}"))):
-        with suppress(OSError):
-            if subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0:
-                return python, LAMBDA_PYTHON
+    if python := find_python(LAMBDA_PYTHON):
+        return python, LAMBDA_PYTHON
     return sys.executable, f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def find_python(version: str) -> str:
+    """An interpreter of this machine, such as for 3.13, or ""."""
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    name = f"python{version}"
+    for python in (name, *map(str, versions.glob(f"{version}*/bin/{name}"))):
+        with suppress(OSError):  # pyenv's shim is there, and may have no such version
+            if subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0:
+                return python
+    return ""
 
 
 class Built:

@@ -10,7 +10,6 @@ Source: https://docs.aws.amazon.com/lambda/latest/dg/python-image.html
 import json
 import os
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from samtranslator.yaml_helper import yaml_parse
 
 from a2a_lambda.errors import ConfigurationError
 from tools.build.built_functions import LAYERS
-from tools.command import reports_errors
 from tools.deployment.stack import FUNCTIONS
 
 FOLDER = Path(".aws-sam/image")
@@ -30,13 +28,12 @@ DOCKERFILE = Path("templates/Dockerfile")
 FUNCTION = "AWS::Serverless::Function"
 
 
-@reports_errors
-def main(argv: list[str] = sys.argv) -> int:
-    stage(Path(argv[1]), FOLDER)
+def write(build: Path) -> None:
+    """Make FOLDER of a build. Raises ConfigurationError."""
+    stage(build, FOLDER)
     template = with_images(yaml_parse(TEMPLATE.read_text("utf-8")), FOLDER)
     (FOLDER / "template.json").write_text(json.dumps(template, indent=2), "utf-8")
     print(f"{FOLDER}: Dockerfile, its files, and template.json")
-    return 0
 
 
 def stage(build: Path, folder: Path) -> None:
@@ -78,7 +75,3 @@ def with_images(template: dict[str, Any], folder: Path) -> dict[str, Any]:
             nested = Path(properties["TemplateURL"]).resolve()
             properties["TemplateURL"] = os.path.relpath(nested, folder.resolve())
     return template
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,10 +5,11 @@ import base64
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from dotenv import dotenv_values
 from a2a_lambda.agent.agents import default_of, read_cards
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
-from tools.build.built_functions import Built, find_rie
+from tools.build.built_functions import HOST, Built, find_rie
 from tools.command import reports_errors
 from tools.dev import emulator
 from tools.dev.server import prepare
@@ -29,14 +30,13 @@ SAM = Path(".venvs/sam")
 
 
 @reports_errors
-def main(argv: list[str] = sys.argv) -> int:
-    """With --check, only check that there is such an event."""
-    names = [argument for argument in argv[1:] if argument != "--check"]
-    event, function = _event(names)
-    agents = read_cards(Settings.of(os.environ).agents)[0]
+def main(environ: Mapping[str, str] = os.environ) -> int:
+    os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
+    event, function = _event(environ.get("EVENT", "").split())
+    agents = read_cards(Settings.of(environ).agents)[0]
     event = with_agent(event, agents, default_of(agents))
-    if "--check" in argv:
-        return 0
+    if status := _build():
+        return status
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         variables = {"A2A_EMULATOR": _emulator(stack), "A2A_TABLE": TABLE, "A2A_KEYS_PATH": KEYS_PATH}
@@ -49,6 +49,21 @@ def main(argv: list[str] = sys.argv) -> int:
             log.seek(0)
             print("\nlog:\n" + log.read().decode("utf-8", "replace"), file=sys.stderr)
     return 0
+
+
+def _build() -> int:
+    """Build for this machine, silently if it succeeds. Returns the exit status."""
+    print("building", file=sys.stderr)
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.build.sam", "build"],
+        env=os.environ | {"ARCH": HOST, "BUILD_DIR": str(BUILD)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    if done.returncode:
+        sys.stderr.buffer.write(done.stdout)
+    return done.returncode
 
 
 def _event(names: list[str]) -> tuple[dict[str, Any], str]:
@@ -120,5 +135,4 @@ def _post(url: str, event: dict[str, Any]) -> bytes:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
     sys.exit(main())

@@ -97,6 +97,8 @@ def main() -> int:
         found += [f"templates/{path.name}: {fault}" for fault in faults(path.read_text("utf-8"))]
     for fault in dict.fromkeys(found):
         print(fault, file=sys.stderr)
+    if not found:
+        print("template.yaml, templates/: valid")
     return 1 if found else 0
 
 

@@ -20,6 +20,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from a2a_lambda.errors import ConfigurationError
+from tools import environments
 from tools.command import reports_errors
 
 LIST = Path("layers/agents/packages.txt")
@@ -184,8 +185,9 @@ def _header() -> str:
 
 def _run(*arguments: str) -> None:
     """Run uv. Raises ConfigurationError with what it says."""
-    uv = os.environ.get("UV", "uv")
-    done = subprocess.run([uv, "--quiet", *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [environments.find_uv(), "--quiet", *arguments], capture_output=True, text=True, check=False
+    )
     if done.returncode:
         said = [re.sub(r"^\s*(error|cause|×|╰─▶):?\s*", "", line) for line in done.stderr.splitlines()]
         raise ConfigurationError("\n".join(filter(None, said)))

@@ -3,8 +3,6 @@
 Source: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 """
 
-import os
-import sys
 from pathlib import Path
 
 from tools.build.built_functions import LAYERS
@@ -51,13 +49,3 @@ def report(build: Path, *, for_image: bool = False) -> tuple[str, int]:
         f"error: {said}. Lambda refuses that. Remove a package, or use a container image: make image."
         f" Largest packages: {named}"
     ), 1
-
-
-def main(argv: list[str] = sys.argv) -> int:
-    said, status = report(Path(argv[1]), for_image=bool(os.environ.get("IMAGE")))
-    print(said, file=sys.stderr if status else sys.stdout)
-    return status
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -6,15 +6,14 @@ make chat STACK=a2a-dev KEY=…              a deployed stack
 make chat TEXT="What is 1 plus 2?"         one message; the exit status is 0 if its task has completed
 """
 
-import argparse
 import asyncio
 import base64
+import importlib
 import mimetypes
 import os
-import readline  # noqa: F401 - the arrow keys, and what was written before
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from pathlib import Path
 
@@ -22,7 +21,6 @@ import httpx2
 from rich.console import Console
 from rich.text import Text
 
-from a2a_lambda import strictjson
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.model import (
     INTERRUPTED,
@@ -36,14 +34,12 @@ from a2a_lambda.protocol.model import (
     TaskState,
     TaskStatus,
     decode_raw,
-    state_word,
 )
 from tools.client.calls import SILENCE_SECONDS, VERSIONS, Caller
-from tools.command import read_port, reports_errors
+from tools.client.view import View
+from tools.command import is_loopback, read_port, read_url, reports_errors
 from tools.deployment.stack import outputs_of
-from tools.terminal import printable
-
-LOCAL = ("127.0.0.1", "localhost")
+from tools.state import local_key
 
 HELP = """\
 /file PATH      send a file with the next message; several times for several files
@@ -59,22 +55,18 @@ class Chat:
 
     def __init__(self, caller: Caller, console: Console) -> None:
         self._caller = caller
-        self._console = console
-        self._errors = Console(stderr=True, highlight=False)
+        self._view = View(console)
         self._card: Json = {}
         self._context_id = ""
         self._task_id = ""
         self._state: TaskState | None = None
-        self._shown: dict[str, list[Part]] = {}
-        self._is_in_line = False
         self._attached: list[Part] = []
-        self._files: list[Part] = []
 
     async def open(self) -> bool:
         """Read the card. Returns whether it could be read."""
         async for record in self._caller.card():
             if record["kind"] == "error":
-                self._fail(record["message"])
+                self._view.fail(record["message"])
                 return False
             if record["kind"] == "result":
                 self._card = record["result"]
@@ -82,8 +74,8 @@ class Chat:
 
     def introduce(self) -> None:
         described = f"{self._card.get('name', 'The agent')}: {self._card.get('description', '')}"
-        self._note(described)
-        self._note("/help lists the commands.")
+        self._view.note(described)
+        self._view.note("/help lists the commands.")
 
     async def take(self, line: str) -> bool:
         """Carry out a line: a message, or a command. Returns whether the conversation continues."""
@@ -92,24 +84,24 @@ class Chat:
             case "/quit":
                 return False
             case "/help":
-                self._console.print(Text(HELP, style="dim"), soft_wrap=True)
+                self._view.note(HELP)
             case "/new":
                 self._context_id = self._task_id = ""
                 self._state = None
-                self._console.print(Text("A new conversation.", style="dim"))
+                self._view.note("A new conversation.")
             case "/file":
                 self._attach(rest.strip())
             case "/save":
                 self._save(rest)
             case "/skill" if not rest.strip():
                 for skill in self._card.get("skills", []):
-                    self._note(f"  {skill.get('id')}: {skill.get('description', '')}")
+                    self._view.note(f"  {skill.get('id')}: {skill.get('description', '')}")
             case "/skill" if rest.split()[0] not in (known := self._skills()):
-                self._fail(f"there is no skill {rest.split()[0]}. There are {', '.join(known)}")
+                self._view.fail(f"there is no skill {rest.split()[0]}. There are {', '.join(known)}")
             case "/skill":
                 await self.send("", *rest.split())
             case _ if command.startswith("/"):
-                self._fail(f"there is no command {command}. /help lists them")
+                self._view.fail(f"there is no command {command}. /help lists them")
             case _:
                 await self.send(line)
         return True
@@ -122,7 +114,7 @@ class Chat:
         if skill:
             slots = [dict(zip(("name", "value"), value.split("=", 1), strict=False)) for value in values]
             if any(len(slot) < 2 for slot in slots):
-                self._fail("write parameters as name=value, such as /skill add a=1 b=2")
+                self._view.fail("write parameters as name=value, such as /skill add a=1 b=2")
                 return None
             message["metadata"] = {"intentInfos": [{"intent": skill, "slots": slots}]}
             text = text or skill
@@ -132,7 +124,8 @@ class Chat:
         if self._state in INTERRUPTED:
             message["taskId"] = self._task_id
         before = self._attached, self._task_id, self._state
-        self._attached, self._task_id, self._state, self._shown = [], "", None, {}
+        self._attached, self._task_id, self._state = [], "", None
+        self._view.begin()
         running = asyncio.ensure_future(self._run(message))
         try:
             await asyncio.shield(running)
@@ -161,32 +154,32 @@ class Chat:
                         result = record["result"]
                         self._show(result if {"task", "message"} & result.keys() else Event(task=result))
                     case "error":
-                        self._end_line()
-                        self._fail(record["message"])
+                        self._view.end_line()
+                        self._view.fail(record["message"])
                         return
-        self._end_line()
+        self._view.end_line()
         if self._state not in (None, TaskState.COMPLETED):
-            self._console.print(Text(state_word(str(self._state)), style="yellow"))
+            self._view.state(str(self._state))
 
     async def _cancel(self) -> None:
-        self._end_line()
+        self._view.end_line()
         if not self._task_id:
-            self._note("stopped before the task began to answer; it may continue")
+            self._view.note("stopped before the task began to answer; it may continue")
             return
         async for record in self._caller.call("cancel", {"id": self._task_id}):
             if record["kind"] == "error":
-                self._fail(record["message"])
+                self._view.fail(record["message"])
             if record["kind"] == "result":
                 self._state = TaskState(record["result"]["status"]["state"])
-                self._console.print(Text(state_word(self._state), style="yellow"))
+                self._view.state(self._state)
 
     def _show(self, event: Event) -> None:
         if "task" in event:
             task: Task = event["task"]
             self._identify(task["id"], task["contextId"])
             for artifact in task.get("artifacts", []):
-                self._show_parts(artifact["artifactId"], artifact["parts"], append=False)
-                self._show_commands(artifact.get("metadata"))
+                self._view.show_parts(artifact["artifactId"], artifact["parts"], append=False)
+                self._view.show_commands(artifact.get("metadata"))
             self._show_status(task["status"])
         elif "statusUpdate" in event:
             update = event["statusUpdate"]
@@ -196,11 +189,11 @@ class Chat:
             chunk = event["artifactUpdate"]
             self._identify(chunk["taskId"], chunk["contextId"])
             artifact = chunk["artifact"]
-            self._show_parts(artifact["artifactId"], artifact["parts"], append=chunk["append"])
-            self._show_commands(artifact.get("metadata"))
+            self._view.show_parts(artifact["artifactId"], artifact["parts"], append=chunk["append"])
+            self._view.show_commands(artifact.get("metadata"))
         elif "message" in event:
             self._context_id = event["message"].get("contextId", self._context_id)
-            self._show_parts("message", event["message"]["parts"], append=False)
+            self._view.show_parts("message", event["message"]["parts"], append=False)
             self._state = TaskState.COMPLETED
 
     def _identify(self, task_id: str, context_id: str) -> None:
@@ -212,81 +205,43 @@ class Chat:
         if message is None:
             return
         if self._state in STOPPED:
-            self._end_line()
-            self._show_parts(message["messageId"], message["parts"], append=False)
-            self._show_commands(message.get("metadata"))
+            self._view.end_line()
+            self._view.show_parts(message["messageId"], message["parts"], append=False)
+            self._view.show_commands(message.get("metadata"))
         else:
             stage = message.get("metadata", {}).get("stage")
             text = " ".join(part["text"] for part in message["parts"] if "text" in part)
-            self._note(f"{text} ({stage})" if stage else text)
-
-    def _show_parts(self, place: str, parts: Sequence[Part], *, append: bool) -> None:
-        """Show what is new of an artifact. A part that was shown, and comes again in a task, is left out."""
-        before = self._shown.setdefault(place, [])
-        if not append and before and parts[: len(before)] == before:
-            parts = parts[len(before) :]
-        for part in parts:
-            self._show_part(part)
-        before.extend(parts)
-
-    def _show_commands(self, metadata: Json) -> None:
-        for command in (metadata or {}).get("commands", []):
-            self._note(f"command: {strictjson.dumps(command).decode()}")
-
-    def _show_part(self, part: Part) -> None:
-        if "text" in part:
-            self._console.print(Text(printable(part["text"])), end="", soft_wrap=True)
-            self._is_in_line = not part["text"].endswith("\n")
-        elif "data" in part:
-            self._end_line()
-            self._console.print_json(data=part["data"])
-        else:
-            self._files.append(part)
-            name = part.get("filename") or part.get("url") or "a file"
-            where = part.get("url", "") or f"/save {len(self._files)} PATH"
-            self._note(f"file {len(self._files)}: {name} ({part.get('mediaType', 'unknown type')}): {where}")
+            self._view.note(f"{text} ({stage})" if stage else text)
 
     def _attach(self, name: str) -> None:
         path = Path(name).expanduser()
         try:
             raw = base64.b64encode(path.read_bytes()).decode()
         except OSError as error:
-            self._fail(f"{path}: {error.strerror}")
+            self._view.fail(f"{path}: {error.strerror}")
             return
         media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
         self._attached.append(Part(raw=raw, filename=path.name, mediaType=media_type))
-        self._console.print(Text(f"{path.name} goes with the next message.", style="dim"))
+        self._view.note(f"{path.name} goes with the next message.")
 
     def _save(self, rest: str) -> None:
         number, _, path = rest.strip().partition(" ")
-        if not path or not number.isdigit() or not 1 <= int(number) <= len(self._files):
-            self._fail("write /save N PATH, with the number of a file")
+        if not path or not number.isdigit() or not 1 <= int(number) <= len(self._view.files):
+            self._view.fail("write /save N PATH, with the number of a file")
             return
-        part = self._files[int(number) - 1]
+        part = self._view.files[int(number) - 1]
         if "raw" not in part:
-            self._fail(f"this file is at {part.get('url')}")
+            self._view.fail(f"this file is at {part.get('url')}")
             return
         try:
             Path(path).expanduser().write_bytes(decode_raw(part["raw"]))
         except OSError as error:
-            self._fail(f"{path}: {error.strerror}")
+            self._view.fail(f"{path}: {error.strerror}")
             return
         except ValueError:
-            self._fail("the file is not valid base64")
+            self._view.fail("the file is not valid base64")
             return
-        self._console.print(Text(f"saved {path}", style="dim"))
-
-    def _note(self, text: str) -> None:
-        self._end_line()
-        self._console.print(Text(printable(text), style="dim"), soft_wrap=True)
-
-    def _fail(self, text: str) -> None:
-        self._errors.print(Text(printable(f"error: {text}"), style="red"), soft_wrap=True)
-
-    def _end_line(self) -> None:
-        if self._is_in_line:
-            self._console.print()
-            self._is_in_line = False
+        self._view.note(f"saved {path}")
 
 
 def talk(chat: Chat, console: Console, runner: asyncio.Runner) -> None:
@@ -301,44 +256,30 @@ def talk(chat: Chat, console: Console, runner: asyncio.Runner) -> None:
             return
 
 
-def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Each option is also a variable of `make chat`."""
-    parser = argparse.ArgumentParser(prog="make chat", description="Talk to an agent.")
-    given = os.environ.get
-    parser.add_argument("--agent", default=given("AGENT") or "", help="its name; the default agent without")
-    parser.add_argument(
-        "--url", default=given("URL") or "", help="of the deployment; the one of make run without"
-    )
-    parser.add_argument("--stack", default=given("STACK") or "", help="a deployed stack, instead of a url")
-    parser.add_argument("--key", default=given("KEY") or "")
-    parser.add_argument("--version", default=given("VERSION") or "1.0", help=", ".join(VERSIONS))
-    parser.add_argument("text", nargs="?", default=given("TEXT") or "", help="one message; then it ends")
-    return parser.parse_args(arguments)
-
-
-def run(options: argparse.Namespace, console: Console) -> int:
+def run(environ: Mapping[str, str], console: Console) -> int:
     """Returns the exit status. Raises ConfigurationError."""
-    if options.version not in VERSIONS:
-        raise ConfigurationError(f"VERSION={options.version}: use one of {', '.join(VERSIONS)}")
-    if options.url and options.stack:
+    version, stack = environ.get("VERSION") or "1.0", environ.get("STACK", "")
+    if version not in VERSIONS:
+        raise ConfigurationError(f"VERSION={version}: use one of {', '.join(VERSIONS)}")
+    if environ.get("URL") and stack:
         raise ConfigurationError("give URL or STACK, not both")
-    url = options.url or f"http://127.0.0.1:{read_port(os.environ.get('PORT') or '8080')}"
-    if options.stack:
-        url = outputs_of(options.stack)["BaseUrl"]
-    if not url.startswith(("http://", "https://")):
-        raise ConfigurationError(f"URL={url}: write the whole url, such as https://agents.example.com")
-    is_local = httpx2.URL(url).host in LOCAL
-    key = options.key or (os.environ.get("LOCAL_KEY") or "local-key" if is_local else "")
+    if stack:
+        url = outputs_of(stack)["BaseUrl"]
+    else:
+        url = read_url(environ.get("URL") or f"http://127.0.0.1:{read_port(environ.get('PORT') or '8080')}")
+    is_local = is_loopback(url)
+    key = environ.get("KEY") or (local_key() if is_local else "")
     with asyncio.Runner() as runner:
         http = httpx2.AsyncClient(timeout=SILENCE_SECONDS, trust_env=False)
         try:
-            chat = Chat(Caller(http, url, VERSIONS[options.version], key=key, name=options.agent), console)
+            caller = Caller(http, url, VERSIONS[version], key=key, name=environ.get("AGENT", ""))
+            chat = Chat(caller, console)
             if not runner.run(chat.open()):
                 if is_local:
                     console.print(Text("start it in another terminal: make run", style="dim"))
                 return 1
-            if options.text:
-                state = runner.run(chat.send(options.text))
+            if text := environ.get("TEXT"):
+                state = runner.run(chat.send(text))
                 if state == TaskState.FAILED and is_local:
                     print("the output of make run says why", file=sys.stderr)
                 return 0 if state == TaskState.COMPLETED else 1
@@ -350,10 +291,12 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 
 @reports_errors
-def main() -> int:
+def main(environ: Mapping[str, str] = os.environ) -> int:
+    with suppress(ImportError):  # absent on Windows, whose terminal does the same
+        importlib.import_module("readline")  # the arrow keys, and what was written before
     console = Console(highlight=False)
     try:
-        return run(parse(sys.argv[1:]), console)
+        return run(environ, console)
     except KeyboardInterrupt:
         console.print()
         return 130

@@ -6,7 +6,6 @@ Source: https://docs.aws.amazon.com/apigateway/latest/developerguide/set-up-logg
 """
 
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,10 +14,11 @@ from typing import Any
 from botocore.exceptions import NoRegionError
 
 from a2a_lambda.aws import clients
+from tools import environments
 from tools.command import reports_errors
 from tools.deployment.stack import aws_errors
 
-SAM = ".venvs/sam/bin/sam"
+SAM = str(environments.program("sam", "sam"))
 
 STACK = "a2a-account"
 
@@ -77,18 +77,17 @@ def main() -> int:
     if account.logs_role:
         print(f"API Gateway writes logs as {account.logs_role} in {account.region}; nothing to do")
         return 0
-    made = subprocess.run(
-        [
-            *(SAM, "deploy", "--template-file", "templates/account.yaml", "--stack-name", STACK),
-            *("--region", account.region, "--capabilities", "CAPABILITY_IAM", "--resolve-s3"),
-            "--no-fail-on-empty-changeset",
-            *(["--parameter-overrides", given] if (given := os.environ.get("PARAMETERS")) else []),
-        ],
-        check=False,
+    environments.install("sam")
+    status = environments.run(
+        *(SAM, "deploy", "--template-file", "templates/account.yaml", "--stack-name", STACK),
+        *("--region", account.region, "--capabilities", "CAPABILITY_IAM", "--resolve-s3"),
+        "--no-fail-on-empty-changeset",
+        *(["--parameter-overrides", given] if (given := os.environ.get("PARAMETERS")) else []),
+        SAM_CLI_TELEMETRY="0",
     )
-    if made.returncode == 0:
+    if not status:
         print("API Gateway may write logs now. Next: make deploy turns access logs on")
-    return made.returncode
+    return status
 
 
 if __name__ == "__main__":

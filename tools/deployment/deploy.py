@@ -9,7 +9,6 @@ functions.
 import hashlib
 import os
 import shlex
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -19,7 +18,7 @@ from typing import Any
 from a2a_lambda.agent.agents import check_all
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
-from tools import template
+from tools import environments, template
 from tools.command import reports_errors
 from tools.deployment import stack
 from tools.deployment.account import QUOTA, REGIONS, SAM, Account, account_of, use_stage
@@ -28,6 +27,9 @@ from tools.deployment.versions import Versions
 CONFIG = Path("samconfig.toml")
 
 TEMPLATE = Path("template.yaml")
+
+BUILD, IMAGE = Path(".aws-sam/build"), Path(".aws-sam/image")
+"""What `make build` and `make image` made."""
 
 SMALL_CONCURRENCY = 100
 """An account that runs fewer functions at once is small. A new one runs 10."""
@@ -125,7 +127,7 @@ def notes(account: Account, parameters: Mapping[str, str]) -> Iterator[str]:
 def command(environ: Mapping[str, str], parameters: Mapping[str, str]) -> list[str]:
     """The command line of sam. Raises ConfigurationError."""
     given = stack.overrides(parameters)
-    template = f"{environ['BUILD_DIR']}/template.yaml"
+    template = f"{environ.get('BUILD_DIR') or BUILD}/template.yaml"
     role = environ.get("ROLE", "")
     return [
         *(SAM, "deploy", "--config-file", str(CONFIG.resolve()), "--config-env", stage_of(environ)[0]),
@@ -191,6 +193,10 @@ def _is_first(name: str) -> bool:
     return status in ("", "REVIEW_IN_PROGRESS")
 
 
+def _sam(words: list[str]) -> int:
+    return environments.run(*words, SAM_CLI_TELEMETRY="0")
+
+
 @reports_errors
 def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) -> int:
     """With `check`, only check that a deployment can begin: the stage, the agents, the region, the
@@ -199,7 +205,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     use_stage(stage)
     account = account_of("make deploy")
     parameters = parameters_for(account, *named_parameters(environ))
-    parameters["Architecture"] = environ["ARCH"]
+    parameters["Architecture"] = environ.get("ARCH") or "arm64"
     is_first = _is_first(stage["stack_name"])
     if argv[1:] == ["check"]:
         check_agents(parameters)
@@ -208,15 +214,16 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
         for note in (*notes(account, parameters), *changed):
             print(f"note: {note}")
         return 0
-    digest = release(Path(environ["BUILT"]), parameters)
+    built = IMAGE if environ.get("IMAGE") else Path(environ.get("BUILD_DIR") or BUILD)
+    digest = release(built, parameters)
     parameters["Release"] = digest if is_first else fresh_release(digest, stage["stack_name"])
     if is_first and parameters["DeletionProtection"] == "true":
         # If this first deployment fails, CloudFormation must be able to delete the table.
         unprotected = command(environ, {**parameters, "DeletionProtection": "false"})
-        if status := subprocess.run(unprotected, check=False).returncode:
+        if status := _sam(unprotected):
             return status
         print("the stack is deployed; now its table gets deletion protection")
-    status = subprocess.run(command(environ, parameters), check=False).returncode
+    status = _sam(command(environ, parameters))
     if not status:
         name = stage["stack_name"]
         key = f"make key NAME=alice STACK={name}, then " if is_first else ""

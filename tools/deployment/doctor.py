@@ -22,15 +22,15 @@ from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import STOPPED, Event, Json, state_word
 from a2a_lambda.wire import v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
-from tools.command import reports_errors
+from tools.command import is_loopback, read_url, reports_errors
 from tools.deployment.checkup import Checkup
 from tools.deployment.stack import outputs_of, resources_of
+from tools.state import local_key
 
 TEXT = "Hello"
 
 SUITE_STATES = {"submitted", "working", "completed", "failed", "input-required", "rejected"}
 
-LOCAL = ("localhost", "127.0.0.1", "::1")
 
 VERDICTS = {True: "pass", False: "FAIL", None: "note"}
 
@@ -85,7 +85,7 @@ class Visit:
             str(card.get("protocolVersion")),
         )
         target = httpx2.URL(agent.url)
-        here = target.host in LOCAL
+        here = is_loopback(agent.url)
         shown = f"{agent.url} (http is fine on this machine)" if here else agent.url
         add("url is https", target.scheme == "https" or here, shown)
         modes = card.get("defaultInputModes") or []
@@ -223,7 +223,7 @@ CLIENTS: Mapping[str, Callable[[Visit, str], Any]] = {
 async def examine(url: str, key: str, text: str, transport: httpx2.AsyncBaseTransport | None = None) -> int:
     """Print a table for each client; returns the number of failed checks."""
     failed = 0
-    transport = transport or GuardedTransport(private=httpx2.URL(url).host in LOCAL)
+    transport = transport or GuardedTransport(private=is_loopback(url))
     for name, call in CLIENTS.items():
         visit = Visit(transport, key, text)
         await call(visit, url.rstrip("/"))
@@ -262,6 +262,7 @@ def main() -> int:
     if stack:
         own_url, failed = inspect(stack)
         url = url or own_url
+    key = key or (local_key() if is_loopback(read_url(url)) else "")
     if not key:
         print("no KEY=…: the agent will refuse every call\n")
     failed += asyncio.run(examine(url, key, os.environ.get("TEXT") or TEXT))

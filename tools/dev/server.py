@@ -32,7 +32,7 @@ from tools.command import read_port, reports_errors
 from tools.dev import console, emulator, event_sources
 from tools.dev.log_lines import LINES
 from tools.playground.app import Playground, Target
-from tools.state import KEYS_PATH, STATE, TABLE
+from tools.state import KEYS_PATH, STATE, TABLE, local_key
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -147,10 +147,6 @@ def application() -> "ASGIApp":
         error=reason,
     )
     return Playground(target, console.RequestLog(app))
-
-
-def local_key() -> str:
-    return os.environ.get("LOCAL_KEY") or "local-key"
 
 
 def unavailable_app(reason: str) -> FastAPI:

@@ -1,4 +1,5 @@
-"""Generated pages of the documentation: from docstrings, the schema of card.yaml, and the template."""
+"""Generated pages of the documentation: from docstrings, the schema of card.yaml, the template, and the
+tables of the protocol."""
 
 import inspect
 import json
@@ -9,13 +10,41 @@ from types import FunctionType
 from typing import Any
 
 from a2a_lambda.agent import outputs, turn
+from a2a_lambda.protocol.requests import Operation
+from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v0_3_http, v1_0
+from a2a_lambda.wire.interface import Wire
 from tools import template
+from tools.commands import COMMANDS
 from tools.fork import card_schema
 
 OUTPUTS = (
     *(outputs.File, outputs.Artifact, outputs.Message, outputs.Progress, outputs.Command),
     *(outputs.Ask, outputs.Authorize, outputs.Reject),
 )
+
+OPERATIONS: Mapping[Operation, str] = {
+    "send": "send a message",
+    "stream": "send a message, and stream the answer",
+    "get": "read a task",
+    "list": "list tasks",
+    "cancel": "cancel a task",
+    "subscribe": "follow a task, or resume a stream",
+    "set_push": "set a webhook",
+    "get_push": "read a webhook",
+    "list_push": "list webhooks",
+    "delete_push": "delete a webhook",
+    "card": "read the extended card",
+}
+
+RPC_PROTOCOLS = {
+    "A2A 1.0": v1_0.WIRE,
+    "A2A 0.2.5, 0.2.6, 0.3.0": v0_3.WIRE,
+    "A2A 0.1": v0_1.WIRE,
+    "Alibaba Model Studio": alibaba.WIRE,
+    "Baidu Qianfan": qianfan.WIRE,
+}
+
+HTTP_PROTOCOLS = {"A2A 1.0": v1_0.WIRE, "A2A 0.3.0": v0_3_http.WIRE}
 
 Page = tuple[str, str]
 """Name of a file, and its text."""
@@ -28,7 +57,8 @@ def pages(root: Path) -> list[Page]:
         ("reference-turn.md", turn_page()),
         ("reference-card.md", card_page(card_schema.schema())),
         ("reference-parameters.md", parameters_page(root / "template.yaml")),
-        ("reference-commands.md", commands_page((root / "Makefile").read_text("utf-8"))),
+        ("reference-commands.md", commands_page()),
+        ("reference-protocols.md", protocols_page()),
     ]
 
 
@@ -95,13 +125,62 @@ def parameters_page(path: Path) -> str:
     return _joined([*parts, _table(("parameter", "default", ""), rows)])
 
 
-def commands_page(makefile: str) -> str:
-    """Commands of the Makefile."""
-    rows = []
-    for line in makefile.splitlines():
-        if found := re.match(r"#   (make \w+)\s+(.+?)(?:\s{2,}(.+))?$", line):
-            rows.append((f"`{found[1]}`", found[2].strip(), f"`{found[3].strip()}`" if found[3] else ""))
-    return _joined(["# Commands", _table(("command", "", "variables"), rows)])
+def commands_page() -> str:
+    """Commands, with their variables."""
+    rows = [
+        (f"`make {name}`", command.summary, f"`{command.shown}`" if command.shown else "")
+        for name, command in COMMANDS.items()
+    ]
+    return _joined(
+        [
+            "# Commands",
+            "`uv run a2a <command>` is the same as `make <command>`.",
+            _table(("command", "", "variables"), rows),
+        ]
+    )
+
+
+def protocols_page() -> str:
+    """Operations of every version and dialect, by their method or path."""
+    parts = [
+        "# Protocol support",
+        "What clients of each version and dialect can do, and the method or path for it. A test calls every"
+        " one of them.",
+        "## JSON-RPC",
+    ]
+    parts += [
+        _table(
+            ("", *RPC_PROTOCOLS),
+            [
+                (said, *(_listed(rpc_method(wire, name)) for wire in RPC_PROTOCOLS.values()))
+                for name, said in OPERATIONS.items()
+            ],
+        ),
+        "## HTTP+JSON",
+        _table(
+            ("", *HTTP_PROTOCOLS),
+            [
+                (said, *(_listed(*http_paths(wire, name)) for wire in HTTP_PROTOCOLS.values()))
+                for name, said in OPERATIONS.items()
+            ],
+        ),
+    ]
+    return _joined(parts)
+
+
+def rpc_method(wire: Wire, operation: Operation) -> str:
+    """Name of an operation, or "" if a version has none."""
+    return next((method for method, name in wire.methods.items() if name == operation), "")
+
+
+def http_paths(wire: Wire, operation: Operation) -> list[str]:
+    """Verbs and paths of an operation, such as "GET /tasks"."""
+    prefix = f"/{wire.path_prefix}/" if wire.path_prefix else "/"
+    return [f"{route.verb} {prefix}{route.path}" for route in wire.routes if route.operation == operation]
+
+
+def _listed(*names: str) -> str:
+    return "<br>".join(f"`{name}`" for name in names if name) or "–"
 
 
 def _fields(described: Mapping[str, Any]) -> str:

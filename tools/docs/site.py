@@ -8,18 +8,18 @@ the English one while you write.
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from posixpath import normpath, relpath
 
+from tools import environments
 from tools.command import reports_errors
 from tools.docs import reference
 
 ENGLISH, CHINESE = Path(".aws-sam/docs"), Path(".aws-sam/docs-zh")
 
-ZENSICAL = Path(".venvs/docs/bin/zensical")
+ZENSICAL = environments.program("docs", "zensical")
 
 LINK = re.compile(r"(!?\[[^\]]*\])\(((?!https?:|#|mailto:)[^)#]*)(#[^)]*)?\)")
 
@@ -95,6 +95,7 @@ def _url(place: str) -> str:
 
 @reports_errors
 def main() -> int:
+    environments.install("docs")
     write_all(Path.cwd(), ENGLISH, CHINESE)
     if os.environ.get("SERVE"):
         return _zensical("serve", "--config-file", "mkdocs.yml")
@@ -103,7 +104,7 @@ def main() -> int:
 
 
 def _zensical(*arguments: str) -> int:
-    return subprocess.run([str(ZENSICAL), *arguments], check=False).returncode
+    return environments.run(str(ZENSICAL), *arguments)
 
 
 if __name__ == "__main__":

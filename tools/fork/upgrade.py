@@ -78,8 +78,8 @@ def settle(base: str, before: str, commit: str) -> None:
 
 
 def lock() -> None:
-    """make lock, of the merged Makefile. Raises ConfigurationError."""
-    done = _run("make", "--no-print-directory", "lock")
+    """Lock as the merged kit does: in a process of its own. Raises ConfigurationError."""
+    done = _run(sys.executable, "-m", "tools.a2a", "lock")
     if done.returncode:
         raise ConfigurationError(
             f"the packages could not be locked:\n{done.stderr.strip()}\n\n"

@@ -11,9 +11,8 @@ from pathlib import Path
 import uvicorn
 
 from a2a_lambda.agent.agents import default_of, read_cards
-from a2a_lambda.errors import ConfigurationError
 from tools.client import logs
-from tools.command import read_port, reports_errors
+from tools.command import read_port, read_url, reports_errors
 from tools.deployment.stack import outputs_of, parameters_of
 from tools.log_entry import LogEntry
 from tools.playground.app import Playground, Target
@@ -69,9 +68,9 @@ def main() -> int:
     if bool(stack) == bool(url):
         print(USAGE, file=sys.stderr)
         return 2
-    if url and not url.startswith(("http://", "https://")):
-        raise ConfigurationError(f"URL={url}: write the whole url, such as https://agents.example.com")
-    target = target_of_stack(stack, key) if stack else Target(url=url, title="A2A", agents=[""], key=key)
+    target = (
+        target_of_stack(stack, key) if stack else Target(url=read_url(url), title="A2A", agents=[""], key=key)
+    )
     # Other users of this machine can reach the port, and would call with the key.
     token = secrets.token_urlsafe()
     number = read_port(port or "8081")

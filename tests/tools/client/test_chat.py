@@ -29,12 +29,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
     made.interrupt()
 
 
-def start(server: DevServer, *options: str) -> "subprocess.Popen[str]":
-    words = [sys.executable, "-m", "tools.client.chat", "--url", server.url, "--key", "local-key", *options]
+def start(server: DevServer, **variables: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        words,
+        [sys.executable, "-m", "tools.client.chat"],
         cwd=server.folder,
-        env=server.environment,
+        env={**server.environment, "URL": server.url, "KEY": "local-key", **variables},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -42,16 +41,16 @@ def start(server: DevServer, *options: str) -> "subprocess.Popen[str]":
     )
 
 
-def chat(server: DevServer, *lines: str, options: tuple[str, ...] = ()) -> tuple[int, str]:
+def chat(server: DevServer, *lines: str, **variables: str) -> tuple[int, str]:
     """Exit status, and what was printed."""
-    process = start(server, *options)
+    process = start(server, **variables)
     said, _ = process.communicate("".join(f"{line}\n" for line in lines), timeout=PATIENCE)
     return process.returncode, said
 
 
 def test_one_message_ends_with_its_status(server: DevServer) -> None:
-    assert chat(server, options=("What is 1 plus 2?",))[0] == 0
-    status, said = chat(server, options=("coach me",))
+    assert chat(server, TEXT="What is 1 plus 2?")[0] == 0
+    status, said = chat(server, TEXT="coach me")
     assert status == 1
     assert ASKED in said
     assert "input-required" in said
@@ -59,8 +58,7 @@ def test_one_message_ends_with_its_status(server: DevServer) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_version_asks_and_is_answered(server: DevServer, version: str) -> None:
-    options = ("--version", version, "--agent", "assistant")
-    _, said = chat(server, "coach me", "football", options=options)
+    _, said = chat(server, "coach me", "football", VERSION=version, AGENT="assistant")
     assert ASKED in said
     assert said.count("Football, then.") == 1
 
@@ -68,7 +66,7 @@ def test_every_version_asks_and_is_answered(server: DevServer, version: str) -> 
 def test_everything_is_shown_once(server: DevServer, tmp_path: Path) -> None:
     saved = tmp_path / "saved.txt"
     lines = ("/skill everything", f"/save 1 {saved}", "/skill add a=1 b=2", "/skill", "/quit", "never sent")
-    _, said = chat(server, *lines, options=("--agent", "probe"))
+    _, said = chat(server, *lines, AGENT="probe")
     for text in ("thinking", '"number": 9007199254740993', "first second", 'command: {"name":"beep"', "3"):
         assert said.count(text) >= 1, text
     assert said.count("thinking") == 1
@@ -80,13 +78,13 @@ def test_everything_is_shown_once(server: DevServer, tmp_path: Path) -> None:
 def test_a_file_goes_with_the_next_message(server: DevServer, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello")
     lines = (f"/file {tmp_path / 'a.txt'}", "/file /no/such/file", "/skill look")
-    _, said = chat(server, *lines, options=("--agent", "probe"))
+    _, said = chat(server, *lines, AGENT="probe")
     assert '"a.txt"' in said
     assert "error: /no/such/file: No such file or directory" in said
 
 
 def test_ctrl_c_cancels_the_task_only(server: DevServer) -> None:
-    process = start(server, "--agent", "probe")
+    process = start(server, AGENT="probe")
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write("/skill pause seconds=600\n")
@@ -102,13 +100,13 @@ def test_ctrl_c_cancels_the_task_only(server: DevServer) -> None:
 
 
 def test_mistakes_are_explained(server: DevServer) -> None:
-    assert "use one of 1.0, 1.0-http" in chat(server, options=("--version", "7"))[1]
+    assert "use one of 1.0, 1.0-http" in chat(server, VERSION="7")[1]
     assert "error: there is no command /nope" in chat(server, "/nope")[1]
     assert "there is no skill nope. There are ai-repeat" in chat(server, "/skill nope")[1]
-    status, said = chat(server, options=("--key", "wrong", "hello"))
+    status, said = chat(server, KEY="wrong", TEXT="hello")
     assert status == 1
     assert "key" in said
-    status, said = chat(server, options=("--url", "http://127.0.0.1:1", "hello"))
+    status, said = chat(server, URL="http://127.0.0.1:1", TEXT="hello")
     assert (status, "does not answer" in said) == (1, True)
 
 

@@ -1,7 +1,6 @@
 """make deploy: what sam is called with."""
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,11 +10,11 @@ from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from tests.agent.test_agent import write
 from tests.conftest import ROOT
-from tools import template
+from tools import environments, template
 from tools.deployment import deploy, stack
 from tools.deployment.account import Account, use_stage
 
-ASKED = {"STAGE": "prod", "ARCH": "x86_64", "BUILD_DIR": "built", "BUILT": "built"}
+ASKED = {"STAGE": "prod", "ARCH": "x86_64", "BUILD_DIR": "built"}
 
 SAMCONFIG = """
 [dev.deploy.parameters]
@@ -187,15 +186,15 @@ def test_a_first_deployment_that_fails_leaves_no_protected_table(
 ) -> None:
     calls: list[list[str]] = []
 
-    def ran(call: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
-        calls.append(call)
-        return subprocess.CompletedProcess(call, 0)
+    def ran(*call: str, **_: str) -> int:
+        calls.append([*call])
+        return 0
 
     monkeypatch.setattr(deploy, "account_of", lambda *_: USUAL)
     monkeypatch.setattr(deploy, "_is_first", lambda _: first)
     monkeypatch.setattr(deploy, "fresh_release", lambda release, _: release)
-    monkeypatch.setattr(subprocess, "run", ran)
-    assert deploy.main(["deploy"], ASKED | {"BUILT": str(tmp_path)}) == 0
+    monkeypatch.setattr(environments, "run", ran)
+    assert deploy.main(["deploy"], ASKED | {"BUILD_DIR": str(tmp_path)}) == 0
     protected = ['DeletionProtection="true"' in call for call in calls]
     assert protected == ([False, True] if first else [True])
 

@@ -10,6 +10,7 @@ import yaml
 
 from tests.conftest import ROOT
 from tests.helpers.pages import PAGES, RECIPES
+from tools.commands import COMMANDS
 from tools.docs import site
 
 ZENSICAL = ROOT / ".venvs" / "docs" / "bin" / "zensical"
@@ -29,7 +30,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_page_is_in_the_navigation() -> None:
     shown = set(re.findall(r"[\w./-]+\.md", (ROOT / "mkdocs.yml").read_text()))
-    generated = {f"reference-{name}.md" for name in ("outputs", "turn", "card", "parameters", "commands")}
+    generated = {
+        f"reference-{name}.md" for name in ("outputs", "turn", "card", "parameters", "commands", "protocols")
+    }
     found = site.sources(ROOT)
     assert shown <= set(found.values()) | generated
     kits = {str(page.relative_to(ROOT)) for page in (*PAGES, *RECIPES)}
@@ -68,8 +71,7 @@ def test_parameters_and_commands_are_complete(built: Path) -> None:
     assert parameters
     assert all(name in page for name in parameters)
     commands = (built / "reference-commands" / "index.html").read_text("utf-8")
-    listed = re.findall(r"(?m)^#   (make \w+)", (ROOT / "Makefile").read_text())
-    assert all(command in commands for command in listed)
+    assert all(f"make {name}" in commands for name in COMMANDS)
 
 
 def test_the_configuration_is_yaml_for_other_tools() -> None:

@@ -1,0 +1,47 @@
+"""What the page of protocol support lists is there, and a version has no other methods."""
+
+from typing import get_args
+
+import pytest
+from starlette.testclient import TestClient
+
+from a2a_lambda.protocol.requests import Operation
+from a2a_lambda.wire.interface import Wire
+from tests.helpers.rpc import request
+from tools.docs.reference import HTTP_PROTOCOLS, OPERATIONS, RPC_PROTOCOLS, http_paths, rpc_method
+
+PATHS = {"alibaba": "/alibaba/probe", "qianfan": "/v2/a2a/probe"}
+
+NOT_FOUND = -32601
+
+
+def test_every_operation_is_on_the_page() -> None:
+    assert set(OPERATIONS) == set(get_args(Operation))
+
+
+@pytest.mark.parametrize("protocol", RPC_PROTOCOLS)
+def test_methods(client: TestClient, key: str, protocol: str) -> None:
+    wire = RPC_PROTOCOLS[protocol]
+    everyone = {rpc_method(other, operation) for other in RPC_PROTOCOLS.values() for operation in OPERATIONS}
+    for method in sorted(everyone - {""}):
+        path = PATHS.get(wire.name, "/a2a/probe")
+        headers = {"X-API-Key": key}
+        if wire.name not in PATHS:
+            headers["A2A-Version"] = wire.versions[-1]
+        answer = client.post(path, json=request(method, {}), headers=headers).json()
+        is_there = answer.get("error", {}).get("code") != NOT_FOUND
+        if method in wire.methods or wire.name not in PATHS:  # other clients may call a platform's path, too
+            assert is_there == (method in wire.methods), (method, answer)
+
+
+@pytest.mark.parametrize("protocol", HTTP_PROTOCOLS)
+def test_paths(client: TestClient, key: str, protocol: str) -> None:
+    wire: Wire = HTTP_PROTOCOLS[protocol]
+    for operation in OPERATIONS:
+        for shown in http_paths(wire, operation):
+            verb, path = shown.split()
+            path = path.replace("{id}", "1").replace("{taskId}", "1")
+            headers = {"X-API-Key": key, "A2A-Version": wire.versions[-1]}
+            answer = client.request(verb, f"/a2a/probe{path}", json={}, headers=headers)
+            assert "nothing is served at" not in answer.text, (shown, answer.text)
+            assert answer.status_code < 500, (shown, answer.text)

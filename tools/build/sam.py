@@ -1,0 +1,115 @@
+"""make build, make image: sam build, without Docker.
+
+Lambda's version of Python compiles the code. Without it there is no .pyc, and cold starts are slower. Each
+variant of a build has a folder of its own, because sam's cache does not distinguish them.
+"""
+
+import filecmp
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from a2a_lambda.errors import ConfigurationError
+from tools import environments
+from tools.build import image, size
+from tools.build.built_functions import LAMBDA_PYTHON, find_python
+from tools.command import reports_errors
+
+FOLDER = Path(".aws-sam")
+
+SAM = environments.program("sam", "sam")
+
+ARCHITECTURES = ("arm64", "x86_64")
+
+MANIFEST = Path("functions/.manifest.json")
+
+
+@reports_errors
+def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) -> int:
+    """build; image; or deployment, which is one of them: an image if IMAGE is set."""
+    what = argv[1]
+    architecture, folder = environ.get("ARCH") or "arm64", Path(environ.get("BUILD_DIR") or FOLDER / "build")
+    if architecture not in ARCHITECTURES:
+        raise ConfigurationError(f"ARCH={architecture}: use {' or '.join(ARCHITECTURES)}")
+    is_image = what == "image" or (what == "deployment" and bool(environ.get("IMAGE")))
+    version = environ.get("LAMBDA_PYTHON") or LAMBDA_PYTHON
+    if status := build(folder, architecture, version, is_image=is_image):
+        return status
+    if what == "build":
+        print("Next: make e2e, then make deploy STAGE=dev")
+    if not is_image:
+        return 0
+    image.write(folder)
+    return 0 if what == "image" else build_image(folder, architecture)
+
+
+def build(folder: Path, architecture: str, version: str, *, is_image: bool = False) -> int:
+    """Build the functions and layers. Returns the exit status. Raises ConfigurationError.
+
+    version: of Python, such as 3.13. is_image: they become an image, whose size has another limit.
+    """
+    for needed in ("make", "sh"):
+        if shutil.which(needed) is None:
+            raise ConfigurationError(
+                f"a build needs {needed}. On Windows, build in WSL: docs/faq.md, Windows"
+            )
+    # In a process of its own, because it imports the agents.
+    if status := environments.run(sys.executable, "-m", "tools.build.check", str(MANIFEST)):
+        return status
+    environments.install("sam")
+    if status := _export_requirements():
+        return status
+    python = find_python(version)
+    if not python:
+        print(f"no python{version} here: the build has no .pyc, and cold starts will be slower")
+    variant = FOLDER / "variants" / f"{architecture}-{version}{'-pyc' if python else ''}"
+    variant.mkdir(parents=True, exist_ok=True)
+    built = environments.run(
+        *(str(SAM), "build", "--parallel", "--cached", "--cache-dir", str(variant / "cache")),
+        *("--build-dir", str(variant / "build"), "--parameter-overrides", f"Architecture={architecture}"),
+        SAM_CLI_TELEMETRY="0",
+        A2A_HAS_MANIFEST="1",
+        ARCH=architecture,
+        LAMBDA_PYTHON=version,
+        PYTHON_LAMBDA=python,
+    )
+    if built:
+        return built
+    said, status = size.report(variant / "build", for_image=is_image)
+    print(said, file=sys.stderr if status else sys.stdout)
+    if status:
+        return status
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(variant / "build", folder, symlinks=True)
+    print(f"built: {folder}")
+    return 0
+
+
+def build_image(folder: Path, architecture: str) -> int:
+    """Build the image with Docker. Returns the exit status."""
+    return environments.run(
+        *(str(SAM), "build", "--template", str(image.FOLDER / "template.json"), "--build-dir", str(folder)),
+        *("--parameter-overrides", f"Architecture={architecture}"),
+        SAM_CLI_TELEMETRY="0",
+    )
+
+
+def _export_requirements() -> int:
+    """The dependency layer is built from uv.lock."""
+    exported = FOLDER / "requirements.txt"
+    FOLDER.mkdir(exist_ok=True)
+    if status := environments.export(exported):
+        return status
+    if not filecmp.cmp(exported, environments.DEPENDENCIES, shallow=False):
+        print(
+            f"{environments.DEPENDENCIES} did not match uv.lock. It was written again; commit it",
+            file=sys.stderr,
+        )
+        shutil.copyfile(exported, environments.DEPENDENCIES)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""What `make chat` prints."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from a2a_lambda import strictjson
+from a2a_lambda.protocol.model import Json, Part, state_word
+from tools.terminal import printable
+
+
+class View:
+    """Prints an agent's answers. It numbers the files, and keeps them."""
+
+    def __init__(self, console: Console) -> None:
+        self.files: list[Part] = []
+        self._console = console
+        self._errors = Console(stderr=True, highlight=False)
+        self._shown: dict[str, list[Part]] = {}
+        self._is_in_line = False
+
+    def begin(self) -> None:
+        """An answer begins: nothing of it has been shown."""
+        self._shown = {}
+
+    def show_parts(self, place: str, parts: Sequence[Part], *, append: bool) -> None:
+        """Show what is new of an artifact. A part that was shown, and comes again in a task, is left out."""
+        before = self._shown.setdefault(place, [])
+        if not append and before and parts[: len(before)] == before:
+            parts = parts[len(before) :]
+        for part in parts:
+            self._show_part(part)
+        before.extend(parts)
+
+    def show_commands(self, metadata: Json) -> None:
+        for command in (metadata or {}).get("commands", []):
+            self.note(f"command: {strictjson.dumps(command).decode()}")
+
+    def _show_part(self, part: Part) -> None:
+        if "text" in part:
+            self._console.print(Text(printable(part["text"])), end="", soft_wrap=True)
+            self._is_in_line = not part["text"].endswith("\n")
+        elif "data" in part:
+            self.end_line()
+            self._console.print_json(data=part["data"])
+        else:
+            self.files.append(part)
+            name = part.get("filename") or part.get("url") or "a file"
+            where = part.get("url", "") or f"/save {len(self.files)} PATH"
+            self.note(f"file {len(self.files)}: {name} ({part.get('mediaType', 'unknown type')}): {where}")
+
+    def state(self, state: str) -> None:
+        """A state at which a task has stopped."""
+        self._console.print(Text(state_word(state), style="yellow"))
+
+    def note(self, text: str) -> None:
+        self.end_line()
+        self._console.print(Text(printable(text), style="dim"), soft_wrap=True)
+
+    def fail(self, text: str) -> None:
+        self._errors.print(Text(printable(f"error: {text}"), style="red"), soft_wrap=True)
+
+    def end_line(self) -> None:
+        if self._is_in_line:
+            self._console.print()
+            self._is_in_line = False

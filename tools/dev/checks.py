@@ -1,0 +1,100 @@
+"""make test, make check, and the other commands that run the kit's tests."""
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+
+from tools import environments
+
+SLOW = (
+    *(
+        "access/test_keys_at_scale.py",
+        "e2e",
+        "faults",
+        "interop",
+        "processes",
+        "push",
+        "wire/test_round_trip.py",
+    ),
+    *("http/test_bad_input.py", "http/test_lists.py", "http/test_lost_streams.py", "http/versions"),
+    *("turns/test_run.py", "turns/test_worker.py", "lambda_/test_costs.py", "lambda_/test_emulator.py"),
+    *("lambda_/test_image.py", "lambda_/test_runtime.py", "lambda_/test_speed.py"),
+    *("tools/build/test_lint.py", "tools/client/test_chat.py", "tools/dev/test_server.py"),
+    *("tools/docs/test_site.py", "tools/fork/test_upgrade.py", "tools/playground/test_browser_resumes.py"),
+)
+"""Tests that make check runs, and make test does not: they take long, or need other environments."""
+
+RECIPES = ("-m", "pytest", "-o", "addopts=-q --import-mode=importlib", "recipes")
+
+NO_BROWSER = "left out: tests of the playground in a browser, because there is no chromium or google-chrome"
+
+
+MEASURED = {
+    "bench": "tests/lambda_/test_speed.py",  # the figures in docs/streaming.md
+    "costs": "tests/lambda_/test_costs.py",  # the figures in docs/operations.md
+}
+
+
+def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) -> int:
+    """Run the command that argv[1] names. Returns its exit status."""
+    match argv[1]:
+        case "test":
+            status = test(shlex.split(environ.get("ARGS", "")))
+        case "check":
+            status = check()
+        case "e2e":
+            environments.install_all()
+            _run("-c", "import tests.e2e.stack as stack; print(stack.__doc__)")
+            status = _run("-m", "pytest", "tests/e2e/test_agents.py", "-n", "0", "-vv", "-s")
+        case "conformance":
+            status = _run("-m", "tests.conformance.run", environ.get("TCK", ""), environ.get("LINE", ""))
+        case "pictures":
+            environments.install_browser()
+            status = _run("-m", "tests.tools.playground.pictures")
+        case measured:
+            environments.install_all()
+            status = _run("-m", "pytest", MEASURED[measured], "-s", "-n", "0")
+    return status
+
+
+def test(arguments: list[str]) -> int:
+    """The agents' tests, and those of the kit that take less than two minutes together. With arguments of
+    pytest, exactly those. Returns the exit status."""
+    _prepare_browser()
+    if any(argument.startswith("tests") for argument in arguments):
+        environments.install_all()
+    return _run("-m", "pytest", *(arguments or [f"--ignore=tests/{path}" for path in SLOW]))
+
+
+def check() -> int:
+    """Everything that a change has to pass. Returns the exit status."""
+    _prepare_browser()
+    environments.install_all()
+    recipes = str(environments.program("recipes", "python"))
+    # The official clients run alone: they give up after 5 s, which other tests beside them can take.
+    status = (
+        _run("-m", "tools.build.lint")
+        or _run("-m", "pytest", "--ignore=tests/interop")
+        or _run("-m", "pytest", "-n", "0", "tests/interop")
+        or environments.run(recipes, *RECIPES, PYTHONPATH="layers/a2a")
+        or _run("-m", "ruff", "check", "--quiet")
+        or _run("-m", "ruff", "format", "--check", "--quiet")
+        or _run("-m", "mypy", "--no-error-summary")
+    )
+    if not status:
+        print("checked")
+    return status
+
+
+def _prepare_browser() -> None:
+    if not environments.install_browser():
+        print(NO_BROWSER, flush=True)
+
+
+def _run(*words: str) -> int:
+    return environments.run(sys.executable, *words)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""Environments of this checkout: .venv, and one for each tool whose packages conflict with the kit's.
+
+    uv.lock                      ── .venv
+    environments/<name>/uv.lock  ── .venvs/<name>
+
+This module imports no package: `make lock` runs it before any is installed.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+NAMES = ("sam", "ministack", "a2a-0-2", "a2a-0-3", "a2a-1", "clients", "recipes", "docs")
+
+JS = "js"
+"""The environment that npm installs."""
+
+VENV = Path(".venv")
+
+LOCKS = (Path("uv.lock"), Path("pyproject.toml"))
+
+PACKAGES = (Path("layers/agents/packages.txt"), Path("layers/agents/requirements.txt"))
+
+DEPENDENCIES = Path("layers/dependencies/requirements.txt")
+"""What the kit ships to Lambda, exported from uv.lock."""
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def run(*words: str, **variables: str) -> int:
+    """Run a program, and wait until it ends, also after Ctrl-C, which it gets, too. Returns its exit status.
+
+    variables: for its environment, besides ours.
+    """
+    with subprocess.Popen(words, env=os.environ | variables) as process:
+        while True:
+            try:
+                status = process.wait()
+                return status if status >= 0 else 128 - status  # a negative one is a signal
+            except KeyboardInterrupt:
+                continue
+
+
+def find_uv() -> str:
+    """Path of uv: the one that runs this, or on the PATH, or the checkout's own."""
+    own = Path(".uv/bin/uv").absolute()
+    return os.environ.get("UV") or shutil.which("uv") or str(own)
+
+
+def program(environment: str, name: str) -> Path:
+    """Path of a program of an environment."""
+    return Path(".venvs") / environment / ("Scripts" if os.name == "nt" else "bin") / name
+
+
+def install(*names: str) -> None:
+    """Bring environments to the state of their locks. Exits if that fails: nothing can run then."""
+    for name in names:
+        folder, venv = Path("environments") / name, Path(".venvs") / name
+        stamp = venv / "synced"
+        if _is_newer(stamp, (folder / "uv.lock", folder / "pyproject.toml")):
+            continue
+        print(f"installing {venv}", flush=True)
+        _check(
+            _uv(
+                "sync",
+                "--locked",
+                "--quiet",
+                "--project",
+                str(folder),
+                UV_PROJECT_ENVIRONMENT=str(venv.absolute()),
+            )
+        )
+        stamp.touch()
+
+
+def install_all() -> None:
+    """All environments, as far as this machine has the tools. Exits as `install`."""
+    install(*NAMES)
+    npm = shutil.which("npm")
+    folder, target = Path("environments") / JS, Path(".venvs") / JS
+    stamp = target / "installed"
+    if npm is None or _is_newer(stamp, [folder / "package-lock.json"]):
+        return
+    print(f"installing {target}", flush=True)
+    target.mkdir(parents=True, exist_ok=True)
+    for file in ("package.json", "package-lock.json"):
+        shutil.copy(folder / file, target)
+    _check(
+        subprocess.run([npm, "ci", "--silent", "--no-audit", "--no-fund"], cwd=target, check=False).returncode
+    )
+    stamp.touch()
+
+
+def install_packages() -> int:
+    """Install the agents' packages in .venv, if they have changed since. Returns the exit status."""
+    stamp = VENV / "packages"
+    if _is_newer(stamp, (*PACKAGES, VENV / "synced")):
+        return 0
+    if status := run(sys.executable, "-m", "tools.build.packages", "sync"):
+        return status
+    stamp.touch()
+    return 0
+
+
+def find_browser() -> str:
+    """Path of a browser that the playground's tests can use, or ""."""
+    return next(filter(None, map(shutil.which, BROWSERS)), "")
+
+
+def install_browser() -> bool:
+    """Install what clicks in the playground. Returns whether there is a browser. Exits as `install`."""
+    os.environ["BROWSER"] = find_browser()
+    if not os.environ["BROWSER"]:
+        return False
+    stamp = VENV / "browser"
+    if not _is_newer(stamp, [VENV / "synced"]):
+        _check(
+            _uv("sync", "--locked", "--quiet", "--inexact", "--group", "browser")
+        )  # the agents' packages stay
+        stamp.touch()
+    return True
+
+
+def export(path: Path) -> int:
+    """Write what the kit ships to Lambda, as uv.lock has it. Returns the exit status."""
+    done = subprocess.run(
+        [
+            *(find_uv(), "export", "--locked", "--quiet", "--no-dev", "--no-emit-project", "--no-annotate"),
+            *("--no-header", "--output-file", str(path)),
+        ],
+        stdout=subprocess.DEVNULL,  # it prints what it writes
+        check=False,
+    )
+    return done.returncode
+
+
+def lock() -> int:
+    """Lock everything again. Returns the exit status.
+
+    It locks in CI, too, where a list without its lock is an error elsewhere.
+    """
+    os.environ.pop("CI", None)
+    for folder in (Path(), *(Path("environments") / name for name in NAMES)):
+        if folder.name:
+            print(folder, flush=True)
+        if status := _uv("lock", "--project", str(folder)):
+            return status
+    if status := export(DEPENDENCIES) or _uv("sync", "--locked", "--quiet", *_groups()):
+        return status
+    return run(str(_python()), "-m", "tools.build.packages", "sync")
+
+
+def main(argv: list[str] = sys.argv) -> int:
+    """`lock` all packages; `relock` the kit's after a change of its name."""
+    return lock() if argv[1:] == ["lock"] else _uv("lock", "--quiet")
+
+
+def _groups() -> list[str]:
+    return ["--group", "browser"] if (VENV / "browser").exists() else []
+
+
+def _python() -> Path:
+    return VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def _is_newer(stamp: Path, inputs: Iterable[Path]) -> bool:
+    """Whether a stamp is as new as everything it was made from."""
+    if not stamp.exists():
+        return False
+    made = stamp.stat().st_mtime
+    return all(made >= path.stat().st_mtime for path in inputs if path.exists())
+
+
+def _uv(*arguments: str, **variables: str) -> int:
+    return run(find_uv(), *arguments, **variables)
+
+
+def _check(status: int) -> None:
+    if status:
+        sys.exit(status)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
