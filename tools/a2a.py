@@ -69,9 +69,11 @@ def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[s
         allow_abbrev=False,
         argument_default=argparse.SUPPRESS,
     )
-    for variable in command.variables:
-        optional = {"nargs": "?", "const": "1"} if variable in command.flags else {}
-        parser.add_argument(_option(variable), dest=variable, metavar="VALUE", **optional)  # type: ignore[arg-type]
+    for variable, example in command.variables.items():
+        if example == "1":
+            parser.add_argument(_option(variable), dest=variable, nargs="?", const="1", metavar="1")
+        else:
+            parser.add_argument(_option(variable), dest=variable, metavar=example)
     of_make = environ.get(MAKES, "").split()
     if unknown := set(of_make) - set(command.variables) - MAKES_OWN:
         takes = f"It takes {', '.join(command.variables)}" if command.variables else "It takes none"

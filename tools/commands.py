@@ -17,13 +17,9 @@ class Command(NamedTuple):
     shown: str = ""
 
     @property
-    def variables(self) -> list[str]:
-        return re.findall(r"([A-Z_]+)=", self.shown)
-
-    @property
-    def flags(self) -> list[str]:
-        """Variables whose only value is 1."""
-        return re.findall(r"([A-Z_]+)=1\b(?![.])", self.shown)
+    def variables(self) -> dict[str, str]:
+        """Names of the variables, with an example of each. The only value of some is 1."""
+        return dict(re.findall(r'([A-Z_]+)=("[^"]*"|<[^>]*>|\([^)]*\)|\S+)', self.shown))
 
 
 BUILD = "ARCH=arm64|x86_64 LAMBDA_PYTHON=3.13 BUILD_DIR=.aws-sam/build"
