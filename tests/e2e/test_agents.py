@@ -4,6 +4,7 @@ Each agent must load, and answer an example of its card. What it answers is for 
 fail, if it needs a secret or a service that the emulator does not have.
 """
 
+import time
 import tomllib
 import uuid
 from collections.abc import Iterator
@@ -33,10 +34,14 @@ ENDED = {"COMPLETED", "FAILED", "REJECTED", "INPUT_REQUIRED", "AUTH_REQUIRED"}
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    began = time.monotonic()
+    print("\nstarting the emulator", flush=True)
     with running_ministack(tmp_path_factory.mktemp("ministack")) as url:
         made = Stack(url, ROOT, STAGE, STAGES[STAGE]["stack_name"])
+        print(f"make deploy STAGE={STAGE}: building, then creating the stack {made.name}", flush=True)
         made.deploy()
         made.mend()
+        print(f"deployed after {time.monotonic() - began:.0f} s; calling each agent", flush=True)
         yield made
 
 

@@ -10,9 +10,11 @@ Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/PointIn
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
@@ -26,9 +28,12 @@ if TYPE_CHECKING:
 WRITERS = 16
 
 
-def copy_missing(client: "DynamoDBClient", source: str, target: str) -> tuple[int, int]:
+def copy_missing(
+    client: "DynamoDBClient", source: str, target: str, report: Callable[[int, int], None]
+) -> tuple[int, int]:
     """Copy the missing items; returns how many it read, and how many it copied.
 
+    report: called with both numbers after every page of at most 1 MB.
     Raises ConfigurationError if a table is absent or not of this kit, or if both are the same.
     """
     if source == target:
@@ -51,6 +56,7 @@ def copy_missing(client: "DynamoDBClient", source: str, target: str) -> tuple[in
             kept = [item for item in page["Items"] if int(item["expires"]["N"]) > time.time()]
             looked += len(page["Items"])
             put += sum(pool.map(copy, kept))
+            report(looked, put)
     return looked, put
 
 
@@ -60,8 +66,13 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     if not source or not stack:
         print("usage: make restore FROM=<table> STACK=<stack>", file=sys.stderr)
         return 2
-    with aws_errors(f"restoring {source}"):
-        looked, put = copy_missing(clients.dynamodb(Settings()), source, table_of(stack))
+    with aws_errors(f"restoring {source}"), Console(stderr=True).status(f"reading {source}") as status:
+        looked, put = copy_missing(
+            clients.dynamodb(Settings()),
+            source,
+            table_of(stack),
+            lambda read, copied: status.update(f"{read:,} items read, {copied:,} copied"),
+        )
     print(f"{put} of {looked} items copied; the others are there, or have expired")
     print(f"Next: make doctor STACK={stack}")
     return 0

@@ -47,6 +47,8 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
             environments.install_all()
             _run("-c", "import tests.e2e.stack as stack; print(stack.__doc__)")
             status = _run("-m", "pytest", "tests/e2e/test_agents.py", "-n", "0", "-vv", "-s")
+            if not status:
+                print("Next: make deploy STAGE=dev")
         case "conformance":
             status = _run("-m", "tests.conformance.run", environ.get("TCK", ""), environ.get("LINE", ""))
         case "pictures":

@@ -28,9 +28,12 @@ def test_a_lost_task_comes_back(kit: Kit, settings: Settings, scope: Scope) -> N
     assert head is not None
     live.create_head(replace(head, wire_name="newer"))
 
-    looked, put = restore.copy_missing(client, *tables)
+    reported: list[tuple[int, int]] = []
+    source, target = tables
+    looked, put = restore.copy_missing(client, source, target, lambda *numbers: reported.append(numbers))
     assert looked == 4
     assert put == 3
+    assert reported[-1] == (4, 3)
     found = live.get_head(scope, lost["id"])
     assert found is not None
     assert live.get_task(found)[0]["artifacts"] == lost["artifacts"]
@@ -38,4 +41,4 @@ def test_a_lost_task_comes_back(kit: Kit, settings: Settings, scope: Scope) -> N
     still = live.get_head(scope, kept["id"])
     assert still is not None
     assert still.wire_name == "newer"
-    assert restore.copy_missing(client, *tables) == (4, 0)
+    assert restore.copy_missing(client, source, target, lambda *_: None) == (4, 0)
