@@ -2,6 +2,7 @@
 
 import functools
 import ipaddress
+import socket
 import sys
 import tomllib
 from collections.abc import Callable
@@ -9,6 +10,9 @@ from typing import ParamSpec
 from urllib.parse import urlsplit
 
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable, StoreError
+
+BACKLOG = 2048
+"""Connections that may wait to be accepted, as in uvicorn."""
 
 Arguments = ParamSpec("Arguments")
 
@@ -50,3 +54,19 @@ def is_loopback(url: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def listen(host: str, port: int, command: str) -> socket.socket:
+    """A listening socket. If two servers start at the same moment, one gets the port. Raises
+    ConfigurationError, which names another port for the command."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        reason = error.strerror or str(error)
+        other = port + 1 if 1024 <= port < 65535 else 8081
+        raise ConfigurationError(f"port {port}: {reason}; choose another: {command} PORT={other}") from None
+    return listener

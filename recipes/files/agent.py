@@ -27,7 +27,7 @@ LINK_SECONDS = 3600
 @cache
 def s3() -> Any:
     """The client: made in the first turn, not at import, and then kept."""
-    # Links name the region's own host: the global one redirects, and some regions are not behind it.
+    # Links name the region's own host: the global one redirects, and does not serve some regions.
     return boto3.client("s3", config=Config(signature_version="s3v4", s3={"addressing_style": "virtual"}))
 
 
@@ -47,7 +47,7 @@ def upload(turn: Turn, name: Annotated[str, "the file's name"] = "data.csv") -> 
 @skill(default=True)
 def add_up(turn: Turn, key: Annotated[str, "the key of an uploaded file"] = "") -> tuple[str, File] | Ask:
     if key:
-        content = uploaded(turn, key)
+        content = read_upload(turn, key)
     elif turn.files and turn.files[0].content is not None:
         content = turn.files[0].content
     else:
@@ -68,7 +68,7 @@ def add_up(turn: Turn, key: Annotated[str, "the key of an uploaded file"] = "") 
     return f"Rows: {len(rows)}.", file_of(turn, "totals.csv", text.getvalue().encode())
 
 
-def uploaded(turn: Turn, key: str) -> bytes:
+def read_upload(turn: Turn, key: str) -> bytes:
     if not key.startswith(f"{turn.owner}/"):
         raise SkillError("There is no such file.")
     try:

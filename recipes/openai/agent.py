@@ -1,4 +1,4 @@
-"""A chat model behind any endpoint that speaks OpenAI's API."""
+"""A chat model of any endpoint that speaks OpenAI's API."""
 
 from collections.abc import AsyncIterator
 

@@ -46,7 +46,7 @@ async def chat(turn: Turn) -> AsyncIterator[str | Progress]:
     async with assistant.run_stream_events(
         question["content"],
         model=model,
-        message_history=[recalled(message) for message in history],
+        message_history=[model_message(message) for message in history],
         usage_limits=UsageLimits(request_limit=MAX_ROUNDS),
     ) as events:
         async for event in events:
@@ -59,7 +59,7 @@ async def chat(turn: Turn) -> AsyncIterator[str | Progress]:
                     yield Progress(f"calling {call.tool_name}")
 
 
-def recalled(message: dict[str, str]) -> ModelMessage:
+def model_message(message: dict[str, str]) -> ModelMessage:
     """A message of the conversation, as Pydantic AI has it."""
     if message["role"] == "user":
         return ModelRequest(parts=[UserPromptPart(message["content"])])

@@ -21,7 +21,7 @@ async def ask(turn: Turn) -> AsyncIterator[Output]:
     url = turn.setting("other-url")
     # An agent on this machine, such as another one of make run, has no https.
     is_local = urlsplit(url).hostname in ("127.0.0.1", "localhost")
-    # Where the conversation with the other agent stands: its contextId, and its taskId if it has asked.
+    # The conversation with the other agent: its contextId, and its taskId if it has asked.
     place: dict[str, str] = turn.memory.get("other", {})
     turn.memory.set("other", {name: value for name, value in place.items() if name != "taskId"})
     status: dict[str, Any] = {}

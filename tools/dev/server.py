@@ -28,7 +28,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.card import Card
 from a2a_lambda.settings import Settings
 from tools import template
-from tools.command import read_port, reports_errors
+from tools.command import listen, read_port, reports_errors
 from tools.dev import console, emulator, event_sources
 from tools.dev.log_lines import LINES
 from tools.playground.app import Playground, Target
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 HOST = "127.0.0.1"
-BACKLOG = 2048
-"""Connections that may wait to be accepted, as in uvicorn."""
 
 ENDPOINTS = ("AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SSM")
 
@@ -56,7 +54,7 @@ def main() -> int:
     port = read_port(os.environ.get("PORT") or "8080")
     try:
         with ExitStack() as stack:
-            listener = stack.enter_context(_listen(port))
+            listener = stack.enter_context(listen(HOST, port, "make run"))
             url = ""
             if not _has_own_endpoints():
                 url = stack.enter_context(emulator.running())
@@ -209,22 +207,6 @@ def _has_own_endpoints() -> bool:
     if given and len(given) < len(ENDPOINTS):
         raise ConfigurationError(f"{given[0]} is set alone: set {' and '.join(ENDPOINTS)}, or neither")
     return bool(given)
-
-
-def _listen(port: int) -> socket.socket:
-    """A listening socket. If two servers start at the same moment, one gets the port. Raises
-    ConfigurationError."""
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((HOST, port))
-        listener.listen(BACKLOG)
-    except OSError as error:
-        listener.close()
-        reason = error.strerror or str(error)
-        other = port + 1 if 1024 <= port < 65535 else 8081
-        raise ConfigurationError(f"port {port}: {reason}; choose another: make run PORT={other}") from None
-    return listener
 
 
 def _configure(port: int, emulator_url: str) -> None:

@@ -45,7 +45,7 @@ def chinese_sources(root: Path) -> dict[str, str]:
     return {"README.zh-CN.md": "index.md", **pages}
 
 
-def rewritten(text: str, page: str, pages: Mapping[str, str], others: Mapping[str, str]) -> str:
+def with_site_links(text: str, page: str, pages: Mapping[str, str], others: Mapping[str, str]) -> str:
     """A page's text with links that fit the site. A link to a file that is no page becomes plain text.
 
     page: its path in the repository. pages: of this language. others: urls of pages that only the other
@@ -69,12 +69,12 @@ def rewritten(text: str, page: str, pages: Mapping[str, str], others: Mapping[st
 
 
 def write(root: Path, folder: Path, pages: Mapping[str, str], others: Mapping[str, str]) -> None:
-    """Write a site's Markdown. Pages and others as in `rewritten`."""
+    """Write a site's Markdown. Pages and others as in `with_site_links`."""
     shutil.rmtree(folder, ignore_errors=True)
     for path, place in pages.items():
         target = folder / place
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(rewritten((root / path).read_text("utf-8"), path, pages, others), "utf-8")
+        target.write_text(with_site_links((root / path).read_text("utf-8"), path, pages, others), "utf-8")
     shutil.copytree(root / PICTURES, folder / "pictures")
 
 

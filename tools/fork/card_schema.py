@@ -65,10 +65,10 @@ def schema() -> dict[str, Any]:
     return made
 
 
-def encoded() -> str:
+def schema_json() -> str:
     return json.dumps(schema(), indent=2) + "\n"
 
 
 if __name__ == "__main__":
-    PATH.write_text(encoded(), "utf-8")
+    PATH.write_text(schema_json(), "utf-8")
     sys.exit(0)

@@ -6,13 +6,14 @@ import secrets
 import sys
 import time
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
 
 from a2a_lambda.agent.agents import default_of, read_cards
 from tools.client import logs
-from tools.command import read_port, read_url, reports_errors
+from tools.command import listen, read_port, read_url, reports_errors
 from tools.deployment.stack import outputs_of, parameters_of
 from tools.log_entry import LogEntry
 from tools.playground.app import Playground, Target
@@ -74,8 +75,11 @@ def main() -> int:
     # Other users of this machine can reach the port, and would call with the key.
     token = secrets.token_urlsafe()
     number = read_port(port or "8081")
-    print(f"Playground of {stack or url}: http://{HOST}:{number}/?token={token}", flush=True)
-    uvicorn.run(Playground(target, token=token), host=HOST, port=number, log_level="warning")
+    with listen(HOST, number, "make playground") as listener:
+        print(f"Playground of {stack or url}: http://{HOST}:{number}/?token={token}", flush=True)
+        config = uvicorn.Config(Playground(target, token=token), log_level="warning")
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listener])
     return 0
 
 

@@ -10,7 +10,7 @@ from a2a_lambda import Agent
 agent = Agent.load(Path(__file__).parents[1])
 
 
-def recorded(*texts: str) -> str:
+def stream_of(*texts: str) -> str:
     """A stream of the messages API."""
     usage = {"input_tokens": 1, "output_tokens": 1}
     message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": usage}
@@ -31,7 +31,7 @@ def recorded(*texts: str) -> str:
 def test_it_streams_and_remembers(httpserver: HTTPServer) -> None:
     for texts in (("Hello, ", "Ann."), ("You are ", "Ann.")):
         httpserver.expect_ordered_request("/v1/messages").respond_with_data(
-            recorded(*texts), content_type="text/event-stream"
+            stream_of(*texts), content_type="text/event-stream"
         )
 
     async def talk() -> None:

@@ -11,7 +11,7 @@ from a2a_lambda import Agent
 agent = Agent.load(Path(__file__).parents[1])
 
 
-def recorded(*texts: str) -> str:
+def stream_of(*texts: str) -> str:
     """A stream of the chat completions API."""
     chunks: list[dict[str, Any]] = [{"delta": {"role": "assistant", "content": text}} for text in texts]
     chunks.append({"delta": {}, "finish_reason": "stop"})
@@ -24,7 +24,7 @@ def recorded(*texts: str) -> str:
 def model(httpserver: HTTPServer) -> HTTPServer:
     for texts in (("Hello, ", "Ann."), ("You are ", "Ann.")):
         httpserver.expect_ordered_request("/v1/chat/completions").respond_with_data(
-            recorded(*texts), content_type="text/event-stream"
+            stream_of(*texts), content_type="text/event-stream"
         )
     return httpserver
 

@@ -58,7 +58,7 @@ def test_it_can_be_searched(built: Path) -> None:
 def test_a_link_out_of_the_site_becomes_text() -> None:
     pages = {"docs/a.md": "a.md", "recipes/x/README.md": "recipes/x.md"}
     text = "[code](../layers/a2a/kit.py), [x](../recipes/x/README.md#top), ![p](pictures/p.png), [z](zh/a.md)"
-    found = site.rewritten(text, "docs/a.md", pages, {"docs/zh/a.md": "/zh/a/"})
+    found = site.with_site_links(text, "docs/a.md", pages, {"docs/zh/a.md": "/zh/a/"})
     assert found == "code, [x](recipes/x.md#top), ![p](pictures/p.png), [z](/zh/a/)"
 
 

@@ -173,7 +173,7 @@ def test_every_control_has_a_name_and_contrast(page: "Page") -> None:
 
 
 def contrast(page: "Page", selector: str) -> float:
-    """Of an element's text to what is behind it (WCAG's formula)."""
+    """Of an element's text to its background (WCAG's formula)."""
     value: float = page.evaluate(
         """(selector) => {
           const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });

@@ -3,7 +3,7 @@
 import { Conversation, commandsOf, STOPPED } from "./conversation.js";
 import { readSlots, schemasOf, showParameters } from "./parameters.js";
 import { followLog, readConfig, run } from "./server.js";
-import { markLines, obey, showLine, showMessages, showRecord, showTask } from "./views.js";
+import { markLines, obey, showHint, showLine, showMessages, showRecord, showTask } from "./views.js";
 import { preferredLanguage, translate, words } from "./words.js";
 
 const FILES_BYTES = 3_300_000; // as base64, what a deployed stack takes in one request
@@ -118,7 +118,7 @@ function target(turn) {
 async function send() {
   let message;
   try {
-    message = await composed();
+    message = await composeMessage();
   } catch (error) {
     report(error.message);
     return;
@@ -139,7 +139,7 @@ async function send() {
 }
 
 /** The message of the form; null if the form is empty. Throws with a sentence if a field is not valid. */
-async function composed() {
+async function composeMessage() {
   const parts = [];
   const metadata = readMetadata();
   const text = $("text").value.trim();
@@ -271,12 +271,7 @@ function paint() {
   $("resume").hidden = Boolean(running) || isPolled || !isOpen;
   $("text").placeholder = words(turn?.state === "input-required" ? "answerQuestion" : "writeMessage");
   document.querySelector("#composer .primary").disabled = Boolean(running);
-  if (!$("requests").children.length) {
-    const empty = document.createElement("p");
-    empty.className = "welcome";
-    empty.textContent = words("noRequests");
-    $("requests").append(empty);
-  }
+  if (!$("requests").children.length) showHint($("requests"), "noRequests");
 }
 
 function report(problem) {

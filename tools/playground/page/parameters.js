@@ -19,7 +19,7 @@ export function showParameters(fieldset, schema) {
   const properties = Object.entries(schema?.properties ?? {});
   fieldset.hidden = !properties.length;
   for (const [name, plain] of properties) {
-    const property = resolved(plain, schema);
+    const property = resolveReference(plain, schema);
     const required = (schema.required ?? []).includes(name);
     const input = inputFor(property);
     input.name = name;
@@ -59,7 +59,7 @@ export function readSlots(fieldset) {
   return slots;
 }
 
-function resolved(property, schema) {
+function resolveReference(property, schema) {
   const name = property.$ref?.replace("#/$defs/", "") ?? property.allOf?.[0]?.$ref?.replace("#/$defs/", "");
   return name ? { ...schema.$defs?.[name], ...property, $ref: undefined } : property;
 }

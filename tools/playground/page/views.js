@@ -12,14 +12,19 @@ function make(tag, options = {}, ...children) {
   return element;
 }
 
+/** Show what to do, in a place where there is nothing yet. */
+export function showHint(place, name) {
+  place.replaceChildren(make("p", { className: "hint", textContent: words(name) }));
+}
+
 /** Show the conversation's messages; keep the end in view if it was. */
 export function showMessages(place, conversation) {
   const atEnd = place.scrollHeight - place.scrollTop - place.clientHeight < 60;
   if (!conversation.turns.length) {
-    place.replaceChildren(make("p", { className: "welcome", textContent: words("welcome") }));
+    showHint(place, "welcome");
     return;
   }
-  if (place.querySelector(".welcome")) place.replaceChildren();
+  if (place.querySelector(".hint")) place.replaceChildren();
   // Only the last turn changes, so the others are shown once.
   const shown = [...place.children];
   const settled = Math.min(shown.length / 2, conversation.turns.length - 1);
@@ -98,7 +103,7 @@ function showPart(part) {
 
 export function showTask(place, turn) {
   if (!turn?.taskId) {
-    place.replaceChildren(make("p", { className: "welcome", textContent: words("noTask") }));
+    showHint(place, "noTask");
     return;
   }
   const rows = [
@@ -116,12 +121,12 @@ export function showTask(place, turn) {
     ...(turn.artifacts.length ? [make("h2", { textContent: words("artifacts") })] : []),
     ...turn.artifacts.flatMap((artifact) => [
       make("div", { className: "name", textContent: `${artifact.artifactId} ${artifact.name ?? ""}` }),
-      make("pre", { textContent: JSON.stringify(shortened(artifact), null, 2) }),
+      make("pre", { textContent: JSON.stringify(withoutBytes(artifact), null, 2) }),
     ]),
   );
 }
 
-function shortened(artifact) {
+function withoutBytes(artifact) {
   const parts = artifact.parts.map((part) =>
     part.raw?.length > 200 ? { ...part, raw: `${part.raw.slice(0, 40)}… (${part.raw.length})` } : part,
   );
@@ -131,7 +136,7 @@ function shortened(artifact) {
 /** Add a record of a call to the list of requests. Returns the exchange that the next records belong to. */
 export function showRecord(place, exchange, record) {
   if (record.kind === "request") {
-    place.querySelector(".welcome")?.remove();
+    place.querySelector(".hint")?.remove();
     exchange = make("details", { className: "exchange" });
     exchange.append(make("summary", { textContent: `${record.method} ${record.url}` }));
     const copy = make("button", { type: "button", textContent: words("copyCurl") });
@@ -140,14 +145,14 @@ export function showRecord(place, exchange, record) {
       copy.textContent = words("copied");
       setTimeout(() => (copy.textContent = words("copyCurl")), 1500);
     });
-    exchange.append(make("h3", {}, words("request"), copy), make("pre", { textContent: headed(record.headers, record.body) }));
+    exchange.append(make("h3", {}, words("request"), copy), make("pre", { textContent: withHeaders(record.headers, record.body) }));
     place.prepend(exchange);
   } else if (!exchange) {
     return exchange;
   } else if (record.kind === "response") {
     exchange.querySelector("summary").append(make("span", { textContent: ` → ${record.status}, ${record.at} ms` }));
     exchange.append(make("h3", { textContent: words("response") }));
-    exchange.append(make("pre", { textContent: headed({ status: record.status, ...record.headers }, "") }));
+    exchange.append(make("pre", { textContent: withHeaders({ status: record.status, ...record.headers }, "") }));
   } else if (record.kind === "body") {
     exchange.append(make("h3", { textContent: words("body") }), make("pre", { textContent: pretty(record.text) }));
   } else if (record.kind === "frame") {
@@ -162,7 +167,7 @@ export function showRecord(place, exchange, record) {
   return exchange;
 }
 
-function headed(headers, body) {
+function withHeaders(headers, body) {
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
   return body ? `${lines.join("\n")}\n\n${pretty(body)}` : lines.join("\n");
 }
