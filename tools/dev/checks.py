@@ -21,7 +21,8 @@ SLOW = (
     *("turns/test_run.py", "turns/test_worker.py", "lambda_/test_costs.py", "lambda_/test_emulator.py"),
     *("lambda_/test_image.py", "lambda_/test_runtime.py", "lambda_/test_speed.py"),
     *("tools/build/test_lint.py", "tools/client/test_chat.py", "tools/dev/test_server.py"),
-    *("tools/docs/test_site.py", "tools/fork/test_upgrade.py", "tools/playground/test_browser_resumes.py"),
+    *("tools/docs/test_site.py", "tools/fork/test_upgrade.py", "tools/playground/test_browser_versions.py"),
+    "tools/test_commands.py",
 )
 """Tests that make check runs, and make test does not: they take long, or need other environments."""
 

@@ -10,7 +10,6 @@ import pytest
 
 from tests.helpers.dev_server import DevServer
 from tests.tools.playground.clicks import choose, expect, open_agent, send, state
-from tools.client.calls import VERSIONS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
@@ -37,18 +36,6 @@ def test_the_curl_can_be_pasted(page: "Page") -> None:
     copied = page.evaluate("navigator.clipboard.readText()")
     answer = subprocess.check_output(["sh", "-c", copied], text=True)
     assert "1 plus 2 is 3." in answer
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_every_version_is_spoken(page: "Page", version: str) -> None:
-    page.select_option("#version", version)
-    expect(send(page, "What is 1 plus 2?")).to_contain_text("1 plus 2 is 3.")
-    state(page, "completed")
-    expect(send(page, "coach me")).to_contain_text("Which sport shall I coach")
-    state(page, "input-required")
-    expect(page.locator("#text")).to_have_attribute("placeholder", re.compile("Answer"))
-    expect(send(page, "football")).to_contain_text("Football, then.")
-    state(page, "completed")
 
 
 def test_a_form_fills_the_parameters(page: "Page") -> None:

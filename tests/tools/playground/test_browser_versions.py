@@ -1,5 +1,6 @@
-"""The playground in a real browser: what outlives a dropped stream, a reload, an edit."""
+"""The playground in a real browser: every version, and what outlives a dropped stream, a reload, an edit."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -7,9 +8,22 @@ import pytest
 
 from tests.helpers.dev_server import DevServer
 from tests.tools.playground.clicks import choose, expect, open_agent, send, state
+from tools.client.calls import VERSIONS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_is_spoken(page: "Page", version: str) -> None:
+    page.select_option("#version", version)
+    expect(send(page, "What is 1 plus 2?")).to_contain_text("1 plus 2 is 3.")
+    state(page, "completed")
+    expect(send(page, "coach me")).to_contain_text("Which sport shall I coach")
+    state(page, "input-required")
+    expect(page.locator("#text")).to_have_attribute("placeholder", re.compile("Answer"))
+    expect(send(page, "football")).to_contain_text("Football, then.")
+    state(page, "completed")
 
 
 @pytest.mark.parametrize("version", ["1.0", "0.3", "0.1"])
