@@ -45,12 +45,19 @@ def test_the_errors_in_the_questions_are_those_of_the_code() -> None:
 
 def commands(page: Path) -> list[str]:
     """Blocks of a page, without comments."""
-    blocks = re.findall(r"```(?:sh|python|yaml)\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    blocks = re.findall(r"```(?:sh|python|yaml|json|js)\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
     return [re.sub(r" +# .*", "", block) for block in blocks]
 
 
 def test_the_chinese_readme_has_the_same_commands() -> None:
     assert commands(ROOT / "README.zh-CN.md") == commands(ROOT / "README.md")
+
+
+@pytest.mark.parametrize("name", ["authoring", "connecting"])
+def test_the_chinese_pages_have_the_same_programs(name: str) -> None:
+    """In the order that suits their readers."""
+    chinese, english = (commands(ROOT / "docs" / place / f"{name}.md") for place in ("zh", ""))
+    assert sorted(chinese) == sorted(english)
 
 
 def test_the_readme_is_short() -> None:

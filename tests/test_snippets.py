@@ -1,17 +1,22 @@
-"""Snippets in the documentation: they compile, and what they name exists. tests/interop runs the programs of
-docs/connecting.md, and tests/tools/dev what `make run` prints."""
+"""Snippets in the documentation: they compile, skills can be loaded, and what they name exists. tests/interop
+runs the programs of docs/connecting.md, and tests/tools/dev what `make run` prints."""
 
 import ast
 import importlib
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from a2a_lambda import Agent
 from tests.conftest import ROOT
 from tests.helpers.pages import CHINESE, OTHERS, PAGES, RECIPES, text_of
+from tests.helpers.project import copy_kit
 from tools.commands import COMMANDS
 
 SKILL = ROOT / ".agents" / "skills" / "a2a-agent" / "SKILL.md"
@@ -62,3 +67,29 @@ def test_yaml_and_json_are_valid(page: Path) -> None:
         while rest:
             _, end = decoder.raw_decode(rest)
             rest = rest[end:].strip()
+
+
+def test_skills_can_be_loaded(page: Path, tmp_path: Path) -> None:
+    """Each with a card that lists them."""
+    for number, block in enumerate(block for block in blocks(page, "python") if "@skill\n" in block):
+        names = re.findall(r"@skill\n(?:async )?def (\w+)", block)
+        skills = [{"id": name.replace("_", "-"), "name": name, "description": name} for name in names]
+        card = {"name": "x", "description": "x", "version": "1", "skills": skills}
+        folder = tmp_path / f"agent{number}"
+        folder.mkdir()
+        (folder / "card.yaml").write_text(yaml.safe_dump(card))
+        (folder / "agent.py").write_text(block)
+        assert [each.id for each in Agent.load(folder).card.skills] == [each["id"] for each in skills]
+
+
+def test_the_test_in_authoring_passes(tmp_path: Path) -> None:
+    [block] = (text for text in blocks(ROOT / "docs" / "authoring.md", "python") if "Agent.load" in text)
+    done = subprocess.run(
+        [sys.executable, "-c", block],
+        cwd=copy_kit(tmp_path / "fork"),
+        env=os.environ | {"PYTHONPATH": str(ROOT / "layers" / "a2a")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
