@@ -14,28 +14,39 @@ A2A_VARIABLES := $(strip \
   $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 $(foreach name,$(A2A_VARIABLES),$(eval override $(name) := $$(value $(name))))
 export A2A_VARIABLES $(A2A_VARIABLES)
+export A2A_GOALS := $(MAKECMDGOALS)
 
 COMMANDS := run chat playground logs test check build image deploy invoke e2e bench costs key secret setting doctor \
-  restore account rollback prune redrive conformance validate agent rename upgrade add remove docs pictures
+  restore account rollback prune redrive conformance validate agent rename upgrade add remove docs pictures install
 
 .PHONY: help lock $(COMMANDS)
 .DEFAULT_GOAL := help
 
-# These two need no package.
+# These two need no package, and any Python that is new enough.
+CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+  echo "error: $(PYTHON) is older than 3.11. Name a newer one: make PYTHON=python3.13" >&2; exit 1; }
+
 help:
+	@$(CHECK_PYTHON)
 	@$(PYTHON) -m tools.a2a help
 
+# An older release's make upgrade calls this with its own variables.
 lock: | $(UV)
-	@$(PYTHON) -m tools.a2a lock
+	@$(CHECK_PYTHON)
+	@A2A_GOALS=upgrade $(PYTHON) -m tools.a2a lock
 
 $(COMMANDS): .venv/synced
 	@exec .venv/bin/python -m tools.a2a $@
+
+.DEFAULT:
+	@$(CHECK_PYTHON)
+	@$(PYTHON) -m tools.a2a $@
 
 # After an edit of pyproject.toml this locks again. In CI, a lock that does not match is an error.
 .venv/synced: uv.lock pyproject.toml | $(UV)
 	@test -n "$$CI" || $(UV) lock --check --quiet 2> /dev/null || { \
 	  echo "uv.lock does not match pyproject.toml: locking"; $(UV) lock --quiet; }
-	@$(UV) sync --locked --quiet $(if $(wildcard .venv/browser),--group browser)
+	@$(UV) sync --locked --quiet
 	@touch $@
 
 $(CURDIR)/.uv/bin/uv:

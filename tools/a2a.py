@@ -9,10 +9,11 @@ A command's module reads its variables from the environment.
 
 import argparse
 import importlib
+import io
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +25,18 @@ ROOT = Path(__file__).parents[1]
 WITHOUT_PACKAGES = ("help", "lock", "remove")
 """Commands that need no package of an agent. They work even if one cannot be installed."""
 
-MAKES = "A2A_VARIABLES"
-"""Names of the variables in a call of make, separated by spaces."""
+GIVEN, GOALS = "A2A_VARIABLES", "A2A_GOALS"
+"""Names of the variables and of the targets in a call of make, separated by spaces."""
 
-MAKES_OWN = {"ARCH", "CI", "MAKEFLAGS", "PYTHON", "UV"}
-"""Variables of make itself, and of any build."""
+ANYWHERE = re.compile("AWS_.*|UV_.*|CI|MAKEFLAGS|PYTHON|UV")
+"""Variables in a call of make that no command names: of make itself, of uv, of AWS's tools."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status of the process."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may know no “…”
     words = list(sys.argv[1:] if argv is None else argv) or ["help"]
     name = words.pop(0)
     if name in ("-h", "--help"):
@@ -44,17 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parse(name, words, os.environ)
     if "NAME" not in given:
         os.environ.pop("NAME", None)  # WSL sets it to the name of the machine
-    _configure(os.environ, given)
-    if name not in WITHOUT_PACKAGES and (status := environments.install_packages()):
-        return status
-    *before, last = COMMANDS[name].steps
-    for step in before:
-        if status := environments.run(sys.executable, "-m", *step.split()):
-            return status
-    sys.argv[:] = last.split()
-    module: Any = importlib.import_module(sys.argv[0])
     try:
-        return int(module.main())
+        _configure(os.environ, given)
+        return _run(name)
     except KeyboardInterrupt:
         return 130
 
@@ -63,6 +59,16 @@ def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[s
     """A command's variables: those in the call of a2a, or of make. Exits with status 2 if there is another
     one."""
     command = COMMANDS[name]
+    of_make = environ.get(GIVEN, "").split()
+    of_call = [found[1] for word in words if (found := re.match("([A-Z_]+)=", word))]
+    goals = {name, *environ.get(GOALS, "").split()} & COMMANDS.keys()
+    known = {variable for goal in goals for variable in COMMANDS[goal].variables}
+    unknown = [variable for variable in of_make if variable not in known and not ANYWHERE.fullmatch(variable)]
+    unknown += [variable for variable in of_call if variable not in command.variables]
+    if unknown:
+        takes = f"It takes {', '.join(command.variables)}" if command.variables else "It takes none"
+        print(f"error: {name} has no variable {unknown[0]}. {takes}", file=sys.stderr)
+        sys.exit(2)
     parser = argparse.ArgumentParser(
         prog=f"a2a {name}",
         description=command.summary,
@@ -74,32 +80,45 @@ def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[s
             parser.add_argument(_option(variable), dest=variable, nargs="?", const="1", metavar="1")
         else:
             parser.add_argument(_option(variable), dest=variable, metavar=example)
-    of_make = environ.get(MAKES, "").split()
-    if unknown := set(of_make) - set(command.variables) - MAKES_OWN:
-        takes = f"It takes {', '.join(command.variables)}" if command.variables else "It takes none"
-        parser.exit(2, f"error: make {name} has no variable {min(unknown)}. {takes}\n")
-    options = [re.sub(r"(?s)^([A-Z_]+)=", lambda found: f"{_option(found[1])}=", word) for word in words]
-    found: dict[str, str] = {variable: environ[variable] for variable in of_make if variable in environ}
-    return found | vars(parser.parse_args(options))
+    options = [re.sub("^([A-Z_]+)=", lambda found: f"{_option(found[1])}=", word) for word in words]
+    given = {variable: environ[variable] for variable in of_make if variable in environ}
+    return given | vars(parser.parse_args(options))
 
 
 def _option(variable: str) -> str:
     return f"--{variable.lower().replace('_', '-')}"
 
 
-def _configure(environ: "os._Environ[str]", given: Mapping[str, str]) -> None:
+def _configure(environ: MutableMapping[str, str], given: Mapping[str, str]) -> None:
     """Set what commands, and the programs that they start, read from the environment."""
     environ.update(given)
-    # Another make would take the first four, and uv would warn of the last.
-    for variable in (MAKES, "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "VIRTUAL_ENV"):
+    # Another make would take the first five, and uv would warn of the last.
+    for variable in (GIVEN, GOALS, "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "VIRTUAL_ENV"):
         environ.pop(variable, None)
     environ["PYTHONPATH"] = os.pathsep.join(str(ROOT / place) for place in ("layers/a2a", "functions", "."))
-    environ["UV"] = environments.find_uv()
     environ.setdefault("UV_PYTHON_DOWNLOADS", "never")
     # botocore and sam read only AWS_DEFAULT_REGION. AWS's other SDKs, and our documents, use AWS_REGION.
     if region := environ.get("AWS_REGION"):
         environ["AWS_DEFAULT_REGION"] = region
     sys.path[:0] = [str(ROOT / "layers" / "a2a"), str(ROOT / "functions")]
+
+
+def _run(name: str) -> int:
+    """Run a command's steps. Returns the exit status."""
+    if name not in WITHOUT_PACKAGES and (status := _call("tools.build.packages sync")):
+        return status
+    *before, last = COMMANDS[name].steps
+    for step in before:
+        if status := environments.run(sys.executable, "-m", *step.split()):
+            return status
+    return _call(last)
+
+
+def _call(step: str) -> int:
+    """Run a step in this process. Returns its exit status."""
+    sys.argv[:] = step.split()
+    module: Any = importlib.import_module(sys.argv[0])
+    return int(module.main())
 
 
 if __name__ == "__main__":

@@ -2,10 +2,13 @@
 
 import functools
 import ipaddress
+import os
+import shlex
 import socket
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import ParamSpec
 from urllib.parse import urlsplit
 
@@ -26,6 +29,8 @@ def reports_errors(main: Callable[Arguments, int]) -> Callable[Arguments, int]:
     def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> int:
         try:
             return main(*args, **kwargs)
+        except KeyboardInterrupt:
+            return 130
         except EXPECTED as error:
             print(f"error: {error}", file=sys.stderr)
             return 1
@@ -42,9 +47,20 @@ def read_port(value: str) -> int:
 
 def read_url(value: str) -> str:
     """Raises ConfigurationError."""
-    if not value.startswith(("http://", "https://")) or not urlsplit(value).hostname:
-        raise ConfigurationError(f"URL={value}: write the whole url, such as https://agents.example.com")
-    return value
+    with suppress(ValueError):
+        if value.startswith(("http://", "https://")) and urlsplit(value).hostname:
+            return value
+    raise ConfigurationError(f"URL={value}: write the whole url, such as https://agents.example.com")
+
+
+def split_words(variable: str, environ: Mapping[str, str]) -> list[str]:
+    """Words of a variable, with quotes or without, as in a shell. Raises ConfigurationError."""
+    is_windows = os.name == "nt"  # whose paths have backslashes
+    try:
+        words = shlex.split(environ.get(variable, ""), posix=not is_windows)
+    except ValueError as error:
+        raise ConfigurationError(f"{variable}: {error}") from None
+    return [word.strip("\"'") for word in words] if is_windows else words
 
 
 def is_loopback(url: str) -> bool:
@@ -60,7 +76,9 @@ def listen(host: str, port: int, command: str) -> socket.socket:
     """A listening socket. If two servers start at the same moment, one gets the port. Raises
     ConfigurationError, which names another port for the command."""
     listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # On Windows, SO_REUSEADDR would let two servers have the port.
+    option = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
+    listener.setsockopt(socket.SOL_SOCKET, option, 1)
     try:
         listener.bind((host, port))
         listener.listen(BACKLOG)

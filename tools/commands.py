@@ -3,42 +3,53 @@
 This module imports no package: `make` lists the commands before any package is installed.
 """
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 
 class Command(NamedTuple):
     """steps: modules with a function `main`, and its arguments; each runs if the one before it succeeded.
-    shown: the variables that the command takes, with examples."""
+    variables: with an example of each; one whose only value is 1 is a flag."""
 
     summary: str
     steps: Sequence[str]
-    shown: str = ""
+    variables: Mapping[str, str] = MappingProxyType({})
 
     @property
-    def variables(self) -> dict[str, str]:
-        """Names of the variables, with an example of each. The only value of some is 1."""
-        return dict(re.findall(r'([A-Z_]+)=("[^"]*"|<[^>]*>|\([^)]*\)|\S+)', self.shown))
+    def usage(self) -> str:
+        """The variables and their examples."""
+        return " ".join(f"{name}={example}" for name, example in self.variables.items())
 
 
-BUILD = "ARCH=arm64|x86_64 LAMBDA_PYTHON=3.13 BUILD_DIR=.aws-sam/build"
+LAMBDA = {"ARCH": "arm64|x86_64", "LAMBDA_PYTHON": "3.13"}
+
+BUILD = {**LAMBDA, "BUILD_DIR": ".aws-sam/build"}
 
 COMMANDS = {
-    "run": Command("serve on http://127.0.0.1:8080", ["tools.dev.server"], "PORT=8080 LOCAL_KEY=local-key"),
+    "run": Command(
+        "serve on http://127.0.0.1:8080",
+        ["tools.dev.server"],
+        {"PORT": "8080", "LOCAL_KEY": "local-key"},
+    ),
     "chat": Command(
         "talk to an agent in the terminal",
         ["tools.client.chat"],
-        "AGENT=weather VERSION=0.3 PORT=8080 URL=… STACK=… KEY=… TEXT=…",
+        {
+            **{"AGENT": "weather", "VERSION": "0.3", "PORT": "8080"},
+            **{"URL": "…", "STACK": "…", "KEY": "…", "TEXT": "…"},
+        },
     ),
     "playground": Command(
         "a page to call a deployed stack, or any agent",
         ["tools.playground.serve"],
-        "STACK=… URL=… KEY=… PORT=8081",
+        {"STACK": "…", "URL": "…", "KEY": "…", "PORT": "8081"},
     ),
-    "logs": Command("follow the log of a stack", ["tools.client.logs"], "STACK=… TASK=…"),
+    "logs": Command("follow the log of a stack", ["tools.client.logs"], {"STACK": "…", "TASK": "…"}),
     "test": Command(
-        "test your agents, and the kit in brief", ["tools.dev.checks test"], "ARGS=functions/agents/weather"
+        "test your agents, and the kit in brief",
+        ["tools.dev.checks test"],
+        {"ARGS": "functions/agents/weather"},
     ),
     "check": Command("all tests, linter, type checker: what CI runs", ["tools.dev.checks check"]),
     "build": Command("sam build, without Docker", ["tools.build.sam build"], BUILD),
@@ -48,10 +59,13 @@ COMMANDS = {
     "deploy": Command(
         "build, then sam deploy a stage of samconfig.toml",
         ["tools.deployment.deploy check", "tools.build.sam deployment", "tools.deployment.deploy"],
-        f'STAGE=dev|prod PARAMETERS="Name=value …" ROLE=<ARN for CloudFormation> IMAGE=1 {BUILD}',
+        {
+            **{"STAGE": "dev|prod", "PARAMETERS": '"Name=value …"', "ROLE": "<ARN for CloudFormation>"},
+            **{"IMAGE": "1", **BUILD},
+        },
     ),
     "invoke": Command(
-        "send one event to the built function", ["tools.build.invoke"], "EVENT=events/send.json"
+        "send one event to the built function", ["tools.build.invoke"], {"EVENT": "events/send.json"}
     ),
     "e2e": Command("deploy your agents to an emulator of AWS, and call them there", ["tools.dev.checks e2e"]),
     "bench": Command("measure cold start and first byte of the built functions", ["tools.dev.checks bench"]),
@@ -59,68 +73,80 @@ COMMANDS = {
     "key": Command(
         "list, make and revoke keys",
         ["tools.deployment.key"],
-        "NAME=alice OWNER=team-a AGENTS=… DAYS=… REVOKE=1 STACK=…",
+        {"NAME": "alice", "OWNER": "team-a", "AGENTS": "…", "DAYS": "…", "REVOKE": "1", "STACK": "…"},
     ),
     "secret": Command(
         "set a secret of your agents",
         ["tools.deployment.secret secret"],
-        "NAME=openai STACK=… REMOVE=1 VALUE=(asked for)",
+        {"NAME": "openai", "STACK": "…", "REMOVE": "1", "VALUE": "(asked for)"},
     ),
     "setting": Command(
         "set a setting of your agents",
         ["tools.deployment.secret setting"],
-        "NAME=model VALUE=… STACK=… REMOVE=1",
+        {"NAME": "model", "VALUE": "…", "STACK": "…", "REMOVE": "1"},
     ),
     "doctor": Command(
         "check a live agent as its clients would, and a stack",
         ["tools.deployment.doctor"],
-        "URL=… KEY=… TEXT=… STACK=…",
+        {"URL": "…", "KEY": "…", "TEXT": "…", "STACK": "…"},
     ),
     "restore": Command(
-        "copy missing items from another table", ["tools.deployment.restore"], "FROM=<table> STACK=…"
+        "copy missing items from another table",
+        ["tools.deployment.restore"],
+        {"FROM": "<table>", "STACK": "…"},
     ),
     "account": Command(
         "allow API Gateway to write access logs, once for an account and region",
         ["tools.deployment.account"],
-        "PARAMETERS=…",
+        {"PARAMETERS": "…"},
     ),
     "rollback": Command(
-        "return to the release before", ["tools.deployment.versions rollback"], "STACK=… RELEASE=…"
+        "return to the release before",
+        ["tools.deployment.versions rollback"],
+        {"STACK": "…", "RELEASE": "…"},
     ),
-    "prune": Command("delete old versions", ["tools.deployment.versions prune"], "STACK=… KEEP=3"),
+    "prune": Command("delete old versions", ["tools.deployment.versions prune"], {"STACK": "…", "KEEP": "3"}),
     "redrive": Command(
-        "send dead letters again", ["tools.deployment.redrive"], "QUEUE=notices|turns|records STACK=…"
+        "send dead letters again",
+        ["tools.deployment.redrive"],
+        {"QUEUE": "notices|turns|records", "STACK": "…"},
     ),
     "conformance": Command(
         "run the public conformance kit against our agent",
         ["tools.dev.checks conformance"],
-        "TCK=<checkout> LINE=1.0|0.3",
+        {"TCK": "<checkout>", "LINE": "1.0|0.3"},
     ),
     "validate": Command("lint what SAM makes of the templates", ["tools.build.lint"]),
     "agent": Command(
-        "write a new agent, or copy one of recipes/", ["tools.fork.agent"], "NAME=weather FROM=bedrock"
+        "write a new agent, or copy one of recipes/",
+        ["tools.fork.agent"],
+        {"NAME": "weather", "FROM": "bedrock", **LAMBDA},
     ),
     "rename": Command(
         "make the fork yours: names of stacks",
         ["tools.fork.rename", "tools.environments relock"],
-        "NAME=acme-agents",
+        {"NAME": "acme-agents"},
     ),
-    "upgrade": Command("merge a release of the kit", ["tools.fork.upgrade"], "UPSTREAM=… TO=v0.2.0"),
-    "add": Command("add a package for your agents", ["tools.build.packages add"], "PACKAGE=openai"),
-    "remove": Command("remove a package", ["tools.build.packages remove"], "PACKAGE=openai"),
-    "docs": Command("build the documentation site in .site", ["tools.docs.site"], "SERVE=1"),
+    "upgrade": Command(
+        "merge a release of the kit", ["tools.fork.upgrade"], {"UPSTREAM": "…", "TO": "v0.2.0"}
+    ),
+    "add": Command(
+        "add a package for your agents", ["tools.build.packages add"], {"PACKAGE": "openai", **LAMBDA}
+    ),
+    "remove": Command("remove a package", ["tools.build.packages remove"], {"PACKAGE": "openai", **LAMBDA}),
+    "docs": Command("build the documentation site in .site", ["tools.docs.site"], {"SERVE": "1"}),
     "pictures": Command(
-        "take the pictures of the docs from a running make run", ["tools.dev.checks pictures"], "URL=…"
+        "take the pictures of the docs from a running make run",
+        ["tools.dev.checks pictures"],
+        {"URL": "…"},
     ),
-    "lock": Command("lock all packages again", ["tools.environments lock"]),
+    "install": Command("install the packages in .venv, for an editor", ["tools.environments install"]),
+    "lock": Command("lock all packages again", ["tools.environments lock"], LAMBDA),
     "help": Command("list the commands", ["tools.commands"]),
 }
 
 
 def main() -> int:
-    rows = [
-        f"{name:<12}{command.summary:<72}{command.shown.removesuffix(BUILD)}".rstrip()
-        for name, command in COMMANDS.items()
-    ]
+    rows = [f"{name:<12}{command.summary:<72}{command.usage}".rstrip() for name, command in COMMANDS.items()]
     print("\n".join(rows))
     return 0

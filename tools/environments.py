@@ -20,10 +20,6 @@ JS = "js"
 
 VENV = Path(".venv")
 
-LOCKS = (Path("uv.lock"), Path("pyproject.toml"))
-
-PACKAGES = (Path("layers/agents/packages.txt"), Path("layers/agents/requirements.txt"))
-
 DEPENDENCIES = Path("layers/dependencies/requirements.txt")
 """What the kit ships to Lambda, exported from uv.lock."""
 
@@ -44,15 +40,20 @@ def run(*words: str, **variables: str) -> int:
                 continue
 
 
-def find_uv() -> str:
-    """Path of uv: the one that runs this, or on the PATH, or the checkout's own."""
-    own = Path(".uv/bin/uv").absolute()
-    return os.environ.get("UV") or shutil.which("uv") or str(own)
-
-
-def program(environment: str, name: str) -> Path:
+def program_path(environment: str, name: str) -> Path:
     """Path of a program of an environment."""
     return Path(".venvs") / environment / ("Scripts" if os.name == "nt" else "bin") / name
+
+
+SAM = str(program_path("sam", "sam"))
+
+
+def find_uv() -> str:
+    """Path of uv: the one that runs this, or on the PATH, or the checkout's own. Exits if there is none."""
+    own = Path(".uv/bin/uv").absolute()
+    if found := os.environ.get("UV") or shutil.which("uv") or (str(own) if own.exists() else ""):
+        return found
+    sys.exit("error: there is no uv. Install it (https://docs.astral.sh/uv/), or use make, which fetches it")
 
 
 def install(*names: str) -> None:
@@ -63,7 +64,7 @@ def install(*names: str) -> None:
         if _is_newer(stamp, (folder / "uv.lock", folder / "pyproject.toml")):
             continue
         print(f"installing {venv}", flush=True)
-        _check(
+        _exit_if_failed(
             _uv(
                 "sync",
                 "--locked",
@@ -88,21 +89,10 @@ def install_all() -> None:
     target.mkdir(parents=True, exist_ok=True)
     for file in ("package.json", "package-lock.json"):
         shutil.copy(folder / file, target)
-    _check(
+    _exit_if_failed(
         subprocess.run([npm, "ci", "--silent", "--no-audit", "--no-fund"], cwd=target, check=False).returncode
     )
     stamp.touch()
-
-
-def install_packages() -> int:
-    """Install the agents' packages in .venv, if they have changed since. Returns the exit status."""
-    stamp = VENV / "packages"
-    if _is_newer(stamp, (*PACKAGES, VENV / "synced")):
-        return 0
-    if status := run(sys.executable, "-m", "tools.build.packages", "sync"):
-        return status
-    stamp.touch()
-    return 0
 
 
 def find_browser() -> str:
@@ -117,7 +107,7 @@ def install_browser() -> bool:
         return False
     stamp = VENV / "browser"
     if not _is_newer(stamp, [VENV / "synced"]):
-        _check(
+        _exit_if_failed(
             _uv("sync", "--locked", "--quiet", "--inexact", "--group", "browser")
         )  # the agents' packages stay
         stamp.touch()
@@ -148,18 +138,19 @@ def lock() -> int:
             print(folder, flush=True)
         if status := _uv("lock", "--project", str(folder)):
             return status
-    if status := export(DEPENDENCIES) or _uv("sync", "--locked", "--quiet", *_groups()):
+    if status := export(DEPENDENCIES) or _uv("sync", "--locked", "--quiet"):
         return status
     return run(str(_python()), "-m", "tools.build.packages", "sync")
 
 
 def main(argv: list[str] = sys.argv) -> int:
-    """`lock` all packages; `relock` the kit's after a change of its name."""
-    return lock() if argv[1:] == ["lock"] else _uv("lock", "--quiet")
-
-
-def _groups() -> list[str]:
-    return ["--group", "browser"] if (VENV / "browser").exists() else []
+    """`lock` all packages; `relock` the kit's after a change of its name; `install`, which `a2a` has done."""
+    match argv[1]:
+        case "lock":
+            return lock()
+        case "relock":
+            return _uv("lock", "--quiet")
+    return 0
 
 
 def _python() -> Path:
@@ -178,7 +169,7 @@ def _uv(*arguments: str, **variables: str) -> int:
     return run(find_uv(), *arguments, **variables)
 
 
-def _check(status: int) -> None:
+def _exit_if_failed(status: int) -> None:
     if status:
         sys.exit(status)
 

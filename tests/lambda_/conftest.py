@@ -14,7 +14,8 @@ from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
 from tests.helpers.builds import build
-from tools.build.built_functions import HOST, LAMBDA_PYTHON, Built, interpreter
+from tools.build.built_functions import HOST, Built, interpreter
+from tools.builds import LAMBDA_PYTHON
 
 KEYS_PATH = "/built/keys"
 

@@ -18,8 +18,9 @@ from a2a_lambda.lambda_ import runtime, streaming
 from tests.conftest import ROOT
 from tests.helpers.builds import build
 from tests.helpers.lambda_events import STATUSES, ended, last_event
-from tools.build.built_functions import LAMBDA_PYTHON, Built, find_rie
+from tools.build.built_functions import Built, find_rie
 from tools.build.invoke import format_answer, function_of, with_agent
+from tools.builds import LAMBDA_PYTHON
 
 Json = Any
 

@@ -65,18 +65,60 @@ def test_a_value_reaches_the_command_as_it_was_written(tmp_path: Path) -> None:
     assert found == {"SETTING_MODEL": value, "SETTING_OTHER": value}
 
 
-@pytest.mark.parametrize("words", [["make", "key"], [sys.executable, "-m", "tools.a2a", "key"]])
+A2A = [sys.executable, "-m", "tools.a2a"]
+
+
+@pytest.mark.parametrize("words", [["make", "key"], [*A2A, "key"]])
 def test_a_variable_that_the_command_does_not_know_is_refused(words: list[str]) -> None:
     done = run(*words, "NAEM=alice")
     assert done.returncode
-    assert "NAEM" in done.stderr.upper()
-    assert "Traceback" not in done.stderr
+    assert "error: key has no variable NAEM. It takes NAME, OWNER, AGENTS" in done.stderr
 
 
-def test_a_command_that_does_not_exist_is_refused() -> None:
-    done = run(sys.executable, "-m", "tools.a2a", "deplpy")
+def test_a_call_of_make_may_have_several_targets_and_variables_of_other_tools() -> None:
+    variables = {"A2A_VARIABLES": "STAGE AWS_PROFILE", "A2A_GOALS": "validate deploy"}
+    given = {"STAGE": "dev", "AWS_PROFILE": "acme"}
+    assert a2a.parse("validate", [], {**variables, **given}) == given
+
+
+@pytest.mark.parametrize("words", [["make"], A2A])
+def test_a_command_that_does_not_exist_is_refused(words: list[str]) -> None:
+    done = run(*words, "deplpy")
     assert done.returncode == 2
     assert "there is no command 'deplpy'. There are run, chat" in done.stderr
+
+
+def test_an_older_release_locks_by_the_new_makefile(tmp_path: Path) -> None:
+    """Its make upgrade calls make lock, which gets the variables of its own call."""
+    folder = copy_kit(tmp_path / "fork")
+    said = run("make", "--dry-run", "lock", folder=folder, MAKEFLAGS=" -- TO=v9 UPSTREAM=x").stdout
+    [line] = (line for line in said.splitlines() if "tools.a2a" in line)
+    variables = dict(re.findall(r"([A-Z_0-9]+)=(\S+)", line))
+    assert a2a.parse("lock", [], {"A2A_VARIABLES": "TO UPSTREAM", **variables}) == {}
+
+
+def test_an_old_python_is_refused(tmp_path: Path) -> None:
+    old = tmp_path / "python3"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    assert "is older than 3.11. Name a newer one" in run("make", f"PYTHON={old}").stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["test", "ARGS=-k don't"], "ARGS: No closing quotation"),
+        (["add", "PACKAGE='x"], "PACKAGE: No closing quotation"),
+        (["test", "ARGS=functions/agents/nothing"], "there is no functions/agents/nothing. Agents are"),
+        (["chat", "URL=http://["], "write the whole url"),
+        (["build", "ARCH=amd64"], "use arm64 or x86_64"),
+    ],
+)
+def test_a_mistake_is_one_line(words: list[str], said: str) -> None:
+    done = run(*A2A, *words)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_the_name_of_the_machine_is_no_name_for_a_command() -> None:

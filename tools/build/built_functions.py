@@ -18,9 +18,7 @@ from types import MappingProxyType
 from typing import IO
 
 from a2a_lambda.errors import ConfigurationError
-
-LAMBDA_PYTHON = "3.13"
-"""Version of Python in template.yaml."""
+from tools.builds import LAMBDA_PYTHON
 
 HOST = {"x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}.get(platform.machine(), "")
 """Architecture of this machine, as Lambda names it."""

@@ -17,9 +17,8 @@ from samtranslator.yaml_helper import yaml_parse
 
 from a2a_lambda.errors import ConfigurationError
 from tools.build.built_functions import LAYERS
+from tools.builds import IMAGE
 from tools.deployment.stack import FUNCTIONS
-
-FOLDER = Path(".aws-sam/image")
 
 TEMPLATE = Path("template.yaml")
 
@@ -29,11 +28,11 @@ FUNCTION = "AWS::Serverless::Function"
 
 
 def write(build: Path) -> None:
-    """Make FOLDER of a build. Raises ConfigurationError."""
-    stage(build, FOLDER)
-    template = with_images(yaml_parse(TEMPLATE.read_text("utf-8")), FOLDER)
-    (FOLDER / "template.json").write_text(json.dumps(template, indent=2), "utf-8")
-    print(f"{FOLDER}: Dockerfile, its files, and template.json")
+    """Make the image's folder of a build. Raises ConfigurationError."""
+    stage(build, IMAGE)
+    template = with_images(yaml_parse(TEMPLATE.read_text("utf-8")), IMAGE)
+    (IMAGE / "template.json").write_text(json.dumps(template, indent=2), "utf-8")
+    print(f"{IMAGE}: Dockerfile, its files, and template.json")
 
 
 def stage(build: Path, folder: Path) -> None:

@@ -9,11 +9,11 @@ an agent gets them from the kit's layer, in the kit's version.
 import hashlib
 import os
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -21,12 +21,14 @@ from packaging.utils import canonicalize_name
 
 from a2a_lambda.errors import ConfigurationError
 from tools import environments
-from tools.command import reports_errors
+from tools.builds import LAMBDA_PYTHON, read_architecture
+from tools.command import reports_errors, split_words
+from tools.environments import DEPENDENCIES
 
 LIST = Path("layers/agents/packages.txt")
 LOCK = Path("layers/agents/requirements.txt")
-KIT = Path("layers/dependencies/requirements.txt")
-"""What the kit ships to Lambda, locked."""
+INSTALLED = environments.VENV / "agents-requirements.txt"
+"""The lock that .venv was last installed from."""
 
 LOWEST_PYTHON = "3.11"
 """As in pyproject.toml. The lock holds for this version and for later ones, so for Lambda's, too."""
@@ -50,7 +52,7 @@ Try another version, or {other}."""
 @reports_errors
 def main(argv: list[str] = sys.argv) -> int:
     """add or remove what PACKAGE names, or sync: lock if the list has changed, and install here."""
-    what, packages = argv[1], shlex.split(os.environ.get("PACKAGE", ""))
+    what, packages = argv[1], split_words("PACKAGE", os.environ)
     match what:
         case "add" | "remove" if not packages:
             raise ConfigurationError(f'name a package: make {what} PACKAGE="openai"')
@@ -59,12 +61,7 @@ def main(argv: list[str] = sys.argv) -> int:
         case "remove":
             remove(packages)
         case "sync":
-            if not is_locked():
-                if os.environ.get("CI"):
-                    raise ConfigurationError(f"{LOCK} does not match {LIST}: run `make lock`, and commit it")
-                print(f"{LOCK} does not match {LIST}: locking")
-                lock()
-            install()
+            sync()
     return 0
 
 
@@ -72,7 +69,7 @@ def add(packages: Sequence[str]) -> None:
     """Add packages to the list, or change their entries, and lock. Raises ConfigurationError; then nothing
     has changed."""
     wanted = [_requirement(package) for package in packages]
-    kits = _versions(KIT)
+    kits = _versions(DEPENDENCIES)
     for requirement in list(wanted):
         name = canonicalize_name(requirement.name)
         if name in kits and str(requirement) == requirement.name:
@@ -121,7 +118,7 @@ def lock(upgrade: Sequence[str] = ()) -> None:
             *("pip", "compile", str(LIST), "--universal", "--python-version", LOWEST_PYTHON),
             *("--generate-hashes", "--no-header", "--no-annotate"),
             *(f"--upgrade-package={name}" for name in upgrade),
-            *(f"--no-emit-package={name}" for name in _versions(KIT)),
+            *(f"--no-emit-package={name}" for name in _versions(DEPENDENCIES)),
         )
         try:
             _run(*command, "--constraint", str(limits), "-o", str(made))
@@ -136,12 +133,46 @@ def lock(upgrade: Sequence[str] = ()) -> None:
         LOCK.write_text(_header() + made.read_text("utf-8"), "utf-8")
 
 
+def sync() -> None:
+    """Make .venv have the agents' packages; lock them first if the list has changed. Raises
+    ConfigurationError."""
+    if environments.VENV.is_symlink():  # another checkout's, which has its own agents
+        return
+    if not is_locked():
+        if os.environ.get("CI"):
+            raise ConfigurationError(f"{LOCK} does not match {LIST}: run `make lock`, and commit it")
+        print(f"{LOCK} does not match {LIST}: locking")
+        lock()
+    install()
+
+
 def install() -> None:
-    """Install what is locked in this environment, for `make run` and tests."""
-    if _versions(LOCK):
+    """Make .venv have what is locked, for `make run` and tests. Raises ConfigurationError."""
+    before, wanted = _versions(INSTALLED), _versions(LOCK)
+    if before.keys() - wanted.keys():  # only uv sync removes what no list names
+        _run("sync", "--locked")
+    elif before == wanted and _is_installed():
+        return
+    if wanted:
         _run(
             *("pip", "install", "--python", sys.executable, "--no-deps", "--require-hashes"), "-r", str(LOCK)
         )
+    INSTALLED.write_text(LOCK.read_text("utf-8"), "utf-8")
+
+
+def _is_installed() -> bool:
+    """Whether .venv has what the lock names for this machine. A `uv sync` removes it."""
+    for line in LOCK.read_text("utf-8").splitlines():
+        if found := re.match(r"([A-Za-z0-9._-]+==[^\\]+)", line):
+            requirement = Requirement(found[1].strip())
+            if requirement.marker and not requirement.marker.evaluate():
+                continue
+            try:
+                if metadata.version(requirement.name) not in requirement.specifier:
+                    return False
+            except metadata.PackageNotFoundError:
+                return False
+    return True
 
 
 def _replace(lines: list[str], upgrade: Sequence[str] = ()) -> None:
@@ -160,7 +191,7 @@ def _check_wheels(requirements: Path) -> None:
     """Raises ConfigurationError if Lambda's platform has no wheel of a package: a build compiles nothing."""
     if not _versions(requirements):
         return
-    arch, python = os.environ.get("ARCH", "arm64"), os.environ.get("LAMBDA_PYTHON", "3.13")
+    arch, python = read_architecture(os.environ), os.environ.get("LAMBDA_PYTHON") or LAMBDA_PYTHON
     with tempfile.TemporaryDirectory() as folder:
         try:
             _run(
@@ -178,8 +209,8 @@ def _check_wheels(requirements: Path) -> None:
 def _header() -> str:
     """Comment that names the state of the inputs."""
     digest = hashlib.sha256()
-    for path in (LIST, KIT):
-        digest.update(path.read_bytes())
+    for path in (LIST, DEPENDENCIES):
+        digest.update(path.read_text("utf-8").encode())  # the same with the line ends of Windows
     return f"# Locked from packages.txt by `make add`. Inputs: {digest.hexdigest()[:16]}\n"
 
 

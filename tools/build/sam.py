@@ -14,14 +14,11 @@ from pathlib import Path
 from a2a_lambda.errors import ConfigurationError
 from tools import environments
 from tools.build import image, size
-from tools.build.built_functions import LAMBDA_PYTHON, find_python
+from tools.build.built_functions import find_python
+from tools.builds import BUILD, IMAGE, LAMBDA_PYTHON, read_architecture
 from tools.command import reports_errors
 
 FOLDER = Path(".aws-sam")
-
-SAM = environments.program("sam", "sam")
-
-ARCHITECTURES = ("arm64", "x86_64")
 
 MANIFEST = Path("functions/.manifest.json")
 
@@ -30,9 +27,7 @@ MANIFEST = Path("functions/.manifest.json")
 def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) -> int:
     """build; image; or deployment, which is one of them: an image if IMAGE is set."""
     what = argv[1]
-    architecture, folder = environ.get("ARCH") or "arm64", Path(environ.get("BUILD_DIR") or FOLDER / "build")
-    if architecture not in ARCHITECTURES:
-        raise ConfigurationError(f"ARCH={architecture}: use {' or '.join(ARCHITECTURES)}")
+    architecture, folder = read_architecture(environ), Path(environ.get("BUILD_DIR") or BUILD)
     is_image = what == "image" or (what == "deployment" and bool(environ.get("IMAGE")))
     version = environ.get("LAMBDA_PYTHON") or LAMBDA_PYTHON
     if status := build(folder, architecture, version, is_image=is_image):
@@ -67,7 +62,7 @@ def build(folder: Path, architecture: str, version: str, *, is_image: bool = Fal
     variant = FOLDER / "variants" / f"{architecture}-{version}{'-pyc' if python else ''}"
     variant.mkdir(parents=True, exist_ok=True)
     built = environments.run(
-        *(str(SAM), "build", "--parallel", "--cached", "--cache-dir", str(variant / "cache")),
+        *(environments.SAM, "build", "--parallel", "--cached", "--cache-dir", str(variant / "cache")),
         *("--build-dir", str(variant / "build"), "--parameter-overrides", f"Architecture={architecture}"),
         SAM_CLI_TELEMETRY="0",
         A2A_HAS_MANIFEST="1",
@@ -90,7 +85,7 @@ def build(folder: Path, architecture: str, version: str, *, is_image: bool = Fal
 def build_image(folder: Path, architecture: str) -> int:
     """Build the image with Docker. Returns the exit status."""
     return environments.run(
-        *(str(SAM), "build", "--template", str(image.FOLDER / "template.json"), "--build-dir", str(folder)),
+        *(environments.SAM, "build", "--template", str(IMAGE / "template.json"), "--build-dir", str(folder)),
         *("--parameter-overrides", f"Architecture={architecture}"),
         SAM_CLI_TELEMETRY="0",
     )

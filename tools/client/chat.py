@@ -159,7 +159,7 @@ class Chat:
                         return
         self._view.end_line()
         if self._state not in (None, TaskState.COMPLETED):
-            self._view.state(str(self._state))
+            self._view.show_state(str(self._state))
 
     async def _cancel(self) -> None:
         self._view.end_line()
@@ -171,7 +171,7 @@ class Chat:
                 self._view.fail(record["message"])
             if record["kind"] == "result":
                 self._state = TaskState(record["result"]["status"]["state"])
-                self._view.state(self._state)
+                self._view.show_state(self._state)
 
     def _show(self, event: Event) -> None:
         if "task" in event:

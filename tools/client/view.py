@@ -50,7 +50,7 @@ class View:
             where = part.get("url", "") or f"/save {len(self.files)} PATH"
             self.note(f"file {len(self.files)}: {name} ({part.get('mediaType', 'unknown type')}): {where}")
 
-    def state(self, state: str) -> None:
+    def show_state(self, state: str) -> None:
         """A state at which a task has stopped."""
         self._console.print(Text(state_word(state), style="yellow"))
 

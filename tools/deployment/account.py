@@ -18,8 +18,6 @@ from tools import environments
 from tools.command import reports_errors
 from tools.deployment.stack import aws_errors
 
-SAM = str(environments.program("sam", "sam"))
-
 STACK = "a2a-account"
 
 QUOTA = "aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384"
@@ -79,7 +77,7 @@ def main() -> int:
         return 0
     environments.install("sam")
     status = environments.run(
-        *(SAM, "deploy", "--template-file", "templates/account.yaml", "--stack-name", STACK),
+        *(environments.SAM, "deploy", "--template-file", "templates/account.yaml", "--stack-name", STACK),
         *("--region", account.region, "--capabilities", "CAPABILITY_IAM", "--resolve-s3"),
         "--no-fail-on-empty-changeset",
         *(["--parameter-overrides", given] if (given := os.environ.get("PARAMETERS")) else []),

@@ -19,17 +19,15 @@ from a2a_lambda.agent.agents import check_all
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from tools import environments, template
+from tools.builds import BUILD, IMAGE, read_architecture
 from tools.command import reports_errors
 from tools.deployment import stack
-from tools.deployment.account import QUOTA, REGIONS, SAM, Account, account_of, use_stage
+from tools.deployment.account import QUOTA, REGIONS, Account, account_of, use_stage
 from tools.deployment.versions import Versions
 
 CONFIG = Path("samconfig.toml")
 
 TEMPLATE = Path("template.yaml")
-
-BUILD, IMAGE = Path(".aws-sam/build"), Path(".aws-sam/image")
-"""What `make build` and `make image` made."""
 
 SMALL_CONCURRENCY = 100
 """An account that runs fewer functions at once is small. A new one runs 10."""
@@ -130,7 +128,14 @@ def command(environ: Mapping[str, str], parameters: Mapping[str, str]) -> list[s
     template = f"{environ.get('BUILD_DIR') or BUILD}/template.yaml"
     role = environ.get("ROLE", "")
     return [
-        *(SAM, "deploy", "--config-file", str(CONFIG.resolve()), "--config-env", stage_of(environ)[0]),
+        *(
+            environments.SAM,
+            "deploy",
+            "--config-file",
+            str(CONFIG.resolve()),
+            "--config-env",
+            stage_of(environ)[0],
+        ),
         *("--template-file", template, *(("--role-arn", role) if role else ())),
         *(("--resolve-image-repos",) if environ.get("IMAGE") else ()),
         *("--parameter-overrides", *given),
@@ -188,7 +193,7 @@ def _is_first(name: str) -> bool:
         region = clients.session().get_config_variable("region")
         raise ConfigurationError(
             f"the first deployment of {name} failed and left an empty stack. Delete it and deploy again: "
-            f"{SAM} delete --stack-name {name} --region {region} --no-prompts"
+            f"{environments.SAM} delete --stack-name {name} --region {region} --no-prompts"
         )
     return status in ("", "REVIEW_IN_PROGRESS")
 
@@ -202,10 +207,11 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     """With `check`, only check that a deployment can begin: the stage, the agents, the region, the
     credentials and the account."""
     _, stage = stage_of(environ)
+    architecture = read_architecture(environ)
     use_stage(stage)
     account = account_of("make deploy")
     parameters = parameters_for(account, *named_parameters(environ))
-    parameters["Architecture"] = environ.get("ARCH") or "arm64"
+    parameters["Architecture"] = architecture
     is_first = _is_first(stage["stack_name"])
     if argv[1:] == ["check"]:
         check_agents(parameters)

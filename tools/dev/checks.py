@@ -1,11 +1,14 @@
 """make test, make check, and the other commands that run the kit's tests."""
 
 import os
-import shlex
+import re
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
+from a2a_lambda.errors import ConfigurationError
 from tools import environments
+from tools.command import reports_errors, split_words
 
 SLOW = (
     *(
@@ -26,6 +29,8 @@ SLOW = (
 )
 """Tests that make check runs, and make test does not: they take long, or need other environments."""
 
+AGENTS = Path("functions/agents")
+
 RECIPES = ("-m", "pytest", "-o", "addopts=-q --import-mode=importlib", "recipes")
 
 NO_BROWSER = "left out: tests of the playground in a browser, because there is no chromium or google-chrome"
@@ -37,36 +42,45 @@ MEASURED = {
 }
 
 
+@reports_errors
 def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) -> int:
     """Run the command that argv[1] names. Returns its exit status."""
     match argv[1]:
         case "test":
-            status = test(shlex.split(environ.get("ARGS", "")))
+            return test(split_words("ARGS", environ))
         case "check":
-            status = check()
+            return check()
         case "e2e":
-            environments.install_all()
-            _run("-c", "import tests.e2e.stack as stack; print(stack.__doc__)")
-            status = _run("-m", "pytest", "tests/e2e/test_agents.py", "-n", "0", "-vv", "-s")
+            environments.install("sam", "ministack")
+            status = _run("-m", "pytest", "tests/e2e/test_agents.py", "-n", "0", "-q", "-s")
             if not status:
                 print("Next: make deploy STAGE=dev")
+            return status
         case "conformance":
-            status = _run("-m", "tests.conformance.run", environ.get("TCK", ""), environ.get("LINE", ""))
+            return _run("-m", "tests.conformance.run", environ.get("TCK", ""), environ.get("LINE", ""))
         case "pictures":
-            environments.install_browser()
-            status = _run("-m", "tests.tools.playground.pictures")
-        case measured:
+            if not environments.install_browser():
+                raise ConfigurationError("there is no chromium or google-chrome")
+            return _run("-m", "tests.tools.playground.pictures")
+        case "bench" | "costs" as measured:
             environments.install_all()
-            status = _run("-m", "pytest", MEASURED[measured], "-s", "-n", "0")
-    return status
+            return _run("-m", "pytest", MEASURED[measured], "-s", "-n", "0")
+    raise AssertionError(argv)
 
 
 def test(arguments: list[str]) -> int:
     """The agents' tests, and those of the kit that take less than two minutes together. With arguments of
-    pytest, exactly those. Returns the exit status."""
-    _prepare_browser()
-    if any(argument.startswith("tests") for argument in arguments):
+    pytest, exactly those. Returns the exit status. Raises ConfigurationError if there is no such path."""
+    paths = [argument.partition("::")[0] for argument in arguments if re.match(r"\w+/", argument)]
+    for path in paths:
+        if not Path(path).exists():
+            known = ", ".join(sorted(str(card.parent) for card in AGENTS.glob("*/card.yaml")))
+            raise ConfigurationError(f"there is no {path}. Agents are {known}")
+    if any(path.startswith("tests") for path in paths):
         environments.install_all()
+    elif paths:
+        return _run("-m", "pytest", "-n", "0", *arguments)  # so few tests need one process
+    _prepare_browser()
     return _run("-m", "pytest", *(arguments or [f"--ignore=tests/{path}" for path in SLOW]))
 
 
@@ -74,7 +88,7 @@ def check() -> int:
     """Everything that a change has to pass. Returns the exit status."""
     _prepare_browser()
     environments.install_all()
-    recipes = str(environments.program("recipes", "python"))
+    recipes = str(environments.program_path("recipes", "python"))
     # The official clients run alone: they give up after 5 s, which other tests beside them can take.
     status = (
         _run("-m", "tools.build.lint")

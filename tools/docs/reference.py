@@ -128,7 +128,7 @@ def parameters_page(path: Path) -> str:
 def commands_page() -> str:
     """Commands, with their variables."""
     rows = [
-        (f"`make {name}`", command.summary, f"`{command.shown}`" if command.shown else "")
+        (f"`make {name}`", command.summary, f"`{command.usage}`" if command.usage else "")
         for name, command in COMMANDS.items()
     ]
     return _joined(

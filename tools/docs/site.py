@@ -19,7 +19,7 @@ from tools.docs import reference
 
 ENGLISH, CHINESE = Path(".aws-sam/docs"), Path(".aws-sam/docs-zh")
 
-ZENSICAL = environments.program("docs", "zensical")
+ZENSICAL = environments.program_path("docs", "zensical")
 
 LINK = re.compile(r"(!?\[[^\]]*\])\(((?!https?:|#|mailto:)[^)#]*)(#[^)]*)?\)")
 

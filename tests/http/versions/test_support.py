@@ -22,6 +22,8 @@ def test_every_operation_is_on_the_page() -> None:
 @pytest.mark.parametrize("protocol", RPC_PROTOCOLS)
 def test_methods(client: TestClient, key: str, protocol: str) -> None:
     wire = RPC_PROTOCOLS[protocol]
+    shown = {method: operation for operation in OPERATIONS if (method := rpc_method(wire, operation))}
+    assert shown == wire.methods
     everyone = {rpc_method(other, operation) for other in RPC_PROTOCOLS.values() for operation in OPERATIONS}
     for method in sorted(everyone - {""}):
         path = PATHS.get(wire.name, "/a2a/probe")
@@ -44,4 +46,7 @@ def test_paths(client: TestClient, key: str, protocol: str) -> None:
             headers = {"X-API-Key": key, "A2A-Version": wire.versions[-1]}
             answer = client.request(verb, f"/a2a/probe{path}", json={}, headers=headers)
             assert "nothing is served at" not in answer.text, (shown, answer.text)
+            assert answer.status_code != 405, (shown, answer.text)
             assert answer.status_code < 500, (shown, answer.text)
+    listed = [shown for operation in OPERATIONS for shown in http_paths(wire, operation)]
+    assert len(listed) == len(wire.routes)

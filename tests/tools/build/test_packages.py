@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ from a2a_lambda.errors import ConfigurationError
 from tests.conftest import ROOT, UV
 from tests.helpers.wheels import write_wheel
 from tools.build import packages
+from tools.environments import DEPENDENCIES
 
-LISTED, LOCK = packages.LIST, packages.LOCK
+LISTED, LOCK, INSTALL = packages.LIST, packages.LOCK, packages.install
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +24,7 @@ def fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_wheel(wheels, "hammer", "2.0")
     write_wheel(wheels, "anvil", "1.0", "hammer<2", "pydantic>=2")
     write_wheel(wheels, "rusty", "1.0", "pydantic<2")
-    for name in ("pyproject.toml", "uv.lock", str(packages.KIT)):
+    for name in ("pyproject.toml", "uv.lock", str(DEPENDENCIES)):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / LISTED).parent.mkdir(parents=True)
@@ -114,9 +116,60 @@ def test_an_edit_by_hand_is_locked_here_and_refused_in_ci(
     assert "hammer==2.0" in LOCK.read_text()
 
 
+@pytest.fixture
+def calls(fork: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is called of uv, to install the lock in an environment that is empty."""
+    made: list[str] = []
+    monkeypatch.setattr(packages, "install", INSTALL)
+    monkeypatch.setattr(packages, "_run", lambda *words: made.append(words[0]))
+    (fork / ".venv").mkdir()
+    return made
+
+
+def test_what_is_not_in_the_environment_is_installed(calls: list[str]) -> None:
+    """A `uv sync` removes what uv.lock does not name."""
+    LOCK.write_text("hammer==1.0\n")
+    packages.install()
+    packages.install()
+    assert calls == ["pip", "pip"]
+
+
+def test_what_is_in_the_environment_is_not_installed_again(calls: list[str]) -> None:
+    LOCK.write_text(f"packaging=={version('packaging')}\nhammer==1.0 ; sys_platform == 'none'\n")
+    packages.install()
+    packages.install()
+    assert calls == ["pip"]
+
+
+def test_what_was_removed_from_the_list_leaves_the_environment(calls: list[str]) -> None:
+    LOCK.write_text("hammer==1.0\nanvil==1.0\n")
+    packages.install()
+    LOCK.write_text("anvil==1.0\n")
+    packages.install()
+    assert calls == ["pip", "sync", "pip"]
+
+
+def test_the_environment_of_another_checkout_stays_as_it_is(fork: Path, calls: list[str]) -> None:
+    (fork / ".venv").rename(fork / "other")
+    (fork / ".venv").symlink_to(fork / "other")
+    LOCK.write_text("hammer==1.0\n")
+    packages.sync()
+    assert not calls
+
+
+def test_an_architecture_that_lambda_does_not_have_changes_nothing(
+    run_main: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PACKAGE", "hammer")
+    monkeypatch.setenv("ARCH", "amd64")
+    assert run_main("add") == 1
+    assert "use arm64 or x86_64" in capsys.readouterr().err
+    assert LISTED.read_text() == "# The agents' packages.\n"
+
+
 def test_new_versions_of_the_kits_packages_lock_again() -> None:
     packages.lock()
-    packages.KIT.write_text(packages.KIT.read_text() + "# a change\n")
+    DEPENDENCIES.write_text(DEPENDENCIES.read_text() + "# a change\n")
     assert not packages.is_locked()
 
 
