@@ -84,12 +84,17 @@ def test_skills_can_be_loaded(page: Path, tmp_path: Path) -> None:
 
 def test_the_test_in_authoring_passes(tmp_path: Path) -> None:
     [block] = (text for text in blocks(ROOT / "docs" / "authoring.md", "python") if "Agent.load" in text)
+    folder = copy_kit(tmp_path / "fork")
+    path = folder / "functions" / "agents" / "assistant" / "tests" / "test_coach.py"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(block)
     done = subprocess.run(
-        [sys.executable, "-c", block],
-        cwd=copy_kit(tmp_path / "fork"),
+        [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", str(path)],
+        cwd=folder,
         env=os.environ | {"PYTHONPATH": str(ROOT / "layers" / "a2a")},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout

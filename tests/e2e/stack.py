@@ -5,18 +5,18 @@
 
 What this emulator cannot do, and what is done about it here:
 
-- Its import of an API knows no ANY method (x-amazon-apigateway-any-method): the cards' is put in by hand.
+- It imports no ANY method of an API (x-amazon-apigateway-any-method): the tests add the one of the cards.
 - A streamed REST route answers 500: calls go through the function URL.
 - It ignores AWS_LAMBDA_EXEC_WRAPPER, so nothing streams, and a function URL gives the proxy answer as it
   is: it is unwrapped here. Streaming is tested with the built function under a Runtime API of our own
   (tests/lambda_/test_runtime.py).
-- It takes a number parameter for a text where a mapping's concurrency is compared: it is set again.
+- It compares the concurrency of an event source mapping as text: the tests set it again.
 - It runs functions with its own interpreter, on this machine's architecture: the build is for those.
 - Authorization by IAM, throttling, WAF, alarms and domains are stored and do nothing.
 - It gives tables no TTL and no point-in-time recovery.
-- Its S3 is no host of AWS's, which `sam delete` asks of a nested stack's template: the stack is deleted by
+- `sam delete` wants the templates of nested stacks on a host of AWS: the tests delete the stack with
   CloudFormation's own call.
-- It gives SAM's transform no parameters, so a new Release publishes no version: that is done here.
+- It gives SAM's transform no parameters, so a new Release publishes no version: the tests publish it.
 - It has no CodeDeploy and no composite alarm: `Rollout` and `AlarmSummary` stay as they are by default.
 """
 

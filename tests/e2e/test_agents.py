@@ -35,7 +35,7 @@ ENDED = {"COMPLETED", "FAILED", "REJECTED", "INPUT_REQUIRED", "AUTH_REQUIRED"}
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     began = time.monotonic()
-    print("\nstarting the emulator", flush=True)
+    print("\nstarting the emulator (tests/e2e/stack.py lists what it cannot do)", flush=True)
     with running_ministack(tmp_path_factory.mktemp("ministack")) as url:
         made = Stack(url, ROOT, STAGE, STAGES[STAGE]["stack_name"])
         print(f"make deploy STAGE={STAGE}: building, then creating the stack {made.name}", flush=True)
@@ -76,4 +76,6 @@ def test_it_answers(stack: Stack, key: str, agent: str) -> None:
         name = str(task["status"]["state"]).removeprefix("TASK_STATE_")
         return name if name in ENDED else ""
 
-    print(f"{agent}: {eventually(state).lower()}")
+    ended = eventually(state).lower()
+    note = " (it may need a secret or a service that the emulator does not have)" if ended == "failed" else ""
+    print(f"{agent}: {ended}{note}")

@@ -1,18 +1,21 @@
 """A copy of the kit with agents of the tests. What a fork changes in its own files changes no test."""
 
-import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.conftest import AGENTS, ROOT
+from tools.build import packages
 
 KIT = ("environments", "events", "functions", "layers", "templates", "tools")
 
 FILES = ("Makefile", "pyproject.toml", "uv.lock", "template.yaml")
 
-SHARED = (".uv", ".venv", ".venvs")
+SHARED = (".uv", ".venvs")
 """Of this checkout: linked, not copied."""
+
+OWN = ("synced", "agents-requirements.txt")
+"""Files of .venv that say what was installed there. A copy has its own, or it would change this checkout's."""
 
 SAMCONFIG = """version = 0.1
 
@@ -72,11 +75,19 @@ def copy_kit(folder: Path, agents: Sequence[str] = ("assistant",)) -> Path:
     for name in SHARED:
         if not (folder / name).exists() and (ROOT / name).exists():
             (folder / name).symlink_to(ROOT / name)
+    _link_environment(folder / ".venv")
     for name in agents:
         shutil.copytree(AGENTS / name, folder / "functions" / "agents" / name, ignore=ignored)
     (folder / "samconfig.toml").write_text(SAMCONFIG)
-    packages = folder / "layers" / "agents"
-    for name in ("packages.txt", "requirements.txt"):
-        (packages / name).write_text("")
-        os.utime(packages / name, (0, 0))  # new lists would make `make` remove packages from the shared .venv
+    (folder / packages.LIST).write_text("")
+    (folder / packages.LOCK).write_text(packages.header(folder))
     return folder
+
+
+def _link_environment(folder: Path) -> None:
+    """Make .venv what this checkout's is, and newer than everything that it was installed from."""
+    folder.mkdir(exist_ok=True)
+    for path in (ROOT / ".venv").iterdir():
+        if path.name not in OWN and not (folder / path.name).exists():
+            (folder / path.name).symlink_to(path)
+    (folder / "synced").touch()

@@ -38,7 +38,7 @@ def test_history_length(assistant: Rpc, length: int | None, shown: int) -> None:
     assistant.send("football", taskId=asked["id"])
     params = {"id": asked["id"]} | ({} if length is None else {"historyLength": length})
     history = assistant.call("tasks/get", params).get("history", [])
-    whole = ["coach", "Which sport shall I coach: basketball or football?", "football"]
+    whole = ["coach", "Which sport should I coach: basketball or football?", "football"]
     assert [said["parts"][0]["text"] for said in history] == whole[3 - shown :]
 
 

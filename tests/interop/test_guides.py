@@ -41,12 +41,16 @@ def program(heading: str, language: str) -> str:
     return str(found)
 
 
-def run(command: list[str], server: DevServer, folder: Path) -> str:
+PATHS = ["", "/a2a/assistant"]
+"""Of the agent: the only one, and one of several."""
+
+
+def run(command: list[str], url: str, folder: Path) -> str:
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         command,
         cwd=folder,
-        env={**variables, "A2A_URL": server.url, "A2A_KEY": "local-key"},
+        env={**variables, "A2A_URL": url, "A2A_KEY": "local-key"},
         capture_output=True,
         text=True,
         check=False,
@@ -56,20 +60,22 @@ def run(command: list[str], server: DevServer, folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("heading", GUIDES)
-def test_a_python_program_works(server: DevServer, heading: str, tmp_path: Path) -> None:
+def test_a_python_program_works(server: DevServer, heading: str, path: str, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(program(heading, "python"))
     python = ROOT / ".venvs" / GUIDES[heading] / "bin" / "python"
-    assert "Basketball, then." in run([str(python), "program.py"], server, tmp_path)
+    assert "Basketball, then." in run([str(python), "program.py"], server.url + path, tmp_path)
 
 
 @pytest.mark.skipif(not (ROOT / ".venvs/js/node_modules").exists(), reason="no npm on this machine")
-def test_the_javascript_program_works(server: DevServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", PATHS)
+def test_the_javascript_program_works(server: DevServer, path: str, tmp_path: Path) -> None:
     (tmp_path / "node_modules").symlink_to(ROOT / ".venvs/js/node_modules")
     (tmp_path / "program.mjs").write_text(program("JavaScript SDK", "js"))
     node = shutil.which("node")
     assert node
-    assert "Basketball, then." in run([node, "program.mjs"], server, tmp_path)
+    assert "Basketball, then." in run([node, "program.mjs"], server.url + path, tmp_path)
 
 
 def test_every_program_is_run() -> None:

@@ -103,7 +103,7 @@ def remove(packages: Sequence[str]) -> None:
 
 def is_locked() -> bool:
     """Whether the lock was made from the list and the kit's packages as they are now."""
-    return LOCK.exists() and LOCK.read_text("utf-8").startswith(_header())
+    return LOCK.exists() and LOCK.read_text("utf-8").startswith(header())
 
 
 def lock(upgrade: Sequence[str] = ()) -> None:
@@ -130,14 +130,12 @@ def lock(upgrade: Sequence[str] = ()) -> None:
                 raise ConfigurationError(f"{packages} cannot be added. {general}") from None
             raise ConfigurationError(CONFLICT.format(packages=packages, reason=error)) from None
         _check_wheels(made)
-        LOCK.write_text(_header() + made.read_text("utf-8"), "utf-8")
+        LOCK.write_text(header() + made.read_text("utf-8"), "utf-8")
 
 
 def sync() -> None:
     """Make .venv have the agents' packages; lock them first if the list has changed. Raises
     ConfigurationError."""
-    if environments.VENV.is_symlink():  # another checkout's, which has its own agents
-        return
     if not is_locked():
         if os.environ.get("CI"):
             raise ConfigurationError(f"{LOCK} does not match {LIST}: run `make lock`, and commit it")
@@ -206,11 +204,11 @@ def _check_wheels(requirements: Path) -> None:
             ) from None
 
 
-def _header() -> str:
-    """Comment that names the state of the inputs."""
+def header(folder: Path = Path()) -> str:
+    """First line of the lock, which names the state of the inputs. folder: of the project."""
     digest = hashlib.sha256()
     for path in (LIST, DEPENDENCIES):
-        digest.update(path.read_text("utf-8").encode())  # the same with the line ends of Windows
+        digest.update((folder / path).read_text("utf-8").encode())  # the same with the line ends of Windows
     return f"# Locked from packages.txt by `make add`. Inputs: {digest.hexdigest()[:16]}\n"
 
 

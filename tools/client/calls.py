@@ -149,6 +149,8 @@ class Caller:
                     yield self._timed(record)
         except FAILURES as error:
             text = str(error) or type(error).__name__
+            if isinstance(error, httpx2.RemoteProtocolError):
+                text = "the connection closed before the answer was complete. Send the message again"
             if isinstance(error, httpx2.ConnectError):
                 text = f"{self._base} does not answer: {text}"
             failure: Record = {"kind": "error", "message": text}

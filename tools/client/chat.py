@@ -13,7 +13,7 @@ import mimetypes
 import os
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import aclosing, suppress
 from pathlib import Path
 
@@ -61,10 +61,13 @@ class Chat:
         self._task_id = ""
         self._state: TaskState | None = None
         self._attached: list[Part] = []
+        self.has_answer = False
+        """Whether a server has answered."""
 
     async def open(self) -> bool:
         """Read the card. Returns whether it could be read."""
         async for record in self._caller.card():
+            self.has_answer |= record["kind"] == "response"
             if record["kind"] == "error":
                 self._view.fail(record["message"])
                 return False
@@ -109,12 +112,25 @@ class Chat:
     def _skills(self) -> list[str]:
         return [str(skill.get("id")) for skill in self._card.get("skills", [])]
 
+    def _parameters(self, skill: str) -> Collection[str] | None:
+        """Names of a skill's parameters, or None if the card does not say."""
+        for extension in self._card.get("capabilities", {}).get("extensions", []):
+            for described in (extension.get("params") or {}).get("skills", []):
+                if described.get("id") == skill and "inputSchema" in described:
+                    return list(described["inputSchema"].get("properties", {}))
+        return None
+
     async def send(self, text: str, skill: str = "", *values: str) -> TaskState | None:
         message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=[])
         if skill:
             slots = [dict(zip(("name", "value"), value.split("=", 1), strict=False)) for value in values]
             if any(len(slot) < 2 for slot in slots):
                 self._view.fail("write parameters as name=value, such as /skill add a=1 b=2")
+                return None
+            known = self._parameters(skill)
+            if unknown := [slot["name"] for slot in slots if known is not None and slot["name"] not in known]:
+                listed = ", ".join(known or ()) or "none"
+                self._view.fail(f"{skill} has no parameter {unknown[0]}. It has: {listed}")
                 return None
             message["metadata"] = {"intentInfos": [{"intent": skill, "slots": slots}]}
             text = text or skill
@@ -275,7 +291,7 @@ def run(environ: Mapping[str, str], console: Console) -> int:
             caller = Caller(http, url, VERSIONS[version], key=key, name=environ.get("AGENT", ""))
             chat = Chat(caller, console)
             if not runner.run(chat.open()):
-                if is_local:
+                if is_local and not chat.has_answer:
                     console.print(Text("start it in another terminal: make run", style="dim"))
                 return 1
             if text := environ.get("TEXT"):

@@ -37,7 +37,8 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     if not name:
         if given := [variable for variable in ("VALUE", "REMOVE") if environ.get(variable)]:
             raise ConfigurationError(f"{given[0]} requires NAME: add NAME=…")
-        print("\n".join(values.names()) or f"no {kind}s in {values.place}")
+        lines = [f"{name}={value}" if kind == "setting" else name for name, value in values.all().items()]
+        print("\n".join(lines) or f"no {kind}s in {values.place}")
         return 0
     variable_of(kind, name)
     if environ.get("REMOVE"):
@@ -59,11 +60,12 @@ class EnvironmentFile:
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
 
-    def names(self) -> list[str]:
+    def all(self) -> dict[str, str]:
+        """Values by name."""
         prefix = f"{self._kind.upper()}_"
         found = dotenv_values(FILE, interpolate=False) if FILE.exists() else {}
-        own = [name.removeprefix(prefix) for name in found if name.startswith(prefix)]
-        return sorted(name.lower().replace("_", "-") for name in own)
+        own = {name.removeprefix(prefix): value for name, value in found.items() if name.startswith(prefix)}
+        return {name.lower().replace("_", "-"): value or "" for name, value in sorted(own.items())}
 
     def set(self, name: str, value: str) -> None:
         FILE.touch(mode=0o600)
@@ -87,11 +89,12 @@ class Parameters:
         table_of(stack)  # raises if there is no such stack
         self._client = boto3.client("ssm", region_name=os.environ.get("AWS_REGION"))
 
-    def names(self) -> list[str]:
+    def all(self) -> dict[str, str]:
+        """Values by name. Secrets are not decrypted."""
         with aws_errors(self.place):
             pages = self._client.get_paginator("get_parameters_by_path").paginate(Path=self.place)
-            found = [item["Name"] for page in pages for item in page["Parameters"]]
-        return sorted(name.rpartition("/")[2] for name in found)
+            found = {item["Name"]: item["Value"] for page in pages for item in page["Parameters"]}
+        return {name.rpartition("/")[2]: value for name, value in sorted(found.items())}
 
     def set(self, name: str, value: str) -> None:
         with aws_errors(self.place):

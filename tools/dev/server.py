@@ -76,6 +76,7 @@ def main() -> int:
                 reload=True,
                 reload_dirs=list(RELOADED),
                 reload_includes=["*.py", "*.yaml"],
+                reload_excludes=["tests/*.py"],
                 timeout_graceful_shutdown=2,
                 log_level="warning",
                 log_config=None,
@@ -107,7 +108,8 @@ class Reload(WatchFilesReload):
         folders = set(_folders())
         new, self._known = folders - self._known, folders
         for folder in sorted(new):
-            print(f"new agent: {os.environ['A2A_BASE_URL']}/a2a/{folder.name}", flush=True)
+            card = f"{os.environ['A2A_BASE_URL']}/a2a/{folder.name}/.well-known/agent-card.json"
+            print(f"new agent: {folder.name}. Its card: {card}", flush=True)
         return edited or sorted(new) or None
 
 

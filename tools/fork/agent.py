@@ -21,22 +21,22 @@ SCHEMA = "# yaml-language-server: $schema=../../../schemas/card.json\n"
 """Editors complete and check card.yaml by it."""
 
 CARD = """name: "{title}"
-description: Repeats the message. Write here what your agent does. Other agents read this to choose one.
+description: Greets whoever says their name.
 version: 0.1.0
 skills:
-  - id: answer
-    name: Answer
-    description: Answers a message.
-    tags: ["{name}"]
-    examples: ["Hello!"]
+  - id: greet
+    name: Greet
+    description: Greets by name.
+    examples: [Ann]
 """
+"""The README shows it."""
 
 CODE = """from a2a_lambda import Turn, skill
 
 
 @skill
-def answer(turn: Turn) -> str:
-    return f"You said: {turn.text}"
+def greet(turn: Turn, greeting: str = "Hello") -> str:
+    return f"{greeting}, {turn.text}!"
 """
 
 TEST = """import asyncio
@@ -47,10 +47,10 @@ from a2a_lambda import Agent
 agent = Agent.load(Path(__file__).parents[1])
 
 
-def test_it_answers() -> None:
-    answer = asyncio.run(agent.run("Hello!"))
+def test_it_greets() -> None:
+    answer = asyncio.run(agent.run("Ann"))
     assert answer.state == "completed"
-    assert answer.text == "You said: Hello!"
+    assert answer.text == "Hello, Ann!"
 """
 
 RECIPES = Path("recipes")
@@ -74,7 +74,7 @@ def create(agents: Path, name: str) -> list[str]:
     """Write an agent's files; returns what to print. Raises ConfigurationError: then there is nothing new."""
     _check_absent(agents, name)
     title = name.replace("-", " ").replace("_", " ").title()
-    return _write(agents, name, {"card.yaml": CARD.format(name=name, title=title), "agent.py": CODE}, TEST)
+    return _write(agents, name, {"card.yaml": CARD.format(title=title), "agent.py": CODE}, TEST)
 
 
 def copy_recipe(

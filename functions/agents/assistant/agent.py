@@ -21,7 +21,7 @@ ADVICE: dict[Sport, tuple[str, ...]] = {
         "Basketball, then. ",
         "Dribble low, with your fingertips and your eyes up. ",
         "Shoot from the legs and follow through with the wrist. ",
-        "On defence, move your feet before your hands.",
+        "On defense, move your feet before your hands.",
     ),
     "football": (
         "Football, then. ",
@@ -86,10 +86,10 @@ def ai_calculate(
             "这个数太大了，换一个吧。" if chinese(turn.text) else "That is too large for me. Another number?"
         )
     if not terms:
-        return Ask("请问是哪两个数？" if chinese(turn.text) else "Which two numbers shall I add?")
+        return Ask("请问是哪两个数？" if chinese(turn.text) else "Which two numbers should I add?")
     if len(terms) == 1:
         shown = plain(terms[0])
-        question = f"{shown} 加多少？" if chinese(turn.text) else f"What shall I add to {shown}?"
+        question = f"{shown} 加多少？" if chinese(turn.text) else f"What should I add to {shown}?"
         return Ask(question, known={"num1": shown})
     with localcontext(prec=3 * LARGEST):
         total = sum(terms, Decimal(0))
@@ -126,7 +126,7 @@ def ai_coach(
     if sport is None:
         if chinese(turn.text):
             return Ask("想学篮球还是足球？")
-        return Ask("Which sport shall I coach: basketball or football?")
+        return Ask("Which sport should I coach: basketball or football?")
     return advise(ADVICE_ZH[sport] if chinese(turn.text) else ADVICE[sport])
 
 

@@ -40,7 +40,7 @@ def ai_calculate(
     if len(given) < 2:
         given += [Decimal(digits) for digits in re.findall(r"\d+", turn.text)]
     if len(given) < 2:
-        return Ask("What shall I add?", known={"num1": str(given[0])} if given else {})
+        return Ask("What should I add?", known={"num1": str(given[0])} if given else {})
     return f"{given[0]} plus {given[1]} is {given[0] + given[1]}."
 
 
@@ -62,7 +62,7 @@ def ai_coach(
     hear(turn)
     found = sport or next((known for known in ADVICE if known in turn.text), None)
     if found is None:
-        return Ask("Which sport shall I coach: basketball or football?")
+        return Ask("Which sport should I coach: basketball or football?")
     return advise(ADVICE[found])
 
 

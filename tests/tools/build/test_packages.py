@@ -149,14 +149,6 @@ def test_what_was_removed_from_the_list_leaves_the_environment(calls: list[str])
     assert calls == ["pip", "sync", "pip"]
 
 
-def test_the_environment_of_another_checkout_stays_as_it_is(fork: Path, calls: list[str]) -> None:
-    (fork / ".venv").rename(fork / "other")
-    (fork / ".venv").symlink_to(fork / "other")
-    LOCK.write_text("hammer==1.0\n")
-    packages.sync()
-    assert not calls
-
-
 def test_an_architecture_that_lambda_does_not_have_changes_nothing(
     run_main: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

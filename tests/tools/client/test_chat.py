@@ -18,7 +18,7 @@ from tests.processes.servers import answers
 from tools.client.calls import VERSIONS, Record
 from tools.client.chat import Chat
 
-ASKED = "Which sport shall I coach"
+ASKED = "Which sport should I coach"
 
 
 @pytest.fixture(scope="module")

@@ -49,6 +49,8 @@ def test_a_secret_of_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert said.splitlines()[-1] == "open-ai"
     assert "sk-" not in said
+    assert run("setting") == 0
+    assert capsys.readouterr().out == "model=gpt-5\n"
     assert run("secret", NAME="open-ai", REMOVE="1") == 0
     assert run("secret", NAME="open-ai", REMOVE="1") == 1
     assert "no secret 'open-ai' in .env" in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """make agent: what it writes loads, and its test passes."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -43,6 +44,14 @@ def test_a_new_agent_loads_and_its_test_passes(tmp_path: Path) -> None:
     assert "4 passed" in done.stdout
 
 
+def test_the_readme_shows_what_is_written(tmp_path: Path) -> None:
+    create(tmp_path, "hello")
+    for readme in ("README.md", "README.zh-CN.md"):
+        text = (ROOT / readme).read_text("utf-8")
+        assert (tmp_path / "hello" / "agent.py").read_text() in text
+        assert (tmp_path / "hello" / "card.yaml").read_text().partition("\n")[2] in text
+
+
 def test_the_first_agent_stays_the_default(tmp_path: Path) -> None:
     write(tmp_path, "@skill\ndef hello(turn): return 'x'", name="first")
     said = create(tmp_path, "second")
@@ -75,6 +84,8 @@ def test_every_recipe_is_complete(recipe: str) -> None:
     assert len(list((folder / "tests").glob("test_*.py"))) == 1
     page = (folder / "README.md").read_text()
     assert f"FROM={recipe}" in page
+    for setting in re.findall(r'turn\.setting\("([^"]+)"', (folder / "agent.py").read_text()):
+        assert setting in page or f"NAME={setting}" in page
     assert f"[{recipe}]({recipe}/README.md)" in (ROOT / "recipes/README.md").read_text()
 
 

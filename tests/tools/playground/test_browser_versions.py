@@ -19,7 +19,7 @@ def test_every_version_is_spoken(page: "Page", version: str) -> None:
     page.select_option("#version", version)
     expect(send(page, "What is 1 plus 2?")).to_contain_text("1 plus 2 is 3.")
     state(page, "completed")
-    expect(send(page, "coach me")).to_contain_text("Which sport shall I coach")
+    expect(send(page, "coach me")).to_contain_text("Which sport should I coach")
     state(page, "input-required")
     expect(page.locator("#text")).to_have_attribute("placeholder", re.compile("Answer"))
     expect(send(page, "football")).to_contain_text("Football, then.")
@@ -75,5 +75,5 @@ def test_an_edit_is_seen(page: "Page", server: DevServer, folder: Path) -> None:
     page.get_by_role("button", name="Hi there").click()
     expect(send(page)).to_contain_text("Hello from an edit.")
     output = server.output.read_text()
-    assert f"new agent: {server.url}/a2a/newcomer" in output
+    assert f"new agent: newcomer. Its card: {server.url}/a2a/newcomer/" in output
     assert "ERROR" not in output.partition("new agent")[2], "the page's open stream does not delay a restart"

@@ -70,7 +70,7 @@ def test_calculates_from_slots(assistant: Agent, slots: dict[str, str], answer: 
 
 def test_asks_for_numbers_until_it_has_two(assistant: Agent) -> None:
     assert say(assistant, "add").state == "input-required"
-    assert say(assistant, "add", "5").text == "What shall I add to 5?"
+    assert say(assistant, "add", "5").text == "What should I add to 5?"
     assert say(assistant, "add", "5", "5").text == "5 plus 5 is 10."
     assert say(assistant, "加").text == "请问是哪两个数？"
 

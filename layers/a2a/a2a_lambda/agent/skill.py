@@ -148,17 +148,21 @@ class Skill:
         result: dict[str, Any] = {}
         for parameter in self.parameters:
             texts = slots.get(parameter.name)
-            meaning = parameter.description or parameter.name
             if texts:
                 try:
                     result[parameter.name] = parameter.read(texts)
                 except ValueError:
-                    return Ask(
-                        f"I cannot use “{texts[0][:100]}” for {meaning}. What should it be?", parameter.name
-                    )
+                    question = f"“{texts[0][:100]}” cannot be used. {self._question(parameter)}"
+                    return Ask(question, parameter.name)
             elif parameter.is_required:
-                return Ask(f"Please tell me: {meaning}.", parameter.name)
+                return Ask(self._question(parameter), parameter.name)
         return result
+
+    def _question(self, parameter: Parameter) -> str:
+        """What a client is asked, with the values from which it can choose."""
+        question = f"Please tell me: {parameter.description or parameter.name}."
+        choices = self.input_schema["properties"][parameter.name].get("enum")
+        return f"{question} Choose one of {', '.join(map(str, choices))}." if choices else question
 
     def call(self, turn: Turn, arguments: Mapping[str, Any]) -> Any:
         """What the function returns: a value, an awaitable or a generator."""
