@@ -15,7 +15,7 @@ SHARED = (".uv", ".venvs")
 """Of this checkout: linked, not copied."""
 
 OWN = ("synced", "agents-requirements.txt")
-"""Files of .venv that say what was installed there. A copy has its own, or it would change this checkout's."""
+"""Files of .venv that say what was installed. A copy has its own, and leaves this checkout's alone."""
 
 SAMCONFIG = """version = 0.1
 
