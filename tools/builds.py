@@ -1,6 +1,9 @@
-"""Where builds are, and what they are for."""
+"""Where builds are, and what they are for: Lambda's architecture and Python."""
 
+import os
+import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from a2a_lambda.errors import ConfigurationError
@@ -21,3 +24,14 @@ def read_architecture(environ: Mapping[str, str]) -> str:
     if found not in ARCHITECTURES:
         raise ConfigurationError(f"ARCH={found}: use {' or '.join(ARCHITECTURES)}")
     return found
+
+
+def find_python(version: str) -> str:
+    """An interpreter of this machine, such as for 3.13, or ""."""
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    name = f"python{version}"
+    for python in (name, *map(str, versions.glob(f"{version}*/bin/{name}"))):
+        with suppress(OSError):  # pyenv's shim is there, and may have no such version
+            if subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0:
+                return python
+    return ""

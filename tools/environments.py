@@ -13,6 +13,9 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+BENCH = "bench"
+"""The environment of what make bench compares the kit with, on Lambda's version of Python."""
+
 NAMES = ("sam", "ministack", "a2a-0-2", "a2a-0-3", "a2a-1", "clients", "recipes", "docs")
 
 JS = "js"
@@ -56,8 +59,11 @@ def find_uv() -> str:
     sys.exit("error: there is no uv. Install it (https://docs.astral.sh/uv/), or use make, which fetches it")
 
 
-def install(*names: str) -> None:
-    """Bring environments to the state of their locks. Exits if that fails: nothing can run then."""
+def install(*names: str, **variables: str) -> None:
+    """Bring environments to the state of their locks. Exits if that fails: nothing can run then.
+
+    variables: for uv, besides ours.
+    """
     for name in names:
         folder, venv = Path("environments") / name, Path(".venvs") / name
         stamp = venv / "synced"
@@ -72,6 +78,7 @@ def install(*names: str) -> None:
                 "--project",
                 str(folder),
                 UV_PROJECT_ENVIRONMENT=str(venv.absolute()),
+                **variables,
             )
         )
         stamp.touch()
@@ -133,7 +140,7 @@ def lock() -> int:
     It locks in CI, too, where a list without its lock is an error elsewhere.
     """
     os.environ.pop("CI", None)
-    for folder in (Path(), *(Path("environments") / name for name in NAMES)):
+    for folder in (Path(), *(Path("environments") / name for name in (*NAMES, BENCH))):
         if folder.name:
             print(folder, flush=True)
         if status := _uv("lock", "--project", str(folder)):

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import IO
 
 from a2a_lambda.errors import ConfigurationError
-from tools.builds import LAMBDA_PYTHON
+from tools.builds import LAMBDA_PYTHON, find_python
 
 HOST = {"x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}.get(platform.machine(), "")
 """Architecture of this machine, as Lambda names it."""
@@ -35,17 +35,6 @@ def interpreter() -> tuple[str, str]:
     if python := find_python(LAMBDA_PYTHON):
         return python, LAMBDA_PYTHON
     return sys.executable, f"{sys.version_info.major}.{sys.version_info.minor}"
-
-
-def find_python(version: str) -> str:
-    """An interpreter of this machine, such as for 3.13, or ""."""
-    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    name = f"python{version}"
-    for python in (name, *map(str, versions.glob(f"{version}*/bin/{name}"))):
-        with suppress(OSError):  # pyenv's shim is there, and may have no such version
-            if subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0:
-                return python
-    return ""
 
 
 class Built:
@@ -82,7 +71,7 @@ class Built:
         wrapped = function == "rpc" if wrapped is None else wrapped
         process = subprocess.Popen(
             [*prefix, *self._command(handler or f"{function}.handler", wrapped)],
-            env=self._environment(function, handler or f"{function}.handler") | dict(variables),
+            env=self.environment(function, handler) | dict(variables),
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -113,13 +102,14 @@ class Built:
             return [str(self.opt / "a2a-runtime"), self.python, "/var/runtime/bootstrap.py"]
         return [self.python, "-m", "awslambdaric", handler]
 
-    def _environment(self, function: str, handler: str) -> dict[str, str]:
+    def environment(self, function: str, handler: str = "") -> dict[str, str]:
+        """Variables of a function's process, as Lambda sets them."""
         task_root = (self.folder / f"{function.capitalize()}Function").resolve()
         return {
             "PATH": os.environ["PATH"],
             "LAMBDA_TASK_ROOT": str(task_root),
             "PYTHONPATH": f"{task_root}:{self.opt / 'python'}",
-            "_HANDLER": handler,
+            "_HANDLER": handler or f"{function}.handler",
             "AWS_EXECUTION_ENV": f"AWS_Lambda_python{LAMBDA_PYTHON}",
             "AWS_LAMBDA_FUNCTION_TIMEOUT": "900",
             "AWS_LAMBDA_LOG_FORMAT": "JSON",

@@ -14,8 +14,7 @@ from pathlib import Path
 from a2a_lambda.errors import ConfigurationError
 from tools import environments
 from tools.build import image, size
-from tools.build.built_functions import find_python
-from tools.builds import BUILD, IMAGE, LAMBDA_PYTHON, read_architecture
+from tools.builds import BUILD, IMAGE, LAMBDA_PYTHON, find_python, read_architecture
 from tools.command import reports_errors
 
 FOLDER = Path(".aws-sam")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from a2a_lambda.errors import ConfigurationError
 from tools import environments
+from tools.builds import LAMBDA_PYTHON, find_python
 from tools.command import reports_errors, split_words
 
 SLOW = (
@@ -64,6 +65,8 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
             return _run("-m", "tests.tools.playground.pictures")
         case "bench" | "costs" as measured:
             environments.install_all()
+            if python := find_python(LAMBDA_PYTHON):
+                environments.install(environments.BENCH, UV_PYTHON=python, UV_COMPILE_BYTECODE="1")
             return _run("-m", "pytest", MEASURED[measured], "-s", "-n", "0")
     raise AssertionError(argv)
 

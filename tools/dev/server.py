@@ -129,7 +129,7 @@ def application() -> "ASGIApp":
         if kit.settings.queue:
             event_sources.start(kit)
         agents = list(kit.agents)
-        app = create_app(kit)
+        app: ASGIApp = create_app(kit, FastAPI(openapi_url=None))
     except ConfigurationError as error:  # the next edit may fix it
         reason = str(error)
         print(f"error: {reason}", file=sys.stderr)

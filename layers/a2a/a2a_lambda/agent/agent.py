@@ -29,7 +29,7 @@ from a2a_lambda.agent.skill import MARK, ROUTE, Skill
 from a2a_lambda.agent.turn import Turn, context_after
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.alibaba_metadata import intents
-from a2a_lambda.protocol.card import Card, read_card
+from a2a_lambda.protocol.card import Card
 from a2a_lambda.protocol.model import (
     Artifact,
     Event,
@@ -69,7 +69,10 @@ class Agent:
         """The agent in a folder. card: if it is known, card.yaml is not read. Raises ConfigurationError, also
         if agent.py raises anything."""
         path = Path(folder).resolve()
-        card = card or read_card(path / "card.yaml")
+        if card is None:
+            from a2a_lambda.protocol.card_file import read_card
+
+            card = read_card(path / "card.yaml")
         module = _import(path)
         modified = max(file.stat().st_mtime for file in (path / "card.yaml", path / "agent.py"))
         try:

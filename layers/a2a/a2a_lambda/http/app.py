@@ -11,10 +11,11 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fastapi import FastAPI, Request, Response
+from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import request_response
 
 from a2a_lambda.errors import InternalError, InvalidRequest, NotFromOrigin, ProtocolError
@@ -41,18 +42,25 @@ ALLOWED_HEADERS = (
 )
 
 
-def create_app(kit: Kit) -> FastAPI:
-    """The application of a deployment. It reads nothing from AWS until a request needs it."""
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+def create_app(kit: Kit, app: Starlette | None = None) -> Starlette:
+    """The application of a deployment. It reads nothing from AWS until a request needs it.
+
+    app: which gets the kit's routes; it may be a FastAPI with routes of its own. None = a new one, without
+    FastAPI: importing that takes longer than all the kit's own modules.
+    """
+    app = app or Starlette()
     app.state.kit = kit
-    app.include_router(cards.router)
+    app.router.routes.extend(cards.routes)
     app.router.default = request_response(_call)
+    app.router.redirect_slashes = False
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(ProtocolError, _protocol_error)
     app.add_exception_handler(Exception, _fault)
     if kit.settings.base_path:
         app.add_middleware(BasePath, path=kit.settings.base_path)
     if kit.settings.cors_origins:
+        from starlette.middleware.cors import CORSMiddleware
+
         app.add_middleware(
             CORSMiddleware,
             allow_origins=kit.settings.cors_origins,

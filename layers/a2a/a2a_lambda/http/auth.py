@@ -2,7 +2,7 @@
 
 import logging
 
-from fastapi import Request
+from starlette.requests import Request
 
 from a2a_lambda import telemetry, threads
 from a2a_lambda.access.key import Key

@@ -6,9 +6,10 @@ import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import format_datetime, parsedate_to_datetime
-from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from a2a_lambda import strictjson, threads
 from a2a_lambda.agent.profile import Profile
@@ -27,54 +28,39 @@ CARD_MAX_AGE_SECONDS = 300
 
 Translate = Callable[[card_json.Description], dict[str, Json]]
 
-router = APIRouter()
-
 logger = logging.getLogger(__name__)
 
 
-def _route(path: str) -> Callable[[Any], Any]:
-    return router.api_route(path, methods=["GET", "HEAD"])
+async def agent_json(request: Request) -> Response:
+    return await _card(request, card_json.v0_2_5)
 
 
-@_route("/.well-known/agent.json")
-@_route("/a2a/{agent}/.well-known/agent.json")
-async def agent_json(request: Request, agent: str | None = None) -> Response:
-    return await _card(request, card_json.v0_2_5, agent)
-
-
-@_route("/a2a/v1/.well-known/agent-card.json")
-@_route("/a2a/v1/{agent}/.well-known/agent-card.json")
-async def strict_card(request: Request, agent: str | None = None) -> Response:
+async def strict_card(request: Request) -> Response:
     """The card of 1.0 alone, for clients that send no version and accept no unknown field."""
-    return await _card(request, card_json.v1_0, agent)
+    return await _card(request, card_json.v1_0)
 
 
-@_route("/.well-known/agent-card.json")
-@_route("/a2a/{agent}/.well-known/agent-card.json")
-async def agent_card_json(request: Request, agent: str | None = None) -> Response:
+async def agent_card_json(request: Request) -> Response:
     """In the version that the request asks for. Without one, a card that both 1.0 and 0.3 can read."""
     asked = version(request)
     if not asked:
-        return await _card(request, card_json.hybrid, agent)
+        return await _card(request, card_json.hybrid)
     try:
         wires = negotiation.wires_for("", asked)
     except VersionNotSupported as error:
         body = jsonrpc.error(None, negotiation.wire_for_error(error, ()).encode_error(error))
         return Response(body, 400, {"Vary": "A2A-Version"}, JSON)
-    return await _card(request, wires[0].encode_card, agent)
+    return await _card(request, wires[0].encode_card)
 
 
-@_route("/alibaba/.well-known/agent.json")
-@_route("/alibaba/{agent}/.well-known/agent.json")
-async def alibaba(request: Request, agent: str | None = None) -> Response:
-    return await _card(request, card_json.alibaba, agent)
+async def alibaba(request: Request) -> Response:
+    return await _card(request, card_json.alibaba)
 
 
-@_route("/v2/a2a/{agent}/.well-known/agent.json")
-async def qianfan(request: Request, agent: str) -> Response:
+async def qianfan(request: Request) -> Response:
     """AppBuilder's card is never public, and its errors have a form of their own."""
     try:
-        return await _card(request, card_json.qianfan, agent, keyed=True)
+        return await _card(request, card_json.qianfan, keyed=True)
     except KitError as raised:
         error = to_protocol_error(raised)
         status = error.status if error.status != 200 else 400
@@ -91,11 +77,10 @@ APPBUILDER_ERRORS = {
 }
 
 
-@_route("/agent/authenticatedExtendedCard")
-@_route("/a2a/{agent}/agent/authenticatedExtendedCard")
-async def authenticated_extended_card(request: Request, agent: str | None = None) -> Response:
+async def authenticated_extended_card(request: Request) -> Response:
     """The extended card, at the path of A2A 0.2.5 (section 7.10)."""
     kit: Kit = request.app.state.kit
+    agent = request.path_params.get("agent")
     found = kit.agents.find(agent)
     scope_of(await authenticate(request), found.name)
     if found.card.extended is None:
@@ -104,7 +89,6 @@ async def authenticated_extended_card(request: Request, agent: str | None = None
     return Response(strictjson.dumps(body), headers={"Cache-Control": "private"}, media_type=JSON)
 
 
-@_route("/.well-known/jwks.json")
 async def jwks(request: Request) -> Response:
     """The public half of the signing key, if one is configured."""
     kit: Kit = request.app.state.kit
@@ -128,8 +112,9 @@ async def extended_card(request: Request, agent: Profile, wire: Wire) -> Json:
     return card
 
 
-async def _card(request: Request, translate: Translate, name: str | None, *, keyed: bool = False) -> Response:
+async def _card(request: Request, translate: Translate, *, keyed: bool = False) -> Response:
     kit: Kit = request.app.state.kit
+    name: str | None = request.path_params.get("agent")
     # Whether an agent exists is as public as the default agent's card.
     shown = kit.agents.get(name or kit.agents.default) or kit.agents.find(None)
     keyed = keyed or not shown.card.public
@@ -189,3 +174,20 @@ def _is_unchanged(request: Request, etag: str, modified: datetime) -> bool:
         return modified <= parsedate_to_datetime(request.headers.get("if-modified-since", ""))
     except (ValueError, TypeError):
         return False
+
+
+routes = [
+    Route("/.well-known/agent.json", agent_json),
+    Route("/a2a/{agent}/.well-known/agent.json", agent_json),
+    Route("/a2a/v1/.well-known/agent-card.json", strict_card),
+    Route("/a2a/v1/{agent}/.well-known/agent-card.json", strict_card),
+    Route("/.well-known/agent-card.json", agent_card_json),
+    Route("/a2a/{agent}/.well-known/agent-card.json", agent_card_json),
+    Route("/alibaba/.well-known/agent.json", alibaba),
+    Route("/alibaba/{agent}/.well-known/agent.json", alibaba),
+    Route("/v2/a2a/{agent}/.well-known/agent.json", qianfan),
+    Route("/agent/authenticatedExtendedCard", authenticated_extended_card),
+    Route("/a2a/{agent}/agent/authenticatedExtendedCard", authenticated_extended_card),
+    Route("/.well-known/jwks.json", jwks),
+]
+"""Each answers GET and HEAD."""

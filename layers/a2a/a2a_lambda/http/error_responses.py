@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 
-from fastapi import Response
+from starlette.responses import Response
 
 from a2a_lambda.errors import InternalError, ProtocolError, StoreError, Unavailable
 from a2a_lambda.wire import v0_3

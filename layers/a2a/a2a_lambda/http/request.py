@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection
 from typing import Any
 
-from fastapi import Request
+from starlette.requests import Request
 
 from a2a_lambda.errors import RequestTooLarge, UnsupportedMediaType
 from a2a_lambda.http.error_responses import JSON

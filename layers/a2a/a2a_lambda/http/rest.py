@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import (

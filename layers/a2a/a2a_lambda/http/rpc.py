@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import ProtocolError

@@ -1,15 +1,12 @@
-"""card.yaml: what an agent is, independent of protocol versions."""
+"""The card of an agent: what it is, independent of protocol versions."""
 
 import re
 from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from a2a_lambda import mistakes
 from a2a_lambda.errors import ConfigurationError, ContentTypeNotSupported, ExtensionSupportRequired
 
 RESERVED = re.compile(
@@ -20,16 +17,16 @@ RESERVED = re.compile(
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
 
-class _Model(BaseModel):
+class CardModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Provider(_Model):
+class Provider(CardModel):
     organization: str
     url: str
 
 
-class CardSkill(_Model):
+class CardSkill(CardModel):
     """AgentSkill (A2A section 4.4.5)."""
 
     id: str = Field(min_length=1)
@@ -41,14 +38,14 @@ class CardSkill(_Model):
     outputModes: list[str] | None = None
 
 
-class Capabilities(_Model):
+class Capabilities(CardModel):
     """What the agent offers besides a plain call."""
 
     streaming: bool = True
     pushNotifications: bool = False
 
 
-class Extension(_Model):
+class Extension(CardModel):
     """AgentExtension (A2A section 4.4.4). required: a client that does not activate it is refused."""
 
     uri: str = Field(min_length=1)
@@ -57,14 +54,14 @@ class Extension(_Model):
     params: dict[str, Any] | None = None
 
 
-class Extended(_Model):
+class Extended(CardModel):
     """What the card of a caller with a key has in addition. description: instead."""
 
     description: str | None = None
     skills: list[CardSkill] = []
 
 
-class Card(_Model):
+class Card(CardModel):
     """default: the agent answers at the root. public: the card needs no key.
     background: the worker runs the agent's turns. They may take longer than a request."""
 
@@ -113,20 +110,6 @@ class Card(_Model):
             raise ExtensionSupportRequired(f"activate {', '.join(missing)} with the A2A-Extensions header")
 
 
-LEVELS: dict[str, type[_Model]] = {
-    "": Card,
-    "skills": CardSkill,
-    "capabilities": Capabilities,
-    "extensions": Extension,
-    "extended": Extended,
-    "extended.skills": CardSkill,
-    "provider": Provider,
-}
-
-FIELDS = {level: frozenset(model.model_fields) for level, model in LEVELS.items()}
-"""Names of the fields in a card.yaml, by level."""
-
-
 def check_name(name: str, place: str) -> None:
     """Raises ConfigurationError if a folder's name cannot be the name of an agent. place: of the folder."""
     if not NAME.fullmatch(name) or RESERVED.fullmatch(name):
@@ -134,25 +117,3 @@ def check_name(name: str, place: str) -> None:
             f"{place}: {name!r} cannot be the name of an agent. Use letters, digits, - and _, but not a word"
             " that the kit's paths use (v1, a2a, alibaba, stream, tasks, message…)"
         )
-
-
-def read_card(path: Path) -> Card:
-    """Card of a file. Raises ConfigurationError with the file, the lines and everything that is wrong."""
-    check_name(path.parent.name, str(path.parent))
-    try:
-        text = path.read_text("utf-8")
-        content: Any = yaml.safe_load(text)
-    except FileNotFoundError:
-        raise ConfigurationError(f"{path}: not found; every agent folder has a card.yaml") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigurationError(mistakes.of_yaml(path, error)) from None
-    if not isinstance(content, dict):
-        raise ConfigurationError(f"{path}: write one `field: value` on each line, such as `name: Weather`")
-    try:
-        card = Card.model_validate(content)
-    except ValidationError as error:
-        raise ConfigurationError(mistakes.of_card(path, text, error, FIELDS)) from None
-    ids = [skill.id for skill in card.all_skills]
-    if len(set(ids)) != len(ids):
-        raise ConfigurationError(f"{path}: two skills have the same id")
-    return card
