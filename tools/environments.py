@@ -6,6 +6,7 @@
 This module imports no package: `make lock` runs it before any is installed.
 """
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -70,17 +71,8 @@ def install(*names: str, **variables: str) -> None:
         if _is_newer(stamp, (folder / "uv.lock", folder / "pyproject.toml")):
             continue
         print(f"installing {venv}", flush=True)
-        _exit_if_failed(
-            _uv(
-                "sync",
-                "--locked",
-                "--quiet",
-                "--project",
-                str(folder),
-                UV_PROJECT_ENVIRONMENT=str(venv.absolute()),
-                **variables,
-            )
-        )
+        place = {"UV_PROJECT_ENVIRONMENT": str(venv.absolute())}
+        _exit_if_failed(_uv("sync", "--locked", "--quiet", "--project", str(folder), **place, **variables))
         stamp.touch()
 
 
@@ -96,9 +88,7 @@ def install_all() -> None:
     target.mkdir(parents=True, exist_ok=True)
     for file in ("package.json", "package-lock.json"):
         shutil.copy(folder / file, target)
-    _exit_if_failed(
-        subprocess.run([npm, "ci", "--silent", "--no-audit", "--no-fund"], cwd=target, check=False).returncode
-    )
+    _exit_if_failed(run(npm, "ci", "--prefix", str(target), "--silent", "--no-audit", "--no-fund"))
     stamp.touch()
 
 
@@ -112,12 +102,9 @@ def install_browser() -> bool:
     os.environ["BROWSER"] = find_browser()
     if not os.environ["BROWSER"]:
         return False
-    stamp = VENV / "browser"
-    if not _is_newer(stamp, [VENV / "synced"]):
-        _exit_if_failed(
-            _uv("sync", "--locked", "--quiet", "--inexact", "--group", "browser")
-        )  # the agents' packages stay
-        stamp.touch()
+    if importlib.util.find_spec("playwright") is None:
+        # Inexact: the agents' packages stay.
+        _exit_if_failed(_uv("sync", "--locked", "--quiet", "--inexact", "--group", "browser"))
     return True
 
 

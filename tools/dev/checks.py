@@ -12,21 +12,13 @@ from tools.builds import LAMBDA_PYTHON, find_python
 from tools.command import reports_errors, split_words
 
 SLOW = (
-    *(
-        "access/test_keys_at_scale.py",
-        "e2e",
-        "faults",
-        "interop",
-        "processes",
-        "push",
-        "wire/test_round_trip.py",
-    ),
+    *("access/test_keys_at_scale.py", "e2e", "faults", "interop", "processes", "push"),
     *("http/test_bad_input.py", "http/test_lists.py", "http/test_lost_streams.py", "http/versions"),
     *("turns/test_run.py", "turns/test_worker.py", "lambda_/test_costs.py", "lambda_/test_emulator.py"),
     *("lambda_/test_image.py", "lambda_/test_runtime.py", "lambda_/test_speed.py"),
     *("tools/build/test_lint.py", "tools/client/test_chat.py", "tools/dev/test_server.py"),
     *("tools/docs/test_site.py", "tools/fork/test_upgrade.py", "tools/playground/test_browser_versions.py"),
-    "tools/test_commands.py",
+    *("tools/test_commands.py", "wire/test_round_trip.py"),
 )
 """Tests that make check runs, and make test does not: they take long, or need other environments."""
 
@@ -35,7 +27,6 @@ AGENTS = Path("functions/agents")
 RECIPES = ("-m", "pytest", "-o", "addopts=-q --import-mode=importlib", "recipes")
 
 NO_BROWSER = "left out: tests of the playground in a browser, because there is no chromium or google-chrome"
-
 
 MEASURED = {
     "bench": "tests/lambda_/test_speed.py",  # the figures in docs/streaming.md
