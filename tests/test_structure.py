@@ -47,19 +47,8 @@ PURE = ("protocol", "wire", "tasks")
 PURE_GROUND = {"errors", "mistakes", "strictjson"}
 
 PURE_LIBRARIES = {
-    *(
-        "base64",
-        "collections",
-        "copy",
-        "dataclasses",
-        "datetime",
-        "difflib",
-        "enum",
-        "fnmatch",
-        "functools",
-        "hashlib",
-    ),
-    *("itertools", "json", "math", "pathlib", "pydantic", "re", "types", "typing", "uuid", "yaml"),
+    *("base64", "collections", "copy", "dataclasses", "datetime", "difflib", "enum", "fnmatch", "functools"),
+    *("hashlib", "itertools", "json", "math", "pathlib", "pydantic", "re", "types", "typing", "uuid", "yaml"),
 }
 """What a pure folder may import from elsewhere. `pathlib` is for paths and for reading card.yaml."""
 

@@ -36,8 +36,13 @@ COMMANDS = {
         "talk to an agent in the terminal",
         ["tools.client.chat"],
         {
-            **{"AGENT": "weather", "VERSION": "0.3", "PORT": "8080"},
-            **{"URL": "…", "STACK": "…", "KEY": "…", "TEXT": "…"},
+            "AGENT": "weather",
+            "VERSION": "0.3",
+            "PORT": "8080",
+            "URL": "…",
+            "STACK": "…",
+            "KEY": "…",
+            "TEXT": "…",
         },
     ),
     "playground": Command(
@@ -60,8 +65,11 @@ COMMANDS = {
         "build, then sam deploy a stage of samconfig.toml",
         ["tools.deployment.deploy check", "tools.build.sam deployment", "tools.deployment.deploy"],
         {
-            **{"STAGE": "dev|prod", "PARAMETERS": '"Name=value …"', "ROLE": "<ARN for CloudFormation>"},
-            **{"IMAGE": "1", **BUILD},
+            "STAGE": "dev|prod",
+            "PARAMETERS": '"Name=value …"',
+            "ROLE": "<ARN for CloudFormation>",
+            "IMAGE": "1",
+            **BUILD,
         },
     ),
     "invoke": Command(

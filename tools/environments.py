@@ -22,7 +22,8 @@ NAMES = ("sam", "ministack", "a2a-0-2", "a2a-0-3", "a2a-1", "clients", "recipes"
 JS = "js"
 """The environment that npm installs."""
 
-VENV = Path(".venv")
+VENV, VENVS, PROJECTS = Path(".venv"), Path(".venvs"), Path("environments")
+"""The kit's environment, the others, and what these are installed from."""
 
 DEPENDENCIES = Path("layers/dependencies/requirements.txt")
 """What the kit ships to Lambda, exported from uv.lock."""
@@ -44,12 +45,21 @@ def run(*words: str, **variables: str) -> int:
                 continue
 
 
+def _program(venv: Path, name: str) -> Path:
+    return venv / ("Scripts" if os.name == "nt" else "bin") / name
+
+
 def program_path(environment: str, name: str) -> Path:
     """Path of a program of an environment."""
-    return Path(".venvs") / environment / ("Scripts" if os.name == "nt" else "bin") / name
+    return _program(VENVS / environment, name)
 
 
 SAM = str(program_path("sam", "sam"))
+
+
+def run_sam(*arguments: str, **variables: str) -> int:
+    """Run AWS SAM. Returns its exit status. variables: as in `run`."""
+    return run(SAM, *arguments, SAM_CLI_TELEMETRY="0", **variables)
 
 
 def find_uv() -> str:
@@ -66,7 +76,7 @@ def install(*names: str, **variables: str) -> None:
     variables: for uv, besides ours.
     """
     for name in names:
-        folder, venv = Path("environments") / name, Path(".venvs") / name
+        folder, venv = PROJECTS / name, VENVS / name
         stamp = venv / "synced"
         if _is_newer(stamp, (folder / "uv.lock", folder / "pyproject.toml")):
             continue
@@ -80,7 +90,7 @@ def install_all() -> None:
     """All environments, as far as this machine has the tools. Exits as `install`."""
     install(*NAMES)
     npm = shutil.which("npm")
-    folder, target = Path("environments") / JS, Path(".venvs") / JS
+    folder, target = PROJECTS / JS, VENVS / JS
     stamp = target / "installed"
     if npm is None or _is_newer(stamp, [folder / "package-lock.json"]):
         return
@@ -127,14 +137,14 @@ def lock() -> int:
     It locks in CI, too, where a list without its lock is an error elsewhere.
     """
     os.environ.pop("CI", None)
-    for folder in (Path(), *(Path("environments") / name for name in (*NAMES, BENCH))):
+    for folder in (Path(), *(PROJECTS / name for name in (*NAMES, BENCH))):
         if folder.name:
             print(folder, flush=True)
         if status := _uv("lock", "--project", str(folder)):
             return status
     if status := export(DEPENDENCIES) or _uv("sync", "--locked", "--quiet"):
         return status
-    return run(str(_python()), "-m", "tools.build.packages", "sync")
+    return run(str(_program(VENV, "python")), "-m", "tools.build.packages", "sync")
 
 
 def main(argv: list[str] = sys.argv) -> int:
@@ -145,10 +155,6 @@ def main(argv: list[str] = sys.argv) -> int:
         case "relock":
             return _uv("lock", "--quiet")
     return 0
-
-
-def _python() -> Path:
-    return VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
 def _is_newer(stamp: Path, inputs: Iterable[Path]) -> bool:

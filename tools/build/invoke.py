@@ -19,14 +19,14 @@ from dotenv import dotenv_values
 from a2a_lambda.agent.agents import default_of, read_cards
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
+from tools import environments
 from tools.build.built_functions import HOST, Built, find_rie
 from tools.command import reports_errors
 from tools.dev import emulator
 from tools.dev.server import prepare
 from tools.state import KEYS_PATH, STATE, TABLE
 
-BUILD = Path(".aws-sam/host")
-SAM = Path(".venvs/sam")
+HOST_BUILD = Path(".aws-sam/host")
 
 
 @reports_errors
@@ -40,9 +40,9 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         variables = {"A2A_EMULATOR": _emulator(stack), "A2A_TABLE": TABLE, "A2A_KEYS_PATH": KEYS_PATH}
-        built = Built(BUILD, folder, _own_values() | variables | {"A2A_LOCAL": "1"})
+        built = Built(HOST_BUILD, folder, _own_values() | variables | {"A2A_LOCAL": "1"})
         log = stack.enter_context((folder / "log").open("w+b"))
-        url = stack.enter_context(built.emulate(function, find_rie(SAM), output=log))
+        url = stack.enter_context(built.emulate(function, find_rie(environments.VENVS / "sam"), output=log))
         try:
             print(format_answer(_post(url, event)))
         finally:
@@ -56,7 +56,7 @@ def _build() -> int:
     print("building", file=sys.stderr)
     done = subprocess.run(
         [sys.executable, "-m", "tools.build.sam", "build"],
-        env=os.environ | {"ARCH": HOST, "BUILD_DIR": str(BUILD)},
+        env=os.environ | {"ARCH": HOST, "BUILD_DIR": str(HOST_BUILD)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         check=False,

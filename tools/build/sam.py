@@ -60,10 +60,9 @@ def build(folder: Path, architecture: str, version: str, *, is_image: bool = Fal
         print(f"no python{version} here: the build has no .pyc, and cold starts will be slower")
     variant = FOLDER / "variants" / f"{architecture}-{version}{'-pyc' if python else ''}"
     variant.mkdir(parents=True, exist_ok=True)
-    built = environments.run(
-        *(environments.SAM, "build", "--parallel", "--cached", "--cache-dir", str(variant / "cache")),
+    built = environments.run_sam(
+        *("build", "--parallel", "--cached", "--cache-dir", str(variant / "cache")),
         *("--build-dir", str(variant / "build"), "--parameter-overrides", f"Architecture={architecture}"),
-        SAM_CLI_TELEMETRY="0",
         A2A_HAS_MANIFEST="1",
         ARCH=architecture,
         LAMBDA_PYTHON=version,
@@ -83,10 +82,9 @@ def build(folder: Path, architecture: str, version: str, *, is_image: bool = Fal
 
 def build_image(folder: Path, architecture: str) -> int:
     """Build the image with Docker. Returns the exit status."""
-    return environments.run(
-        *(environments.SAM, "build", "--template", str(IMAGE / "template.json"), "--build-dir", str(folder)),
+    return environments.run_sam(
+        *("build", "--template", str(IMAGE / "template.json"), "--build-dir", str(folder)),
         *("--parameter-overrides", f"Architecture={architecture}"),
-        SAM_CLI_TELEMETRY="0",
     )
 
 

@@ -134,11 +134,8 @@ def main() -> int:
         print("usage: make logs STACK=<stack> [TASK=<task id>]", file=sys.stderr)
         return 2
     console = Console(highlight=False, soft_wrap=True)
-    try:
-        for entry in follow(log_of(stack, task)):
-            console.print(text_of(entry))
-    except KeyboardInterrupt:
-        return 130
+    for entry in follow(log_of(stack, task)):
+        console.print(text_of(entry))
     return 0
 
 

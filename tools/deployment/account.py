@@ -76,12 +76,11 @@ def main() -> int:
         print(f"API Gateway writes logs as {account.logs_role} in {account.region}; nothing to do")
         return 0
     environments.install("sam")
-    status = environments.run(
-        *(environments.SAM, "deploy", "--template-file", "templates/account.yaml", "--stack-name", STACK),
+    status = environments.run_sam(
+        *("deploy", "--template-file", "templates/account.yaml", "--stack-name", STACK),
         *("--region", account.region, "--capabilities", "CAPABILITY_IAM", "--resolve-s3"),
         "--no-fail-on-empty-changeset",
         *(["--parameter-overrides", given] if (given := os.environ.get("PARAMETERS")) else []),
-        SAM_CLI_TELEMETRY="0",
     )
     if not status:
         print("API Gateway may write logs now. Next: make deploy turns access logs on")

@@ -123,19 +123,12 @@ def notes(account: Account, parameters: Mapping[str, str]) -> Iterator[str]:
 
 
 def command(environ: Mapping[str, str], parameters: Mapping[str, str]) -> list[str]:
-    """The command line of sam. Raises ConfigurationError."""
+    """The arguments of sam. Raises ConfigurationError."""
     given = stack.overrides(parameters)
     template = f"{environ.get('BUILD_DIR') or BUILD}/template.yaml"
     role = environ.get("ROLE", "")
     return [
-        *(
-            environments.SAM,
-            "deploy",
-            "--config-file",
-            str(CONFIG.resolve()),
-            "--config-env",
-            stage_of(environ)[0],
-        ),
+        *("deploy", "--config-file", str(CONFIG.resolve()), "--config-env", stage_of(environ)[0]),
         *("--template-file", template, *(("--role-arn", role) if role else ())),
         *(("--resolve-image-repos",) if environ.get("IMAGE") else ()),
         *("--parameter-overrides", *given),
@@ -198,10 +191,6 @@ def _is_first(name: str) -> bool:
     return status in ("", "REVIEW_IN_PROGRESS")
 
 
-def _sam(words: list[str]) -> int:
-    return environments.run(*words, SAM_CLI_TELEMETRY="0")
-
-
 @reports_errors
 def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) -> int:
     """With `check`, only check that a deployment can begin: the stage, the agents, the region, the
@@ -226,10 +215,10 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     if is_first and parameters["DeletionProtection"] == "true":
         # If this first deployment fails, CloudFormation must be able to delete the table.
         unprotected = command(environ, {**parameters, "DeletionProtection": "false"})
-        if status := _sam(unprotected):
+        if status := environments.run_sam(*unprotected):
             return status
         print("the stack is deployed; now its table gets deletion protection")
-    status = _sam(command(environ, parameters))
+    status = environments.run_sam(*command(environ, parameters))
     if not status:
         name = stage["stack_name"]
         key = f"make key NAME=alice STACK={name}, then " if is_first else ""

@@ -52,38 +52,35 @@ FRESH_ID = """'$(od -An -tx8 -N8 /dev/urandom | tr -d ' ')'"""
 def main() -> int:
     """Serve until Ctrl-C."""
     port = read_port(os.environ.get("PORT") or "8080")
-    try:
-        with ExitStack() as stack:
-            listener = stack.enter_context(listen(HOST, port, "make run"))
-            url = ""
-            if not _has_own_endpoints():
-                url = stack.enter_context(emulator.running())
-            _configure(port, url)
-            secret = local_key()
-            settings = Settings.of(os.environ)
-            cards, _ = read_cards(settings.agents)
-            prepare(settings, secret)
-            if url:
-                _create_queues(settings)
-            STATE.write_text(json.dumps({"emulator": url}))
-            stack.callback(STATE.unlink, missing_ok=True)
-            print(banner(f"http://{HOST}:{port}", secret, cards), flush=True)
-            config = uvicorn.Config(
-                f"{__name__}:application",
-                factory=True,
-                host=HOST,
-                port=port,
-                reload=True,
-                reload_dirs=list(RELOADED),
-                reload_includes=["*.py", "*.yaml"],
-                reload_excludes=["tests/*.py"],
-                timeout_graceful_shutdown=2,
-                log_level="warning",
-                log_config=None,
-            )
-            Reload(config, target=Server(config).run, sockets=[listener]).run()
-    except KeyboardInterrupt:
-        return 130
+    with ExitStack() as stack:
+        listener = stack.enter_context(listen(HOST, port, "make run"))
+        url = ""
+        if not _has_own_endpoints():
+            url = stack.enter_context(emulator.running())
+        _configure(port, url)
+        secret = local_key()
+        settings = Settings.of(os.environ)
+        cards, _ = read_cards(settings.agents)
+        prepare(settings, secret)
+        if url:
+            _create_queues(settings)
+        STATE.write_text(json.dumps({"emulator": url}))
+        stack.callback(STATE.unlink, missing_ok=True)
+        print(banner(f"http://{HOST}:{port}", secret, cards), flush=True)
+        config = uvicorn.Config(
+            f"{__name__}:application",
+            factory=True,
+            host=HOST,
+            port=port,
+            reload=True,
+            reload_dirs=list(RELOADED),
+            reload_includes=["*.py", "*.yaml"],
+            reload_excludes=["tests/*.py"],
+            timeout_graceful_shutdown=2,
+            log_level="warning",
+            log_config=None,
+        )
+        Reload(config, target=Server(config).run, sockets=[listener]).run()
     return 0
 
 

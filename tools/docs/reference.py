@@ -152,7 +152,7 @@ def protocols_page() -> str:
         _table(
             ("", *RPC_PROTOCOLS),
             [
-                (said, *(_listed(rpc_method(wire, name)) for wire in RPC_PROTOCOLS.values()))
+                (said, *(_listed(wire.method_of(name)) for wire in RPC_PROTOCOLS.values()))
                 for name, said in OPERATIONS.items()
             ],
         ),
@@ -166,11 +166,6 @@ def protocols_page() -> str:
         ),
     ]
     return _joined(parts)
-
-
-def rpc_method(wire: Wire, operation: Operation) -> str:
-    """Name of an operation, or "" if a version has none."""
-    return next((method for method, name in wire.methods.items() if name == operation), "")
 
 
 def http_paths(wire: Wire, operation: Operation) -> list[str]:

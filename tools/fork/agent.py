@@ -21,12 +21,12 @@ SCHEMA = "# yaml-language-server: $schema=../../../schemas/card.json\n"
 """Editors complete and check card.yaml by it."""
 
 CARD = """name: "{title}"
-description: Greets whoever says their name.
+description: Greets people by name.
 version: 0.1.0
 skills:
   - id: greet
     name: Greet
-    description: Greets by name.
+    description: Greets a person.
     examples: [Ann]
 """
 """The README shows it."""

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from a2a_lambda.protocol.requests import Operation
 from a2a_lambda.wire.interface import Wire
 from tests.helpers.rpc import request
-from tools.docs.reference import HTTP_PROTOCOLS, OPERATIONS, RPC_PROTOCOLS, http_paths, rpc_method
+from tools.docs.reference import HTTP_PROTOCOLS, OPERATIONS, RPC_PROTOCOLS, http_paths
 
 PATHS = {"alibaba": "/alibaba/probe", "qianfan": "/v2/a2a/probe"}
 
@@ -22,9 +22,9 @@ def test_every_operation_is_on_the_page() -> None:
 @pytest.mark.parametrize("protocol", RPC_PROTOCOLS)
 def test_methods(client: TestClient, key: str, protocol: str) -> None:
     wire = RPC_PROTOCOLS[protocol]
-    shown = {method: operation for operation in OPERATIONS if (method := rpc_method(wire, operation))}
+    shown = {method: operation for operation in OPERATIONS if (method := wire.method_of(operation))}
     assert shown == wire.methods
-    everyone = {rpc_method(other, operation) for other in RPC_PROTOCOLS.values() for operation in OPERATIONS}
+    everyone = {other.method_of(operation) for other in RPC_PROTOCOLS.values() for operation in OPERATIONS}
     for method in sorted(everyone - {""}):
         path = PATHS.get(wire.name, "/a2a/probe")
         headers = {"X-API-Key": key}

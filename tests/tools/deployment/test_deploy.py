@@ -193,7 +193,7 @@ def test_a_first_deployment_that_fails_leaves_no_protected_table(
     monkeypatch.setattr(deploy, "account_of", lambda *_: USUAL)
     monkeypatch.setattr(deploy, "_is_first", lambda _: first)
     monkeypatch.setattr(deploy, "fresh_release", lambda release, _: release)
-    monkeypatch.setattr(environments, "run", ran)
+    monkeypatch.setattr(environments, "run_sam", ran)
     assert deploy.main(["deploy"], ASKED | {"BUILD_DIR": str(tmp_path)}) == 0
     protected = ['DeletionProtection="true"' in call for call in calls]
     assert protected == ([False, True] if first else [True])

@@ -204,11 +204,12 @@ def _request(
 
 def rpc_body(wire: Wire, operation: Operation, request: Any, tenant: str = "") -> bytes:
     """A JSON-RPC request. tenant: of the agent, if it has one (1.0 section 8.3.2)."""
-    method = next(name for name, meant in wire.methods.items() if meant == operation)
     params = wire.requests[operation].encode(request)
     if tenant:
         params = {**params, "tenant": tenant}
-    return strictjson.dumps({"jsonrpc": "2.0", "id": str(uuid.uuid4()), "method": method, "params": params})
+    return strictjson.dumps(
+        {"jsonrpc": "2.0", "id": str(uuid.uuid4()), "method": wire.method_of(operation), "params": params}
+    )
 
 
 def _result(body: bytes, status: int = 200) -> Json:

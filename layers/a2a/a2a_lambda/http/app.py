@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import request_response
@@ -59,8 +60,6 @@ def create_app(kit: Kit, app: Starlette | None = None) -> Starlette:
     if kit.settings.base_path:
         app.add_middleware(BasePath, path=kit.settings.base_path)
     if kit.settings.cors_origins:
-        from starlette.middleware.cors import CORSMiddleware
-
         app.add_middleware(
             CORSMiddleware,
             allow_origins=kit.settings.cors_origins,

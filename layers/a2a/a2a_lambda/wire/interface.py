@@ -75,6 +75,10 @@ class Wire:
     push_config_id: str = "default"
     no_extended_card: type[ProtocolError]
 
+    def method_of(self, operation: Operation) -> str:
+        """JSON-RPC method of an operation, or "" if the version has none."""
+        return next((method for method, meant in self.methods.items() if meant == operation), "")
+
     def method_not_found(self, method: str) -> ProtocolError:
         """Why a method is not among the version's."""
         return MethodNotFound(f"{method[:100]!r}; there are {', '.join(self.methods)}")
