@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,12 @@ class DevServer:
         return Rpc(httpx2.Client(base_url=self.url, timeout=PATIENCE), key)  # type: ignore[arg-type]
 
     def until(self, what: Callable[[], bool]) -> None:
+        """Wait until something is so. A restart of the server may cut a request: it is asked again."""
         give_up = time.monotonic() + PATIENCE
-        while not what():
+        while True:
+            with suppress(httpx2.TransportError):
+                if what():
+                    return
             assert time.monotonic() < give_up, self.output.read_text()
             time.sleep(0.1)
 
