@@ -42,11 +42,11 @@ class Kit:
 
     @cached_property
     def store(self) -> "Store":
-        from a2a_lambda.aws import clients
+        from a2a_lambda.aws import hot_path
         from a2a_lambda.store.store import Store
 
         return Store(
-            clients.dynamodb(self.settings), self.settings.table, ttl=int(self.settings.task_days * 86_400)
+            hot_path.dynamodb(self.settings), self.settings.table, ttl=int(self.settings.task_days * 86_400)
         )
 
     @cached_property
@@ -66,10 +66,10 @@ class Kit:
         """None if no turns run in the background."""
         if not self.settings.queue:
             return None
-        from a2a_lambda.aws import clients
+        from a2a_lambda.aws import hot_path
         from a2a_lambda.aws.queue import Sqs
 
-        return Sqs(clients.sqs(self.settings), self.settings.queue)
+        return Sqs(hot_path.sqs(self.settings), self.settings.queue)
 
     @cached_property
     def service(self) -> "Service":
@@ -97,11 +97,11 @@ class Kit:
     @cached_property
     def keys(self) -> "Keys":
         from a2a_lambda.access.keys import Keys
-        from a2a_lambda.aws import clients
+        from a2a_lambda.aws import hot_path
 
         path = self.settings.keys_path
         copies = self.store.key_copies(path) if self.settings.table else None
-        return Keys(clients.ssm(self.settings), path, copies, local=self.settings.local)
+        return Keys(hot_path.ssm(self.settings), path, copies, local=self.settings.local)
 
     @cached_property
     def signer(self) -> "Signer | None":
@@ -116,13 +116,13 @@ class Kit:
     @cached_property
     def push_notifications(self) -> "PushNotifications":
         """Raises ConfigurationError if they have no queue."""
-        from a2a_lambda.aws import clients
+        from a2a_lambda.aws import hot_path
         from a2a_lambda.push.delivery import PushNotifications
 
         if not self.settings.notices:
             raise ConfigurationError("environment variable A2A_NOTICES: notifications need a queue")
         return PushNotifications(
-            clients.sqs(self.settings),
+            hot_path.sqs(self.settings),
             self.settings.notices,
             self.store,
             signer=self.signer,

@@ -10,6 +10,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from a2a_lambda.errors import ConfigurationError
 
+EMULATOR_REGION = "us-east-1"
+"""The emulator's region for all its callers, also the built functions. It keeps regions apart."""
+
 
 def _words(value: object) -> object:
     return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value

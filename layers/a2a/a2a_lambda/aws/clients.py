@@ -1,6 +1,7 @@
-"""The kit's clients of AWS: one session, and timeouts that fit an HTTP request.
+"""botocore's clients, of one session, with timeouts that fit an HTTP request. `hot_path` has those of the
+calls of every request.
 
-They are botocore's. boto3 would make each cold start longer, and adds nothing here.
+boto3 would make each cold start longer, and adds nothing here.
 
 Endpoints come from botocore's AWS_ENDPOINT_URL_* variables, or from the emulator of the development
 server. Only the kit's clients get the emulator's endpoint. The calls of an agent reach AWS, with the
@@ -15,7 +16,9 @@ from botocore.config import Config
 from botocore.loaders import Loader
 from botocore.session import Session
 
-from a2a_lambda.settings import Settings
+from a2a_lambda.aws.connections import EMULATOR_TIMEOUTS, TIMEOUTS
+from a2a_lambda.aws.json_client import ATTEMPTS
+from a2a_lambda.settings import EMULATOR_REGION, Settings
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -24,15 +27,9 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_ssm import SSMClient
 
-TIMEOUTS = Config(connect_timeout=2, read_timeout=5, max_pool_connections=32, tcp_keepalive=True)
-EMULATOR_TIMEOUTS = Config(connect_timeout=10, read_timeout=120)
-"""For the emulator. The machine may be busy, and one slow read must not end the development server."""
-
-WITH_RETRIES = TIMEOUTS.merge(Config(retries={"mode": "standard", "total_max_attempts": 5}))
-WITHOUT_RETRIES = TIMEOUTS.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
-
-
-EMULATOR_REGION = "us-east-1"
+POOLED = Config(max_pool_connections=32, tcp_keepalive=True)
+WITH_RETRIES = POOLED.merge(Config(retries={"mode": "standard", "total_max_attempts": ATTEMPTS}))
+WITHOUT_RETRIES = POOLED.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
 
 
 class _Loader(Loader):
@@ -78,8 +75,8 @@ def kms(settings: Settings) -> "KMSClient":
 
 
 def _client(service: str, config: Config, settings: Settings) -> Any:
-    if settings.local and settings.emulator:
-        config = config.merge(EMULATOR_TIMEOUTS)
+    timeouts = EMULATOR_TIMEOUTS if settings.local and settings.emulator else TIMEOUTS
+    config = config.merge(Config(connect_timeout=timeouts.connect, read_timeout=timeouts.read))
     return session().create_client(service, config=config, **_local(settings))
 
 
@@ -89,7 +86,6 @@ def _local(settings: Settings) -> dict[str, Any]:
         return {}
     known: dict[str, Any] = {"region_name": session().get_config_variable("region") or "us-east-1"}
     if settings.emulator:
-        # One region for all its callers, also the built functions: it keeps regions apart.
         known = {"region_name": EMULATOR_REGION, "endpoint_url": settings.emulator}
     if settings.emulator or session().get_credentials() is None:
         known |= {"aws_access_key_id": "local", "aws_secret_access_key": "local"}

@@ -1,0 +1,124 @@
+"""Clients for the calls of every request. Each is a JsonClient, unless something asks for more.
+
+botocore's client takes its place in these cases:
+
+- The environment sets what only botocore knows, such as a proxy or a FIPS endpoint.
+- The region is in a partition of AWS that is not listed here.
+- The credentials come from neither the environment nor Lambda.
+- X-Ray traces the calls. It traces those of botocore.
+"""
+
+import os
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+from botocore.exceptions import NoCredentialsError
+
+from a2a_lambda.aws.connections import EMULATOR_TIMEOUTS, TIMEOUTS
+from a2a_lambda.aws.json_client import ATTEMPTS, DYNAMODB, SQS, SSM, JsonClient, Service
+from a2a_lambda.aws.sigv4 import Credentials
+from a2a_lambda.settings import EMULATOR_REGION, Settings
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_ssm import SSMClient
+
+SUFFIXES = {
+    r"(us|eu|ap|sa|ca|me|af|il|mx)-\w+-\d+": "amazonaws.com",
+    r"us-gov-\w+-\d+": "amazonaws.com",
+    r"cn-\w+-\d+": "amazonaws.com.cn",
+}
+"""Suffix of host names, for the regions of a partition.
+Source: https://docs.aws.amazon.com/general/latest/gr/rande.html"""
+
+UNUSUAL = frozenset(
+    {
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "AWS_CONFIG_FILE",
+        "AWS_DATA_PATH",
+        "AWS_DEFAULT_PROFILE",
+        "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+        "AWS_MAX_ATTEMPTS",
+        "AWS_PROFILE",
+        "AWS_RETRY_MODE",
+        "AWS_USE_DUALSTACK_ENDPOINT",
+        "AWS_USE_FIPS_ENDPOINT",
+    }
+)
+"""Variables that only botocore knows, in capitals."""
+
+LOCAL_CREDENTIALS = Credentials("local", "local")
+"""For the emulator. It needs credentials, and does not check them."""
+
+
+def dynamodb(settings: Settings) -> "DynamoDBClient":
+    return cast("DynamoDBClient", _client(DYNAMODB, settings, ATTEMPTS))
+
+
+def ssm(settings: Settings) -> "SSMClient":
+    """Client without retries. `keys` retries, within the time that a request has."""
+    return cast("SSMClient", _client(SSM, settings, 1))
+
+
+def sqs(settings: Settings) -> "SQSClient":
+    return cast("SQSClient", _client(SQS, settings, ATTEMPTS))
+
+
+def _client(service: Service, settings: Settings, attempts: int) -> Any:
+    is_emulated = settings.local and bool(settings.emulator)
+    region = EMULATOR_REGION if is_emulated else _region()
+    url = settings.emulator if is_emulated else _url(service.name, region)
+    read_credentials = (lambda: LOCAL_CREDENTIALS) if is_emulated else _credentials_reader()
+    is_unusual = settings.tracing or any(name.upper() in UNUSUAL for name in os.environ)
+    if is_unusual or not url or read_credentials is None:
+        from a2a_lambda.aws import clients
+
+        return {DYNAMODB: clients.dynamodb, SSM: clients.ssm, SQS: clients.sqs}[service](settings)
+    timeouts = EMULATOR_TIMEOUTS if is_emulated else TIMEOUTS
+    return JsonClient(service, url, region, read_credentials, timeouts=timeouts, attempts=attempts)
+
+
+def _region() -> str:
+    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or ""
+
+
+def _url(service: str, region: str) -> str:
+    """Where a service is; "" if only botocore knows."""
+    given = os.environ.get(f"AWS_ENDPOINT_URL_{service.upper()}") or os.environ.get("AWS_ENDPOINT_URL")
+    if given:
+        return given if region and urlsplit(given).path in ("", "/") else ""
+    suffixes = (suffix for regions, suffix in SUFFIXES.items() if re.fullmatch(regions, region))
+    suffix = next(suffixes, "")
+    return f"https://{service}.{region}.{suffix}" if suffix else ""
+
+
+def _credentials_reader() -> Callable[[], Credentials] | None:
+    """What reads the credentials; None if only botocore knows where they are.
+
+    Those in Lambda's environment outlive the process. With SnapStart there are none: botocore gets them from
+    Lambda, and renews them.
+    Source: https://docs.aws.amazon.com/lambda/latest/dg/snapstart-activate.html
+    """
+    access_key = os.environ.get("AWS_ACCESS_KEY_ID")
+    secret_key = os.environ.get("AWS_SECRET_ACCESS_KEY")
+    if access_key and secret_key:
+        fixed = Credentials(access_key, secret_key, os.environ.get("AWS_SESSION_TOKEN", ""))
+        return lambda: fixed
+    if not os.environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI"):
+        return None
+    from a2a_lambda.aws import clients
+
+    session = clients.session()
+
+    def read() -> Credentials:
+        found = session.get_credentials()
+        if found is None:
+            raise NoCredentialsError
+        access_key, secret_key, token = found.get_frozen_credentials()[:3]
+        return Credentials(access_key or "", secret_key or "", token or "")
+
+    return read

