@@ -189,8 +189,9 @@ def test_the_cold_path_imports_nothing_it_does_not_need() -> None:
             check=True,
         )
         loaded = set(found.stdout.split())
-        assert ("fastapi" in loaded) is (function == "api")
-        assert not loaded & {"boto3", "httpx2", "rfc8785", "aws_xray_sdk", "uvicorn", "moto"}, function
+        assert not loaded & {"fastapi", "boto3", "httpx2", "rfc8785", "aws_xray_sdk", "uvicorn", "moto"}, (
+            function
+        )
 
 
 @pytest.mark.parametrize("function", ["api", "notifier", "rpc", "worker"])
@@ -214,7 +215,6 @@ def test_a_build_imports_no_yaml_and_only_the_streamed_function_imports_agents(
     loaded = set(found.stdout.split())
     assert "yaml" not in loaded
     assert ("agents" in loaded) is (function == "rpc")
-    assert ("fastapi" in loaded) is (function == "api")
 
 
 def test_the_runtime_starts_without_the_kit() -> None:
