@@ -18,7 +18,7 @@ from tests.conftest import BASE_URL
 from tests.helpers.rest import message_1_0
 from tests.helpers.rpc import intent, request
 
-MOST = {"turns": 26, "hops": 3, "threads": 2}
+MOST = {"turns": 26, "hops": 2, "threads": 1}
 """A hop is a call that waits for another thread: here the calls of DynamoDB."""
 
 

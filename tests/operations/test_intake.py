@@ -30,6 +30,7 @@ from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.recovery import load_live_head
 from a2a_lambda.turns.run import Run
 from tests.helpers.clock import Clock
+from tests.helpers.death import die_after_context
 from tests.helpers.rpc import intent
 
 WINDOW = 60.0
@@ -154,25 +155,18 @@ class Once:
     def die(self, skill: str, monkeypatch: pytest.MonkeyPatch, **options: Any) -> str:
         """The turn's id; its context is stored, its head is not."""
 
-        async def dies(_: Any) -> None:
-            raise _Died
-
         async def go() -> str:
             while isinstance(claim := await self.service._intake.start(*self.asked(skill, **options)), Head):
                 await load_live_head(self.service._store, self.scope, claim.task_id)
             assert isinstance(claim, Claim)
             run = Run(self.service._store, self.service._agents.start("probe"), claim)
-            run.start()
-            _ = [event async for event in run.events()]
+            with monkeypatch.context() as patch:
+                die_after_context(patch)
+                run.start()
+                _ = [event async for event in run.events()]
             return claim.turn.id
 
-        with monkeypatch.context() as patch:
-            patch.setattr(Run, "_end", dies)
-            return asyncio.run(go())
-
-
-class _Died(BaseException):
-    pass
+        return asyncio.run(go())
 
 
 @pytest.fixture

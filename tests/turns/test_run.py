@@ -26,6 +26,7 @@ from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from a2a_lambda.turns import journal, lease, run
 from tests.helpers.clock import Clock
+from tests.helpers.death import die_after_context
 from tests.helpers.rpc import intent
 from tests.store.calls import Calls
 
@@ -222,17 +223,10 @@ def test_a_turn_lost_after_its_context_can_be_sent_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, streamed: bool
 ) -> None:
     """The context has the request, and its task has no answer to it."""
-
-    class Died(BaseException):
-        pass
-
-    async def dies(_: Any) -> None:
-        raise Died
-
     context = str(uuid.uuid4())
     bench.store.clock = clock = Clock()
     with monkeypatch.context() as patch:
-        patch.setattr(run.Run, "_end", dies)
+        die_after_context(patch)
         call, request = bench.sent("look", "same", contextId=context)
         claim = within(bench.service._intake.start(call, request))
 

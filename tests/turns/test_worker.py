@@ -22,10 +22,10 @@ from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from a2a_lambda.turns import lease
-from a2a_lambda.turns.run import Run
 from a2a_lambda.turns.worker import QUEUED_TURN_SECONDS, REQUEUE_MINUTES, TURN_ATTEMPTS, Worker
 from tests.conftest import AGENTS
 from tests.helpers.clock import Clock
+from tests.helpers.death import die_after_context
 from tests.helpers.rpc import intent
 
 
@@ -206,15 +206,8 @@ def test_a_second_attempt_does_not_remember_the_first(bench: Bench, monkeypatch:
     """The worker died between the context's write and the head's."""
     asyncio.run(bench.worker.run_turn(bench.ticket(bench.send("echo", contextId="twice")["id"]), None))
     task = bench.send("recall", contextId="twice")
-
-    class Died(BaseException):
-        pass
-
-    async def dies(_: Run) -> None:
-        raise Died
-
     with monkeypatch.context() as patch:
-        patch.setattr(Run, "_end", dies)
+        die_after_context(patch)
         asyncio.run(bench.worker.run_turn(bench.ticket(task["id"]), None))
     assert bench.head(task["id"]).state == TaskState.WORKING
     turns = len(bench.store.get_context(bench.scope, "twice").conversation)

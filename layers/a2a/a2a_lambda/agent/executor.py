@@ -1,8 +1,8 @@
 """Runs a skill's code apart from the server's event loop.
 
-Synchronous code gets a thread of its own. All asynchronous code shares one agent loop in another thread. So a
-client that a module made once works in every turn. A call that blocks by mistake delays the code of other
-agents, but no keep-alive, no lease and no other request.
+Synchronous code has a thread to itself while it runs. All asynchronous code shares one agent loop in another
+thread. So a client that a module made once works in every turn. A call that blocks by mistake delays the code
+of other agents, but no keep-alive, no lease and no other request.
 
 Code that yields faster than its outputs are stored must wait: at most AHEAD_OUTPUTS of them are in memory.
 Code can also end the agent loop (`sys.exit` in a task of its own, `loop.stop()`). Then every turn on that
@@ -14,11 +14,14 @@ import contextvars
 import inspect
 import logging
 import os
+import queue
 import threading
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import Any
 
 from a2a_lambda.agent.outputs import Artifact, Batch, File, Message
@@ -36,6 +39,9 @@ AHEAD_OUTPUTS = 64
 
 AHEAD_BYTES = 4_000_000
 """The same in bytes of their texts and files."""
+
+IDLE_THREADS = 8
+"""Threads of synchronous skills that are kept for the next turns."""
 
 logger = logging.getLogger(__name__)
 
@@ -56,13 +62,7 @@ async def execute(call: Callable[[], Any], turn: Turn, *, is_async: bool) -> Asy
     else:
         future = Future()
         context = contextvars.copy_context()
-        thread = threading.Thread(
-            target=context.run,
-            args=(_call, call, turn, channel, future),
-            name=f"skill {turn.skill}",
-            daemon=True,
-        )
-        thread.start()
+        _SkillThread.run(partial(context.run, _call, call, turn, channel, future), f"skill {turn.skill}")
     ahead: Batch | BaseException | None = None
     ended = False
     try:
@@ -193,6 +193,36 @@ def end_stragglers() -> None:
     if _busy:
         logger.error("a skill did not stop when its turn ended; the process ends with it")
         os._exit(1)
+
+
+class _SkillThread:
+    """A thread for the code of one turn after another. To start one takes longer than to hand it work."""
+
+    def __init__(self) -> None:
+        self._work: queue.SimpleQueue[tuple[Callable[[], None], str]] = queue.SimpleQueue()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    @classmethod
+    def run(cls, work: Callable[[], None], name: str) -> None:
+        """Run work in a thread that runs nothing else meanwhile. name: the thread's, for that time."""
+        try:
+            thread = _idle_threads.pop()
+        except IndexError:
+            thread = cls()
+        thread._work.put((work, name))
+
+    def _run(self) -> None:
+        while True:
+            work, threading.current_thread().name = self._work.get()
+            work()
+            del work  # what the turn held is free while the thread waits
+            asyncio.set_event_loop(None)  # the code may have made one, and closed it
+            if len(_idle_threads) >= IDLE_THREADS:
+                return
+            _idle_threads.append(self)
+
+
+_idle_threads: deque[_SkillThread] = deque()
 
 
 def _call(call: Callable[[], Any], turn: Turn, channel: _Channel, future: "Future[None]") -> None:

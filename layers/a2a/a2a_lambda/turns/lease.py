@@ -58,9 +58,10 @@ class Lease:
             except StoreError:
                 logger.exception("the lease of task %s is not renewed yet", self.head.task_id)
 
-    async def update(self, change: Callable[[Head], Head]) -> None:
+    async def update(self, change: Callable[[Head], Head], before: Callable[[], None] | None = None) -> None:
         """Store a changed head. Raises Conflict if the run no longer holds the task.
 
+        before: a call that blocks, to make first, in the same thread. What it raises is raised here.
         The head may also change for other reasons, such as a new push notification config. Then the change
         is made again, on the newer head.
         """
@@ -68,12 +69,18 @@ class Lease:
             while True:
                 newer = change(self.head)
                 try:
-                    self.head = await threads.run(self._store.update_head, newer)
+                    self.head = await threads.run(self._write, newer, before)
                     return
                 except Conflict as conflict:
                     if conflict.head is None or not conflict.head.is_held_by(self.head):
                         raise
                     self.head = conflict.head
+                before = None
+
+    def _write(self, newer: Head, before: Callable[[], None] | None) -> Head:
+        if before is not None:
+            before()
+        return self._store.update_head(newer)
 
     async def check_held(self) -> None:
         """Raises Conflict if the run no longer held the task at the last look, LOOK_SECONDS ago at most."""

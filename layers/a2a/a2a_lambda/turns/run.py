@@ -57,6 +57,10 @@ Result = TypeVar("Result")
 logger = logging.getLogger(__name__)
 
 
+class MemoryRefused(Exception):
+    """The memory of a context cannot be changed as the turn says. Its cause says why."""
+
+
 class Run:
     """A turn that this process has claimed.
 
@@ -258,8 +262,7 @@ class Run:
     async def _store_end(self, ended_by_skill: bool) -> None:
         """Store the end of the turn, and publish it. ended_by_skill: the skill ended it itself."""
         try:
-            await self._retry_until_lease_ends(partial(self._update_context, ended_by_skill))
-            await self._retry_until_lease_ends(self._end)
+            await self._retry_until_lease_ends(partial(self._store_context_and_end, ended_by_skill))
             self._publish(self.head.closing_event(), self.head.sequence)
         except StoreError:
             raise
@@ -272,8 +275,19 @@ class Run:
             await self._retry_until_lease_ends(self._end)
             self.has_diverged = True
 
-    async def _end(self) -> None:
-        """Store the closing status, and the pending events if they fit beside it."""
+    async def _store_context_and_end(self, ended_by_skill: bool) -> None:
+        try:
+            await self._end(await self._context_update(ended_by_skill))
+        except MemoryRefused as refused:
+            error = refused.__cause__
+            logger.error("the memory of task %s cannot be changed", self.head.task_id, exc_info=error)
+            self._builder.fail(str(error) if isinstance(error, SkillError) else FAILED)
+            await self._end()
+
+    async def _end(self, before: Callable[[], None] | None = None) -> None:
+        """Store the closing status, and the pending events if they fit beside it.
+
+        before: as in `Lease.update`."""
         closing = self._builder.closing
         assert closing is not None
         numbered = self._journal.numbered_pending()
@@ -298,7 +312,7 @@ class Run:
                 whole = replace(whole, requests=whole.requests[:-1])
             return whole.with_closing_status(closing, last, pending, message_only=self._builder.message_only)
 
-        await self._lease.update(end)
+        await self._lease.update(end, before)
 
     async def _retry_until_lease_ends(self, step: Callable[[], Awaitable[Result]]) -> Result:
         """Try a step until it succeeds or the lease ends. The step must be safe to repeat. The turn is done;
@@ -314,11 +328,13 @@ class Run:
                 logger.exception("the end of task %s is not stored yet", self.head.task_id)
             await asyncio.sleep(END_RETRY_SECONDS)
 
-    async def _update_context(self, ended_by_skill: bool) -> None:
-        """Store what the context keeps of the turn. Of a failed turn, memory keeps nothing. Of a stopped
-        turn, the context keeps nothing at all. Raises Conflict if another process holds the task."""
+    async def _context_update(self, ended_by_skill: bool) -> Callable[[], None] | None:
+        """A call that stores what the context keeps of the turn. It blocks, and raises MemoryRefused. Of a
+        failed turn, memory keeps nothing. Of a stopped turn, the context keeps nothing at all.
+
+        Raises Conflict if another process holds the task."""
         if self._stop_reason:
-            return
+            return None
         scope, task_id, context_id = self.head.scope, self.head.task_id, self.head.context_id
         await self._lease.check_held()
         context = self._turn.context
@@ -338,11 +354,13 @@ class Run:
             waiting = task_id if asks else "" if newer.waiting == task_id else newer.waiting
             return newer if waiting == newer.waiting else replace(newer, waiting=waiting)
 
-        try:
-            await threads.run(self._store.update_context, scope, context_id, context, change)
-        except (TypeError, ValueError, SkillError) as error:
-            logger.error("the memory of task %s cannot be changed", task_id, exc_info=error)
-            self._builder.fail(str(error) if isinstance(error, SkillError) else FAILED)
+        def store() -> None:
+            try:
+                self._store.update_context(scope, context_id, context, change)
+            except (TypeError, ValueError, SkillError) as error:
+                raise MemoryRefused from error
+
+        return store
 
 
 async def wait_for_turns() -> None:
