@@ -2,6 +2,8 @@
 
 import asyncio
 import textwrap
+import time
+from collections import deque
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from a2a_lambda import Agent, Answer, Turn, skill
+from a2a_lambda.agent import executor
 from a2a_lambda.agent.outputs import Ask
 from a2a_lambda.agent.skill import Skill
 from a2a_lambda.errors import ConfigurationError
@@ -109,6 +112,38 @@ def test_memory_and_history_continue(tmp_path: Path) -> None:
     answer = asyncio.run(talk())
     assert answer.data == [{"n": 2, "before": ["user: one", "agent: "]}]
     assert answer.context.memory == {"last": "two", "n": 2}
+
+
+LOOP = """
+import asyncio, threading
+from a2a_lambda import skill
+
+seen = []
+
+@skill
+def hello(turn):
+    try:
+        loop = asyncio.get_event_loop()
+    except RuntimeError:
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    seen.append(threading.get_ident())
+    return f"{threading.current_thread().name}, threads: {len(set(seen))}"
+"""
+
+
+def test_a_kept_thread_has_nothing_of_the_turn_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A skill may make an event loop for its thread, and close it."""
+    monkeypatch.setattr(executor, "_idle_threads", deque())
+    made = Agent.load(write(tmp_path, LOOP))
+    for _ in range(3):
+        assert asyncio.run(made.run("hi")).text == "skill hello, threads: 1"
+        while not executor._idle_threads:
+            time.sleep(0.001)
 
 
 def test_a_router_chooses_where_no_intent_is_named(tmp_path: Path) -> None:
