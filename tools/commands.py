@@ -76,7 +76,7 @@ COMMANDS = {
         "send one event to the built function", ["tools.build.invoke"], {"EVENT": "events/send.json"}
     ),
     "e2e": Command("deploy your agents to an emulator of AWS, and call them there", ["tools.dev.checks e2e"]),
-    "bench": Command("measure cold start and first byte of the built functions", ["tools.dev.checks bench"]),
+    "bench": Command("measure what the kit costs, beside its peers", ["tools.bench.bench"], {"WRITE": "1"}),
     "costs": Command("compute what a million messages cost", ["tools.dev.checks costs"]),
     "key": Command(
         "list, make and revoke keys",

@@ -45,6 +45,13 @@ def refusal(code: str, status: int = 400, **fields: Any) -> bytes:
 
 GOOD = answer(STORED)
 CUT = GOOD[:-5]
+CHUNKED = (
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    + b"5\r\n%b\r\n%x;extension=1\r\n%b\r\n" % (STORED[:5], len(STORED) - 5, STORED[5:])
+    + b"0\r\nTrailer: 1\r\n\r\n"
+)
+CUT_CHUNK = CHUNKED[:-40]
+NO_LENGTH = b"HTTP/1.1 200 OK\r\n\r\n" + STORED
 SILENCE = b"silence"
 RESET = b"reset"
 CLOSE = b"close"
@@ -84,7 +91,7 @@ class Service:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             if given not in {RESET, CLOSE}:
                 connection.sendall(given)
-            if given in {RESET, CLOSE, CUT}:
+            if given in {RESET, CLOSE, CUT, NO_LENGTH} or given == CUT_CHUNK or given.startswith(b"SSH"):
                 break
         stream.close()
         connection.close()
@@ -175,6 +182,10 @@ FAULTS = {
     "429": [answer(b"", 429, x_amz_crc32=None)],
     "unknown status": [answer(b"", 418, x_amz_crc32=None)],
     "a failed condition": [refusal("ConditionalCheckFailedException", Item={"body": {"B": "AP8="}})],
+    "in chunks": [CHUNKED],
+    "in chunks, cut": [CUT_CHUNK] * 2,
+    "no length": [NO_LENGTH],
+    "not HTTP": [b"SSH-2.0-OpenSSH_9.6\r\n", GOOD],
     "damaged": [answer(STORED, x_amz_crc32="1")] * 2,
     "cut": [CUT],
     "closed": [CLOSE] * 2,

@@ -142,6 +142,19 @@ def test_snapstart_is_a_choice(translated: Json) -> None:
     }
 
 
+def test_provisioned_concurrency_is_a_choice_for_calls(translated: Json) -> None:
+    aliases = of_type(translated, "AWS::Lambda::Alias")
+    chosen = {"ProvisionedConcurrentExecutions": {"Ref": "RpcProvisioned"}}
+    found = {
+        name: alias["Properties"]["ProvisionedConcurrencyConfig"]
+        for name, alias in aliases.items()
+        if "ProvisionedConcurrencyConfig" in alias["Properties"]
+    }
+    assert found == {
+        "RpcFunctionAliaslive": {"Fn::If": ["HasRpcProvisioned", chosen, {"Ref": "AWS::NoValue"}]}
+    }
+
+
 def test_layers_are_named_after_their_stack(translated: Json) -> None:
     layers = of_type(translated, "AWS::Lambda::LayerVersion").values()
     names = {item["Properties"]["LayerName"]["Fn::Sub"] for item in layers}

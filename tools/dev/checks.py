@@ -8,7 +8,6 @@ from pathlib import Path
 
 from a2a_lambda.errors import ConfigurationError
 from tools import environments
-from tools.builds import LAMBDA_PYTHON, find_python
 from tools.command import reports_errors, split_words
 
 SLOW = (
@@ -27,11 +26,6 @@ AGENTS = Path("functions/agents")
 RECIPES = ("-m", "pytest", "-o", "addopts=-q --import-mode=importlib", "recipes")
 
 NO_BROWSER = "left out: tests of the playground in a browser, because there is no chromium or google-chrome"
-
-MEASURED = {
-    "bench": "tests/lambda_/test_speed.py",  # the figures in docs/streaming.md
-    "costs": "tests/lambda_/test_costs.py",  # the figures in docs/operations.md
-}
 
 
 @reports_errors
@@ -54,11 +48,9 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
             if not environments.install_browser():
                 raise ConfigurationError("there is no chromium or google-chrome")
             return _run("-m", "tests.tools.playground.pictures")
-        case "bench" | "costs" as measured:
+        case "costs":  # the figures in docs/operations.md
             environments.install_all()
-            if python := find_python(LAMBDA_PYTHON):
-                environments.install(environments.BENCH, UV_PYTHON=python, UV_COMPILE_BYTECODE="1")
-            return _run("-m", "pytest", MEASURED[measured], "-s", "-n", "0")
+            return _run("-m", "pytest", "tests/lambda_/test_costs.py", "-s", "-n", "0")
     raise AssertionError(argv)
 
 

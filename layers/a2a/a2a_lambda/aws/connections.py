@@ -1,4 +1,9 @@
-"""Connections to one host, each for one request at a time. Failures are raised as botocore's exceptions."""
+"""Connections to one host, each for one request at a time. Failures are raised as botocore's exceptions.
+
+http.client would send a request in two pieces, and parse each answer as an email: together they take longer
+than all the rest of a call.
+Source: RFC 9112, as far as an answer to a POST needs it.
+"""
 
 import os
 import select
@@ -7,7 +12,6 @@ import ssl
 from collections import deque
 from collections.abc import Mapping
 from functools import cache
-from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPSConnection
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -20,6 +24,9 @@ from botocore.exceptions import (
     ReadTimeoutError,
     SSLError,
 )
+
+LINE_BYTES = 65_536
+"""Most bytes of a line of an answer's head."""
 
 
 class Timeouts(NamedTuple):
@@ -36,8 +43,10 @@ EMULATOR_TIMEOUTS = Timeouts(connect=10, read=120)
 
 
 class Answer(NamedTuple):
+    """headers: their names are lowercase."""
+
     status: int
-    headers: HTTPMessage
+    headers: Mapping[str, str]
     body: bytes
 
 
@@ -56,67 +65,121 @@ class Connections:
 
     def __init__(self, url: str, timeouts: Timeouts) -> None:
         parts = urlsplit(url)
-        self.host = parts.netloc
         self.url = url
+        self.host = parts.netloc
         self._is_secure = parts.scheme == "https"
+        self._address = (parts.hostname or "", parts.port or (443 if self._is_secure else 80))
         self._timeouts = timeouts
-        self._idle: deque[HTTPConnection] = deque()
+        self._idle: deque[_Connection] = deque()
         if self._is_secure:
             trusted()
 
     def post(self, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Post to the root. Blocks. Raises botocore's HTTPClientError, ConnectionError."""
-        connection = self._take()
+        """Post to the root. Blocks. Raises botocore's HTTPClientError, ConnectionError.
+
+        headers: with `host`.
+        """
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        head = f"POST / HTTP/1.1\r\n{lines}content-length: {len(body)}\r\n\r\n"
+        connection = self._take() or self._connect()
         try:
-            if connection.sock is None:
-                self._connect(connection)
-            connection.request("POST", "/", body, headers)
-            response = connection.getresponse()
-            answer = Answer(response.status, response.headers, response.read())
+            answer, is_kept = connection.ask(head.encode("latin-1") + body)
         except TimeoutError as error:
             connection.close()
             raise ReadTimeoutError(endpoint_url=self.url, error=error) from error
-        except (OSError, HTTPException) as error:
+        except (OSError, ValueError) as error:
             connection.close()
             raise ConnectionClosedError(endpoint_url=self.url, error=error) from error
         except BaseException:
             connection.close()
             raise
-        if connection.sock is not None:  # the service did not ask to close it
+        if is_kept:
             self._idle.append(connection)
+        else:
+            connection.close()
         return answer
 
-    def _take(self) -> HTTPConnection:
-        """The connection that was used last, or a new one."""
-        while self._idle:
+    def _take(self) -> "_Connection | None":
+        """The connection that was used last, if any is left."""
+        while True:
             try:
                 connection = self._idle.pop()
-            except IndexError:  # another thread took it
-                break
-            if not _has_input(connection.sock):
+            except IndexError:
+                return None
+            if not connection.has_input():
                 return connection
             connection.close()  # the service closed it, for example while Lambda had frozen the process
-        if self._is_secure:
-            return HTTPSConnection(self.host, timeout=self._timeouts.connect, context=trusted())
-        return HTTPConnection(self.host, timeout=self._timeouts.connect)
 
-    def _connect(self, connection: HTTPConnection) -> None:
+    def _connect(self) -> "_Connection":
         try:
-            connection.connect()
+            found = socket.create_connection(self._address, self._timeouts.connect)
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if self._is_secure:
+                found = trusted().wrap_socket(found, server_hostname=self._address[0])
         except TimeoutError as error:
             raise ConnectTimeoutError(endpoint_url=self.url, error=error) from error
         except ssl.SSLError as error:
             raise SSLError(endpoint_url=self.url, error=error) from error
         except OSError as error:
             raise EndpointConnectionError(endpoint_url=self.url, error=error) from error
-        connection.sock.settimeout(self._timeouts.read)
-        connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        found.settimeout(self._timeouts.read)
+        return _Connection(found)
 
 
-def _has_input(found: socket.socket) -> bool:
-    """Whether something arrived that no one asked for: nearly always, the end of the connection."""
-    if not hasattr(select, "poll"):  # Windows
-        return bool(select.select([found], [], [], 0)[0])
-    poll = select.poll()  # `select` refuses the numbers of a process with many files
-    poll.register(found, select.POLLIN)
-    return bool(poll.poll(0))
+class _Connection:
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self._input = connected.makefile("rb")
+
+    def ask(self, request: bytes) -> tuple[Answer, bool]:
+        """The answer to a request, and whether the connection can be used again. Raises OSError, and
+        ValueError if the answer is cut off or is not HTTP."""
+        self._socket.sendall(request)
+        version, _, rest = self._line().partition(" ")
+        status = int(rest[:3])
+        headers: dict[str, str] = {}
+        while line := self._line():
+            name, _, value = line.partition(":")
+            headers[name.lower()] = value.strip()
+        is_kept = version == "HTTP/1.1" and headers.get("connection", "").lower() != "close"
+        if headers.get("transfer-encoding", "").lower() == "chunked":
+            body = b"".join(iter(self._chunk, b""))
+            while self._line():
+                pass  # trailers
+        elif "content-length" in headers:
+            body = self._bytes(int(headers["content-length"]))
+        else:
+            body, is_kept = self._input.read(), False
+        return Answer(status, headers, body), is_kept
+
+    def _line(self) -> str:
+        line = self._input.readline(LINE_BYTES)
+        if not line.endswith(b"\n"):
+            raise ValueError("the answer's head is cut off")
+        return line.decode("latin-1").rstrip("\r\n")
+
+    def _chunk(self) -> bytes:
+        size = int(self._line().partition(";")[0], 16)
+        chunk = self._bytes(size)
+        if size:
+            self._line()
+        return chunk
+
+    def _bytes(self, count: int) -> bytes:
+        found = self._input.read(count)
+        if len(found) < count:
+            raise ValueError("the answer's body is cut off")
+        return found
+
+    def has_input(self) -> bool:
+        """Whether something arrived that no one asked for: nearly always, the end of the connection."""
+        if not hasattr(select, "poll"):  # Windows
+            return bool(select.select([self._socket], [], [], 0)[0])
+        poll = select.poll()  # `select` refuses the numbers of a process with many files
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def close(self) -> None:
+        self._input.close()
+        self._socket.close()

@@ -213,7 +213,7 @@ def _refusal(answer: Answer, found: Any) -> Any:
     metadata = {
         "HTTPStatusCode": answer.status,
         "RequestId": answer.headers.get("x-amzn-requestid", ""),
-        "HTTPHeaders": {name.lower(): value for name, value in answer.headers.items()},
+        "HTTPHeaders": answer.headers,
     }
     return {**fields, "Error": {"Code": code, "Message": message}, "ResponseMetadata": metadata}
 

@@ -1,4 +1,4 @@
-"""a2a-sdk's hello world: one agent that answers "Hello World", without storage or keys."""
+"""a2a-sdk's hello world behind Mangum, without storage or keys."""
 
 from a2a.helpers import new_text_message
 from a2a.server.agent_execution import AgentExecutor, RequestContext
@@ -7,6 +7,7 @@ from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.tasks import InMemoryTaskStore
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
+from mangum import Mangum
 from starlette.applications import Starlette
 
 
@@ -34,3 +35,5 @@ CARD = AgentCard(
 HANDLER = DefaultRequestHandler(agent_executor=Hello(), task_store=InMemoryTaskStore(), agent_card=CARD)
 
 app = Starlette(routes=[*create_agent_card_routes(CARD), *create_jsonrpc_routes(HANDLER, rpc_url="/")])
+
+handler = Mangum(app, lifespan="off")

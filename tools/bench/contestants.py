@@ -1,0 +1,178 @@
+"""What make bench measures: the kit as `make build` makes it, and its peers, each in an environment of its
+own."""
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from a2a_lambda.errors import ConfigurationError
+from tools import environments
+from tools.bench.probe import PATH
+from tools.build import sam
+from tools.build.built_functions import HOST, Built, free_port, interpreter
+
+Json = Any
+
+FOLDER = Path(__file__).parent
+
+ROOT = FOLDER.parents[1]
+
+WORK = Path(".aws-sam/bench")
+
+START_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a probe found, and the milliseconds of the processor that its process took."""
+
+    found: Json
+    total: float
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """module: with a Lambda handler. variables: of the environment of its process."""
+
+    name: str
+    module: str
+    python: str
+    variables: dict[str, str]
+    options: dict[str, Json] = field(default_factory=dict)
+
+    def measure(self, what: str, **options: Json) -> Measured:
+        """Run the probe. Raises ConfigurationError if it fails."""
+        with tempfile.TemporaryDirectory() as folder:
+            result = Path(folder) / "result"
+            command = [self.python, str(FOLDER / "probe.py"), str(result), self.module, what]
+            output = Path(folder) / "output"
+            with output.open("wb") as written:
+                process = subprocess.Popen(
+                    [*command, json.dumps(self.options | options)],
+                    env={"PATH": os.environ["PATH"], **self.variables},
+                    stdout=written,
+                    stderr=written,
+                )
+                _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode:
+                raise ConfigurationError(f"{self.name}: {output.read_text('utf-8', 'replace')[-2000:]}")
+            return Measured(json.loads(result.read_text()), (used.ru_utime + used.ru_stime) * 1000)
+
+
+def build_kit() -> tuple[Path, Path]:
+    """Build the kit for this machine. Returns the folders of the functions, with the measured agent instead
+    of the fork's, and of the layers. Raises ConfigurationError."""
+    shutil.rmtree(WORK, ignore_errors=True)
+    python, version = interpreter()
+    if sam.build(WORK / "build", HOST, version):
+        raise ConfigurationError("make bench measures what make build makes, and that failed")
+    (WORK / "opt").mkdir(parents=True)
+    layers = Built(WORK / "build", (WORK / "opt").absolute(), {}).opt / "python"
+    functions = (WORK / "functions").absolute()
+    shutil.copytree(WORK / "build" / "RpcFunction", functions, ignore=shutil.ignore_patterns("agents"))
+    shutil.copytree(FOLDER / "agents", functions / "agents", ignore=shutil.ignore_patterns("__pycache__"))
+    code = (
+        "import sys, pathlib\n"
+        "from a2a_lambda.agent.agents import check_all\n"
+        "from a2a_lambda.agent.profile import encode_manifest\n"
+        "folder = pathlib.Path(sys.argv[1])\n"
+        "(folder / 'manifest.json').write_bytes(encode_manifest(check_all(folder / 'agents')))\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(functions)], check=True)
+    shutil.rmtree(functions / "agents" / "__pycache__", ignore_errors=True)
+    subprocess.run([python, "-m", "compileall", "-q", str(functions)], check=True)
+    return functions, layers
+
+
+def kit(functions: Path, layers: Path) -> dict[str, Contestant]:
+    """The kit's functions that answer HTTP: as on AWS, and with a table in memory."""
+    python, _ = interpreter()
+    variables = {
+        "LAMBDA_TASK_ROOT": str(functions),
+        "PYTHONPATH": os.pathsep.join(map(str, (functions, layers, ROOT, FOLDER / "peers"))),
+        "A2A_TABLE": "bench",
+        "A2A_KEYS_PATH": PATH,
+        "A2A_BASE_URL": "https://bench.example.com",
+        "AWS_LAMBDA_FUNCTION_NAME": "bench",
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "bench",
+        "AWS_SECRET_ACCESS_KEY": "bench",
+    }
+    local = variables | {"A2A_LOCAL": "1"}
+    return {
+        "rpc": Contestant("rpc", "rpc", python, variables),
+        "api": Contestant("api", "api", python, variables),
+        "memory": Contestant("memory", "rpc", python, local, {"memory": True, "streams": True}),
+        "sse": Contestant("sse", "sse", python, variables, {"streams": True, "peer": True}),
+    }
+
+
+def with_database(rpc: Contestant, url: str) -> Contestant:
+    """The streamed function with the emulator at a url."""
+    local = {"A2A_LOCAL": "1", "A2A_EMULATOR": url}
+    return Contestant("database", "rpc", rpc.python, rpc.variables | local, {"streams": True})
+
+
+def peers() -> dict[str, Contestant]:
+    """Raises ConfigurationError if this machine does not have Lambda's Python."""
+    python = environments.program_path(environments.BENCH, "python")
+    variables = {"PYTHONPATH": str(FOLDER / "peers")}
+    modules = {"a2a-sdk": "sdk", "fasta2a": "fasta2a_hello", "fastapi": "fastapi_hello", "bare": "bare"}
+    return {
+        name: Contestant(name, module, str(python.absolute()), variables) for name, module in modules.items()
+    }
+
+
+class Uvicorn:
+    """FastAPI under uvicorn: a server, which no Lambda runs."""
+
+    def __init__(self, python: str, variables: dict[str, str]) -> None:
+        self._port = free_port()
+        self._process = subprocess.Popen(
+            [python, "-m", "uvicorn", "fastapi_hello:app", "--port", str(self._port), "--no-access-log"],
+            env={"PATH": os.environ["PATH"], **variables},
+            stderr=subprocess.DEVNULL,
+        )
+        give_up = time.monotonic() + START_SECONDS
+        while True:
+            self._connection = http.client.HTTPConnection("127.0.0.1", self._port)
+            try:
+                self.send()
+            except ConnectionRefusedError:
+                if time.monotonic() >= give_up:
+                    raise ConfigurationError("uvicorn does not start") from None
+                time.sleep(0.01)
+            else:
+                break
+
+    def send(self) -> None:
+        self._connection.request("POST", "/", b'{"id": 1}', {"Content-Type": "application/json"})
+        self._connection.getresponse().read()
+
+    @property
+    def cost(self) -> float:
+        """Milliseconds of the processor so far."""
+        threads = Path(f"/proc/{self._process.pid}/task").glob("*/schedstat")
+        return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e6
+
+    @property
+    def memory(self) -> float:
+        """Most megabytes in memory so far."""
+        lines = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
+        [peak] = (line.split()[1] for line in lines if line.startswith("VmHWM"))
+        return int(peak) / 1024
+
+    def close(self) -> None:
+        self._connection.close()
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait()

@@ -1,0 +1,80 @@
+"""A DynamoDB and a Parameter Store in the memory of the measured process, as much of them as the kit calls.
+
+They answer in no time, so what is measured is the kit. Conditions of writes always hold.
+"""
+
+import json
+from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
+from typing import Any
+
+from a2a_lambda.access.key import digest_of
+
+Item = dict[str, Any]
+
+
+class MemoryTable:
+    """Methods, arguments and answers are botocore's."""
+
+    def __init__(self) -> None:
+        self._items: dict[tuple[str, str], Item] = {}
+        self._sorted: dict[str, list[str]] = defaultdict(list)
+        self._listed: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
+
+    def put_item(self, *, Item: Item, **_: Any) -> Item:
+        key = _key(Item)
+        old = self._items.get(key)
+        if old is None:
+            insort(self._sorted[key[0]], key[1])
+        elif "listing" in old:
+            self._listed[old["listing"]["S"]].remove((old["changed"]["S"], *key))
+        if "listing" in Item:
+            insort(self._listed[Item["listing"]["S"]], (Item["changed"]["S"], *key))
+        self._items[key] = Item
+        return {}
+
+    def get_item(self, *, Key: Item, **_: Any) -> Item:
+        found = self._items.get(_key(Key))
+        return {} if found is None else {"Item": found}
+
+    def delete_item(self, *, Key: Item, **_: Any) -> Item:
+        key = _key(Key)
+        if self._items.pop(key, None) is not None:
+            self._sorted[key[0]].remove(key[1])
+        return {}
+
+    def query(self, *, ExpressionAttributeValues: Item, **options: Any) -> Item:
+        values = {name: value.get("S", "") for name, value in ExpressionAttributeValues.items()}
+        if options.get("Select") == "COUNT":
+            return {"Count": len(self._listed[values[":listing"]])}
+        if "IndexName" in options:
+            return {"Items": self._list(values, options)}
+        keys = self._sorted[values[":pk"]]
+        low, high = values.get(":first", values.get(":prefix", "")), values.get(":last", "")
+        found = keys[bisect_left(keys, low) : bisect_right(keys, high) if high else None]
+        named = (name for name in found if high or name.startswith(low))
+        return {"Items": [self._items[values[":pk"], name] for name in named]}
+
+    def _list(self, values: dict[str, str], options: dict[str, Any]) -> list[Item]:
+        """The newest tasks of a scope."""
+        listed = self._listed[values[":listing"]]
+        end = len(listed)
+        if "ExclusiveStartKey" in options:
+            end = bisect_left(listed, (options["ExclusiveStartKey"]["changed"]["S"],))
+        newest = listed[max(0, end - options["Limit"]) : end]
+        return [self._items[pk, sk] for _, pk, sk in reversed(newest)]
+
+
+class MemoryParameters:
+    """One key, which a test of the kit's would make."""
+
+    def __init__(self, path: str, secret: str) -> None:
+        stored = {"digest": digest_of(secret), "owner": "bench", "agents": [], "local": True}
+        self._parameters = [{"Name": f"{path}/bench", "Value": json.dumps(stored)}]
+
+    def get_parameters_by_path(self, **_: Any) -> dict[str, Any]:
+        return {"Parameters": self._parameters}
+
+
+def _key(item: Item) -> tuple[str, str]:
+    return item["pk"]["S"], item["sk"]["S"]

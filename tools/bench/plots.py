@@ -1,0 +1,94 @@
+"""Draws the plots of docs/performance.md: `python plots.py <figures> <folder>`, in the bench environment."""
+
+import json
+import statistics
+import sys
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt
+
+plt.rcParams |= {"svg.hashsalt": "a2a", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+
+ORANGE, GRAY = "#d9730d", "#9aa0a6"
+
+
+def bars(path: Path, title: str, rows: dict[str, list[float]], base: list[float], bar: float) -> None:
+    ratios = {name: [a / b for a, b in zip(values, base, strict=True)] for name, values in rows.items()}
+    middle = [statistics.median(found) for found in ratios.values()]
+    spread = [
+        [at - min(found) for at, found in zip(middle, ratios.values(), strict=True)],
+        [max(found) - at for at, found in zip(middle, ratios.values(), strict=True)],
+    ]
+    colors = [ORANGE if name.startswith("kit") else GRAY for name in ratios]
+    _, axes = plt.subplots(figsize=(7, 0.4 * len(ratios) + 0.9))
+    axes.barh(list(ratios), middle, xerr=spread, color=colors, error_kw={"linewidth": 0.8})
+    axes.axvline(bar, color="black", linewidth=0.8, linestyle=":")
+    axes.invert_yaxis()
+    axes.set_xlabel(title)
+    plt.tight_layout()
+    plt.savefig(path, metadata={"Date": None})
+    plt.close()
+
+
+def lines(path: Path, title: str, growth: dict[str, dict[str, float]]) -> None:
+    _, axes = plt.subplots(figsize=(7, 3.2))
+    for name, found in growth.items():
+        axes.plot([int(count) for count in found], list(found.values()), marker="o", markersize=3, label=name)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel(title)
+    axes.set_ylabel("milliseconds of the processor")
+    axes.legend(frameon=False)
+    plt.tight_layout()
+    plt.savefig(path, metadata={"Date": None})
+    plt.close()
+
+
+def main() -> None:
+    figures, folder = json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])
+    cold, send, growth = figures["cold"], figures["send"], figures["growth"]
+    bars(
+        folder / "performance-cold.svg",
+        "import, as a ratio to a2a-sdk's hello world (dotted: 1.0)",
+        {
+            "kit: streamed function": cold["rpc"],
+            "kit: cards' function": cold["api"],
+            "a2a-sdk": cold["a2a-sdk"],
+            "FastAPI behind Mangum": cold["fastapi"],
+            "fasta2a": cold["fasta2a"],
+        },
+        cold["a2a-sdk"],
+        1.0,
+    )
+    rows = {
+        "kit, table in memory": "memory",
+        "kit, DynamoDB over HTTP": "database",
+        "a2a-sdk, in memory": "a2a-sdk",
+        "fasta2a, in memory": "fasta2a",
+        "FastAPI behind Mangum": "fastapi",
+    }
+    bars(
+        folder / "performance-warm.svg",
+        "warm send, as a ratio to a2a-sdk's (dotted: 1.0)",
+        {title: [found["send"] for found in send[name]] for title, name in rows.items()},
+        [found["send"] for found in send["a2a-sdk"]],
+        1.0,
+    )
+    streamed = figures["chunks"]["memory"]
+    lines(
+        folder / "performance-growth.svg",
+        "entries, turns, tasks, chunks",
+        {
+            "get a task of so many chunks": growth["get"],
+            "the so-manyth turn of a conversation": growth["turn"],
+            "a page of a list of so many tasks": growth["list"],
+            "a stream of so many chunks": {n: min(found[n] for found in streamed) for n in streamed[0]},
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,273 @@
+"""Measures one contestant, in a process of its own, on Lambda's Python.
+
+    python probe.py <result file> <module> <what> <options as JSON>
+
+`module` has a Lambda handler. The result is JSON. Times are milliseconds of the processor, of all threads.
+"""
+
+import asyncio
+import importlib
+import json
+import resource
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+Json = Any
+
+KEY = "local-key"
+
+PATH = "/bench/keys"
+
+
+class Context:
+    """Lambda's context."""
+
+    function_name = "bench"
+    function_version = "$LATEST"
+    aws_request_id = "00000000-0000-0000-0000-000000000000"
+    invoked_function_arn = "arn:aws:lambda:us-east-1:123456789012:function:bench"
+    memory_limit_in_mb = "1024"
+
+    def get_remaining_time_in_millis(self) -> int:
+        return 600_000
+
+
+def event(method: str, params: Json, http: str = "POST", path: str = "/") -> Json:
+    """An event of a REST API."""
+    headers = {
+        "Content-Type": "application/json",
+        "A2A-Version": "1.0",
+        "X-API-Key": KEY,
+        "Host": "bench.example.com",
+    }
+    body = {"jsonrpc": "2.0", "id": str(uuid.uuid4()), "method": method, "params": params}
+    return {
+        "resource": path,
+        "path": path,
+        "httpMethod": http,
+        "headers": headers,
+        "multiValueHeaders": {name: [value] for name, value in headers.items()},
+        "queryStringParameters": None,
+        "multiValueQueryStringParameters": None,
+        "requestContext": {"path": path, "stage": "a2a", "identity": {"sourceIp": "127.0.0.1"}},
+        "body": json.dumps(body),
+        "isBase64Encoded": False,
+    }
+
+
+def message(text: str = "hi", skill: str = "", **fields: Json) -> Json:
+    metadata = {"metadata": {"intentInfos": [{"intent": skill, "slots": []}]}} if skill else {}
+    return {
+        "message": {
+            "messageId": str(uuid.uuid4()),
+            "role": "ROLE_USER",
+            "parts": [{"text": text}],
+            **metadata,
+            **fields,
+        }
+    }
+
+
+class Contestant:
+    """A handler. A streamed answer is made by a loop that stays, as the kit's runtime does."""
+
+    def __init__(self, module: str, options: Json) -> None:
+        if options.get("memory"):
+            self._replace_aws()
+        self._handler = importlib.import_module(module).handler
+        if options.get("memory"):
+            kit = sys.modules[module].kit
+            kit.__dict__["keys"] = self._keys(kit)
+        if options.get("streams"):
+            from a2a_lambda.lambda_.streaming import Streaming
+
+            Streaming.enabled = True
+        self._loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self._loop)
+
+    @staticmethod
+    def _replace_aws() -> None:
+        from a2a_lambda.aws import hot_path
+        from tools.bench.memory_table import MemoryParameters, MemoryTable
+
+        table: Any = MemoryTable()
+        parameters: Any = MemoryParameters(PATH, KEY)
+        hot_path.dynamodb = lambda settings: table
+        hot_path.ssm = lambda settings: parameters
+
+    @staticmethod
+    def _keys(kit: Any) -> Any:
+        from a2a_lambda.access.keys import Keys
+        from tools.bench.memory_table import MemoryParameters
+
+        parameters: Any = MemoryParameters(PATH, KEY)
+        return Keys(parameters, PATH, local=True)
+
+    def invoke(self, invocation: Json) -> tuple[int, bytes, float]:
+        """Status, body, and seconds by the clock to the first byte of the body."""
+        began = time.perf_counter()
+        answer = self._handler(invocation, Context())
+        if isinstance(answer, dict):
+            return answer["statusCode"], answer["body"].encode(), time.perf_counter() - began
+        chunks: list[tuple[float, bytes]] = []
+
+        async def write(chunk: bytes) -> None:
+            chunks.append((time.perf_counter(), chunk))
+
+        self._loop.run_until_complete(answer.stream(write))
+        answer.release()
+        status = json.loads(chunks[0][1].partition(bytes(8))[0])["statusCode"]
+        return status, b"".join(chunk for _, chunk in chunks[1:]), chunks[1][0] - began
+
+    def call(self, method: str, params: Json) -> Json:
+        """Result of a call. Raises ValueError on an error."""
+        status, body, _ = self.invoke(event(method, params))
+        answer = json.loads(body)
+        if status != 200 or "error" in answer:
+            raise ValueError(f"{method}: {status} {body[:500]!r}")
+        return answer["result"]
+
+
+def cost(work: Callable[[], object], times: int = 1) -> float:
+    """Milliseconds of the processor that one of several calls takes."""
+    began = time.process_time()
+    for _ in range(times):
+        work()
+    return (time.process_time() - began) * 1000 / times
+
+
+def measure_cold(module: str, options: Json) -> Json:
+    """Import, and with `path` or `send` one answered request. The caller measures this process."""
+    contestant = Contestant(module, options)
+    if options.get("path"):
+        status, _, _ = contestant.invoke(event("", {}, http="GET", path=options["path"]))
+        assert status == 200, status
+    if options.get("send"):
+        contestant.call("SendMessage", message())
+    return {
+        "modules": len(sys.modules),
+        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def measure_send(module: str, options: Json) -> Json:
+    """A warm send, and a warm stream if the contestant has streams."""
+    contestant = Contestant(module, options)
+
+    def send() -> None:
+        contestant.call("SendMessage", message())
+
+    def stream() -> None:
+        status, body, first = contestant.invoke(event("SendStreamingMessage", message()))
+        assert status == 200, body
+        assert b"Hello World" in body, body
+        firsts.append(first * 1000)
+
+    firsts: list[float] = []
+    works = [("send", send)] + ([("stream", stream)] if options.get("streamed", True) else [])
+    found: dict[str, Json] = {}
+    for name, work in works:
+        cost(work, 50)
+        firsts.clear()
+        found[name] = min(cost(work, options["times"]) for _ in range(3))
+    return found | ({"first event": sorted(firsts)[len(firsts) // 2]} if firsts else {})
+
+
+def measure_chunks(module: str, options: Json) -> Json:
+    """Streams of so many chunks each."""
+    contestant = Contestant(module, options)
+    skill = "" if options.get("peer") else "chunks"
+
+    def stream(count: int) -> None:
+        params = message(str(count), skill)
+        status, body, _ = contestant.invoke(event("SendStreamingMessage", params))
+        assert status == 200, body
+        assert body.count(b"chunk ") >= count, body[-500:]
+
+    stream(10)
+    return {str(count): min(cost(partial(stream, count)) for _ in range(3)) for count in options["counts"]}
+
+
+def measure_growth(module: str, options: Json) -> Json:
+    """Operations on more and more."""
+    contestant = Contestant(module, options)
+    call = contestant.call
+    cost(lambda: call("SendMessage", message()), 20)
+    found: dict[str, dict[str, float]] = {"get": {}, "turn": {}, "list": {}, "message": {}}
+    for count in (10, 100, 1_000, 10_000):
+        task = call("SendMessage", message(str(count), "chunks"))["task"]
+        get = partial(call, "GetTask", {"id": task["id"]})
+        found["get"][str(count)] = min(cost(get) for _ in range(3))
+    context = str(uuid.uuid4())
+    for turn in range(1, 1_001):
+        taken = cost(lambda: call("SendMessage", message(contextId=context)))
+        if turn in (1, 10, 100, 300, 1_000):
+            found["turn"][str(turn)] = taken
+    tasks = 1_021 + 4
+    for count in (10, 100, 1_000, 10_000):
+        while tasks < count:
+            call("SendMessage", message())
+            tasks += 1
+        page = partial(call, "ListTasks", {"pageSize": min(count, 100)})
+        found["list"][str(count)] = min(cost(page) for _ in range(3))
+    for kilobytes in (1, 10, 100, 1_000, 4_000, 6_000):
+        send = partial(contestant.invoke, event("SendMessage", message("x" * kilobytes * 1_000)))
+        found["message"][str(kilobytes)] = min(cost(send) for _ in range(3))
+    return found
+
+
+def measure_calls(module: str, options: Json) -> Json:
+    """Calls to DynamoDB of each operation, and their bytes."""
+    from a2a_lambda.aws.connections import Connections
+
+    contestant = Contestant(module, options)
+    counted = [0, 0, 0]
+    post = Connections.post
+
+    def counting(self: Any, headers: Any, body: bytes) -> Any:
+        answer = post(self, headers, body)
+        counted[:] = counted[0] + 1, counted[1] + len(body), counted[2] + len(answer.body)
+        return answer
+
+    Connections.post = counting  # type: ignore[method-assign]
+    task = contestant.call("SendMessage", message(contextId=str(uuid.uuid4())))["task"]
+    operations: dict[str, tuple[str, Json]] = {
+        "send": ("SendMessage", message()),
+        "send in a context": ("SendMessage", message(contextId=task["contextId"])),
+        "stream": ("SendStreamingMessage", message()),
+        "get": ("GetTask", {"id": task["id"]}),
+        "list 10 tasks": ("ListTasks", {"pageSize": 10}),
+    }
+    for _ in range(10):
+        contestant.call("SendMessage", message())
+    found = {}
+    for name, (method, params) in operations.items():
+        counted[:] = 0, 0, 0
+        status, body, _ = contestant.invoke(event(method, params))
+        assert status == 200, body
+        found[name] = counted.copy()
+    return found
+
+
+MEASUREMENTS = {
+    "cold": measure_cold,
+    "send": measure_send,
+    "chunks": measure_chunks,
+    "growth": measure_growth,
+    "calls": measure_calls,
+}
+
+
+def main() -> None:
+    _, result, module, what, options = sys.argv
+    found = MEASUREMENTS[what](module, json.loads(options))
+    Path(result).write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

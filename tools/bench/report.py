@@ -1,0 +1,189 @@
+"""The figures of make bench as tables, and in docs/performance.md."""
+
+import statistics
+import subprocess
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from tools import environments
+from tools.bench.contestants import FOLDER
+
+Json = Any
+
+PAGE = Path("docs/performance.md")
+
+PICTURES = Path("docs/pictures")
+
+BEGIN, END = "<!-- figures: make bench WRITE=1 -->\n", "<!-- end of figures -->\n"
+
+NAMES = {
+    "rpc": "kit: the streamed function",
+    "api": "kit: the cards' function",
+    "memory": "kit, table in memory",
+    "database": "kit, DynamoDB over HTTP",
+    "a2a-sdk": "a2a-sdk 1.3.0, in memory",
+    "fasta2a": "fasta2a 2.1.1, in memory",
+    "fastapi": "FastAPI behind Mangum",
+    "uvicorn": "FastAPI under uvicorn",
+    "bare": "a bare handler",
+}
+
+FIRST = ", first answer"
+
+
+def tables(figures: Json) -> str:
+    """All tables, in Markdown."""
+    return "\n\n".join(
+        [
+            "**Cold start.** The processor's time, as a ratio to the import of a2a-sdk's hello world.",
+            _cold(figures),
+            "**Warm.** The processor's time of a call, as a ratio to the same call of a2a-sdk.",
+            _warm(figures),
+            "**Streams.** The processor's time of one event in a stream of 10,000.",
+            _events(figures),
+            "**Calls** of the streamed function to DynamoDB.",
+            _calls(figures),
+            "**Growth.** Milliseconds of the processor, with the table in memory.",
+            _growth(figures),
+            "**Size** of the layers that every function has.",
+            _sizes(figures),
+        ]
+    )
+
+
+def write(figures: Json, source: Path) -> None:
+    """Write the tables into the page, and draw its plots."""
+    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(f"{before}{BEGIN}\n{tables(figures)}\n\n{END}{after}", "utf-8")
+    python = str(environments.program_path(environments.BENCH, "python"))
+    subprocess.run([python, str(FOLDER / "plots.py"), str(source), str(PICTURES)], check=True)
+
+
+def zipped_size(folder: Path) -> int:
+    """Bytes of a folder as `sam deploy` sends it."""
+    with tempfile.TemporaryFile() as file:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in sorted(folder.rglob("*")):
+                archive.write(path, path.relative_to(folder))
+        return file.tell()
+
+
+def _cold(figures: Json) -> str:
+    base = figures["cold"]["a2a-sdk"]
+    rows = []
+    for name in ("rpc", "api", "a2a-sdk", "fasta2a", "fastapi", "uvicorn", "bare"):
+        first = f"{name}{FIRST}"
+        cold = figures["cold"]
+        rows.append(
+            [
+                NAMES[name],
+                _ratio(cold[name], base) if name in cold else "",
+                _ratio(cold[first], base),
+                f"{figures['memory'][first]:.0f} MB",
+                str(figures["modules"].get(first, "")),
+            ]
+        )
+    memory = f"memory{FIRST}"
+    rows.insert(
+        1,
+        [
+            NAMES["memory"],
+            "",
+            _ratio(figures["cold"][memory], base),
+            f"{figures['memory'][memory]:.0f} MB",
+            str(figures["modules"][memory]),
+        ],
+    )
+    grown = _ratio(figures["cold"][f"rpc{FIRST}"], figures["cold"]["rpc"])
+    return (
+        _table(["", "import", "to the first answer", "memory", "modules"], rows)
+        + f"\n\nTo its first answered send, with keys and three writes, the streamed function takes {grown}"
+        " times its import."
+    )
+
+
+def _warm(figures: Json) -> str:
+    base = figures["send"]["a2a-sdk"]
+    rows = []
+    for name in ("memory", "database", "a2a-sdk", "fasta2a", "fastapi", "uvicorn", "bare"):
+        found = figures["send"][name]
+        row = [NAMES[name], _ratio(_column(found, "send"), _column(base, "send"))]
+        if "stream" in found[0]:
+            row += [
+                _ratio(_column(found, "stream"), _column(base, "stream")),
+                f"{statistics.median(_column(found, 'first event')):.1f} ms",
+            ]
+        rows.append(row + [""] * (4 - len(row)))
+    return _table(["", "send", "stream", "first event, by the clock"], rows)
+
+
+def _events(figures: Json) -> str:
+    each = {
+        name: [(found["10000"] - found["10"]) / 9_990 for found in figures["chunks"][name]]
+        for name in ("memory", "sse")
+    }
+    ratio = _ratio(each["memory"], each["sse"])
+    return _table(
+        ["", "microseconds", "ratio"],
+        [
+            [NAMES["memory"], f"{statistics.median(each['memory']) * 1000:.0f}", ratio],
+            ["Starlette's SSE, same adapter", f"{statistics.median(each['sse']) * 1000:.0f}", "1.00"],
+        ],
+    )
+
+
+def _calls(figures: Json) -> str:
+    rows = [
+        [name, str(count), f"{sent:,}", f"{received:,}"]
+        for name, (count, sent, received) in figures["calls"].items()
+    ]
+    return _table(["", "calls", "bytes sent", "bytes received"], rows)
+
+
+def _growth(figures: Json) -> str:
+    growth = figures["growth"]
+    titles = {
+        "get": "get a task of so many chunks",
+        "turn": "the so-manyth turn of a conversation",
+        "list": "a page of a list of so many tasks",
+        "message": "a message of so many KB (above 4,500: refused)",
+    }
+    streamed = figures["chunks"]["memory"]
+    counts = {count: min(found[count] for found in streamed) for count in streamed[0]}
+    rows = [
+        [title, ", ".join(f"{int(count):,}: {taken:.1f}" for count, taken in growth[name].items())]
+        for name, title in titles.items()
+    ]
+    rows.append(
+        ["a stream of so many chunks", ", ".join(f"{int(n):,}: {taken:.1f}" for n, taken in counts.items())]
+    )
+    return _table(["", "milliseconds"], rows)
+
+
+def _sizes(figures: Json) -> str:
+    names = {"A2ALayer": "the kit", "DependenciesLayer": "its dependencies"}
+    rows = [
+        [names[layer], f"{unzipped:.1f} MB", f"{zipped:.1f} MB"]
+        for layer, (unzipped, zipped) in figures["size"].items()
+    ]
+    return _table(["", "unzipped", "zipped"], rows)
+
+
+def _column(rounds: list[Json], name: str) -> list[float]:
+    return [found[name] for found in rounds]
+
+
+def _ratio(values: list[float], base: list[float]) -> str:
+    """Median of the rounds' ratios, with the least and the greatest."""
+    ratios = [value / other for value, other in zip(values, base, strict=True)]
+    if values is base:
+        return "1.00"
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f}–{max(ratios):.2f})"
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
