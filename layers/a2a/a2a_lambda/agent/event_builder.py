@@ -68,6 +68,7 @@ class EventBuilder:
         self._last_words: list[Part] = []
         self.asked: Ask | None = None
         self.closing: TaskStatus | None = None
+        self.size_bytes = 0
 
     @property
     def parts(self) -> list[Part]:
@@ -81,7 +82,8 @@ class EventBuilder:
         return list(self._artifacts.values())
 
     def build(self, batch: Batch) -> list[Event]:
-        """Events of a batch of outputs. After the last batch, or a question, `closing` is set.
+        """Events of a batch of outputs. After it, `size_bytes` is the size of their JSON, about. After the
+        last batch, or a question, `closing` is set.
 
         Raises SkillError, TypeError or ValueError for an output that no event can hold. Then the whole batch
         is dropped.
@@ -91,7 +93,8 @@ class EventBuilder:
         ordered = len(commands)
         try:
             events = self._build(batch)
-            strictjson.dumps_verified([events, dict(self.asked.known) if self.asked else None])
+            text = strictjson.dumps_verified([events, dict(self.asked.known) if self.asked else None])
+            self.size_bytes = len(text)
             if self.closing is not None and len(strictjson.dumps_verified(self.closing)) > CLOSING_BYTES:
                 raise SkillError(
                     f"A message that ends a turn may have at most {CLOSING_BYTES:,} bytes of JSON, with its"

@@ -69,9 +69,10 @@ async def execute(call: Callable[[], Any], turn: Turn, *, is_async: bool) -> Asy
         while not ended:
             item, ahead = ahead or await channel.get(), None
             if isinstance(item, Batch) and not item.last:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_AHEAD_SECONDS):
-                        ahead = await channel.get()
+                if (ahead := channel.get_nowait()) is None:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(LOOK_AHEAD_SECONDS):
+                            ahead = await channel.get()
                 if ahead == Batch((), last=True):
                     item = Batch(item.outputs, last=True)
             ended = not isinstance(item, Batch) or item.last
@@ -90,7 +91,9 @@ class _Channel:
 
     def __init__(self, reader: asyncio.AbstractEventLoop) -> None:
         self._reader = reader
-        self._items: asyncio.Queue[tuple[Batch | BaseException, int]] = asyncio.Queue()
+        self._items: deque[tuple[Batch | BaseException, int]] = deque()
+        self._arrival: asyncio.Future[None] | None = None
+        self._is_signaled = False
         # Pairs: outputs and bytes. Only the code's thread changes the first, only the reader the second.
         self._posted = (0, 0)
         self._taken = (0, 0)
@@ -107,8 +110,17 @@ class _Channel:
             item = error
         size = _size(item.outputs) if isinstance(item, Batch) else 0
         self._posted = (self._posted[0] + 1, self._posted[1] + size)
-        with suppress(RuntimeError):  # the reader's loop is closed: no one reads any more
-            self._reader.call_soon_threadsafe(self._items.put_nowait, (item, size))
+        self._items.append((item, size))
+        # One call wakes the reader for all items that are there by then: it costs more than the rest of this.
+        if not self._is_signaled:
+            self._is_signaled = True
+            with suppress(RuntimeError):  # the reader's loop is closed: no one reads any more
+                self._reader.call_soon_threadsafe(self._signal)
+
+    def _signal(self) -> None:
+        self._is_signaled = False  # before the reader looks: what is posted from now on signals again
+        if self._arrival is not None:
+            _resolve(self._arrival)
 
     def post_blocking(self, item: Batch, turn: Turn) -> None:
         """Hand an item over, and wait for room or for the end of the turn."""
@@ -132,7 +144,16 @@ class _Channel:
             await self._waiting
 
     async def get(self) -> Batch | BaseException:
-        item, size = await self._items.get()
+        while (item := self.get_nowait()) is None:
+            self._arrival = self._reader.create_future()
+            await self._arrival
+        return item
+
+    def get_nowait(self) -> Batch | BaseException | None:
+        """The next item, if there is one."""
+        if not self._items:
+            return None
+        item, size = self._items.popleft()
         self._taken = (self._taken[0] + 1, self._taken[1] + size)
         # At half, not sooner: else a fast skill and a slow table would alternate at every output.
         if self._blocked and not self._is_over(2):
@@ -146,8 +167,9 @@ class _Channel:
 
     def _is_over(self, divisor: int) -> bool:
         """Whether the allowed amount, divided by `divisor`, waits to be read."""
-        count, size = (posted - taken for posted, taken in zip(self._posted, self._taken, strict=True))
-        return not self._closed and (count >= AHEAD_OUTPUTS // divisor or size >= AHEAD_BYTES // divisor)
+        (posted, posted_bytes), (taken, taken_bytes) = self._posted, self._taken
+        is_over = posted - taken >= AHEAD_OUTPUTS // divisor
+        return not self._closed and (is_over or posted_bytes - taken_bytes >= AHEAD_BYTES // divisor)
 
     def _wake(self) -> None:
         with self._room:

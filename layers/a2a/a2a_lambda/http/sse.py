@@ -5,7 +5,8 @@ Source: https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+import sys
+from collections.abc import AsyncGenerator, Awaitable
 from typing import TypeVar
 
 from a2a_lambda.protocol.model import Published
@@ -41,12 +42,13 @@ async def with_silences(
     items: AsyncGenerator[Item, None], silence: float
 ) -> AsyncGenerator[Item | None, None]:
     """The items, and None after every `silence` seconds without one."""
-    pending: asyncio.Future[Item] | None = None
+    pending: asyncio.Task[Item] | None = None
     try:
         while True:
-            pending = pending or asyncio.ensure_future(anext(items))
-            done, _ = await asyncio.wait({pending}, timeout=silence)
-            if not done:
+            pending = pending or _start(anext(items))
+            if not pending.done():
+                await asyncio.wait({pending}, timeout=silence)
+            if not pending.done():
                 yield None
                 continue
             try:
@@ -60,6 +62,17 @@ async def with_silences(
             pending.cancel()
             await asyncio.wait({pending})
         await items.aclose()
+
+
+def _start(work: Awaitable[Item]) -> "asyncio.Task[Item]":
+    """A task. An item that is there already needs no turn of the event loop."""
+
+    async def wait() -> Item:
+        return await work
+
+    if sys.version_info >= (3, 12):
+        return asyncio.Task(wait(), loop=asyncio.get_running_loop(), eager_start=True)
+    return asyncio.ensure_future(wait())
 
 
 async def with_spaces(future: asyncio.Future[bytes], silence: float) -> AsyncGenerator[bytes, None]:

@@ -179,7 +179,7 @@ class Run:
         async with aclosing(agent_of(self._agent).perform(self._turn)) as batches:
             async for batch in batches:
                 events = self._builder.build(batch)
-                size = size_of(events)
+                size = self._builder.size_bytes
                 if self._journal.size_bytes + size > OUTPUT_BYTES:
                     raise SkillError(f"The agent put out more than {OUTPUT_BYTES:,} bytes in one turn.")
                 is_due = self._journal.add(events, size)
