@@ -8,21 +8,15 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
-from a2a_lambda.access.key_register import KeyRegister
-from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.settings import Settings
-from tools import environments, template
-from tools.bench import contestants, report
+from tools import environments
+from tools.bench import contestants, report, service
 from tools.bench.contestants import WORK, Contestant, Uvicorn
-from tools.bench.probe import KEY, PATH
 from tools.build.size import MB, size_of
 from tools.builds import LAMBDA_PYTHON, find_python
 from tools.command import reports_errors
-from tools.dev import emulator
 
 Json = Any
 
@@ -46,10 +40,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     environments.install(environments.BENCH, UV_PYTHON=python, UV_COMPILE_BYTECODE="1")
     functions, layers = contestants.build_kit()
     kit, peers = contestants.kit(functions, layers), contestants.peers()
-    with emulator.running() as url:
-        settings = Settings(table="bench", keys_path=PATH, local=True, emulator=url)
-        template.create_table(clients.dynamodb(settings), settings.table, Path("template.yaml"))
-        KeyRegister(clients.ssm(settings), PATH).create("bench", secret=KEY, local=True)
+    with service.running() as url:
         kit["database"] = contestants.with_database(kit["rpc"], url)
         figures = _measure(kit, peers)
     figures["size"] = _sizes()
@@ -65,6 +56,7 @@ def _measure(kit: dict[str, Contestant], peers: dict[str, Contestant]) -> dict[s
         **{name: _cold(each) for name, each in peers.items()},
         "rpc": _cold(kit["rpc"]),
         "api": _cold(kit["api"]),
+        "database": _cold(kit["database"]),
         **{f"{name}, first answer": _cold(each, send=True) for name, each in peers.items()},
         "memory, first answer": _cold(kit["memory"], send=True),
         "rpc, first answer": _cold(kit["database"], send=True),

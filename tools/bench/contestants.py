@@ -118,7 +118,7 @@ def kit(functions: Path, layers: Path) -> dict[str, Contestant]:
 
 
 def with_database(rpc: Contestant, url: str) -> Contestant:
-    """The streamed function with the emulator at a url."""
+    """The streamed function with a DynamoDB and a Parameter Store at a url."""
     local = {"A2A_LOCAL": "1", "A2A_EMULATOR": url}
     return Contestant("database", "rpc", rpc.python, rpc.variables | local, {"streams": True})
 

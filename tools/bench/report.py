@@ -97,7 +97,7 @@ def _cold(figures: Json) -> str:
             str(figures["modules"][memory]),
         ],
     )
-    grown = _ratio(figures["cold"][f"rpc{FIRST}"], figures["cold"]["rpc"])
+    grown = _ratio(figures["cold"][f"rpc{FIRST}"], figures["cold"]["database"])
     return (
         _table(["", "import", "to the first answer", "memory", "modules"], rows)
         + f"\n\nTo its first answered send, with keys and three writes, the streamed function takes {grown}"

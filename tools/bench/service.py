@@ -1,0 +1,83 @@
+"""DynamoDB and Parameter Store over HTTP, which keep connections open as AWS does: `python -m
+tools.bench.service` prints its port, and serves until its standard input ends.
+
+The emulator of `make run` closes every connection, so it would measure how connections are made.
+"""
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from a2a_lambda.errors import ConfigurationError
+from tools.bench.memory_table import MemoryParameters, MemoryTable
+from tools.bench.probe import KEY, PATH
+
+
+@contextmanager
+def running() -> Iterator[str]:
+    """Run the services in a process of their own; yields their url. Raises ConfigurationError."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", __name__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        port = process.stdout.readline().strip()
+        if not port:
+            raise ConfigurationError("the services that make bench calls did not start")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.stdin.close()
+        process.wait()
+
+
+class Services:
+    """Binary attributes stay the base64 that they are in JSON."""
+
+    def __init__(self) -> None:
+        self._table: Any = MemoryTable()
+        self._parameters: Any = MemoryParameters(PATH, KEY)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower().split("\r\n")
+                headers = dict(line.split(": ", 1) for line in lines[1:] if line)
+                body = await reader.readexactly(int(headers["content-length"]))
+                answer = json.dumps(self._call(headers["x-amz-target"], json.loads(body))).encode()
+                head = f"HTTP/1.1 200 OK\r\nContent-Type: {headers['content-type']}\r\n"
+                writer.write(f"{head}Content-Length: {len(answer)}\r\n\r\n".encode() + answer)
+                await writer.drain()
+        writer.close()
+
+    def _call(self, target: str, arguments: dict[str, Any]) -> Any:
+        service, _, operation = target.partition(".")
+        owner = self._parameters if service == "amazonssm" else self._table
+        [method] = [name for name in dir(owner) if re.sub("_", "", name) == operation]
+        return getattr(owner, method)(**arguments)
+
+
+async def _serve() -> None:
+    server = await asyncio.start_server(Services().serve, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await asyncio.Event().wait()
+
+
+def main() -> None:
+    threading.Thread(target=lambda: asyncio.run(_serve()), daemon=True).start()
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
