@@ -14,8 +14,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-BENCH = "bench"
-"""The environment of what make bench compares the kit with, on Lambda's version of Python."""
+PEERS = ("bench-sdk", "bench-fasta2a", "bench-fastapi")
+"""Environments of what make bench compares the kit with, on Lambda's version of Python."""
 
 NAMES = ("sam", "ministack", "a2a-0-2", "a2a-0-3", "a2a-1", "clients", "recipes", "docs")
 
@@ -137,7 +137,7 @@ def lock() -> int:
     It locks in CI, too, where a list without its lock is an error elsewhere.
     """
     os.environ.pop("CI", None)
-    for folder in (Path(), *(PROJECTS / name for name in (*NAMES, BENCH))):
+    for folder in (Path(), *(PROJECTS / name for name in (*NAMES, *PEERS))):
         if folder.name:
             print(folder, flush=True)
         if status := _uv("lock", "--project", str(folder)):

@@ -7,7 +7,16 @@ from tools.fork.rename import KITS
 
 NAMES = (
     *("authoring", "background-work", "comparison", "connecting", "dependencies", "design", "faq"),
-    *("forking", "observability", "operations", "playground", "protocol-versions", "routing", "streaming"),
+    *(
+        "forking",
+        "observability",
+        "operations",
+        "performance",
+        "playground",
+        "protocol-versions",
+        "routing",
+        "streaming",
+    ),
     "upgrading",
 )
 

@@ -37,9 +37,9 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     if not python:
         raise ConfigurationError(f"make bench needs Lambda's python{LAMBDA_PYTHON}")
     environments.install("sam")
-    environments.install(environments.BENCH, UV_PYTHON=python, UV_COMPILE_BYTECODE="1")
+    environments.install(*environments.PEERS, UV_PYTHON=python, UV_COMPILE_BYTECODE="1")
     functions, layers = contestants.build_kit()
-    kit, peers = contestants.kit(functions, layers), contestants.peers()
+    kit, peers = contestants.kit(functions, [layers], python), contestants.peers()
     with service.running() as url:
         kit["database"] = contestants.with_database(kit["rpc"], url)
         figures = _measure(kit, peers)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -94,12 +95,11 @@ def build_kit() -> tuple[Path, Path]:
     return functions, layers
 
 
-def kit(functions: Path, layers: Path) -> dict[str, Contestant]:
+def kit(functions: Path, layers: Sequence[Path], python: str) -> dict[str, Contestant]:
     """The kit's functions that answer HTTP: as on AWS, and with a table in memory."""
-    python, _ = interpreter()
     variables = {
         "LAMBDA_TASK_ROOT": str(functions),
-        "PYTHONPATH": os.pathsep.join(map(str, (functions, layers, ROOT, FOLDER / "peers"))),
+        "PYTHONPATH": os.pathsep.join(map(str, (functions, *layers, ROOT, FOLDER / "peers"))),
         "A2A_TABLE": "bench",
         "A2A_KEYS_PATH": PATH,
         "A2A_BASE_URL": "https://bench.example.com",
@@ -124,13 +124,18 @@ def with_database(rpc: Contestant, url: str) -> Contestant:
 
 
 def peers() -> dict[str, Contestant]:
-    """Raises ConfigurationError if this machine does not have Lambda's Python."""
-    python = environments.program_path(environments.BENCH, "python")
+    """What the kit is compared with."""
     variables = {"PYTHONPATH": str(FOLDER / "peers")}
-    modules = {"a2a-sdk": "sdk", "fasta2a": "fasta2a_hello", "fastapi": "fastapi_hello", "bare": "bare"}
-    return {
-        name: Contestant(name, module, str(python.absolute()), variables) for name, module in modules.items()
-    }
+    made = {}
+    for name, module, environment in (
+        ("a2a-sdk", "sdk", "bench-sdk"),
+        ("fasta2a", "fasta2a_hello", "bench-fasta2a"),
+        ("fastapi", "fastapi_hello", "bench-fastapi"),
+        ("bare", "bare", "bench-fastapi"),
+    ):
+        python = environments.program_path(environment, "python")
+        made[name] = Contestant(name, module, str(python.absolute()), variables)
+    return made
 
 
 class Uvicorn:

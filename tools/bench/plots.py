@@ -1,4 +1,4 @@
-"""Draws the plots of docs/performance.md: `python plots.py <figures> <folder>`, in the bench environment."""
+"""Draws the plots of docs/performance.md, in the environment bench-fastapi: `plots.py <figures> <folder>`."""
 
 import json
 import statistics

@@ -32,6 +32,16 @@ NAMES = {
 
 FIRST = ", first answer"
 
+WHOLE_MB = 1_769
+"""Memory at which Lambda gives a function one processor.
+Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html"""
+
+CALL_MS = 6.0
+"""Milliseconds that a call to DynamoDB takes on AWS, about."""
+
+GIGABYTE_SECOND = 0.0000133334
+"""Dollars, us-east-1, arm64. Source: https://aws.amazon.com/lambda/pricing/"""
+
 
 def tables(figures: Json) -> str:
     """All tables, in Markdown."""
@@ -49,6 +59,9 @@ def tables(figures: Json) -> str:
             _growth(figures),
             "**Size** of the layers that every function has.",
             _sizes(figures),
+            "**Memory.** A short send, computed: the processor's time measured here, at the memory's share of"
+            f" a processor, and three calls to DynamoDB of {CALL_MS:.0f} ms each.",
+            _memory(figures),
         ]
     )
 
@@ -58,7 +71,7 @@ def write(figures: Json, source: Path) -> None:
     before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
     PAGE.write_text(f"{before}{BEGIN}\n{tables(figures)}\n\n{END}{after}", "utf-8")
-    python = str(environments.program_path(environments.BENCH, "python"))
+    python = str(environments.program_path("bench-fastapi", "python"))
     subprocess.run([python, str(FOLDER / "plots.py"), str(source), str(PICTURES)], check=True)
 
 
@@ -170,6 +183,16 @@ def _sizes(figures: Json) -> str:
         for layer, (unzipped, zipped) in figures["size"].items()
     ]
     return _table(["", "unzipped", "zipped"], rows)
+
+
+def _memory(figures: Json) -> str:
+    work = statistics.median(_column(figures["send"]["database"], "send"))
+    rows = []
+    for memory in (512, 1_024, WHOLE_MB, 3_008):
+        taken = work / min(1.0, memory / WHOLE_MB) + 3 * CALL_MS
+        dollars = taken * memory / 1_024 * GIGABYTE_SECOND * 1_000  # a million sends, in milliseconds each
+        rows.append([f"{memory:,} MB", f"{taken:.0f} ms", f"${dollars:.2f}"])
+    return _table(["", "a send", "Lambda's price of a million"], rows)
 
 
 def _column(rounds: list[Json], name: str) -> list[float]:
