@@ -80,12 +80,12 @@ def main() -> None:
     streamed = figures["chunks"]["memory"]
     lines(
         folder / "performance-growth.svg",
-        "entries, turns, tasks, chunks",
+        "n",
         {
-            "get a task of so many chunks": growth["get"],
-            "the so-manyth turn of a conversation": growth["turn"],
-            "a page of a list of so many tasks": growth["list"],
-            "a stream of so many chunks": {n: min(found[n] for found in streamed) for n in streamed[0]},
+            "get a task of n chunks": growth["get"],
+            "the nth turn of a conversation": growth["turn"],
+            "list the first of n tasks, at most 100": growth["list"],
+            "a stream of n chunks": {n: min(found[n] for found in streamed) for n in streamed[0]},
         },
     )
 

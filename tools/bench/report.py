@@ -159,10 +159,10 @@ def _calls(figures: Json) -> str:
 def _growth(figures: Json) -> str:
     growth = figures["growth"]
     titles = {
-        "get": "get a task of so many chunks",
-        "turn": "the so-manyth turn of a conversation",
-        "list": "a page of a list of so many tasks",
-        "message": "a message of so many KB (above 4,500: refused)",
+        "get": "get a task of n chunks",
+        "turn": "the nth turn of a conversation",
+        "list": "list the first of n tasks, at most 100",
+        "message": "a message of n KB; one above 4,500 is refused",
     }
     streamed = figures["chunks"]["memory"]
     counts = {count: min(found[count] for found in streamed) for count in streamed[0]}
@@ -171,9 +171,9 @@ def _growth(figures: Json) -> str:
         for name, title in titles.items()
     ]
     rows.append(
-        ["a stream of so many chunks", ", ".join(f"{int(n):,}: {taken:.1f}" for n, taken in counts.items())]
+        ["a stream of n chunks", ", ".join(f"{int(n):,}: {taken:.1f}" for n, taken in counts.items())]
     )
-    return _table(["", "milliseconds"], rows)
+    return _table(["", "n: milliseconds"], rows)
 
 
 def _sizes(figures: Json) -> str:
@@ -202,7 +202,7 @@ def _column(rounds: list[Json], name: str) -> list[float]:
 def _ratio(values: list[float], base: list[float]) -> str:
     """Median of the rounds' ratios, with the least and the greatest."""
     ratios = [value / other for value, other in zip(values, base, strict=True)]
-    if values is base:
+    if values == base:
         return "1.00"
     return f"{statistics.median(ratios):.2f} ({min(ratios):.2f}–{max(ratios):.2f})"
 
