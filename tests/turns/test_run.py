@@ -26,9 +26,9 @@ from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from a2a_lambda.turns import journal, lease, run
 from tests.helpers.clock import Clock
-from tests.helpers.death import die_after_context
 from tests.helpers.rpc import intent
 from tests.store.calls import Calls
+from tests.turns.death import die_after_context
 
 PATIENCE = 120.0
 

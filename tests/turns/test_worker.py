@@ -25,8 +25,8 @@ from a2a_lambda.turns import lease
 from a2a_lambda.turns.worker import QUEUED_TURN_SECONDS, REQUEUE_MINUTES, TURN_ATTEMPTS, Worker
 from tests.conftest import AGENTS
 from tests.helpers.clock import Clock
-from tests.helpers.death import die_after_context
 from tests.helpers.rpc import intent
+from tests.turns.death import die_after_context
 
 
 class Line:
