@@ -134,7 +134,7 @@ def hello(turn):
 """
 
 
-def test_a_kept_thread_has_nothing_of_the_turn_before(
+def test_a_kept_thread_has_no_event_loop_of_the_turn_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A skill may make an event loop for its thread, and close it."""
@@ -142,7 +142,9 @@ def test_a_kept_thread_has_nothing_of_the_turn_before(
     made = Agent.load(write(tmp_path, LOOP))
     for _ in range(3):
         assert asyncio.run(made.run("hi")).text == "skill hello, threads: 1"
+        give_up = time.monotonic() + 60
         while not executor._idle_threads:
+            assert time.monotonic() < give_up, "the thread is not kept"
             time.sleep(0.001)
 
 

@@ -4,10 +4,12 @@ import json
 import socket
 import struct
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partialmethod
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,14 +19,18 @@ from botocore.retries.standard import ExponentialBackoff
 from botocore.session import Session
 
 from a2a_lambda.aws.connections import Timeouts
-from a2a_lambda.aws.json_client import ATTEMPTS, DYNAMODB, THROTTLED_COST, JsonClient, RetryQuota
+from a2a_lambda.aws.json_client import ATTEMPTS, DYNAMODB, SQS, THROTTLED_COST, JsonClient, RetryQuota
+from a2a_lambda.aws.json_client import Service as ServiceName
 from a2a_lambda.aws.sigv4 import Credentials
 
 ITEM = {"pk": {"S": "鍵"}, "n": {"N": "1"}, "body": {"B": b"\x00\xff"}, "B": {"M": {"B": {"BOOL": True}}}}
 
 STORED = json.dumps({"Attributes": {**ITEM, "body": {"B": "AP8="}}}).encode()
 
-READ_SECONDS = 0.5
+READ_SECONDS = 60.0
+
+SILENT_SECONDS = 0.5
+"""For a service that does not answer."""
 
 
 def answer(body: bytes, status: int = 200, **headers: str | None) -> bytes:
@@ -54,6 +60,7 @@ CUT_CHUNK = CHUNKED[:-40]
 NO_LENGTH = b"HTTP/1.1 200 OK\r\n\r\n" + STORED
 SILENCE = b"silence"
 RESET = b"reset"
+ECHO = b"echo"
 CLOSE = b"close"
 
 
@@ -83,8 +90,11 @@ class Service:
             assert line.startswith(b"POST / HTTP/1.1")
             lines = iter(lambda: stream.readline().decode().strip(), "")
             headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
-            self.requests.append((headers, stream.read(int(headers["content-length"]))))
+            body = stream.read(int(headers["content-length"]))
+            self.requests.append((headers, body))
             given = self.answers.pop(0) if self.answers else GOOD
+            if given == ECHO:
+                given = answer(body)
             if given == SILENCE:
                 continue
             if given == RESET:
@@ -123,28 +133,34 @@ def serve() -> Iterator[Callable[..., Service]]:
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Pauses of botocore's client. None of them is waited for."""
     made: list[float] = []
-    monkeypatch.setattr("botocore.endpoint.time.sleep", made.append)
+    monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=made.append, time=time.time))
     monkeypatch.setattr("a2a_lambda.aws.json_client.random.random", lambda: 0.75)
     initialize = ExponentialBackoff.__init__
     monkeypatch.setattr(ExponentialBackoff, "__init__", partialmethod(initialize, random=lambda: 0.75))
     return made
 
 
-def ours(url: str, sleep: Callable[[float], None] = lambda seconds: None) -> Any:
+def ours(
+    url: str,
+    sleep: Callable[[float], None] = lambda seconds: None,
+    *,
+    service: ServiceName = DYNAMODB,
+    read: float = READ_SECONDS,
+) -> Any:
     return JsonClient(
-        DYNAMODB,
+        service,
         url,
         "us-east-1",
         lambda: Credentials("id", "secret", "token"),
-        timeouts=Timeouts(connect=5, read=READ_SECONDS),
+        timeouts=Timeouts(connect=5, read=read),
         attempts=ATTEMPTS,
         sleep=sleep,
     )
 
 
-def botocores(url: str) -> Any:
+def botocores(url: str, service: str = "dynamodb", read: float = READ_SECONDS) -> Any:
     return Session().create_client(
-        "dynamodb",
+        service,
         "us-east-1",
         endpoint_url=url,
         aws_access_key_id="id",
@@ -152,7 +168,7 @@ def botocores(url: str) -> Any:
         aws_session_token="token",
         config=Config(
             connect_timeout=5,
-            read_timeout=READ_SECONDS,
+            read_timeout=read,
             retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
         ),
     )
@@ -186,6 +202,7 @@ FAULTS = {
     "in chunks, cut": [CUT_CHUNK] * 2,
     "no length": [NO_LENGTH],
     "not HTTP": [b"SSH-2.0-OpenSSH_9.6\r\n", GOOD],
+    "an interim answer": [b"HTTP/1.1 100 Continue\r\n\r\n" + GOOD],
     "damaged": [answer(STORED, x_amz_crc32="1")] * 2,
     "cut": [CUT],
     "closed": [CLOSE] * 2,
@@ -212,7 +229,9 @@ def outcome(call: Callable[..., Any]) -> Any:
 def test_it_is_botocores(fault: str, serve: Callable[..., Service], pauses: list[float]) -> None:
     mine, theirs = serve(*FAULTS[fault]), serve(*FAULTS[fault])
     waited: list[float] = []
-    assert outcome(ours(mine.url, waited.append).put_item) == outcome(botocores(theirs.url).put_item)
+    read = SILENT_SECONDS if SILENCE in FAULTS[fault] else READ_SECONDS
+    found = outcome(ours(mine.url, waited.append, read=read).put_item)
+    assert found == outcome(botocores(theirs.url, read=read).put_item)
     assert len(mine.requests) == len(theirs.requests)
     assert waited == pauses
     assert len(pauses) == len(mine.requests) - 1
@@ -271,19 +290,75 @@ def test_a_connection_that_the_service_closes_is_not_kept(serve: Callable[..., S
 
 
 def test_threads_share_a_client(serve: Callable[..., Service]) -> None:
-    service = serve()
+    service = serve(*[ECHO] * 160)
     client = ours(service.url)
-    found: list[Any] = []
-    threads = [
-        threading.Thread(target=lambda: found.extend(client.put_item(TableName="t") for _ in range(20)))
-        for _ in range(8)
-    ]
+    mixed: list[int] = []
+
+    def call(thread: int) -> None:
+        for number in range(thread, 160, 8):
+            if client.put_item(Number=number) != {"Number": number}:
+                mixed.append(number)
+
+    threads = [threading.Thread(target=call, args=(thread,)) for thread in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [{"Attributes": ITEM}] * 160
-    assert service.connections <= 8
+    assert not mixed
+    assert len(service.requests) == 160
+
+
+def test_a_second_answer_is_no_ones(serve: Callable[..., Service]) -> None:
+    service = serve(answer(b'{"A":1}') + answer(b'{"A":1}'), ECHO, ECHO)
+    client = ours(service.url)
+    assert [client.put_item(A=number) for number in (1, 2, 3)] == [{"A": 1}, {"A": 2}, {"A": 3}]
+
+
+def test_an_answer_counts_that_comes_before_the_request_is_read() -> None:
+    large = b'{"__type":"x#RequestEntityTooLarge"}'
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = ours(f"http://127.0.0.1:{listener.getsockname()[1]}")
+
+        def refuse() -> None:
+            connection, _ = listener.accept()
+            connection.recv(1_000)
+            connection.sendall(answer(large, 413, connection="close"))
+            connection.shutdown(socket.SHUT_WR)
+            connection.settimeout(60)
+            with suppress(OSError):
+                while connection.recv(65_536):
+                    pass
+
+        threading.Thread(target=refuse, daemon=True).start()
+        with pytest.raises(ClientError) as raised:
+            client.put_item(Item={"body": {"S": "x" * 3_000_000}})
+    assert raised.value.response["Error"]["Code"] == "RequestEntityTooLarge"
+
+
+@pytest.mark.parametrize("older", ["AWS.SimpleQueueService.NonExistentQueue;Sender", None])
+def test_sqs_keeps_the_codes_of_its_older_protocol(
+    older: str | None, serve: Callable[..., Service], pauses: list[float]
+) -> None:
+    given = answer(
+        b'{"__type":"com.amazonaws.sqs#QueueDoesNotExist"}', 400, x_amz_crc32=None, x_amzn_query_error=older
+    )
+    mine, theirs = serve(given), serve(given)
+    call = {"QueueUrl": f"{theirs.url}/1/q", "MessageBody": "hi"}
+    codes = []
+    for client in (ours(mine.url, service=SQS), botocores(theirs.url, "sqs")):
+        with pytest.raises(ClientError) as raised:
+            client.send_message(**call)
+        codes.append(raised.value.response["Error"]["Code"])
+    assert codes[0] == codes[1]
+    assert mine.requests[0][0]["x-amzn-query-mode"] == theirs.requests[0][0]["x-amzn-query-mode"] == "true"
+
+
+def test_lambdas_trace_id_is_sent(serve: Callable[..., Service], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lambda stops functions and queues that call each other for ever, by this id."""
+    monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=1-a;Lineage=1:b:0")
+    service = serve()
+    ours(service.url).put_item(TableName="t")
+    assert service.requests[0][0]["x-amzn-trace-id"] == "Root=1-a;Lineage=1:b:0"
 
 
 def test_a_service_that_fails_for_all_is_asked_less_often(serve: Callable[..., Service]) -> None:

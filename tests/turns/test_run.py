@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
+from a2a_lambda.agent import turn
 from a2a_lambda.agent.event_builder import FAILED, EventBuilder
 from a2a_lambda.aws import clients
-from a2a_lambda.errors import StoreError
+from a2a_lambda.errors import MemoryFull, StoreError
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations.service import Service
 from a2a_lambda.protocol.model import Message, Part, Published, Role, Task, TaskState
@@ -187,6 +188,44 @@ def test_a_lease_is_renewed(bench: Bench, quick: None) -> None:
         assert (await sending)["task"]["status"]["state"] == TaskState.COMPLETED
 
     within(go())
+
+
+def test_a_lease_is_renewed_while_the_context_is_stored(bench: Bench, quick: None) -> None:
+    """The table may be slow. Without a lease, another process would end the task."""
+    renewed: list[bool] = []
+
+    def wait_for_renewal(operation: str, arguments: Any) -> None:
+        if operation == "put_item" and arguments["Item"]["sk"]["S"] == "context":
+            task_id = call.request.task_id()
+            lease, give_up = bench.head(task_id).lease, time.monotonic() + PATIENCE
+            while bench.head(task_id).lease <= lease and time.monotonic() < give_up:
+                time.sleep(0.02)
+            renewed.append(time.monotonic() < give_up)
+
+    call, sent = bench.sent("block", slots={"seconds": "0.1"}, contextId=str(uuid.uuid4()))
+    bench.calls.before = wait_for_renewal
+    task = within(bench.service.send(call, sent))["task"]
+    assert renewed == [True]
+    assert task["status"]["state"] == bench.head(task["id"]).state == TaskState.COMPLETED
+
+
+def test_a_memory_that_was_refused_is_not_stored_by_a_retry(
+    bench: Bench, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another turn may have made room meanwhile."""
+    change, refused = turn.context_after, [True]
+
+    def refuse_once(*args: Any, **kwargs: Any) -> Any:
+        if refused and refused.pop():
+            raise MemoryFull("full")
+        return change(*args, **kwargs)
+
+    monkeypatch.setattr(run, "context_after", refuse_once)
+    context = str(uuid.uuid4())
+    bench.fail_once("head", nth=2)
+    task = within(bench.send("look", contextId=context))
+    assert task["status"]["state"] == TaskState.FAILED
+    assert bench.store.get_context(bench.scope, context).memory == {}
 
 
 @pytest.mark.parametrize("made", [False, True])

@@ -94,7 +94,7 @@ class EventBuilder:
         try:
             events = self._build(batch)
             text = strictjson.dumps_verified([events, dict(self.asked.known) if self.asked else None])
-            self.size_bytes = len(text)
+            self.size_bytes = len(text) if events else 0
             if self.closing is not None and len(strictjson.dumps_verified(self.closing)) > CLOSING_BYTES:
                 raise SkillError(
                     f"A message that ends a turn may have at most {CLOSING_BYTES:,} bytes of JSON, with its"

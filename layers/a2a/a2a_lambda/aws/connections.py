@@ -5,15 +5,17 @@ than all the rest of a call.
 Source: RFC 9112, as far as an answer to a POST needs it.
 """
 
+import importlib
+import importlib.util
 import os
 import select
 import socket
 import ssl
 from collections import deque
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 from urllib.parse import urlsplit
 
 import botocore
@@ -52,12 +54,19 @@ class Answer(NamedTuple):
 
 @cache
 def trusted() -> ssl.SSLContext:
-    """TLS with the certificates that botocore trusts. Reading them takes some 20 ms of the processor."""
+    """TLS as in botocore. Reading the certificates takes tens of milliseconds of the processor."""
     given = os.environ.get("AWS_CA_BUNDLE") or os.environ.get("REQUESTS_CA_BUNDLE")
-    path = Path(given) if given else Path(botocore.__file__).parent / "cacert.pem"
-    return (
-        ssl.create_default_context(capath=path) if path.is_dir() else ssl.create_default_context(cafile=path)
-    )
+    path = Path(given or _bundle())
+    made = ssl.create_default_context(**{"capath" if path.is_dir() else "cafile": str(path)})  # type: ignore[arg-type]
+    made.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13 sets it; firewalls' certificates may fail it
+    return made
+
+
+def _bundle() -> Path | str:
+    """Path of the certificates that botocore trusts: certifi's, if an agent's package has brought it."""
+    if importlib.util.find_spec("certifi") is None:
+        return Path(botocore.__file__).parent / "cacert.pem"
+    return str(importlib.import_module("certifi").where())
 
 
 class Connections:
@@ -130,50 +139,23 @@ class Connections:
 class _Connection:
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
-        self._input = connected.makefile("rb")
 
     def ask(self, request: bytes) -> tuple[Answer, bool]:
         """The answer to a request, and whether the connection can be used again. Raises OSError, and
         ValueError if the answer is cut off or is not HTTP."""
-        self._socket.sendall(request)
-        version, _, rest = self._line().partition(" ")
-        status = int(rest[:3])
-        headers: dict[str, str] = {}
-        while line := self._line():
-            name, _, value = line.partition(":")
-            headers[name.lower()] = value.strip()
-        is_kept = version == "HTTP/1.1" and headers.get("connection", "").lower() != "close"
-        if headers.get("transfer-encoding", "").lower() == "chunked":
-            body = b"".join(iter(self._chunk, b""))
-            while self._line():
-                pass  # trailers
-        elif "content-length" in headers:
-            body = self._bytes(int(headers["content-length"]))
-        else:
-            body, is_kept = self._input.read(), False
-        return Answer(status, headers, body), is_kept
-
-    def _line(self) -> str:
-        line = self._input.readline(LINE_BYTES)
-        if not line.endswith(b"\n"):
-            raise ValueError("the answer's head is cut off")
-        return line.decode("latin-1").rstrip("\r\n")
-
-    def _chunk(self) -> bytes:
-        size = int(self._line().partition(";")[0], 16)
-        chunk = self._bytes(size)
-        if size:
-            self._line()
-        return chunk
-
-    def _bytes(self, count: int) -> bytes:
-        found = self._input.read(count)
-        if len(found) < count:
-            raise ValueError("the answer's body is cut off")
-        return found
+        is_sent = True
+        try:
+            self._socket.sendall(request)
+        except (BrokenPipeError, ConnectionResetError):  # perhaps it has answered, without reading all
+            is_sent = False
+        with self._socket.makefile("rb") as found:
+            answer, is_kept = _read(found)
+        return answer, is_kept and is_sent
 
     def has_input(self) -> bool:
         """Whether something arrived that no one asked for: nearly always, the end of the connection."""
+        if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
+            return True
         if not hasattr(select, "poll"):  # Windows
             return bool(select.select([self._socket], [], [], 0)[0])
         poll = select.poll()  # `select` refuses the numbers of a process with many files
@@ -181,5 +163,50 @@ class _Connection:
         return bool(poll.poll(0))
 
     def close(self) -> None:
-        self._input.close()
         self._socket.close()
+
+
+def _read(found: BinaryIO) -> tuple[Answer, bool]:
+    """As `_Connection.ask`."""
+    status = 100
+    while 100 <= status < 200:  # an interim answer has no body
+        version, _, rest = _line(found).partition(" ")
+        status = int(rest[:3])
+        headers: dict[str, str] = {}
+        while line := _line(found):
+            name, _, value = line.partition(":")
+            headers[name.lower()] = value.strip()
+    is_kept = version == "HTTP/1.1" and headers.get("connection", "").lower() != "close"
+    if status in {204, 304}:
+        body = b""
+    elif headers.get("transfer-encoding", "").lower() == "chunked":
+        body = b"".join(iter(partial(_chunk, found), b""))
+        while _line(found):
+            pass  # trailers
+    elif "content-length" in headers:
+        body = _bytes(found, int(headers["content-length"]))
+    else:
+        body, is_kept = found.read(), False
+    return Answer(status, headers, body), is_kept
+
+
+def _line(found: BinaryIO) -> str:
+    line = found.readline(LINE_BYTES)
+    if not line.endswith(b"\n"):
+        raise ValueError("the answer's head is cut off")
+    return line.decode("latin-1").rstrip("\r\n")
+
+
+def _chunk(found: BinaryIO) -> bytes:
+    size = int(_line(found).partition(";")[0], 16)
+    chunk = _bytes(found, size)
+    if size:
+        _line(found)
+    return chunk
+
+
+def _bytes(found: BinaryIO, count: int) -> bytes:
+    whole = found.read(count)
+    if len(whole) < count:
+        raise ValueError("the answer's body is cut off")
+    return whole

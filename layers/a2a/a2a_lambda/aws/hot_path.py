@@ -10,6 +10,7 @@ botocore's client takes its place in these cases:
 
 import os
 import re
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
@@ -112,10 +113,11 @@ def _credentials_reader() -> Callable[[], Credentials] | None:
         return None
     from a2a_lambda.aws import clients
 
-    session = clients.session()
+    lock = threading.Lock()
 
     def read() -> Credentials:
-        found = session.get_credentials()
+        with lock:  # the first call fetches them, and botocore would let each thread do so
+            found = clients.session().get_credentials()
         if found is None:
             raise NoCredentialsError
         access_key, secret_key, token = found.get_frozen_credentials()[:3]

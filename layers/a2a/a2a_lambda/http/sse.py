@@ -14,6 +14,9 @@ from a2a_lambda.protocol.model import Published
 KEEP_ALIVE_SECONDS = 3.0
 """Seconds of silence before a keep-alive. A cold start of two seconds still fits into a client's five."""
 
+MOST_READY = 32
+"""Items that are read at once. Then the event loop does something else."""
+
 COMMENT = b": \n"
 """One line, and no blank line after it. With a blank line, httpx-sse sees an event without data, and a2a-sdk
 0.2 and 0.3 fail."""
@@ -43,9 +46,14 @@ async def with_silences(
 ) -> AsyncGenerator[Item | None, None]:
     """The items, and None after every `silence` seconds without one."""
     pending: asyncio.Task[Item] | None = None
+    ready = 0
     try:
         while True:
             pending = pending or _start(anext(items))
+            ready = ready + 1 if pending.done() else 0
+            if ready == MOST_READY:
+                ready = 0
+                await asyncio.sleep(0)
             if not pending.done():
                 await asyncio.wait({pending}, timeout=silence)
             if not pending.done():

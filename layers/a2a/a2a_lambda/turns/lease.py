@@ -58,10 +58,9 @@ class Lease:
             except StoreError:
                 logger.exception("the lease of task %s is not renewed yet", self.head.task_id)
 
-    async def update(self, change: Callable[[Head], Head], before: Callable[[], None] | None = None) -> None:
+    async def update(self, change: Callable[[Head], Head]) -> None:
         """Store a changed head. Raises Conflict if the run no longer holds the task.
 
-        before: a call that blocks, to make first, in the same thread. What it raises is raised here.
         The head may also change for other reasons, such as a new push notification config. Then the change
         is made again, on the newer head.
         """
@@ -69,17 +68,29 @@ class Lease:
             while True:
                 newer = change(self.head)
                 try:
-                    self.head = await threads.run(self._write, newer, before)
+                    self.head = await threads.run(self._store.update_head, newer)
                     return
                 except Conflict as conflict:
                     if conflict.head is None or not conflict.head.is_held_by(self.head):
                         raise
                     self.head = conflict.head
-                before = None
 
-    def _write(self, newer: Head, before: Callable[[], None] | None) -> Head:
-        if before is not None:
-            before()
+    async def end(self, before: Callable[[], None], change: Callable[[Head], Head]) -> None:
+        """Call `before`, which blocks, and store a changed head, both in one thread. Raises what `before`
+        and `update` raise."""
+        # Not under the lock: the lease is renewed while `before` waits for a slow table.
+        try:
+            ended = await threads.run(self._call_and_store, before, change(self.head))
+        except Conflict as conflict:
+            if conflict.head is None or not conflict.head.is_held_by(self.head):
+                raise
+            await self.update(change)
+            return
+        async with self._lock:  # a look at the head that began earlier must not replace it
+            self.head = ended
+
+    def _call_and_store(self, before: Callable[[], None], newer: Head) -> Head:
+        before()
         return self._store.update_head(newer)
 
     async def check_held(self) -> None:

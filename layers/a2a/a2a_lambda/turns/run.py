@@ -87,6 +87,7 @@ class Run:
         self._patience_seconds = UNREAD_SECONDS
         self._work_task: asyncio.Task[None] | None = None
         self._stop_reason = ""
+        self._memory_is_refused = False
         self._turn_is_queued = head.is_background  # no client waits for the worker
         self._invoked_at = telemetry.invoked_at()
         self._first_event_seconds: float | None = None
@@ -279,6 +280,7 @@ class Run:
         try:
             await self._end(await self._context_update(ended_by_skill))
         except MemoryRefused as refused:
+            self._memory_is_refused = True  # a retry must not store it after all
             error = refused.__cause__
             logger.error("the memory of task %s cannot be changed", self.head.task_id, exc_info=error)
             self._builder.fail(str(error) if isinstance(error, SkillError) else FAILED)
@@ -287,7 +289,7 @@ class Run:
     async def _end(self, before: Callable[[], None] | None = None) -> None:
         """Store the closing status, and the pending events if they fit beside it.
 
-        before: as in `Lease.update`."""
+        before: as in `Lease.end`."""
         closing = self._builder.closing
         assert closing is not None
         numbered = self._journal.numbered_pending()
@@ -312,7 +314,10 @@ class Run:
                 whole = replace(whole, requests=whole.requests[:-1])
             return whole.with_closing_status(closing, last, pending, message_only=self._builder.message_only)
 
-        await self._lease.update(end, before)
+        if before is None:
+            await self._lease.update(end)
+        else:
+            await self._lease.end(before, end)
 
     async def _retry_until_lease_ends(self, step: Callable[[], Awaitable[Result]]) -> Result:
         """Try a step until it succeeds or the lease ends. The step must be safe to repeat. The turn is done;
@@ -333,7 +338,7 @@ class Run:
         failed turn, memory keeps nothing. Of a stopped turn, the context keeps nothing at all.
 
         Raises Conflict if another process holds the task."""
-        if self._stop_reason:
+        if self._stop_reason or self._memory_is_refused:
             return None
         scope, task_id, context_id = self.head.scope, self.head.task_id, self.head.context_id
         await self._lease.check_held()
