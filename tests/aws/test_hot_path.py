@@ -1,7 +1,12 @@
 """Which client serves the calls of every request, and where it calls."""
 
+import datetime
+import json
 import os
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
@@ -101,3 +106,44 @@ def test_botocore_takes_over(name: str, value: str, monkeypatch: pytest.MonkeyPa
 
 def test_botocore_takes_over_for_x_ray() -> None:
     assert isinstance(hot_path.dynamodb(Settings(tracing=True)), BaseClient)
+
+
+def test_with_snapstart_it_uses_and_renews_lambdas_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lambda gives them at an address, not in the environment, and they run out."""
+    fetched: list[str] = []
+
+    class Credentials(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            fetched.append(self.headers["authorization"])
+            seconds = 60 if len(fetched) == 1 else 3_600  # botocore renews what has less than 10 minutes left
+            expires = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
+            found = {
+                "AccessKeyId": f"id-{len(fetched)}",
+                "SecretAccessKey": "secret",
+                "Token": "token",
+                "Expiration": expires.isoformat(),
+            }
+            body = json.dumps(found).encode()
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None: ...
+
+    server = HTTPServer(("127.0.0.1", 0), Credentials)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name)
+    url = f"http://127.0.0.1:{server.server_port}/credentials"
+    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", url)
+    monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "lambda")
+    client: Any = hot_path.dynamodb(Settings())
+    assert isinstance(client, JsonClient)
+    with ThreadPoolExecutor(8) as pool:
+        found = [future.result() for future in [pool.submit(client._read_credentials) for _ in range(8)]]
+    assert {(each.secret_key, each.token) for each in found} == {("secret", "token")}
+    assert client._read_credentials().access_key == f"id-{len(fetched)}"
+    assert len(fetched) == 2, "once, and once more because they ran out"
+    assert set(fetched) == {"lambda"}
+    server.shutdown()

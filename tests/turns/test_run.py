@@ -13,6 +13,7 @@ from botocore.exceptions import ReadTimeoutError
 
 from a2a_lambda.agent import turn
 from a2a_lambda.agent.event_builder import FAILED, EventBuilder
+from a2a_lambda.agent.outputs import Batch
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import MemoryFull, StoreError
 from a2a_lambda.kit import Kit
@@ -453,6 +454,15 @@ def test_a_run_whose_lease_is_over_stores_nothing_more(bench: Bench, monkeypatch
         assert task["status"]["state"] == TaskState.COMPLETED
 
     within(go())
+
+
+def test_outputs_of_nothing_weigh_nothing() -> None:
+    """A skill may yield None as often as it likes. The journal waits for room if too much is pending."""
+    builder = EventBuilder("task", "context")
+    assert builder.build(Batch((), last=False)) == []
+    assert builder.size_bytes == 0
+    assert builder.build(Batch(("text",), last=False))
+    assert builder.size_bytes > 4
 
 
 def test_a_reason_no_status_can_carry_is_a_neutral_one() -> None:
