@@ -13,7 +13,7 @@ from typing import Any
 from a2a_lambda.errors import ConfigurationError
 from tools import environments
 from tools.bench import contestants, report, service
-from tools.bench.contestants import WORK, Contestant, Uvicorn
+from tools.bench.contestants import FOLDER, WORK, Contestant, Uvicorn
 from tools.build.size import MB, size_of
 from tools.builds import LAMBDA_PYTHON, find_python
 from tools.command import reports_errors
@@ -27,7 +27,8 @@ SENDS = 150
 
 CHUNKS = (10, 100, 1_000, 10_000)
 
-FIGURES = WORK / "figures.json"
+FIGURES = FOLDER / "figures.json"
+"""Those of docs/performance.md."""
 
 
 @reports_errors
@@ -44,9 +45,9 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         kit["database"] = contestants.with_database(kit["rpc"], url)
         figures = _measure(kit, peers)
     figures["size"] = _sizes()
-    FIGURES.write_text(json.dumps(figures, indent=1))
     print(report.tables(figures))
     if environ.get("WRITE"):
+        FIGURES.write_text(json.dumps(figures, indent=1) + "\n")
         report.write(figures, FIGURES)
     return 0
 
@@ -63,7 +64,7 @@ def _measure(kit: dict[str, Contestant], peers: dict[str, Contestant]) -> dict[s
         "api, first answer": _cold(kit["api"], path="/.well-known/agent-card.json"),
     }
     answering = (*peers.values(), kit["memory"], kit["database"])
-    figures: dict[str, Json] = {"cold": {}, "send": {}, "chunks": {}, "memory": {}, "modules": {}}
+    figures: dict[str, Json] = {"cold": {}, "send": {}, "chunks": {}, "memory": {}, "modules": {}, "puts": []}
     for number in range(1, ROUNDS + 1):
         print(f"round {number} of {ROUNDS}", flush=True)
         for name, measure in cold.items():
@@ -74,15 +75,13 @@ def _measure(kit: dict[str, Contestant], peers: dict[str, Contestant]) -> dict[s
         server = Uvicorn(peers["fastapi"].python, peers["fastapi"].variables)
         figures["cold"].setdefault("uvicorn, first answer", []).append(server.cost)
         figures["memory"]["uvicorn, first answer"] = server.memory
-        before = server.cost
-        for _ in range(SENDS):
-            server.send()
-        figures["send"].setdefault("uvicorn", []).append({"send": (server.cost - before) / SENDS})
+        figures["send"].setdefault("uvicorn", []).append({"send": server.measure(SENDS)})
         server.close()
         for each in answering:
             streamed = each.name not in ("fasta2a", "fastapi", "bare")
             found = each.measure("send", times=SENDS, streamed=streamed).found
             figures["send"].setdefault(each.name, []).append(found)
+        figures["puts"].append(kit["database"].measure("put", times=SENDS).found)
         for each in (kit["memory"], kit["sse"]):
             found = each.measure("chunks", counts=CHUNKS).found
             figures["chunks"].setdefault(each.name, []).append(found)

@@ -84,7 +84,7 @@ def main() -> None:
         {
             "get a task of n chunks": growth["get"],
             "the nth turn of a conversation": growth["turn"],
-            "list the first of n tasks, at most 100": growth["list"],
+            "list n tasks, at most 100 of them": growth["list"],
             "a stream of n chunks": {n: min(found[n] for found in streamed) for n in streamed[0]},
         },
     )

@@ -39,7 +39,7 @@ Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html""
 CALL_MS = 6.0
 """Milliseconds that a call to DynamoDB takes on AWS, about."""
 
-GIGABYTE_SECOND = 0.0000133334
+GIGABYTE_SECOND, MILLION_REQUESTS = 0.0000133334, 0.20
 """Dollars, us-east-1, arm64. Source: https://aws.amazon.com/lambda/pricing/"""
 
 
@@ -125,10 +125,9 @@ def _warm(figures: Json) -> str:
         found = figures["send"][name]
         row = [NAMES[name], _ratio(_column(found, "send"), _column(base, "send"))]
         if "stream" in found[0]:
-            row += [
-                _ratio(_column(found, "stream"), _column(base, "stream")),
-                f"{statistics.median(_column(found, 'first event')):.1f} ms",
-            ]
+            row.append(_ratio(_column(found, "stream"), _column(base, "stream")))
+        if "first event" in found[0]:
+            row.append(f"{statistics.median(_column(found, 'first event')):.1f} ms")
         rows.append(row + [""] * (4 - len(row)))
     return _table(["", "send", "stream", "first event, by the clock"], rows)
 
@@ -153,7 +152,12 @@ def _calls(figures: Json) -> str:
         [name, str(count), f"{sent:,}", f"{received:,}"]
         for name, (count, sent, received) in figures["calls"].items()
     ]
-    return _table(["", "calls", "bytes sent", "bytes received"], rows)
+    puts = figures["puts"]
+    ratio = _ratio(_column(puts, "kit"), _column(puts, "botocore"))
+    return (
+        _table(["", "calls", "bytes sent", "bytes received"], rows)
+        + f"\n\nA write takes {ratio} times what it takes through botocore."
+    )
 
 
 def _growth(figures: Json) -> str:
@@ -161,7 +165,7 @@ def _growth(figures: Json) -> str:
     titles = {
         "get": "get a task of n chunks",
         "turn": "the nth turn of a conversation",
-        "list": "list the first of n tasks, at most 100",
+        "list": "list n tasks, at most 100 of them",
         "message": "a message of n KB; one above 4,500 is refused",
     }
     streamed = figures["chunks"]["memory"]
@@ -190,7 +194,8 @@ def _memory(figures: Json) -> str:
     rows = []
     for memory in (512, 1_024, WHOLE_MB, 3_008):
         taken = work / min(1.0, memory / WHOLE_MB) + 3 * CALL_MS
-        dollars = taken * memory / 1_024 * GIGABYTE_SECOND * 1_000  # a million sends, in milliseconds each
+        seconds = taken * 1_000  # of a million sends
+        dollars = seconds * memory / 1_024 * GIGABYTE_SECOND + MILLION_REQUESTS
         rows.append([f"{memory:,} MB", f"{taken:.0f} ms", f"${dollars:.2f}"])
     return _table(["", "a send", "Lambda's price of a million"], rows)
 
