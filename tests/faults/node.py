@@ -11,11 +11,11 @@ import signal
 import sys
 import threading
 import time
-from typing import Any
 
 import uvicorn
 
-from a2a_lambda.aws import clients
+from a2a_lambda.aws.connections import Answer
+from a2a_lambda.aws.json_client import JsonClient
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import follow, intake
@@ -46,8 +46,9 @@ def die_at(when: str, number: int, counting: threading.Event) -> None:
     """Count writes of this process's AWS clients, from `counting` on; be killed at one of them."""
     counted = threading.Lock()
     seen = 0
+    post = JsonClient._post
 
-    def count(**_: Any) -> None:
+    def count() -> None:
         nonlocal seen
         with counted:
             seen += counting.is_set()
@@ -55,10 +56,15 @@ def die_at(when: str, number: int, counting: threading.Event) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
                 time.sleep(60)
 
-    name = "before-send" if when == "before" else "after-call"
-    for operation in WRITES:
-        for service in ("dynamodb", "sqs"):
-            clients.session().register(f"{name}.{service}.{operation}", count)
+    def count_and_post(self: JsonClient, operation: str, body: bytes) -> Answer:
+        if operation in WRITES and when == "before":
+            count()
+        answer = post(self, operation, body)
+        if operation in WRITES and when == "after":
+            count()
+        return answer
+
+    JsonClient._post = count_and_post  # type: ignore[method-assign]
 
 
 def main(role: str, port: str, when: str = "", number: str = "0") -> None:

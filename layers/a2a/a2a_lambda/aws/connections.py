@@ -56,16 +56,17 @@ class Answer(NamedTuple):
 def trusted() -> ssl.SSLContext:
     """TLS as in botocore. Reading the certificates takes tens of milliseconds of the processor."""
     given = os.environ.get("AWS_CA_BUNDLE") or os.environ.get("REQUESTS_CA_BUNDLE")
-    path = Path(given or _bundle())
-    made = ssl.create_default_context(**{"capath" if path.is_dir() else "cafile": str(path)})  # type: ignore[arg-type]
+    path = given or _bundle()
+    is_folder = os.path.isdir(path)
+    made = ssl.create_default_context(capath=path if is_folder else None, cafile=None if is_folder else path)
     made.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13 sets it; firewalls' certificates may fail it
     return made
 
 
-def _bundle() -> Path | str:
+def _bundle() -> str:
     """Path of the certificates that botocore trusts: certifi's, if an agent's package has brought it."""
     if importlib.util.find_spec("certifi") is None:
-        return Path(botocore.__file__).parent / "cacert.pem"
+        return str(Path(botocore.__file__).parent / "cacert.pem")
     return str(importlib.import_module("certifi").where())
 
 
