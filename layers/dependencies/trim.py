@@ -1,4 +1,4 @@
-"""Removes the documentation of operations from botocore's service models: three quarters of their bytes.
+"""Empties the documentation in botocore's service models: three quarters of their bytes.
 
     python trim.py <folder of botocore's data>
 
@@ -13,15 +13,15 @@ from typing import Any
 
 
 def without_documentation(value: Any) -> Any:
-    """A model. A member that is named `documentation` stays: it has a shape as its value, not a text."""
+    """A model with empty documentation: botocore needs some of these keys. A member that is named
+    `documentation` stays: it has a shape as its value, not a text."""
     if isinstance(value, list):
         return [without_documentation(each) for each in value]
     if not isinstance(value, dict):
         return value
     return {
-        name: without_documentation(each)
+        name: "" if name == "documentation" and isinstance(each, str) else without_documentation(each)
         for name, each in value.items()
-        if not (name == "documentation" and isinstance(each, str))
     }
 
 
@@ -29,6 +29,7 @@ def main() -> None:
     for path in Path(sys.argv[1]).glob("*/*/service-2.json.gz"):
         model = json.loads(gzip.decompress(path.read_bytes()))
         text = json.dumps(without_documentation(model), separators=(",", ":"))
+        path.unlink()  # it may be a hard link to the file in uv's cache, which all environments share
         path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
