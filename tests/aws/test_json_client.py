@@ -19,8 +19,15 @@ from botocore.retries.standard import ExponentialBackoff
 from botocore.session import Session
 
 from a2a_lambda.aws.connections import Timeouts
-from a2a_lambda.aws.json_client import ATTEMPTS, DYNAMODB, SQS, THROTTLED_COST, JsonClient, RetryQuota
-from a2a_lambda.aws.json_client import Service as ServiceName
+from a2a_lambda.aws.json_client import (
+    ATTEMPTS,
+    DYNAMODB,
+    SQS,
+    THROTTLED_COST,
+    JsonClient,
+    RetryQuota,
+    Service,
+)
 from a2a_lambda.aws.sigv4 import Credentials
 
 ITEM = {"pk": {"S": "鍵"}, "n": {"N": "1"}, "body": {"B": b"\x00\xff"}, "B": {"M": {"B": {"BOOL": True}}}}
@@ -64,7 +71,7 @@ ECHO = b"echo"
 CLOSE = b"close"
 
 
-class Service:
+class FakeService:
     """A service that answers each request with the next of its answers, and then well."""
 
     def __init__(self, answers: list[bytes]) -> None:
@@ -117,11 +124,11 @@ class Service:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., Service]]:
-    made: list[Service] = []
+def serve() -> Iterator[Callable[..., FakeService]]:
+    made: list[FakeService] = []
 
-    def make(*answers: bytes) -> Service:
-        made.append(Service(list(answers)))
+    def make(*answers: bytes) -> FakeService:
+        made.append(FakeService(list(answers)))
         return made[-1]
 
     yield make
@@ -131,7 +138,7 @@ def serve() -> Iterator[Callable[..., Service]]:
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Pauses of botocore's client. None of them is waited for."""
+    """Pauses that botocore's client would make. It makes none."""
     made: list[float] = []
     monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=made.append, time=time.time))
     monkeypatch.setattr("a2a_lambda.aws.json_client.random.random", lambda: 0.75)
@@ -144,7 +151,7 @@ def ours(
     url: str,
     sleep: Callable[[float], None] = lambda seconds: None,
     *,
-    service: ServiceName = DYNAMODB,
+    service: Service = DYNAMODB,
     read: float = READ_SECONDS,
 ) -> Any:
     return JsonClient(
@@ -226,7 +233,7 @@ def outcome(call: Callable[..., Any]) -> Any:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_it_is_botocores(fault: str, serve: Callable[..., Service], pauses: list[float]) -> None:
+def test_it_is_botocores(fault: str, serve: Callable[..., FakeService], pauses: list[float]) -> None:
     mine, theirs = serve(*FAULTS[fault]), serve(*FAULTS[fault])
     waited: list[float] = []
     read = SILENT_SECONDS if SILENCE in FAULTS[fault] else READ_SECONDS
@@ -251,7 +258,7 @@ def test_no_one_is_there(pauses: list[float]) -> None:
         assert len(pauses) == ATTEMPTS - 1
 
 
-def test_pauses_grow_and_are_random(serve: Callable[..., Service]) -> None:
+def test_pauses_grow_and_are_random(serve: Callable[..., FakeService]) -> None:
     service = serve(*[refusal("ThrottlingException")] * 50)
     waited: list[float] = []
     client = ours(service.url, waited.append)
@@ -264,7 +271,7 @@ def test_pauses_grow_and_are_random(serve: Callable[..., Service]) -> None:
         assert all(0 <= pause <= 2**attempt for pause in pauses)
 
 
-def test_a_connection_is_used_again(serve: Callable[..., Service]) -> None:
+def test_a_connection_is_used_again(serve: Callable[..., FakeService]) -> None:
     service = serve()
     client = ours(service.url)
     for _ in range(5):
@@ -272,7 +279,9 @@ def test_a_connection_is_used_again(serve: Callable[..., Service]) -> None:
     assert service.connections == 1
 
 
-def test_a_connection_that_was_closed_while_it_was_idle_costs_no_try(serve: Callable[..., Service]) -> None:
+def test_a_connection_that_was_closed_while_it_was_idle_costs_no_try(
+    serve: Callable[..., FakeService],
+) -> None:
     service = serve()
     client = ours(service.url)
     client.put_item(TableName="t")
@@ -281,7 +290,7 @@ def test_a_connection_that_was_closed_while_it_was_idle_costs_no_try(serve: Call
     assert len(service.requests) == service.connections == 2
 
 
-def test_a_connection_that_the_service_closes_is_not_kept(serve: Callable[..., Service]) -> None:
+def test_a_connection_that_the_service_closes_is_not_kept(serve: Callable[..., FakeService]) -> None:
     service = serve(answer(STORED, connection="close"))
     client = ours(service.url)
     client.put_item(TableName="t")
@@ -289,7 +298,7 @@ def test_a_connection_that_the_service_closes_is_not_kept(serve: Callable[..., S
     assert service.connections == 2
 
 
-def test_threads_share_a_client(serve: Callable[..., Service]) -> None:
+def test_threads_share_a_client(serve: Callable[..., FakeService]) -> None:
     service = serve(*[ECHO] * 160)
     client = ours(service.url)
     mixed: list[int] = []
@@ -308,7 +317,7 @@ def test_threads_share_a_client(serve: Callable[..., Service]) -> None:
     assert len(service.requests) == 160
 
 
-def test_a_second_answer_is_no_ones(serve: Callable[..., Service]) -> None:
+def test_a_second_answer_is_no_ones(serve: Callable[..., FakeService]) -> None:
     service = serve(answer(b'{"A":1}') + answer(b'{"A":1}'), ECHO, ECHO)
     client = ours(service.url)
     assert [client.put_item(A=number) for number in (1, 2, 3)] == [{"A": 1}, {"A": 2}, {"A": 3}]
@@ -337,7 +346,7 @@ def test_an_answer_counts_that_comes_before_the_request_is_read() -> None:
 
 @pytest.mark.parametrize("older", ["AWS.SimpleQueueService.NonExistentQueue;Sender", None])
 def test_sqs_keeps_the_codes_of_its_older_protocol(
-    older: str | None, serve: Callable[..., Service], pauses: list[float]
+    older: str | None, serve: Callable[..., FakeService], pauses: list[float]
 ) -> None:
     given = answer(
         b'{"__type":"com.amazonaws.sqs#QueueDoesNotExist"}', 400, x_amz_crc32=None, x_amzn_query_error=older
@@ -353,7 +362,7 @@ def test_sqs_keeps_the_codes_of_its_older_protocol(
     assert mine.requests[0][0]["x-amzn-query-mode"] == theirs.requests[0][0]["x-amzn-query-mode"] == "true"
 
 
-def test_lambdas_trace_id_is_sent(serve: Callable[..., Service], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lambdas_trace_id_is_sent(serve: Callable[..., FakeService], monkeypatch: pytest.MonkeyPatch) -> None:
     """Lambda stops functions and queues that call each other for ever, by this id."""
     monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=1-a;Lineage=1:b:0")
     service = serve()
@@ -361,7 +370,7 @@ def test_lambdas_trace_id_is_sent(serve: Callable[..., Service], monkeypatch: py
     assert service.requests[0][0]["x-amzn-trace-id"] == "Root=1-a;Lineage=1:b:0"
 
 
-def test_a_service_that_fails_for_all_is_asked_less_often(serve: Callable[..., Service]) -> None:
+def test_a_service_that_fails_for_all_is_asked_less_often(serve: Callable[..., FakeService]) -> None:
     service = serve(*[refusal("ThrottlingException")] * 10_000)
     client = ours(service.url)
     for _ in range(60):

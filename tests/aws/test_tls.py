@@ -81,9 +81,9 @@ class Answering(BaseHTTPRequestHandler):
 def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Authority]:
     made = Authority(tmp_path)
     monkeypatch.setenv("AWS_CA_BUNDLE", str(made.bundle))
-    connections.trusted.cache_clear()
+    connections.tls_context.cache_clear()
     yield made
-    connections.trusted.cache_clear()
+    connections.tls_context.cache_clear()
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_another_authority_is_refused(
     url = serve(authority.context(LOOPBACK))
     monkeypatch.delenv("AWS_CA_BUNDLE")
     monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
-    connections.trusted.cache_clear()
+    connections.tls_context.cache_clear()
     called = Connections(url, TIMEOUTS)
     with pytest.raises(SSLError):
         called.post({"host": called.host}, b"secret")

@@ -3,7 +3,6 @@
 import inspect
 import json
 import os
-import shutil
 import struct
 import warnings
 from importlib.metadata import version
@@ -22,6 +21,7 @@ from tests.helpers.builds import build
 from tests.helpers.lambda_events import STATUSES, ended, last_event
 from tools.build.built_functions import Built, find_rie
 from tools.build.invoke import format_answer, function_of, with_agent
+from tools.build.size import zipped_size_of
 from tools.builds import LAMBDA_PYTHON
 
 Json = Any
@@ -94,7 +94,7 @@ def test_a_build_holds_what_lambda_needs_and_no_more(architecture: str, built: B
         assert built_file.read_bytes() == (PACKAGE / built_file.relative_to(package)).read_bytes()
     for function in ("ApiFunction", "RpcFunction"):
         assert (folder / function / "agents" / "assistant" / "card.yaml").exists()
-    zipped = sum(zipped_size(folder / layer) for layer in ("DependenciesLayer", "A2ALayer"))
+    zipped = sum(zipped_size_of(folder / layer) for layer in ("DependenciesLayer", "A2ALayer"))
     print(f"\nlayers of {architecture}: {zipped / 1e6:.1f} MB zipped")
     assert zipped < 20e6, "Lambda takes 50 MB"
     if built.version != LAMBDA_PYTHON:
@@ -105,13 +105,6 @@ def test_a_build_holds_what_lambda_needs_and_no_more(architecture: str, built: B
         assert struct.unpack_from("<I", compiled.read_bytes(), 4)[0] == 0b01, "unchecked hash"
     dependencies = folder / "DependenciesLayer" / "python"
     assert list((dependencies / "starlette" / "__pycache__").glob("*.cpython-313.pyc"))
-
-
-def zipped_size(folder: Path) -> int:
-    """Bytes of a folder as `sam deploy` sends it."""
-    return (
-        Path(shutil.make_archive(str(folder.parent / f"{folder.name}-zipped"), "zip", folder)).stat().st_size
-    )
 
 
 @pytest.mark.parametrize("service", ["apigateway", "bedrock-runtime", "dynamodb", "ec2", "lambda", "s3"])

@@ -7,14 +7,15 @@ same round: the table has the median of the rounds, the least and the greatest.
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from a2a_lambda.errors import ConfigurationError
 from tools import environments
 from tools.bench import contestants, report, service
 from tools.bench.contestants import FOLDER, WORK, Contestant, Uvicorn
-from tools.build.size import MB, size_of
+from tools.bench.report import FIRST
+from tools.build.size import MB, size_of, zipped_size_of
 from tools.builds import LAMBDA_PYTHON, find_python
 from tools.command import reports_errors
 
@@ -53,28 +54,28 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
 
 
 def _measure(kit: dict[str, Contestant], peers: dict[str, Contestant]) -> dict[str, Json]:
-    cold: dict[str, Callable[[], tuple[float, Json]]] = {
-        **{name: _cold(each) for name, each in peers.items()},
-        "rpc": _cold(kit["rpc"]),
-        "api": _cold(kit["api"]),
-        "database": _cold(kit["database"]),
-        **{f"{name}, first answer": _cold(each, send=True) for name, each in peers.items()},
-        "memory, first answer": _cold(kit["memory"], send=True),
-        "rpc, first answer": _cold(kit["database"], send=True),
-        "api, first answer": _cold(kit["api"], path="/.well-known/agent-card.json"),
+    cold: dict[str, tuple[Contestant, dict[str, Json]]] = {
+        **{name: (each, {}) for name, each in peers.items()},
+        "rpc": (kit["rpc"], {}),
+        "api": (kit["api"], {}),
+        "database": (kit["database"], {}),
+        **{f"{name}{FIRST}": (each, {"send": True}) for name, each in peers.items()},
+        f"memory{FIRST}": (kit["memory"], {"send": True}),
+        f"rpc{FIRST}": (kit["database"], {"send": True}),
+        f"api{FIRST}": (kit["api"], {"path": "/.well-known/agent-card.json"}),
     }
     answering = (*peers.values(), kit["memory"], kit["database"])
     figures: dict[str, Json] = {"cold": {}, "send": {}, "chunks": {}, "memory": {}, "modules": {}, "puts": []}
     for number in range(1, ROUNDS + 1):
         print(f"round {number} of {ROUNDS}", flush=True)
-        for name, measure in cold.items():
-            total, found = measure()
-            figures["cold"].setdefault(name, []).append(total)
-            figures["memory"][name] = found["memory"]
-            figures["modules"][name] = found["modules"]
+        for name, (contestant, options) in cold.items():
+            measured = contestant.measure("cold", **options)
+            figures["cold"].setdefault(name, []).append(measured.total)
+            figures["memory"][name] = measured.found["memory"]
+            figures["modules"][name] = measured.found["modules"]
         server = Uvicorn(peers["fastapi"].python, peers["fastapi"].variables)
-        figures["cold"].setdefault("uvicorn, first answer", []).append(server.cost)
-        figures["memory"]["uvicorn, first answer"] = server.memory
+        figures["cold"].setdefault(f"uvicorn{FIRST}", []).append(server.cost)
+        figures["memory"][f"uvicorn{FIRST}"] = server.memory
         figures["send"].setdefault("uvicorn", []).append({"send": server.measure(SENDS)})
         server.close()
         for each in answering:
@@ -91,20 +92,12 @@ def _measure(kit: dict[str, Contestant], peers: dict[str, Contestant]) -> dict[s
     return figures
 
 
-def _cold(contestant: Contestant, **options: Json) -> Callable[[], tuple[float, Json]]:
-    def measure() -> tuple[float, Json]:
-        measured = contestant.measure("cold", **options)
-        return measured.total, measured.found
-
-    return measure
-
-
 def _sizes() -> dict[str, Json]:
     """Megabytes of the layers, unzipped and zipped."""
     found = {}
     for layer in ("A2ALayer", "DependenciesLayer"):
         folder = WORK / "build" / layer
-        found[layer] = [size_of(folder) / MB, report.zipped_size(folder) / MB]
+        found[layer] = [size_of(folder) / MB, zipped_size_of(folder) / MB]
     return found
 
 

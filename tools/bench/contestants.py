@@ -120,7 +120,9 @@ def kit(functions: Path, layers: Sequence[Path], python: str) -> dict[str, Conte
 def with_database(rpc: Contestant, url: str) -> Contestant:
     """The streamed function with a DynamoDB and a Parameter Store at a url."""
     local = {"A2A_LOCAL": "1", "A2A_EMULATOR": url}
-    return Contestant("database", "rpc", rpc.python, rpc.variables | local, {"streams": True, "trusts": True})
+    return Contestant(
+        "database", "rpc", rpc.python, rpc.variables | local, {"streams": True, "has_tls": True}
+    )
 
 
 def peers() -> dict[str, Contestant]:

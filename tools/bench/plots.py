@@ -57,7 +57,7 @@ def main() -> None:
             "kit: streamed function": cold["rpc"],
             "kit: cards' function": cold["api"],
             "a2a-sdk": cold["a2a-sdk"],
-            "FastAPI behind Mangum": cold["fastapi"],
+            "FastAPI with Mangum": cold["fastapi"],
             "fasta2a": cold["fasta2a"],
         },
         cold["a2a-sdk"],
@@ -68,7 +68,7 @@ def main() -> None:
         "kit, DynamoDB over HTTP": "database",
         "a2a-sdk, in memory": "a2a-sdk",
         "fasta2a, in memory": "fasta2a",
-        "FastAPI behind Mangum": "fastapi",
+        "FastAPI with Mangum": "fastapi",
     }
     bars(
         folder / "performance-warm.svg",

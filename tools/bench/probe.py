@@ -81,17 +81,14 @@ class Contestant:
         if options.get("memory"):
             self._replace_aws()
         self._handler = importlib.import_module(module).handler
-        if options.get("memory"):
-            kit = sys.modules[module].kit
-            kit.__dict__["keys"] = self._keys(kit)
         if options.get("streams"):
             from a2a_lambda.lambda_.streaming import Streaming
 
             Streaming.enabled = True
-        if options.get("trusts"):  # AWS is called over TLS, the services of this measurement are not
-            from a2a_lambda.aws.connections import trusted
+        if options.get("has_tls"):  # AWS is called over TLS, the services of this measurement are not
+            from a2a_lambda.aws.connections import tls_context
 
-            trusted()
+            tls_context()
         self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self._loop)
 
@@ -104,14 +101,6 @@ class Contestant:
         parameters: Any = MemoryParameters(PATH, KEY)
         hot_path.dynamodb = lambda settings: table
         hot_path.ssm = lambda settings: parameters
-
-    @staticmethod
-    def _keys(kit: Any) -> Any:
-        from a2a_lambda.access.keys import Keys
-        from tools.bench.memory_table import MemoryParameters
-
-        parameters: Any = MemoryParameters(PATH, KEY)
-        return Keys(parameters, PATH, local=True)
 
     def invoke(self, invocation: Json) -> tuple[int, bytes, float]:
         """Status, body, and seconds by the clock to the first byte of the body; 0 if it is not streamed."""

@@ -2,8 +2,6 @@
 
 import statistics
 import subprocess
-import tempfile
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +23,7 @@ NAMES = {
     "database": "kit, DynamoDB over HTTP",
     "a2a-sdk": "a2a-sdk 1.3.0, in memory",
     "fasta2a": "fasta2a 2.1.1, in memory",
-    "fastapi": "FastAPI behind Mangum",
+    "fastapi": "FastAPI with Mangum",
     "uvicorn": "FastAPI under uvicorn",
     "bare": "a bare handler",
 }
@@ -75,19 +73,10 @@ def write(figures: Json, source: Path) -> None:
     subprocess.run([python, str(FOLDER / "plots.py"), str(source), str(PICTURES)], check=True)
 
 
-def zipped_size(folder: Path) -> int:
-    """Bytes of a folder as `sam deploy` sends it."""
-    with tempfile.TemporaryFile() as file:
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-            for path in sorted(folder.rglob("*")):
-                archive.write(path, path.relative_to(folder))
-        return file.tell()
-
-
 def _cold(figures: Json) -> str:
     base = figures["cold"]["a2a-sdk"]
     rows = []
-    for name in ("rpc", "api", "a2a-sdk", "fasta2a", "fastapi", "uvicorn", "bare"):
+    for name in ("rpc", "memory", "api", "a2a-sdk", "fasta2a", "fastapi", "uvicorn", "bare"):
         first = f"{name}{FIRST}"
         cold = figures["cold"]
         rows.append(
@@ -99,17 +88,6 @@ def _cold(figures: Json) -> str:
                 str(figures["modules"].get(first, "")),
             ]
         )
-    memory = f"memory{FIRST}"
-    rows.insert(
-        1,
-        [
-            NAMES["memory"],
-            "",
-            _ratio(figures["cold"][memory], base),
-            f"{figures['memory'][memory]:.0f} MB",
-            str(figures["modules"][memory]),
-        ],
-    )
     grown = _ratio(figures["cold"][f"rpc{FIRST}"], figures["cold"]["database"])
     return (
         _table(["", "import", "to the first answer", "memory", "modules"], rows)

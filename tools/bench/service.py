@@ -6,40 +6,23 @@ The emulator of `make run` closes every connection, so it would measure how conn
 
 import asyncio
 import json
-import os
 import re
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from a2a_lambda.errors import ConfigurationError
 from tools.bench.memory_table import MemoryParameters, MemoryTable
 from tools.bench.probe import KEY, PATH
+from tools.dev import emulator
 
 
 @contextmanager
 def running() -> Iterator[str]:
     """Run the services in a process of their own; yields their url. Raises ConfigurationError."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", __name__],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        port = process.stdout.readline().strip()
-        if not port:
-            raise ConfigurationError("the services that make bench calls did not start")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.stdin.close()
-        process.wait()
+    with emulator.run_apart(__name__, "the DynamoDB of make bench") as url:
+        yield url
 
 
 class Services:
@@ -69,7 +52,7 @@ class Services:
 
 
 async def _serve() -> None:
-    server = await asyncio.start_server(Services().serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(Services().serve, emulator.HOST, 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await asyncio.Event().wait()
 

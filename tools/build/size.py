@@ -3,6 +3,8 @@
 Source: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 """
 
+import tempfile
+import zipfile
 from pathlib import Path
 
 from tools.build.built_functions import LAYERS
@@ -20,6 +22,15 @@ LARGEST = 5
 def size_of(folder: Path) -> int:
     """Bytes of a folder's files."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def zipped_size_of(folder: Path) -> int:
+    """Bytes of a folder as `sam deploy` sends it."""
+    with tempfile.TemporaryFile() as file:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in sorted(folder.rglob("*")):
+                archive.write(path, path.relative_to(folder))
+        return file.tell()
 
 
 def report(build: Path, *, for_image: bool = False) -> tuple[str, int]:

@@ -38,8 +38,19 @@ FIRST_CALL_SECONDS = 300
 @contextmanager
 def running() -> Iterator[str]:
     """Run an emulator; yields its url. Raises ConfigurationError."""
+    with run_apart(__name__, "the emulator of AWS") as url:
+        yield url
+
+
+@contextmanager
+def run_apart(module: str, name: str) -> Iterator[str]:
+    """Run a server in a process of its own; yields its url. Raises ConfigurationError.
+
+    module: it prints its port, and serves until its standard input ends. name: in the message if it does not
+    start.
+    """
     process = subprocess.Popen(
-        [sys.executable, "-m", __name__],
+        [sys.executable, "-m", module],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -51,7 +62,7 @@ def running() -> Iterator[str]:
     try:
         port = process.stdout.readline().strip()
         if not port:
-            raise ConfigurationError("the emulator of AWS did not start; see its message above")
+            raise ConfigurationError(f"{name} did not start; see its message above")
         yield f"http://{HOST}:{port}"
     finally:
         process.stdin.close()

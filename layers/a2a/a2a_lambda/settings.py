@@ -71,6 +71,11 @@ class Settings(BaseModel):
     emulator: str = ""
 
     @property
+    def is_emulated(self) -> bool:
+        """Whether the kit's calls of AWS go to an emulator."""
+        return self.local and bool(self.emulator)
+
+    @property
     def base_path(self) -> str:
         """Path of `base_url`, before the deployment's routes."""
         return urlsplit(self.base_url).path.rstrip("/")

@@ -1,4 +1,4 @@
-"""fasta2a's hello world behind Mangum, with its storage and its broker in memory. A send submits the task: it
+"""fasta2a's hello world with Mangum, with its storage and its broker in memory. A send submits the task: it
 does not wait for the answer."""
 
 import uuid

@@ -1,4 +1,4 @@
-"""FastAPI behind Mangum: a route that returns what it was sent. It knows nothing of A2A."""
+"""FastAPI with Mangum: a route that returns what it was sent. It knows nothing of A2A."""
 
 from typing import Any
 

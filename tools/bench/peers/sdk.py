@@ -1,4 +1,4 @@
-"""a2a-sdk's hello world behind Mangum, without storage or keys."""
+"""a2a-sdk's hello world with Mangum, without storage or keys."""
 
 from a2a.helpers import new_text_message
 from a2a.server.agent_execution import AgentExecutor, RequestContext

@@ -75,7 +75,7 @@ def kms(settings: Settings) -> "KMSClient":
 
 
 def _client(service: str, config: Config, settings: Settings) -> Any:
-    timeouts = EMULATOR_TIMEOUTS if settings.local and settings.emulator else TIMEOUTS
+    timeouts = EMULATOR_TIMEOUTS if settings.is_emulated else TIMEOUTS
     config = config.merge(Config(connect_timeout=timeouts.connect, read_timeout=timeouts.read))
     return session().create_client(service, config=config, **_local(settings))
 

@@ -53,7 +53,7 @@ class Answer(NamedTuple):
 
 
 @cache
-def trusted() -> ssl.SSLContext:
+def tls_context() -> ssl.SSLContext:
     """TLS as in botocore. Reading the certificates takes tens of milliseconds of the processor."""
     given = os.environ.get("AWS_CA_BUNDLE") or os.environ.get("REQUESTS_CA_BUNDLE")
     path = given or _bundle()
@@ -82,7 +82,7 @@ class Connections:
         self._timeouts = timeouts
         self._idle: deque[_Connection] = deque()
         if self._is_secure:
-            trusted()
+            tls_context()
 
     def post(self, headers: Mapping[str, str], body: bytes) -> Answer:
         """Post to the root. Blocks. Raises botocore's HTTPClientError, ConnectionError.
@@ -126,7 +126,7 @@ class Connections:
             found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if self._is_secure:
-                found = trusted().wrap_socket(found, server_hostname=self._address[0])
+                found = tls_context().wrap_socket(found, server_hostname=self._address[0])
         except TimeoutError as error:
             raise ConnectTimeoutError(endpoint_url=self.url, error=error) from error
         except ssl.SSLError as error:

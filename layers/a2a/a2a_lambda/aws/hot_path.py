@@ -70,7 +70,7 @@ def sqs(settings: Settings) -> "SQSClient":
 
 
 def _client(service: Service, settings: Settings, attempts: int) -> Any:
-    is_emulated = settings.local and bool(settings.emulator)
+    is_emulated = settings.is_emulated
     region = EMULATOR_REGION if is_emulated else _region()
     url = settings.emulator if is_emulated else _url(service.name, region)
     read_credentials = (lambda: LOCAL_CREDENTIALS) if is_emulated else _credentials_reader()
