@@ -24,6 +24,8 @@ def fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_wheel(wheels, "hammer", "2.0")
     write_wheel(wheels, "anvil", "1.0", "hammer<2", "pydantic>=2")
     write_wheel(wheels, "rusty", "1.0", "pydantic<2")
+    for number in (version("pydantic"), "1.10"):
+        write_wheel(wheels, "pydantic", number)
     for name in ("pyproject.toml", "uv.lock", str(DEPENDENCIES)):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)

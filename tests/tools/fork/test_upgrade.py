@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from tests.conftest import AGENTS, ROOT, UV
 from tests.helpers.project import SAMCONFIG, with_place
-from tests.helpers.wheels import write_wheel
+from tests.helpers.wheels import write_stubs, write_wheel
 from tools.fork import rename
 from tools.fork.owned import OWN_FILES, OWN_PLACES, is_own
 from tools.fork.rename import KITS
@@ -32,9 +33,10 @@ IDENTITY = {
 
 
 class Repository:
-    def __init__(self, folder: Path, **variables: str) -> None:
-        self.folder = folder
-        self.environment = {**os.environ, **IDENTITY, **variables}
+    def __init__(self, folder: Path, uv: Mapping[str, str]) -> None:
+        """uv: its variables, for an index on this machine."""
+        self.folder, self.uv = folder, uv
+        self.environment = {**os.environ, **IDENTITY, **uv}
 
     def run(self, *command: str, fails: bool = False) -> str:
         done = subprocess.run(
@@ -42,6 +44,15 @@ class Repository:
         )
         assert bool(done.returncode) is fails, done.stdout + done.stderr
         return done.stdout + done.stderr
+
+    def copy(self, folder: Path) -> "Repository":
+        shutil.copytree(self.folder, folder, symlinks=True, ignore=shutil.ignore_patterns(".venv"))
+        return Repository(folder, self.uv)
+
+    def lock(self) -> None:
+        if (ROOT / ".uv").exists() and not (self.folder / ".uv").exists():
+            (self.folder / ".uv").symlink_to(ROOT / ".uv")
+        self.run("make", "lock")
 
     def commit(self, message: str) -> None:
         self.run("git", "add", "--all")
@@ -56,9 +67,16 @@ class Repository:
 
 EXAMPLE = "functions/agents/assistant"
 
+EMPTY = """[project]
+name = "{}"
+version = "0"
+requires-python = ">=3.11"
+"""
 
-def write_kit(folder: Path) -> None:
+
+def write_kit(made: Repository) -> None:
     """Today's kit, without what this checkout's fork has changed in its own places."""
+    folder = made.folder
     for path in tracked():
         if not is_own(path):
             target = folder / path
@@ -76,6 +94,11 @@ def write_kit(folder: Path) -> None:
     template.write_text(with_place(template.read_text()))
     readme.write_text(f"# A2A Lambda Kit\n\n{KITS}{readme.read_text().partition(KITS)[2]}")
     pyproject.write_text(rename.project(pyproject.read_text(), "a2a-lambda-kit"))
+    for environment in (folder / "environments").iterdir():  # the tools' packages are not merged
+        if (environment / "uv.lock").exists():
+            (environment / "pyproject.toml").write_text(EMPTY.format(environment.name))
+    (folder / "uv.lock").unlink()  # it names packages of PyPI
+    made.lock()
 
 
 def tracked() -> list[str]:
@@ -89,71 +112,79 @@ def tracked() -> list[str]:
     return [path for path in listed.stdout.splitlines() if (ROOT / path).is_file()]
 
 
-@pytest.fixture
-def upstream(tmp_path: Path) -> Repository:
-    """The kit's repository: an older release, v0.0.1, and today's files as v0.0.2."""
-    made = Repository(tmp_path / "kit")
-    write_kit(made.folder)
-    made.run("git", "init", "--quiet", "--initial-branch=main")
-    # What releases change: code, documents, the template around the fork's place, locks, the example.
-    made.edit("layers/a2a/a2a_lambda/kit.py", "class Kit:", "class OldKit:")
-    made.edit("README.md", "## Start", "## Begin")
-    made.edit("template.yaml", "Description: An A2A agent", "Description: The A2A agent")
-    made.edit("template.yaml", "  Table:\n", "  Table: # of tasks\n")
-    made.edit("template.yaml", "# Everything from here on.", "# All that follows.")
-    made.edit("pyproject.toml", '  "uvicorn",\n', "")
-    (made.folder / "pyproject.toml").write_text(
-        re.sub(r'(?m)^version = ".*"', 'version = "0.0.0"', (made.folder / "pyproject.toml").read_text())
-    )
-    made.edit("uv.lock", "revision", "# older\nrevision")
-    made.edit("layers/dependencies/requirements.txt", "mangum==", "mangum==0.0.0+")
-    made.edit(f"{EXAMPLE}/agent.py", "Keep moving.", "Move.")
-    (made.folder / "docs/authoring.md").unlink()
-    (made.folder / "examples").rename(made.folder / "samples")
-    made.edit("samconfig.toml", "LogDays=7", "LogDays=14")
-    made.commit("an older kit")
-    made.run("git", "tag", "v0.0.1")
-    write_kit(made.folder)
-    shutil.rmtree(made.folder / "samples")
-    (made.folder / EXAMPLE / "tests" / "test_example.py").write_text("# new\n")
-    made.commit("today's kit")
-    made.run("git", "tag", "v0.0.2")
-    return made
-
-
-@pytest.fixture
-def fork(tmp_path: Path, upstream: Repository) -> Repository:
-    """A fork of the older release, with agents, packages, permissions and settings of its own."""
-    wheels = tmp_path / "wheels"
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> tuple[Repository, Repository]:
+    """The kit and a fork of it, beside an index with the kit's packages and one of the fork's."""
+    folder = tmp_path_factory.mktemp("upgrade")
+    wheels = folder / "wheels"
+    write_stubs(wheels, ROOT / "uv.lock")
     write_wheel(wheels, "anvil", "1.0", "pydantic>=2")
-    made = Repository(
-        tmp_path / "fork",
-        UV_OFFLINE="1",
-        UV_FIND_LINKS=str(wheels),
-        UV=UV,
+    index = {"UV": UV, "UV_OFFLINE": "1", "UV_NO_INDEX": "1", "UV_FIND_LINKS": str(wheels)}
+    kit = Repository(folder / "kit", index)
+    make_releases(kit)
+    fork = Repository(folder / "fork", index)
+    make_fork(fork, kit)
+    return kit, fork
+
+
+def make_releases(kit: Repository) -> None:
+    """The kit's repository: an older release, v0.0.1, and today's files as v0.0.2."""
+    write_kit(kit)
+    kit.run("git", "init", "--quiet", "--initial-branch=main")
+    # What releases change: code, documents, the template around the fork's place, locks, the example.
+    kit.edit("layers/a2a/a2a_lambda/kit.py", "class Kit:", "class OldKit:")
+    kit.edit("README.md", "## Start", "## Begin")
+    kit.edit("template.yaml", "Description: An A2A agent", "Description: The A2A agent")
+    kit.edit("template.yaml", "  Table:\n", "  Table: # of tasks\n")
+    kit.edit("template.yaml", "# Everything from here on.", "# All that follows.")
+    kit.edit("pyproject.toml", '  "uvicorn",\n', "")
+    (kit.folder / "pyproject.toml").write_text(
+        re.sub(r'(?m)^version = ".*"', 'version = "0.0.0"', (kit.folder / "pyproject.toml").read_text())
     )
-    subprocess.run(
-        ["git", "clone", "--quiet", "--branch=v0.0.1", str(upstream.folder), made.folder], check=True
-    )
-    if (ROOT / ".uv").exists():
-        (made.folder / ".uv").symlink_to(ROOT / ".uv")
-    made.run("git", "checkout", "--quiet", "-b", "ours")
-    made.run("git", "remote", "remove", "origin")
-    shutil.rmtree(made.folder / "functions/agents/assistant")
-    shop = made.folder / "functions/agents/shop"
+    kit.edit("uv.lock", "revision", "# older\nrevision")
+    kit.edit("layers/dependencies/requirements.txt", "mangum==", "mangum==0.0.0+")
+    kit.edit(f"{EXAMPLE}/agent.py", "Keep moving.", "Move.")
+    (kit.folder / "docs/authoring.md").unlink()
+    (kit.folder / "examples").rename(kit.folder / "samples")
+    kit.edit("samconfig.toml", "LogDays=7", "LogDays=14")
+    kit.commit("an older kit")
+    kit.run("git", "tag", "v0.0.1")
+    write_kit(kit)
+    shutil.rmtree(kit.folder / "samples")
+    (kit.folder / EXAMPLE / "tests" / "test_example.py").write_text("# new\n")
+    kit.commit("today's kit")
+    kit.run("git", "tag", "v0.0.2")
+
+
+def make_fork(fork: Repository, kit: Repository) -> None:
+    """A fork of the older release, with agents, packages, permissions and settings of its own."""
+    subprocess.run(["git", "clone", "--quiet", "--branch=v0.0.1", str(kit.folder), fork.folder], check=True)
+    fork.run("git", "checkout", "--quiet", "-b", "ours")
+    fork.run("git", "remote", "remove", "origin")
+    shutil.rmtree(fork.folder / "functions/agents/assistant")
+    shop = fork.folder / "functions/agents/shop"
     shutil.copytree(AGENTS / "plain", shop, ignore=IGNORED)
     (shop / "tests").mkdir()
     (shop / "tests" / "test_shop.py").write_text("# ours\n")
-    (made.folder / "samples" / "ours.md").write_text("Beside files that the kit has moved.\n")
-    (made.folder / "layers/agents/packages.txt").write_text("anvil\n")
-    made.edit("template.yaml", "          - Sid: Files", f"{STATEMENT}          - Sid: Files")
-    made.edit("template.yaml", "        SHOP: !Ref AWS::StackName", "        SHOP: acme")
-    made.edit("samconfig.toml", '"a2a-dev"', '"acme-dev"')
-    made.edit("README.md", "# A2A Lambda Kit\n", "# Acme\n\nAgents that sell anvils.\n")
-    made.edit("pyproject.toml", 'name = "a2a-lambda-kit"', 'name = "acme"')
-    made.run("make", "lock")
-    made.commit("ours")
-    return made
+    (fork.folder / "samples" / "ours.md").write_text("Beside files that the kit has moved.\n")
+    (fork.folder / "layers/agents/packages.txt").write_text("anvil\n")
+    fork.edit("template.yaml", "          - Sid: Files", f"{STATEMENT}          - Sid: Files")
+    fork.edit("template.yaml", "        SHOP: !Ref AWS::StackName", "        SHOP: acme")
+    fork.edit("samconfig.toml", '"a2a-dev"', '"acme-dev"')
+    fork.edit("README.md", "# A2A Lambda Kit\n", "# Acme\n\nAgents that sell anvils.\n")
+    fork.edit("pyproject.toml", 'name = "a2a-lambda-kit"', 'name = "acme"')
+    fork.lock()
+    fork.commit("ours")
+
+
+@pytest.fixture
+def upstream(history: tuple[Repository, Repository], tmp_path: Path) -> Repository:
+    return history[0].copy(tmp_path / "kit")
+
+
+@pytest.fixture
+def fork(history: tuple[Repository, Repository], tmp_path: Path) -> Repository:
+    return history[1].copy(tmp_path / "fork")
 
 
 def own(repository: Repository) -> dict[str, Any]:
@@ -197,7 +228,7 @@ def test_what_the_fork_made_of_the_example_stays_its_own(fork: Repository, upstr
     """Also if the kit moves the example elsewhere."""
     fork.run("git", "reset", "--quiet", "--hard", "v0.0.1")
     fork.edit(f"{EXAMPLE}/agent.py", "Dribble low.", "Our own advice.")
-    fork.run("make", "lock")
+    fork.lock()
     fork.commit("ours")
     (upstream.folder / EXAMPLE).rename(upstream.folder / "examples" / "assistant")
     upstream.commit("the example moves")
