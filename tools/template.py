@@ -63,6 +63,11 @@ def create_table(client: "DynamoDBClient", name: str, template: Path) -> None:
     wanted = properties(template)
     try:
         given = {key: wanted[key] for key in CREATION if key in wanted}
+        if "GlobalSecondaryIndexes" in given:  # those that only AWS knows are intrinsic functions
+            given["GlobalSecondaryIndexes"] = [
+                {key: value for key, value in index.items() if value is not None}
+                for index in given["GlobalSecondaryIndexes"]
+            ]
         if "StreamSpecification" in given:
             given["StreamSpecification"] = {"StreamEnabled": True, **given["StreamSpecification"]}
         client.create_table(TableName=name, **given)

@@ -46,6 +46,7 @@ def test_functions(translated: Json) -> None:
             "A2A_AGENT_NAMES",
             "A2A_REQUESTS_PER_OWNER",
             "A2A_STREAMS_PER_OWNER",
+            "A2A_LIST_SHARDS",
             "A2A_SERVICE",
             "A2A_LOG_LEVEL",
             "A2A_DEBUG_LOGS",

@@ -46,9 +46,12 @@ class MemoryTable:
     def query(self, *, ExpressionAttributeValues: Item, **options: Any) -> Item:
         values = {name: value.get("S", "") for name, value in ExpressionAttributeValues.items()}
         if options.get("Select") == "COUNT":
-            return {"Count": len(self._listed[values[":listing"]])}
+            count = min(len(self._listed[values[":listing"]]), options["Limit"])
+            return {"Count": count, "ScannedCount": count}
         if "IndexName" in options:
-            return {"Items": self._list(values, options)}
+            listed = self._list(values, options)
+            last = {"LastEvaluatedKey": listed[-1]} if len(listed) == options["Limit"] else {}
+            return {"Items": listed, "ScannedCount": len(listed), **last}
         keys = self._sorted[values[":pk"]]
         low, high = values.get(":first", values.get(":prefix", "")), values.get(":last", "")
         found = keys[bisect_left(keys, low) : bisect_right(keys, high) if high else None]

@@ -45,8 +45,12 @@ class Kit:
         from a2a_lambda.aws import hot_path
         from a2a_lambda.store.store import Store
 
+        settings = self.settings
         return Store(
-            hot_path.dynamodb(self.settings), self.settings.table, ttl=int(self.settings.task_days * 86_400)
+            hot_path.dynamodb(settings),
+            settings.table,
+            ttl=int(settings.task_days * 86_400),
+            list_shards=settings.list_shards,
         )
 
     @cached_property

@@ -35,6 +35,7 @@ class Settings(BaseModel):
     max_body_bytes: largest body of a request.
     requests_per_owner: requests a second that an owner may make; 0 = no limit.
     streams_per_owner: streams, followers and long sends that an owner may have at once; 0 = no limit.
+    list_shards: partitions over which an owner's list of tasks is spread. It may grow, and never shrink.
     signing_key: ARN of an asymmetric KMS key that signs the cards, or "".
     queue: url of the SQS queue of background turns. "" = every turn runs in its request.
     dead_letters: ARN of its dead-letter queue. notices: url of the FIFO queue of push notifications.
@@ -58,6 +59,7 @@ class Settings(BaseModel):
     max_body_bytes: int = Field(default=4_500_000, gt=0)
     requests_per_owner: int = Field(default=0, ge=0, le=10_000)
     streams_per_owner: int = Field(default=100, ge=0, le=10_000)
+    list_shards: int = Field(default=1, ge=1, le=16)
     queue: str = ""
     dead_letters: str = ""
     notices: str = ""

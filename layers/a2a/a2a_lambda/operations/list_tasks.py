@@ -1,8 +1,10 @@
 """Lists of tasks, page by page (A2A 1.0 section 3.1.4).
 
 The list comes from an index, which is eventually consistent and knows the status and context of a task. Each
-task is then read as it is now. `totalSize` needs a count of the whole list. It is made for the first page,
-and the page token carries it to the others. A page ends early if it is as large as an answer should be.
+task is then read as it is now. `totalSize` needs a count of the list. It is made for the first page, and the
+page token carries it to the others. A page ends early if it is as large as an answer should be, or if too
+many tasks had to be read for it. Then `totalSize` is a least number, too: no list takes longer because its
+owner has a million tasks.
 """
 
 import asyncio
@@ -49,12 +51,12 @@ async def list_tasks(store: Store, scope: Scope, request: ListTasksRequest) -> L
     except ValueError:
         raise _invalid_token() from None
     if total is None:
-        total = await threads.run(store.count_tasks, scope, page) if found.more else len(found.tasks)
+        total = await threads.run(store.count_tasks, scope, page) if found.after else len(found.tasks)
     tasks, last = await _read(store, scope, found.tasks, request)
-    more = found.more or last < len(found.tasks)
+    after = found.after if last == len(found.tasks) else found.tasks[last - 1][1]
     return ListTasksResponse(
         tasks=tasks,
-        nextPageToken=_token(page, found.tasks[last - 1][1], total) if more else "",
+        nextPageToken=_token(page, after, total) if after else "",
         pageSize=page.size,
         totalSize=total,
     )

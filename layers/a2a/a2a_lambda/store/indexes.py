@@ -13,6 +13,9 @@ from a2a_lambda.tasks.identity import Scope
 FILTERED_QUERY_LIMIT = 1_000
 """Tasks that one query reads, if it filters some of them out."""
 
+READ_LIMIT = 10_000
+"""Tasks that are read in the index for a page, or counted. An owner may have millions."""
+
 
 @dataclass(frozen=True, slots=True)
 class TaskQuery:
@@ -27,38 +30,59 @@ class TaskQuery:
 
 @dataclass(frozen=True, slots=True)
 class TaskPage:
-    """Tasks of a page, each with its place in the list. more: another page follows."""
+    """Tasks of a page, each with its place in the list.
+
+    after: where the next page begins; "" = there is none.
+    """
 
     tasks: list[tuple[str, str]]
-    more: bool
+    after: str
 
 
-def list_tasks(table: Table, scope: Scope, page: TaskQuery) -> TaskPage:
-    """A page of a scope's tasks. Raises ValueError if `page.after` is not a place in the list."""
-    arguments = _query(table, scope, page)
-    if page.after:
-        if page.after < page.since:
-            raise ValueError("after the end of the list")
-        arguments["ExclusiveStartKey"] = items.listing_key(scope, page.after)
-    arguments["Limit"] = page.size + 1 if not (page.state or page.context_id) else FILTERED_QUERY_LIMIT
+def list_tasks(table: Table, scope: Scope, page: TaskQuery, shards: int) -> TaskPage:
+    """A page of a scope's tasks, newest first. It has fewer than `page.size` tasks, even none, if READ_LIMIT
+    tasks had to be read for them. Raises ValueError if `page.after` is not a place in the list."""
+    if page.after and page.after < page.since:
+        raise ValueError("after the end of the list")
     found: list[Item] = []
-    for answer in table.pages(arguments):
-        found += answer["Items"]
-        if len(found) > page.size:
-            break
-    tasks = [(items.listed_id(item), item["changed"]["S"]) for item in found[: page.size]]
-    return TaskPage(tasks, more=len(found) > page.size)
+    end = ""  # up to here, every shard was read: the latest of the places where one was not read further
+    for shard in range(shards):
+        arguments = _query(table, items.listing(scope, shard), page)
+        if page.after:
+            arguments["ExclusiveStartKey"] = items.listing_key(scope, shard, page.after)
+        arguments["Limit"] = page.size + 1 if not (page.state or page.context_id) else FILTERED_QUERY_LIMIT
+        matching = read = 0
+        for answer in table.pages(arguments):
+            found += answer["Items"]
+            matching += len(answer["Items"])
+            read += answer["ScannedCount"]
+            if "LastEvaluatedKey" in answer and (matching > page.size or read >= READ_LIMIT // shards):
+                end = max(end, answer["LastEvaluatedKey"]["changed"]["S"])
+                break
+    places = sorted((item["changed"]["S"] for item in found if item["changed"]["S"] >= end), reverse=True)
+    if len(places) > page.size:
+        end = places[page.size - 1]
+    return TaskPage([(items.listed_id(place), place) for place in places[: page.size]], after=end)
 
 
-def count_tasks(table: Table, scope: Scope, page: TaskQuery) -> int:
-    """Number of tasks in a list, on all its pages. Reads the whole list."""
-    arguments = {**_query(table, scope, page), "Select": "COUNT"}
-    return sum(answer["Count"] for answer in table.pages(arguments))
+def count_tasks(table: Table, scope: Scope, page: TaskQuery, shards: int) -> int:
+    """Number of tasks in a list, on all its pages: of the READ_LIMIT newest tasks, those that match."""
+    count = 0
+    for shard in range(shards):
+        arguments = {**_query(table, items.listing(scope, shard), page), "Select": "COUNT"}
+        arguments["Limit"] = left = READ_LIMIT // shards
+        for answer in table.pages(arguments):
+            count += answer["Count"]
+            left -= answer["ScannedCount"]
+            if left <= 0:
+                break
+            arguments["Limit"] = left
+    return count
 
 
 def list_due(table: Table, minute: int) -> Iterator[tuple[Scope, str]]:
     """Tasks that should be running, and are due for the sweep by a minute (Unix time / 60)."""
-    for shard in range(items.SHARDS):
+    for shard in range(items.DUE_SHARDS):
         query = {
             "IndexName": "by-due",
             "KeyConditionExpression": "#shard = :shard AND due <= :minute",
@@ -69,9 +93,9 @@ def list_due(table: Table, minute: int) -> Iterator[tuple[Scope, str]]:
             yield from map(items.task_of_item, answer["Items"])
 
 
-def _query(table: Table, scope: Scope, page: TaskQuery) -> dict[str, Any]:
+def _query(table: Table, listing: dict[str, str], page: TaskQuery) -> dict[str, Any]:
     keys = "listing = :listing"
-    values = {":listing": items.listing(scope), ":now": number(int(table.clock()))}
+    values = {":listing": listing, ":now": number(int(table.clock()))}
     filters, names = ["expires > :now"], {}
     if page.since:
         keys += " AND changed >= :since"

@@ -32,7 +32,7 @@ from a2a_lambda.tasks.identity import Scope
 
 Item = Mapping[str, Any]
 
-SHARDS = 8
+DUE_SHARDS = 8
 """Partitions of the sweep's index."""
 
 CHANGED_BYTES = 1_000
@@ -83,22 +83,23 @@ def slot_number(item: Item) -> int:
     return int(item["sk"]["S"].removeprefix("slot#"))
 
 
-def listing(scope: Scope) -> dict[str, str]:
-    """Partition of the index that lists tasks."""
-    return {"S": f"{scope.owner}#{scope.agent}"}
+def listing(scope: Scope, shard: int) -> dict[str, str]:
+    """Partition of the index that lists tasks. The first shard has all tasks of a deployment with one."""
+    place = f"{scope.owner}#{scope.agent}"
+    return {"S": f"{place}#{shard}" if shard else place}
 
 
-def listed_id(item: Item) -> str:
-    """Id of a task as the index has it."""
-    return str(item["changed"]["S"]).split("#", 1)[1]
+def listed_id(changed: str) -> str:
+    """Id of a task, from its place in the list."""
+    return changed.split("#", 1)[1]
 
 
-def listing_key(scope: Scope, changed: str) -> dict[str, Any]:
+def listing_key(scope: Scope, shard: int, changed: str) -> dict[str, Any]:
     """Key of a place in a list: after the task with that `changed`. Raises ValueError."""
     _, separator, task_id = changed.partition("#")
     if not separator or not task_id or len(changed.encode()) > CHANGED_BYTES:
         raise ValueError("not a place in a list")
-    return {**head_key(scope, task_id), "listing": listing(scope), "changed": {"S": changed}}
+    return {**head_key(scope, task_id), "listing": listing(scope, shard), "changed": {"S": changed}}
 
 
 def due_key(shard: int) -> dict[str, str]:
@@ -150,7 +151,8 @@ def number(value: float) -> dict[str, str]:
     return {"N": str(value) if isinstance(value, int) else f"{value:.3f}".rstrip("0").rstrip(".")}
 
 
-def from_head(head: Head) -> dict[str, Any]:
+def from_head(head: Head, list_shards: int) -> dict[str, Any]:
+    digest = zlib.crc32(head.task_id.encode())
     item: dict[str, Any] = {
         **head_key(head.scope, head.task_id),
         "version": number(head.version),
@@ -171,11 +173,11 @@ def from_head(head: Head) -> dict[str, Any]:
         "document": {"B": strictjson.dumps(head.document())},
     }
     if not head.message_only:
-        item["listing"] = listing(head.scope)
+        item["listing"] = listing(head.scope, digest % list_shards)
     if head.push_config_ids:
         item["pushes"] = number(len(head.push_config_ids))
     if not head.is_stopped:
-        item["shard"] = due_key(zlib.crc32(head.task_id.encode()) % SHARDS)
+        item["shard"] = due_key(digest % DUE_SHARDS)
         item["due"] = number(head.due)
     return item
 

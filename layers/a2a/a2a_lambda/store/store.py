@@ -60,15 +60,23 @@ class Store:
     """Tasks and contexts in one table. Calls block: run them in `threads`.
 
     ttl: seconds for which a task is kept from its creation, and a context from its last turn.
+    list_shards: partitions over which an owner's list of tasks is spread.
     Every method raises StoreError if DynamoDB does not answer. Methods that write raise WriteRefused if
     DynamoDB refuses the item for good.
     """
 
     def __init__(
-        self, client: "DynamoDBClient", table: str, *, ttl: int, clock: Callable[[], float] = time.time
+        self,
+        client: "DynamoDBClient",
+        table: str,
+        *,
+        ttl: int,
+        list_shards: int = 1,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._table = Table(client, table, clock=clock)
         self._ttl = ttl
+        self._list_shards = list_shards
         self.clock = clock
 
     def key_copies(self, path: str) -> Copies:
@@ -100,13 +108,12 @@ class Store:
 
     def create_head(self, head: Head) -> None:
         """Store a new task. Raises Conflict, with the head that is there."""
-        self._put(items.from_head(head), ABSENT, {":now": number(int(self.clock()))}, head.scope)
+        self._put_head(head, ABSENT, {":now": number(int(self.clock()))})
 
     def update_head(self, head: Head) -> Head:
         """Store a changed head; returns it with its new version. Raises Conflict."""
         newer = replace(head, version=head.version + 1)
-        condition = {":version": number(head.version)}
-        self._put(items.from_head(newer), "version = :version", condition, head.scope)
+        self._put_head(newer, "version = :version", {":version": number(head.version)})
         return newer
 
     def get_head(self, scope: Scope, task_id: str) -> Head | None:
@@ -247,11 +254,11 @@ class Store:
 
     def list_tasks(self, scope: Scope, page: TaskQuery) -> TaskPage:
         """See `indexes.list_tasks`."""
-        return indexes.list_tasks(self._table, scope, page)
+        return indexes.list_tasks(self._table, scope, page, self._list_shards)
 
     def count_tasks(self, scope: Scope, page: TaskQuery) -> int:
         """See `indexes.count_tasks`."""
-        return indexes.count_tasks(self._table, scope, page)
+        return indexes.count_tasks(self._table, scope, page, self._list_shards)
 
     def put_push_config(
         self, head: Head, config: TaskPushNotificationConfig, wire_name: str, *, absent: bool = False
@@ -303,6 +310,9 @@ class Store:
         }
         for answer in self._table.pages(query):
             yield from answer["Items"]
+
+    def _put_head(self, head: Head, condition: str, values: Mapping[str, Any]) -> None:
+        self._put(items.from_head(head, self._list_shards), condition, values, head.scope)
 
     def _put(
         self, item: dict[str, Any], condition: str, values: Mapping[str, Any], scope: Scope | None = None

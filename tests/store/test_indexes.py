@@ -1,0 +1,81 @@
+"""Lists of tasks in the index: in shards, and of owners with very many tasks."""
+
+from dataclasses import replace
+
+import pytest
+
+from a2a_lambda.aws import clients
+from a2a_lambda.protocol.model import TaskState, status
+from a2a_lambda.settings import Settings
+from a2a_lambda.store import indexes
+from a2a_lambda.store.indexes import TaskQuery
+from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.identity import Scope
+
+TASKS = 40
+
+
+def store_with(settings: Settings, scope: Scope, list_shards: int) -> tuple[Store, list[str]]:
+    """A store, and the ids of its tasks, newest first. Every fifth is in a context of its own."""
+    store = Store(clients.dynamodb(settings), settings.table, ttl=1_000, list_shards=list_shards)
+    now = store.clock()
+    ids = [f"task-{number}" for number in range(TASKS)]
+    for number, task_id in enumerate(ids):
+        done = status(TaskState.COMPLETED, now - number)
+        store.create_head(store.new_head(scope, task_id, "rare" if number % 5 == 4 else "usual", done))
+    return store, ids
+
+
+def walk(store: Store, scope: Scope, query: TaskQuery) -> tuple[list[str], int]:
+    """Ids on all pages of a list, and the number of pages."""
+    found: list[str] = []
+    for pages in range(1, 10 * TASKS):
+        page = store.list_tasks(scope, query)
+        assert len(page.tasks) <= query.size
+        found += [task_id for task_id, _ in page.tasks]
+        if not page.after:
+            return found, pages
+        query = replace(query, after=page.after)
+    raise AssertionError("the list does not end")
+
+
+@pytest.mark.parametrize("list_shards", [1, 3])
+def test_pages_have_every_task_once_and_in_order(settings: Settings, scope: Scope, list_shards: int) -> None:
+    store, ids = store_with(settings, scope, list_shards)
+    for size in (1, 7, 39, 40, 41):
+        assert walk(store, scope, TaskQuery(size=size))[0] == ids
+        assert walk(store, scope, TaskQuery(size=size, context_id="rare"))[0] == ids[4::5]
+    since = store.get_head(scope, ids[9])
+    assert since is not None
+    query = TaskQuery(size=4, since=since.status["timestamp"])
+    assert walk(store, scope, query)[0] == ids[:10]
+    assert store.count_tasks(scope, query) == 10
+
+
+@pytest.mark.parametrize("list_shards", [1, 3])
+def test_a_page_reads_only_so_many_tasks(
+    settings: Settings, scope: Scope, list_shards: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page ends early, and the next one continues."""
+    monkeypatch.setattr(indexes, "READ_LIMIT", 9)
+    monkeypatch.setattr(indexes, "FILTERED_QUERY_LIMIT", 3)
+    store, ids = store_with(settings, scope, list_shards)
+    first = store.list_tasks(scope, TaskQuery(size=30, context_id="rare"))
+    assert len(first.tasks) < len(ids[4::5])
+    assert first.after
+    found, pages = walk(store, scope, TaskQuery(size=30, context_id="rare"))
+    assert found == ids[4::5]
+    assert pages > 3
+    assert walk(store, scope, TaskQuery(size=30, context_id="absent"))[0] == []
+    assert store.count_tasks(scope, TaskQuery(size=30)) == 9
+
+
+def test_a_list_may_get_more_shards(settings: Settings, scope: Scope) -> None:
+    """A task of before stays in its list, also after its next change."""
+    _, ids = store_with(settings, scope, 1)
+    store = Store(clients.dynamodb(settings), settings.table, ttl=1_000, list_shards=4)
+    for task_id in ids[::4]:
+        head = store.get_head(scope, task_id)
+        assert head is not None
+        store.update_head(head)
+    assert walk(store, scope, TaskQuery(size=7))[0] == ids
