@@ -120,6 +120,28 @@ def test_the_log_is_read_in_order(store: Store, head: Head) -> None:
     assert [sequence for sequence, _ in store.get_events(head, after=2)] == [3, 4]
 
 
+def test_a_look_at_a_running_task_is_one_read(store: Store, head: Head, calls: Calls) -> None:
+    store.append(head, [chunk("one"), chunk("two")], after=1)
+    calls.during()
+    newer, events = store.get_progress(head, after=2)
+    assert (newer, [sequence for sequence, _ in events]) == (head, [3])
+    assert calls.during() == {"query": 1}
+
+
+def test_a_look_finds_all_events_of_a_task_that_has_ended(store: Store, head: Head) -> None:
+    store.append(head, [chunk("one"), chunk("two")], after=1)
+    closed = store.update_head(ended(head, sequence=4))
+    newer, events = store.get_progress(head, after=1)
+    assert (newer, [sequence for sequence, _ in events]) == (closed, [2, 3])
+
+
+def test_a_look_does_not_find_what_has_expired(store: Store, head: Head, clock: Clock) -> None:
+    store.append(head, [chunk("one")], after=1)
+    clock.now = head.expires
+    assert store.get_progress(head, after=1) == (None, [])
+    assert store.get_progress(running(store, head.scope, "another"), after=1) == (None, [])
+
+
 def test_an_event_larger_than_an_item_is_split_and_joined(store: Store, head: Head) -> None:
     text = "é" * 600_000
     last = store.append(head, [chunk(text), chunk("!")], after=1)

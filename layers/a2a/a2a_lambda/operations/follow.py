@@ -9,10 +9,16 @@ from a2a_lambda import threads
 from a2a_lambda.protocol.model import INTERRUPTED, STOPPED, Event, Published, Task
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.turns.recovery import load_live_head
+from a2a_lambda.turns.recovery import load_live_head, load_progress
 
 POLL_SECONDS = 0.3
 """Seconds between looks at a task that another process runs."""
+
+SILENT_POLL_SECONDS = 1.0
+"""Most seconds between looks, if the task is silent."""
+
+SLOWDOWN = 1.2
+"""A pause is so many times as long as the one before it, if nothing has happened."""
 
 STOP_POLL_SECONDS = 2.0
 """Most seconds between looks, if only the end of the task matters."""
@@ -29,7 +35,7 @@ async def wait_until_stopped(store: Store, head: Head, deadline: float | None) -
     pause = POLL_SECONDS
     while not head.is_stopped and not _is_late(deadline):
         await asyncio.sleep(pause)
-        pause = min(1.2 * pause, STOP_POLL_SECONDS)
+        pause = min(SLOWDOWN * pause, STOP_POLL_SECONDS)
         head = await load_live_head(store, head.scope, head.task_id)
     return head
 
@@ -70,8 +76,9 @@ async def follow_from(
     store: Store, head: Head, after: int, deadline: float | None
 ) -> AsyncGenerator[Published, None]:
     """Events after a sequence number, until the task stops or the deadline is near."""
+    events = await threads.run(store.get_events, head, after=after)
+    pause = POLL_SECONDS
     while True:
-        events = await threads.run(store.get_events, head, after=after)
         for sequence, event in events:
             after = sequence
             if "artifactUpdate" in event or _is_progress(event):
@@ -81,8 +88,9 @@ async def follow_from(
             return
         if _is_late(deadline):
             return
-        await asyncio.sleep(POLL_SECONDS)
-        head = await load_live_head(store, head.scope, head.task_id)
+        pause = POLL_SECONDS if events else min(SLOWDOWN * pause, SILENT_POLL_SECONDS)
+        await asyncio.sleep(pause)
+        head, events = await load_progress(store, head, after=after)
 
 
 async def _wait_for_answer(store: Store, head: Head, wait: float, deadline: float | None) -> Head:

@@ -145,6 +145,11 @@ def entry_range(head: Head, after: int) -> dict[str, Any]:
     }
 
 
+def progress_range(head: Head, after: int) -> dict[str, Any]:
+    """The same of a query that finds the head, too."""
+    return {**entry_range(head, after), ":last": {"S": "head"}}
+
+
 def number(value: float) -> dict[str, str]:
     """DynamoDB number, of an integer or a time with milliseconds."""
     # As DynamoDB returns it: without zeros at the end.

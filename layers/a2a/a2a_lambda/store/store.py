@@ -142,6 +142,24 @@ class Store:
         found = join(head.inline, filter(head.fence.admits, entries), after=after)
         return [numbered for numbered in found if include_artifacts or "artifactUpdate" not in numbered[1]]
 
+    def get_progress(self, head: Head, *, after: int) -> tuple[Head | None, list[Numbered]]:
+        """The head as it is now, and the events after a sequence number. One read, unless more than events
+        has changed.
+
+        head: as it was at the last look.
+        """
+        found = list(
+            self._query("pk = :pk AND sk BETWEEN :first AND :last", items.progress_range(head, after))
+        )
+        if not found or found[-1]["sk"]["S"] != "head" or int(found[-1]["expires"]["N"]) <= self.clock():
+            return None, []
+        newer = items.to_head(head.scope, found.pop())
+        if newer.version != head.version:
+            # A query does not read its items at one moment: the head may close while the entries are read.
+            return newer, self.get_events(newer, after=after)
+        entries = filter(newer.fence.admits, map(items.to_entry, found))
+        return newer, list(join(newer.inline, entries, after=after))
+
     def get_task(self, head: Head, *, include_artifacts: bool = True) -> tuple[Task, int]:
         """The task as stored, with or without its artifacts, and the last sequence number in it."""
         task, events = head.empty_task(), self.get_events(head, include_artifacts=include_artifacts)

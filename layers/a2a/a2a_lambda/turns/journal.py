@@ -13,13 +13,18 @@ from a2a_lambda.tasks.event_log import Numbered, coalesce
 from a2a_lambda.tasks.head import Head
 
 FLUSH_SECONDS = 0.25
-"""Seconds after which pending events are stored, when another event comes."""
+"""Seconds after which pending events are stored, when another event comes. Later in a run it is a
+FLUSH_PART of the run's time, and at most SLOWEST_FLUSH_SECONDS: long streams cost fewer writes."""
+
+FLUSH_PART = 1 / 20
+
+SLOWEST_FLUSH_SECONDS = 1.0
 
 FLUSH_BYTES = 4_000
 """JSON bytes of pending events that are stored at once."""
 
 SILENCE_SECONDS = 2 * FLUSH_SECONDS
-"""Seconds after which pending events are stored, even if no other event follows."""
+"""Seconds between looks whether events are pending that no other event follows."""
 
 BACKLOG_BYTES = 1_000_000
 """JSON bytes that may be pending while the table takes no writes. Then the agent waits, too."""
@@ -48,7 +53,7 @@ class Journal:
         self._pending: list[Event] = []
         self._pending_bytes = 0
         self._writing: list[Event] = []
-        self._flushed = asyncio.get_running_loop().time()
+        self._began = self._flushed = asyncio.get_running_loop().time()
         self.sequence = sequence
         self.size_bytes = 0
 
@@ -57,8 +62,7 @@ class Journal:
         self.size_bytes += size
         self._pending += events
         self._pending_bytes += size
-        is_late = asyncio.get_running_loop().time() - self._flushed >= FLUSH_SECONDS
-        return is_late or self._pending_bytes >= FLUSH_BYTES
+        return self._is_late() or self._pending_bytes >= FLUSH_BYTES
 
     def clear(self) -> None:
         """Forget the events that are not stored."""
@@ -119,8 +123,13 @@ class Journal:
         with suppress(Conflict, WriteRefused):  # the run notices it, too
             while True:
                 await asyncio.sleep(SILENCE_SECONDS)
-                if self._pending:
+                if self._pending and self._is_late():
                     await self.try_flush()
+
+    def _is_late(self) -> bool:
+        now = asyncio.get_running_loop().time()
+        pause = max(FLUSH_SECONDS, min((now - self._began) * FLUSH_PART, SLOWEST_FLUSH_SECONDS))
+        return now - self._flushed >= pause
 
     async def wait_for_flush(self) -> None:
         """Wait for the end of a flush, if one has begun."""

@@ -8,6 +8,7 @@ from a2a_lambda import telemetry, threads
 from a2a_lambda.errors import StoreError, TaskNotFound
 from a2a_lambda.protocol.model import Part, TaskState, TaskStatus, agent_message, status
 from a2a_lambda.store.store import Conflict, Store
+from a2a_lambda.tasks.event_log import Numbered
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 
@@ -26,7 +27,7 @@ async def load_live_head(store: Store, scope: Scope, task_id: str, *, path: str 
         head = await threads.run(store.get_head, scope, task_id)
         if head is None:
             raise TaskNotFound("the key's owner has no such task with this agent", path=path)
-        if head.is_stopped or head.is_background or head.lease >= store.clock():
+        if not _is_lost(store, head):
             return head
         try:
             logger.warning("task %s is lost: its lease ran out", task_id)
@@ -35,11 +36,27 @@ async def load_live_head(store: Store, scope: Scope, task_id: str, *, path: str 
             continue
 
 
+async def load_progress(store: Store, head: Head, *, after: int) -> tuple[Head, list[Numbered]]:
+    """Head of a task as `load_live_head` finds it, and the events after a sequence number. Usually one read.
+
+    head: as it was at the last look. Raises as `load_live_head`.
+    """
+    newer, events = await threads.run(store.get_progress, head, after=after)
+    if newer is None or _is_lost(store, newer):
+        newer = await load_live_head(store, head.scope, head.task_id)
+        events = await threads.run(store.get_events, newer, after=after)
+    return newer, events
+
+
 async def end_task(store: Store, head: Head, status: TaskStatus) -> Head:
     """End a task that another run holds, or that no run holds. Raises Conflict."""
     head = await threads.run(store.seal, head, status)
     telemetry.measure({"Turns": 1}, agent=head.scope.agent, outcome=outcome_of(head))
     return head
+
+
+def _is_lost(store: Store, head: Head) -> bool:
+    return not head.is_stopped and not head.is_background and head.lease < store.clock()
 
 
 def outcome_of(head: Head) -> str:
