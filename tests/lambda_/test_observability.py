@@ -205,6 +205,35 @@ def test_a_failing_measurement_fails_no_turn(tell: Tell, monkeypatch: pytest.Mon
     assert "completed" in telling.answer
 
 
+@pytest.mark.parametrize(
+    ("values", "dimensions", "sets", "alone"),
+    [
+        (
+            {"Turns": 1},
+            {"agent": "probe", "outcome": "completed"},
+            [{"service", "agent", "outcome"}, {"service", "outcome"}],
+            {"service", "outcome"},
+        ),
+        ({"RunTime": 0.1}, {"agent": "probe"}, [{"service", "agent"}, {"service"}], {"service"}),
+        (
+            {"Pushes": 1},
+            {"agent": "probe", "outcome": "gone"},
+            [{"service", "agent", "outcome"}],
+            {"service", "outcome"},
+        ),
+    ],
+)
+def test_agents_need_not_have_metrics_of_their_own(
+    values: Json, dimensions: Json, sets: Json, alone: Json, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for by_agent, wanted in ((True, sets), (False, [alone])):
+        Metrics("shop", "rpc", by_agent=by_agent).take(values, dimensions)
+        line = json.loads(capsys.readouterr().out)
+        [metric] = line["_aws"]["CloudWatchMetrics"]
+        assert sorted(map(sorted, metric["Dimensions"])) == sorted(map(sorted, wanted))
+        assert line["agent"] == "probe"
+
+
 class YieldingOutput(io.StringIO):
     """An output whose every write lets other threads run first."""
 

@@ -51,6 +51,7 @@ def test_functions(translated: Json) -> None:
             "A2A_LOG_LEVEL",
             "A2A_DEBUG_LOGS",
             "A2A_TRACING",
+            "A2A_AGENT_METRICS",
             *own,
         }
 

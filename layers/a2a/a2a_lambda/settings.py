@@ -41,6 +41,7 @@ class Settings(BaseModel):
     dead_letters: ARN of its dead-letter queue. notices: url of the FIFO queue of push notifications.
     service: name of the deployment, on log lines and metrics. log_level: of Python's logging.
     debug_logs: log the text of exceptions, which may hold messages of clients. tracing: use X-Ray.
+    agent_metrics: whether each agent has metrics of its own, besides those of the deployment.
     loopback_webhooks: webhooks may be on this machine, and use http, for tests and `make run`.
     local: the process is a development server; local keys are accepted. emulator: url of its emulator, or "".
     """
@@ -68,6 +69,7 @@ class Settings(BaseModel):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     debug_logs: bool = False
     tracing: bool = False
+    agent_metrics: bool = True
     signing_key: str = Field(default="", pattern=r"^(arn:aws[a-z-]*:kms:[^\s]+:key/[^\s]+)?$")
     local: bool = False
     emulator: str = ""

@@ -29,11 +29,16 @@ logger = logging.getLogger(__name__)
 
 
 class Metrics:
-    """Takes measurements, from any thread. service, function: names of the deployment and of the function."""
+    """Takes measurements, from any thread.
 
-    def __init__(self, service: str, function: str) -> None:
+    service, function: names of the deployment and of the function. by_agent: whether each agent has metrics
+    of its own, besides those of the service. Every one costs money.
+    """
+
+    def __init__(self, service: str, function: str, *, by_agent: bool = True) -> None:
         self._service = service
         self._function = function
+        self._by_agent = by_agent
         self._sums: Counter[str] = Counter()
         self._lock = threading.Lock()
 
@@ -59,25 +64,26 @@ class Metrics:
 
     def _line(self, values: Values, dimensions: Dimensions) -> None:
         metrics: Any = EphemeralMetrics(namespace=NAMESPACE, service=self._service)
-        for name, named in dimensions.items():
+        own = {name: named for name, named in dimensions.items() if self._by_agent or name != "agent"}
+        for name, named in own.items():
             metrics.add_dimension(name, named)
-        if any(name in TIMES for name in values):
+        if "agent" in own and any(name in TIMES for name in values):
             metrics.add_dimensions(service=self._service)
-        if "Turns" in values:
-            metrics.add_dimensions(service=self._service, outcome=dimensions["outcome"])
+        if "agent" in own and "Turns" in values:
+            metrics.add_dimensions(service=self._service, outcome=own["outcome"])
         for name, value in values.items():
             if name in TIMES:
                 metrics.add_metric(name, MetricUnit.Milliseconds, value * 1000)
             else:
                 metrics.add_metric(name, MetricUnit.Count, value)
-        for name, identity in telemetry.ids().items():
-            if name not in dimensions:
+        for name, identity in {**dimensions, **telemetry.ids()}.items():
+            if name not in own:
                 metrics.add_metadata(name, identity)
         metrics.flush_metrics()
 
 
-def install(service: str, function: str) -> Metrics:
+def install(service: str, function: str, *, by_agent: bool) -> Metrics:
     """Make metrics of all measurements of the process."""
-    metrics = Metrics(service, function)
+    metrics = Metrics(service, function, by_agent=by_agent)
     telemetry.sink = metrics.take
     return metrics

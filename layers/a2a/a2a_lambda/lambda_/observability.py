@@ -45,7 +45,7 @@ class Observed:
         self._release: Callable[[], None] = (
             handler.release if isinstance(handler, Releasable) else lambda: None
         )
-        self._metrics = metrics.install(settings.service, function)
+        self._metrics = metrics.install(settings.service, function, by_agent=settings.agent_metrics)
         self._is_cold = True
         self._traces: Any = None
         if settings.tracing:
