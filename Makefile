@@ -16,7 +16,7 @@ $(foreach name,$(A2A_VARIABLES),$(eval override $(name) := $$(value $(name))))
 export A2A_VARIABLES $(A2A_VARIABLES)
 export A2A_GOALS := $(MAKECMDGOALS)
 
-COMMANDS := run chat playground logs test check build image deploy invoke e2e bench costs key secret setting doctor \
+COMMANDS := run chat playground logs test check build image deploy invoke e2e bench scale costs key secret setting doctor \
   restore account rollback prune redrive conformance validate agent rename upgrade add remove docs pictures install
 
 .PHONY: help lock $(COMMANDS)

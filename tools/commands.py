@@ -77,6 +77,9 @@ COMMANDS = {
     ),
     "e2e": Command("deploy your agents to an emulator of AWS, and call them there", ["tools.dev.checks e2e"]),
     "bench": Command("measure what the kit costs, beside its peers", ["tools.bench.bench"], {"WRITE": "1"}),
+    "scale": Command(
+        "simulate large loads on AWS, and see what breaks first", ["tools.scale.scale"], {"WRITE": "1"}
+    ),
     "costs": Command("compute what a million messages cost", ["tools.dev.checks costs"]),
     "key": Command(
         "list, make and revoke keys",

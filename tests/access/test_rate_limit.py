@@ -1,6 +1,7 @@
 """How many requests an owner may make."""
 
 import asyncio
+import random
 import uuid
 from typing import Any
 
@@ -63,6 +64,20 @@ def test_the_limit_holds_over_many_containers_with_slow_calls(store: Store, owne
     assert most <= found <= most + 2 * 240
 
 
+def test_a_high_limit_is_split_over_several_items(
+    store: Store, owner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container may meet the limit of an item a little before that of the owner."""
+    monkeypatch.setattr(rate_limit, "ITEM_LIMIT", 10)
+    random.seed(1)
+    containers = [RateLimit(store, 40) for _ in range(20)]
+    most = 40 * rate_limit.WINDOW_SECONDS
+    found = asyncio.run(admitted(containers, owner, 3 * most))
+    assert 0.7 * most <= found <= 1.1 * most + rate_limit.SHARE_STEP_REQUESTS * len(containers)
+    counts = [store.count_requests(owner, int(store.clock() // 10), item, 1, until=0) for item in range(5)]
+    assert min(counts) > 1
+
+
 def test_another_owner_is_not_slowed_down(store: Store, owner: str) -> None:
     container = RateLimit(store, 1)
     assert asyncio.run(admitted([container], owner, 100)) < 100
@@ -91,7 +106,7 @@ def test_few_requests_cost_nothing(store: Store, owner: str, monkeypatch: pytest
     asyncio.run(admitted([RateLimit(store, 50)], owner, 1))
     assert written == []
     asyncio.run(admitted([RateLimit(store, 50)], owner, 3 * rate_limit.SHARE_STEP_REQUESTS))
-    assert [requests for _, _, requests in written] == [2, 2, 4, 8, 8]
+    assert [requests for *_, requests in written] == [2, 2, 4, 8, 8]
 
 
 def test_without_a_count_all_are_let_in(store: Store, owner: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,15 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
+from aws_lambda_powertools.utilities.parameters.exceptions import GetParameterError
+from botocore.exceptions import ClientError
 
 from a2a_lambda import Agent, Answer
 from a2a_lambda.agent.configuration import Configuration
@@ -106,6 +109,40 @@ def test_a_store_that_does_not_answer_is_another_error(aws: Any, monkeypatch: py
     parameters._parameter_store.cache_clear()
     with pytest.raises(ConfigurationUnavailable, match="/secrets/openai could not be read: EndpointConn"):
         Configuration("/a2a/other").secret("openai")
+
+
+@pytest.mark.parametrize(("refusals", "is_found"), [(5, True), (1_000, False)])
+def test_many_containers_that_start_at_once_wait_for_each_other(
+    monkeypatch: pytest.MonkeyPatch, refusals: int, is_found: bool
+) -> None:
+    """Parameter Store allows 40 reads a second."""
+    now, reads = 0.0, 0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    class Throttled:
+        def get(self, *_: Any, **__: Any) -> str:
+            nonlocal reads
+            reads += 1
+            if reads > refusals:
+                return "sk-1"
+            try:
+                raise ClientError({"Error": {"Code": "ThrottlingException"}}, "GetParameter")
+            except ClientError:
+                raise GetParameterError("throttled")  # noqa: B904  # as Powertools does
+
+    monkeypatch.setattr(parameters, "_parameter_store", Throttled)
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    parameters._absent_until.clear()
+    if is_found:
+        assert Configuration("/a2a/busy").secret("openai") == "sk-1"
+    else:
+        with pytest.raises(ConfigurationUnavailable, match="ThrottlingException"):
+            Configuration("/a2a/busy").secret("openai")
+    assert now <= parameters.THROTTLED_SECONDS
 
 
 def test_no_value_reaches_a_log(agent: Agent, caplog: pytest.LogCaptureFixture) -> None:

@@ -12,6 +12,7 @@ NAMES = (
         "observability",
         "operations",
         "performance",
+        "scale",
         "playground",
         "protocol-versions",
         "routing",

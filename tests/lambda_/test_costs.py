@@ -1,8 +1,6 @@
 """What a million messages cost, worked out from what one is measured to take; `make costs` prints it.
 
-The agent's own time is not in it. Prices are those of us-east-1, arm64, without the free tier:
-https://aws.amazon.com/lambda/pricing/, …/api-gateway/pricing/, …/dynamodb/pricing/on-demand/, …/sqs/pricing/,
-…/cloudwatch/pricing/.
+The agent's own time is not in it. Prices are those of tools/scale/aws.py.
 """
 
 import asyncio
@@ -10,7 +8,6 @@ import json
 import os
 import uuid
 from dataclasses import dataclass
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +25,20 @@ from tests.store.calls import Calls
 from tests.store.test_budget import Counted
 from tests.turns.test_worker import Line
 from tools.build.built_functions import Built
+from tools.scale import units
+from tools.scale.aws import (
+    API_CALL,
+    CALL_SECONDS,
+    GIGABYTE_SECOND,
+    LOGGED_BYTE,
+    MILLION,
+    QUEUED,
+    READ_UNIT,
+    REQUEST,
+    WRITE_UNIT,
+)
 
 Json = Any
-
-MILLION = 1_000_000
-GIGABYTE_SECOND = 0.0000133334
-REQUEST = 0.20 / MILLION
-API_CALL = 3.50 / MILLION
-WRITE_UNIT = 0.625 / MILLION
-READ_UNIT = 0.125 / MILLION
-QUEUED = 3 * 0.40 / MILLION
-"""A message of a standard queue: sent, received, deleted."""
-LOGGED = 0.50 / 1e9
 
 PLATFORM = 700
 """Bytes of the lines Lambda itself writes about an invocation, about."""
@@ -49,9 +48,6 @@ ACCESS = 400
 
 MEMORY = 1.0
 """GB, template.yaml's default."""
-
-CALL = 0.006
-"""Seconds a call to DynamoDB takes on AWS, about."""
 
 SENDS = 40
 
@@ -97,7 +93,7 @@ def processor(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def units(calls: Calls) -> list[int]:
+def written(calls: Calls) -> list[int]:
     """Collects the write units of each put: the item's, and those of its index entries."""
     found: list[int] = []
     items: dict[str, Json] = {}
@@ -105,45 +101,25 @@ def units(calls: Calls) -> list[int]:
     def count(operation: str, arguments: Json) -> None:
         if operation == "delete_item":
             found.append(1)
-        if operation != "put_item":
-            return
-        item = arguments["Item"]
-        key = item["pk"]["S"] + item["sk"]["S"]
-        old, items[key] = items.get(key, {}), item
-        found.append(ceil(size(item) / 1024) + sum(entry(old, item, index) for index in INDEXES))
+        if operation == "put_item":
+            item = arguments["Item"]
+            key = item["pk"]["S"] + item["sk"]["S"]
+            put = units.of_write(0.0, items.get(key, {}), item)
+            found.append(put.writes + put.listing + put.due)
+            items[key] = item
 
     calls.after = count
     return found
 
 
-INDEXES = (("listing", "changed", "state", "context", "expires"), ("shard", "due"))
-"""Keys of each index, and what else is in its entries."""
-
-
-def entry(old: Json, new: Json, index: tuple[str, ...]) -> int:
-    """Units an index costs: an entry put, deleted, or both where its key changes."""
-    before, after = ([item.get(name) for name in index] if index[0] in item else None for item in (old, new))
-    if before == after:
-        return 0
-    if before is None or after is None:
-        return 1
-    return 1 if before[:2] == after[:2] else 2
-
-
-def size(item: Json) -> int:
-    """Bytes of an item, nearly as DynamoDB counts them."""
-    values = {name: next(iter(value.values())) for name, value in item.items()}
-    return sum(len(name) + (1 if isinstance(value, bool) else len(value)) for name, value in values.items())
-
-
 def test_what_a_million_messages_cost(kit: Kit, settings: Settings, scope: Scope, warm: Warm) -> None:
     counted = Counted(kit, settings, scope)
-    written = units(counted.calls)
+    puts = written(counted.calls)
 
     def taken() -> tuple[int, int]:
         """Write units and reads, and none from here on."""
-        found = sum(written), counted.calls.count["get_item"] + counted.calls.count["query"]
-        written.clear()
+        found = sum(puts), counted.calls.count["get_item"] + counted.calls.count["query"]
+        puts.clear()
         counted.calls.count.clear()
         return found
 
@@ -153,9 +129,9 @@ def test_what_a_million_messages_cost(kit: Kit, settings: Settings, scope: Scope
     stream = taken()
     asyncio.run(in_the_background(counted, kit))
     background = taken()
-    run = REQUEST + (warm.cpu + 3 * CALL) * MEMORY * GIGABYTE_SECOND
-    log = (warm.log + PLATFORM) * LOGGED
-    access = ACCESS * LOGGED
+    run = REQUEST + (warm.cpu + 3 * CALL_SECONDS) * MEMORY * GIGABYTE_SECOND
+    log = (warm.log + PLATFORM) * LOGGED_BYTE
+    access = ACCESS * LOGGED_BYTE
     rows = {
         "short sends": (run, table(send), API_CALL, log + access, 0.0),
         "short streams": (run, table(stream), API_CALL, log + access, 0.0),

@@ -116,7 +116,8 @@ def test_the_cards_function_sees_no_task(translated: Json) -> None:
     variable = translated["ApiFunction"]["Properties"]["Environment"]["Variables"]["A2A_KEYS_PATH"]
     assert variable["Fn::Sub"].replace("${AWS::StackName}", "stack") == path
     [requests] = statements["Requests"]["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
-    assert items.count_key("alice", 1)["pk"]["S"] == requests.replace("*", "alice")
+    assert items.count_key("alice", 1, 0)["pk"]["S"] == requests.replace("*", "alice")
+    assert items.count_key("alice", 1, 3)["pk"]["S"] == requests.replace("*", "alice#3")
 
 
 def test_the_tables_key_is_used_through_dynamodb_alone(translated: Json) -> None:

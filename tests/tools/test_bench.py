@@ -15,6 +15,7 @@ from a2a_lambda.kit import MANIFEST
 from tests.conftest import ROOT
 from tools.bench import contestants, report, service
 from tools.bench.contestants import Contestant
+from tools.docs.figures import written
 
 Json = Any
 
@@ -71,5 +72,5 @@ def test_a_ratio_is_of_the_same_round() -> None:
 
 def test_the_page_has_the_tables_of_one_run() -> None:
     figures = json.loads((ROOT / "tools" / "bench" / "figures.json").read_text())
-    written = f"{report.BEGIN}\n{report.tables(figures)}\n\n{report.END}"
-    assert written in (ROOT / report.PAGE).read_text()
+    page = (ROOT / report.PAGE).read_text()
+    assert written(page, report.COMMAND, report.tables(figures)) == page

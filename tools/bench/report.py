@@ -7,6 +7,9 @@ from typing import Any
 
 from tools import environments
 from tools.bench.contestants import FOLDER
+from tools.docs import figures as pages
+from tools.docs.figures import table
+from tools.scale.aws import CALL_SECONDS, GIGABYTE_SECOND, MILLION, REQUEST
 
 Json = Any
 
@@ -14,7 +17,7 @@ PAGE = Path("docs/performance.md")
 
 PICTURES = Path("docs/pictures")
 
-BEGIN, END = "<!-- figures: make bench WRITE=1 -->\n", "<!-- end of figures -->\n"
+COMMAND = "make bench WRITE=1"
 
 NAMES = {
     "rpc": "kit: the streamed function",
@@ -34,12 +37,6 @@ WHOLE_MB = 1_769
 """Memory at which Lambda gives a function one processor.
 Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html"""
 
-CALL_MS = 6.0
-"""Milliseconds that a call to DynamoDB takes on AWS, about."""
-
-GIGABYTE_SECOND, MILLION_REQUESTS = 0.0000133334, 0.20
-"""Dollars, us-east-1, arm64. Source: https://aws.amazon.com/lambda/pricing/"""
-
 
 def tables(figures: Json) -> str:
     """All tables, in Markdown."""
@@ -58,7 +55,7 @@ def tables(figures: Json) -> str:
             "**Size** of the layers that every function has.",
             _sizes(figures),
             "**Memory.** A short send, computed: the processor's time measured here, at the memory's share of"
-            f" a processor, and three calls to DynamoDB of {CALL_MS:.0f} ms each.",
+            f" a processor, and three calls to DynamoDB of {CALL_SECONDS * 1000:.0f} ms each.",
             _memory(figures),
         ]
     )
@@ -66,9 +63,7 @@ def tables(figures: Json) -> str:
 
 def write(figures: Json, source: Path) -> None:
     """Write the tables into the page, and draw its plots."""
-    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}\n{tables(figures)}\n\n{END}{after}", "utf-8")
+    pages.write(PAGE, COMMAND, tables(figures))
     python = str(environments.program_path("bench-fastapi", "python"))
     subprocess.run([python, str(FOLDER / "plots.py"), str(source), str(PICTURES)], check=True)
 
@@ -90,7 +85,7 @@ def _cold(figures: Json) -> str:
         )
     grown = _ratio(figures["cold"][f"rpc{FIRST}"], figures["cold"]["database"])
     return (
-        _table(["", "import", "to the first answer", "memory", "modules"], rows)
+        table(["", "import", "to the first answer", "memory", "modules"], rows)
         + f"\n\nTo its first answered send, with keys and three writes, the streamed function takes {grown}"
         " times its import."
     )
@@ -107,7 +102,7 @@ def _warm(figures: Json) -> str:
         if "first event" in found[0]:
             row.append(f"{statistics.median(_column(found, 'first event')):.1f} ms")
         rows.append(row + [""] * (4 - len(row)))
-    return _table(["", "send", "stream", "first event, by the clock"], rows)
+    return table(["", "send", "stream", "first event, by the clock"], rows)
 
 
 def _events(figures: Json) -> str:
@@ -116,7 +111,7 @@ def _events(figures: Json) -> str:
         for name in ("memory", "sse")
     }
     ratio = _ratio(each["memory"], each["sse"])
-    return _table(
+    return table(
         ["", "microseconds", "ratio"],
         [
             [NAMES["memory"], f"{statistics.median(each['memory']) * 1000:.0f}", ratio],
@@ -133,7 +128,7 @@ def _calls(figures: Json) -> str:
     puts = figures["puts"]
     ratio = _ratio(_column(puts, "kit"), _column(puts, "botocore"))
     return (
-        _table(["", "calls", "bytes sent", "bytes received"], rows)
+        table(["", "calls", "bytes sent", "bytes received"], rows)
         + f"\n\nA write takes {ratio} times what it takes through botocore."
     )
 
@@ -155,7 +150,7 @@ def _growth(figures: Json) -> str:
     rows.append(
         ["a stream of n chunks", ", ".join(f"{int(n):,}: {taken:.1f}" for n, taken in counts.items())]
     )
-    return _table(["", "n: milliseconds"], rows)
+    return table(["", "n: milliseconds"], rows)
 
 
 def _sizes(figures: Json) -> str:
@@ -164,18 +159,18 @@ def _sizes(figures: Json) -> str:
         [names[layer], f"{unzipped:.1f} MB", f"{zipped:.1f} MB"]
         for layer, (unzipped, zipped) in figures["size"].items()
     ]
-    return _table(["", "unzipped", "zipped"], rows)
+    return table(["", "unzipped", "zipped"], rows)
 
 
 def _memory(figures: Json) -> str:
     work = statistics.median(_column(figures["send"]["database"], "send"))
     rows = []
     for memory in (512, 1_024, WHOLE_MB, 3_008):
-        taken = work / min(1.0, memory / WHOLE_MB) + 3 * CALL_MS
+        taken = work / min(1.0, memory / WHOLE_MB) + 3 * CALL_SECONDS * 1000
         seconds = taken * 1_000  # of a million sends
-        dollars = seconds * memory / 1_024 * GIGABYTE_SECOND + MILLION_REQUESTS
+        dollars = seconds * memory / 1_024 * GIGABYTE_SECOND + REQUEST * MILLION
         rows.append([f"{memory:,} MB", f"{taken:.0f} ms", f"${dollars:.2f}"])
-    return _table(["", "a send", "Lambda's price of a million"], rows)
+    return table(["", "a send", "Lambda's price of a million"], rows)
 
 
 def _column(rounds: list[Json], name: str) -> list[float]:
@@ -188,8 +183,3 @@ def _ratio(values: list[float], base: list[float]) -> str:
     if values == base:
         return "1.00"
     return f"{statistics.median(ratios):.2f} ({min(ratios):.2f}–{max(ratios):.2f})"
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

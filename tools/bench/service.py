@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from tools.bench.memory_table import MemoryParameters, MemoryTable
 from tools.bench.probe import KEY, PATH
 from tools.dev import emulator
+from tools.dev.memory_table import MemoryParameters, MemoryTable
 
 
 @contextmanager

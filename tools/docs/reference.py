@@ -15,6 +15,7 @@ from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v0_3_http, v1_0
 from a2a_lambda.wire.interface import Wire
 from tools import template
 from tools.commands import COMMANDS
+from tools.docs.figures import table
 from tools.fork import card_schema
 
 OUTPUTS = (
@@ -113,7 +114,7 @@ def parameters_page(path: Path) -> str:
     for line in block.splitlines():
         if found := re.match(r"  # --- (.+)", line):
             if rows:
-                parts.append(_table(("parameter", "default", ""), rows))
+                parts.append(table(("parameter", "default", ""), rows))
             parts.append(f"## {found[1]}")
             rows = []
         elif (found := re.match(r"  (\w+):", line)) and found[1] in declared:
@@ -122,7 +123,7 @@ def parameters_page(path: Path) -> str:
             rows.append((f"`{found[1]}`", f"`{default}`" if default != "" else "", parameter["Description"]))
         elif line and not line.startswith(" "):
             break
-    return _joined([*parts, _table(("parameter", "default", ""), rows)])
+    return _joined([*parts, table(("parameter", "default", ""), rows)])
 
 
 def commands_page() -> str:
@@ -135,7 +136,7 @@ def commands_page() -> str:
         [
             "# Commands",
             "`uv run a2a <command>` is the same as `make <command>`.",
-            _table(("command", "", "variables"), rows),
+            table(("command", "", "variables"), rows),
         ]
     )
 
@@ -149,7 +150,7 @@ def protocols_page() -> str:
         "## JSON-RPC",
     ]
     parts += [
-        _table(
+        table(
             ("", *RPC_PROTOCOLS),
             [
                 (said, *(_listed(wire.method_of(name)) for wire in RPC_PROTOCOLS.values()))
@@ -157,7 +158,7 @@ def protocols_page() -> str:
             ],
         ),
         "## HTTP+JSON",
-        _table(
+        table(
             ("", *HTTP_PROTOCOLS),
             [
                 (said, *(_listed(*http_paths(wire, name)) for wire in HTTP_PROTOCOLS.values()))
@@ -184,13 +185,7 @@ def _fields(described: Mapping[str, Any]) -> str:
     for name, field in described["properties"].items():
         default = "required" if name in required else json.dumps(field.get("default"))
         rows.append((f"`{name}`", "" if default == "null" else default, field["description"]))
-    return _table(("field", "default", ""), rows)
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
-    return "\n".join(lines)
+    return table(("field", "default", ""), rows)
 
 
 def _signature(function: Any) -> str:

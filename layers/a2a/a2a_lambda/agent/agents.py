@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
+from itertools import islice
 from pathlib import Path
 
 from a2a_lambda.agent.agent import Agent
@@ -24,6 +25,9 @@ RETRY_SECONDS = 30.0
 WARM_UP_START_SECONDS = 2.0
 """Seconds of Lambda's initialization in which imports may begin. An import that begins later would make
 every cold start slow, also those for other agents."""
+
+WARM_UP_AGENTS = 10
+"""Agents that are imported then, at most: of very many agents, a container serves few."""
 
 WARM_UP_SECONDS = 6.0
 """Seconds for which the initialization waits for imports. Lambda ends it after ten. An import that takes
@@ -143,9 +147,9 @@ class Agents(Mapping[str, Profile]):
         return agent_of(self.start(name))
 
     def warm_up(self) -> None:
-        """Import agents while Lambda's initialization has the full CPU; see WARM_UP_SECONDS."""
+        """Import the first agents while Lambda's initialization has the full CPU; see WARM_UP_SECONDS."""
         began = time.monotonic()
-        for name in self._profiles:
+        for name in islice(self._profiles, WARM_UP_AGENTS):
             passed = time.monotonic() - began
             if passed > WARM_UP_START_SECONDS:
                 return

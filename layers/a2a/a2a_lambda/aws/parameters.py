@@ -5,6 +5,7 @@ agent, these reach AWS, with the process's own credentials.
 """
 
 import os
+import random
 import time
 from collections.abc import Callable
 from functools import cache
@@ -28,6 +29,12 @@ ABSENT_SECONDS = 30
 """Seconds for which a value that is not there is not looked up again. Parameter Store allows an account 40
 calls a second, and a setting with a default is usually not there."""
 
+THROTTLED = ("ThrottlingException", "TooManyUpdates", "RequestLimitExceeded")
+
+THROTTLED_SECONDS = 20.0
+"""Seconds for which a value is asked for again if the service refuses because of too many requests. Thousands
+of containers that start at once ask for it at once."""
+
 _absent_until: dict[str, float] = {}
 
 
@@ -45,16 +52,22 @@ def get_secret(arn: str) -> str | None:
 def _get(read: Callable[[], object], name: str) -> str | None:
     if time.monotonic() < _absent_until.get(name, 0.0):
         return None
-    try:
-        value = read()
-    except (GetParameterError, BotoCoreError) as error:
-        cause = error.__context__ if isinstance(error, GetParameterError) else error
-        code = getattr(cause, "response", {}).get("Error", {}).get("Code") or type(cause).__name__
+    give_up = time.monotonic() + THROTTLED_SECONDS
+    while True:
+        try:
+            value = read()
+        except (GetParameterError, BotoCoreError) as error:
+            cause = error.__context__ if isinstance(error, GetParameterError) else error
+            code = getattr(cause, "response", {}).get("Error", {}).get("Code") or type(cause).__name__
+        else:
+            return None if value is None else str(value)
         if code in ABSENT:
             _absent_until[name] = time.monotonic() + ABSENT_SECONDS
             return None
-        raise ConfigurationUnavailable(f"{name} could not be read: {code}") from None
-    return None if value is None else str(value)
+        pause = random.uniform(0.5, 2.0)  # noqa: S311  # no secret
+        if code not in THROTTLED or time.monotonic() + pause > give_up:
+            raise ConfigurationUnavailable(f"{name} could not be read: {code}")
+        time.sleep(pause)
 
 
 @cache

@@ -83,12 +83,14 @@ class Store:
         """Copies of the keys under a path of Parameter Store."""
         return Copies(self._table, path)
 
-    def count_requests(self, owner: str, window: int, requests: int, *, until: float) -> int:
+    def count_requests(self, owner: str, window: int, item: int, requests: int, *, until: float) -> int:
         """Add requests to an owner's count in a window of time; returns the count.
 
+        item: number of the count, if there are several.
         until: Unix time after which the count is no longer needed.
         """
-        return self._table.add(items.count_key(owner, window), "requests", requests, expires=int(until) + 1)
+        key = items.count_key(owner, window, item)
+        return self._table.add(key, "requests", requests, expires=int(until) + 1)
 
     def new_head(
         self, scope: Scope, task_id: str, context_id: str, status: TaskStatus, wire_name: str = ""

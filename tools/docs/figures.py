@@ -1,0 +1,22 @@
+"""Figures in the docs that a command writes, between two marks."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table, in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def written(page: str, command: str, text: str) -> str:
+    """A page with a new text between the marks of a command."""
+    begin, end = f"<!-- figures: {command} -->\n", "<!-- end of figures -->\n"
+    before, _, rest = page.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}\n{text}\n\n{end}{after}"
+
+
+def write(page: Path, command: str, text: str) -> None:
+    page.write_text(written(page.read_text("utf-8"), command, text), "utf-8")

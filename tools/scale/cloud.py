@@ -1,0 +1,261 @@
+"""A model of AWS: what takes how much at once, and what it refuses.
+
+It is simpler than AWS. Partitions do not split during a run, and have no burst capacity. Containers stay
+until the run ends.
+"""
+
+import random
+import zlib
+from collections import Counter
+from collections.abc import Generator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any
+
+import simpy
+
+from a2a_lambda.access.rate_limit import FIRST_SHARES, ITEM_LIMIT, SHARE_STEP_REQUESTS, WINDOW_SECONDS
+from a2a_lambda.aws.json_client import ATTEMPTS, THROTTLED_PAUSE_SECONDS
+from a2a_lambda.store.items import DUE_SHARDS
+from tools.scale import aws
+from tools.scale.units import Call
+
+Steps = Generator[simpy.Event, Any, Any]
+
+COLD_SECONDS = 1.2
+"""A cold start of the streamed function at 1,024 MB, about: Lambda's own part, and the import."""
+
+
+class Refused(Exception):
+    """What refused a request."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Parameters of template.yaml, with their defaults, and quotas of the account."""
+
+    throttling_rate: int = 200
+    throttling_burst: int = 400
+    requests_per_owner: int = 50
+    worker_concurrency: int = 4
+    rpc_provisioned: int = 0
+    list_shards: int = 1
+    warm_writes: int = 0
+    concurrency: int = aws.CONCURRENCY
+    table_units: int = aws.TABLE_UNITS
+
+
+class Bucket:
+    """Takes `rate` a second, and at most `burst` at once."""
+
+    def __init__(self, env: simpy.Environment, rate: float, burst: float = 0.0) -> None:
+        self._env = env
+        self._rate = rate
+        self._most = self._left = burst or rate
+        self._looked = 0.0
+
+    def take(self, amount: float = 1.0) -> bool:
+        now = self._env.now
+        self._left = min(self._most, self._left + (now - self._looked) * self._rate)
+        self._looked = now
+        if self._left < amount:
+            return False
+        self._left -= amount
+        return True
+
+
+class Partitions:
+    """A table, or an index. Each key belongs to one partition."""
+
+    def __init__(self, env: simpy.Environment, warm_writes: int) -> None:
+        count = max(aws.NEW_PARTITIONS, ceil(warm_writes / aws.PARTITION_WRITES))
+        self._writes = [Bucket(env, aws.PARTITION_WRITES) for _ in range(count)]
+        self._reads = [Bucket(env, aws.PARTITION_READS) for _ in range(count)]
+
+    def write(self, key: str, units: int) -> bool:
+        return not units or self._of(self._writes, key).take(units)
+
+    def read(self, key: str, units: float) -> bool:
+        return not units or self._of(self._reads, key).take(units)
+
+    @staticmethod
+    def _of(buckets: list[Bucket], key: str) -> Bucket:
+        return buckets[zlib.crc32(key.encode()) % len(buckets)]
+
+
+class Database:
+    """The kit's table with its two indexes. throttled: refused calls, by what refused them."""
+
+    def __init__(self, env: simpy.Environment, deployment: Deployment) -> None:
+        self._env = env
+        self._table = Partitions(env, deployment.warm_writes)
+        self._listing = Partitions(env, deployment.warm_writes)
+        self._due = Partitions(env, deployment.warm_writes)
+        self._quota = Bucket(env, deployment.table_units)
+        self._random = random.Random(1)  # noqa: S311  # no secret
+        self.throttled: Counter[str] = Counter()
+        self.written = 0
+        self.read = 0.0
+
+    def call(self, call: Call) -> Steps:
+        """A call, with its retries. Raises Refused."""
+        for attempt in range(1, ATTEMPTS + 1):
+            yield self._env.timeout(aws.CALL_SECONDS)
+            place = self._try(call)
+            if not place:
+                self.written += call.writes + call.listing + call.due
+                self.read += call.reads
+                return
+            self.throttled[place] += 1
+            if attempt < ATTEMPTS:
+                yield self._env.timeout(self._random.random() * THROTTLED_PAUSE_SECONDS * 2 ** (attempt - 1))
+        raise Refused(place)
+
+    def _try(self, call: Call) -> str:
+        """What refuses a call; "" if it is done."""
+        if not self._quota.take(call.writes):
+            return "the table's quota"
+        if not self._listing.write(call.listing_key, call.listing):
+            return "the list's index"
+        if not self._due.write(call.due_key, call.due):
+            return "the sweep's index"
+        if not self._table.write(call.partition, call.writes) or not self._table.read(
+            call.partition, call.reads
+        ):
+            return "the table's partitions"
+        return ""
+
+
+class Container:
+    """Serves one request at a time, and counts the requests of each owner, as `RateLimit` does."""
+
+    def __init__(self, *, is_cold: bool) -> None:
+        self.is_cold = is_cold
+        self._window = -1
+        self._counts: Counter[str] = Counter()
+
+    def shares_count(self, owner: str, now: float) -> bool:
+        """Count a request; returns whether the container shares its count after it."""
+        window = int(now // WINDOW_SECONDS)
+        if window != self._window:
+            self._window, self._counts = window, Counter()
+        self._counts[owner] += 1
+        return self._counts[owner] in FIRST_SHARES or not self._counts[owner] % SHARE_STEP_REQUESTS
+
+
+class Function:
+    """A function of Lambda."""
+
+    def __init__(self, env: simpy.Environment, account: "Account", provisioned: int = 0) -> None:
+        self._account = account
+        self._growth = Bucket(env, aws.SCALING / aws.SCALING_SECONDS, aws.SCALING)
+        self._idle = [Container(is_cold=False) for _ in range(provisioned)]
+        self._busy = self.most_busy = 0
+        self.gigabyte_seconds = 0.0
+
+    def take(self) -> Container:
+        """A container for a run. Raises Refused."""
+        if self._account.busy >= self._account.concurrency:
+            raise Refused("Lambda's concurrency")
+        if not self._idle and not self._growth.take():
+            raise Refused("Lambda's scaling")
+        self._account.busy += 1
+        self._busy += 1
+        self.most_busy = max(self.most_busy, self._busy)
+        return self._idle.pop() if self._idle else Container(is_cold=True)
+
+    def give_back(self, container: Container, seconds: float) -> None:
+        """After a run of so many seconds."""
+        container.is_cold = False
+        self._idle.append(container)
+        self._account.busy -= 1
+        self._busy -= 1
+        self.gigabyte_seconds += seconds
+
+
+@dataclass
+class Account:
+    """All functions share its concurrency. busy: functions that run now."""
+
+    concurrency: int
+    busy: int = 0
+
+
+class Cloud:
+    """A deployment that clients call. answered: seconds that each answer took. refused: by what."""
+
+    def __init__(self, env: simpy.Environment, deployment: Deployment) -> None:
+        self.env = env
+        self.deployment = deployment
+        self.database = Database(env, deployment)
+        account = Account(deployment.concurrency)
+        self.rpc = Function(env, account, deployment.rpc_provisioned)
+        self.worker = Function(env, account)
+        self._gateway = Bucket(env, deployment.throttling_rate, deployment.throttling_burst)
+        self._api = Bucket(env, aws.API_REQUESTS, aws.API_BURST)
+        self._owners: dict[str, Bucket] = {}
+        self.offered = 0
+        self.answered: list[float] = []
+        self.refused: Counter[str] = Counter()
+
+    def request(self, owner: str, calls: list[Call]) -> Steps:
+        """A client's request; returns whether it is answered. calls: what it calls of DynamoDB, each at its
+        time."""
+        began = self.env.now
+        self.offered += 1
+        number = self.offered
+        try:
+            if not self._gateway.take():
+                raise Refused("ThrottlingRate")
+            if not self._api.take():
+                raise Refused("API Gateway")
+            if not self._owner(owner).take():
+                raise Refused("RequestsPerOwner")
+            yield from self.run(self.rpc, owner, number, calls)
+        except Refused as refused:
+            self.refused[str(refused)] += 1
+            return False
+        self.answered.append(self.env.now - began)
+        return True
+
+    def run(self, function: Function, owner: str, number: int, calls: list[Call]) -> Steps:
+        """A run of a function, with a cold start if it needs a new container. Raises Refused."""
+        container = function.take()
+        started = self.env.now
+        try:
+            if container.is_cold:
+                yield self.env.timeout(COLD_SECONDS)
+                yield from self.database.call(Call(0.0, "#keys#", reads=1.0))
+            if function is self.rpc and container.shares_count(owner, self.env.now):
+                with suppress(Refused):
+                    yield from self.database.call(self._count(owner, number))
+            began = self.env.now
+            for call in calls:
+                if (early := began + call.at - self.env.now) > 0:
+                    yield self.env.timeout(early)
+                yield from self.database.call(self._of(call, owner, number))
+        finally:
+            function.give_back(container, self.env.now - started)
+
+    def _of(self, call: Call, owner: str, number: int) -> Call:
+        """A measured call, as another owner's task makes it."""
+        is_shared = call.partition.endswith("#slots")
+        shard = number % self.deployment.list_shards
+        return replace(
+            call,
+            partition=f"{owner}#slots" if is_shared else f"{call.partition}/{number}",
+            listing_key=f"{owner}#{shard}",
+            due_key=f"shard-{number % DUE_SHARDS}",
+        )
+
+    def _count(self, owner: str, number: int) -> Call:
+        """A container shares an owner's count."""
+        item = number % (1 + self.deployment.requests_per_owner // ITEM_LIMIT)
+        return Call(0.0, f"{owner}#{item}#requests", writes=1)
+
+    def _owner(self, owner: str) -> Bucket:
+        limit = self.deployment.requests_per_owner
+        if owner not in self._owners:
+            self._owners[owner] = Bucket(self.env, limit, limit * WINDOW_SECONDS)
+        return self._owners[owner]

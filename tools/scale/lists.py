@@ -1,0 +1,86 @@
+"""A page of the list of an owner with very many tasks: what it calls of DynamoDB."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from a2a_lambda.operations.list_tasks import READ_AT_ONCE, list_tasks
+from a2a_lambda.protocol.model import TaskState, status, timestamp
+from a2a_lambda.protocol.requests import ListTasksRequest
+from a2a_lambda.store import items
+from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.identity import Scope
+from tools.scale import aws
+from tools.scale.meter import LISTED
+from tools.scale.units import LISTING, of_read, size_of
+
+SCOPE = Scope("owner", "model")
+
+QUERY_BYTES = 1_000_000
+"""Of the items that one query reads.
+Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Query.Pagination.html"""
+
+NOW = 1_800_000_000.0
+
+Item = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a page needs. seconds: of waits for DynamoDB, about."""
+
+    calls: int
+    reads: float
+    seconds: float
+
+
+class ManyTasks:
+    """A client of a table with so many tasks, one a second, which it makes when they are read."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self.calls = self.looked_up = 0
+        self.reads = 0.0
+        store = Store(self, "scale", ttl=86_400)  # type: ignore[arg-type]
+        done = status(TaskState.COMPLETED, NOW)
+        self._item = items.from_head(store.new_head(SCOPE, "task-0000000", "context", done), 1)
+        self._at_once = QUERY_BYTES // size_of({name: self._item[name] for name in ("pk", "sk", *LISTING)})
+
+    def get_item(self, **arguments: Any) -> Item:
+        self._note([self._item], is_consistent=True)
+        self.looked_up += 1
+        return {"Item": self._item | arguments["Key"]}
+
+    def query(self, **arguments: Any) -> Item:
+        first = int(arguments["ExclusiveStartKey"]["number"]) if "ExclusiveStartKey" in arguments else 0
+        last = min(self._count, first + min(arguments["Limit"], self._at_once))
+        found = [self._entry(number) for number in range(first, last)]
+        self._note(found, is_consistent=False)
+        matches = ":context" not in arguments["ExpressionAttributeValues"]
+        answer: Item = {"Count": len(found) * matches, "ScannedCount": len(found)}
+        if "Select" not in arguments:
+            answer["Items"] = found if matches else []
+        if last < self._count:
+            answer["LastEvaluatedKey"] = found[-1] | {"number": last}
+        return answer
+
+    def _entry(self, number: int) -> Item:
+        entry = {name: self._item[name] for name in ("pk", "sk", *LISTING)}
+        return entry | {"changed": {"S": f"{timestamp(NOW - number)}#task-{number:07}"}}
+
+    def _note(self, found: list[Item], *, is_consistent: bool) -> None:
+        self.calls += 1
+        self.reads += of_read(0.0, "", found, is_consistent=is_consistent).reads
+
+
+def measure(count: int, *, context_id: str = "") -> Page:
+    """The first page of an owner with so many tasks: of all, or of a context that has none."""
+    client = ManyTasks(count)
+    store = Store(client, "scale", ttl=86_400, clock=time.time)  # type: ignore[arg-type]
+    request = ListTasksRequest(pageSize=LISTED)
+    if context_id:
+        request["contextId"] = context_id
+    asyncio.run(list_tasks(store, SCOPE, request))
+    waits = client.calls - client.looked_up + client.looked_up / READ_AT_ONCE
+    return Page(client.calls, client.reads, waits * aws.CALL_SECONDS)
