@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from a2a_lambda import telemetry
+from a2a_lambda import telemetry, threads
 from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
@@ -22,7 +22,7 @@ KEYS_PATH = "/built/keys"
 
 @contextmanager
 def logging_kept() -> Iterator[None]:
-    """Loggers are pytest's again afterwards, whatever a function made of them."""
+    """Loggers and the event loop are pytest's again afterwards, whatever a function made of them."""
     root = logging.getLogger()
     handlers, level, sink = root.handlers[:], root.level, telemetry.sink
     hooks = threading.excepthook, sys.unraisablehook
@@ -33,6 +33,7 @@ def logging_kept() -> Iterator[None]:
         logging.captureWarnings(False)
         root.handlers, telemetry.sink = handlers, sink
         root.setLevel(level)
+        threads._Loop.serves_one = False
 
 
 @pytest.fixture(scope="session")

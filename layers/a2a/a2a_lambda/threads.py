@@ -1,8 +1,14 @@
-"""Runs blocking calls off the event loop, in threads that no skill can occupy."""
+"""Runs blocking calls off the event loop, in threads that no skill can occupy.
+
+A hop to a thread and back takes as much of the processor as the call itself. So a process that serves one
+request at a time makes a call on the event loop, if nothing else needs the loop meanwhile: before the agent
+starts, and after it has ended.
+"""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cached_property
 from typing import ParamSpec, TypeVar
 
@@ -29,5 +35,38 @@ class Pool:
         return ThreadPoolExecutor(self._threads, thread_name_prefix=self._name)
 
 
-run = Pool("store", 16).run
+class _Loop:
+    """What is known of the event loop. users: of `free_loop`."""
+
+    serves_one = False
+    users = 0
+
+
+def serve_one_at_a_time() -> None:
+    """Say that this process serves one request at a time, as every process on Lambda does."""
+    _Loop.serves_one = True
+
+
+@contextmanager
+def free_loop() -> Iterator[None]:
+    """While this lasts, no call blocks the event loop: an agent, or a timeout, needs it."""
+    _Loop.users += 1
+    try:
+        yield
+    finally:
+        _Loop.users -= 1
+
+
+async def run(
+    function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+) -> Result:
+    """Result of a blocking function."""
+    if _Loop.serves_one and not _Loop.users:
+        return function(*args, **kwargs)
+    return await run_apart(function, *args, **kwargs)
+
+
+run_apart = Pool("store", 16).run
+"""Always in a thread: for calls that are made at the same time."""
+
 run_for_keys = Pool("keys", 4).run

@@ -1,4 +1,4 @@
-"""Measurements as CloudWatch metrics, in the embedded metric format, which Powertools writes.
+"""Measurements as CloudWatch metrics, in the embedded metric format.
 
     Turns            service, agent, outcome (state of the task); service and outcome
     FirstEventTime   service; service and agent. Milliseconds from the invocation's start
@@ -8,15 +8,19 @@
     KeyFailures      service, function. Reads of Parameter Store that failed
     DynamoDBCalls    service, function. Calls in an invocation
 
+Most invocations write one line: a log's bytes cost money. A line has a measurement only once, and one value
+for each dimension and id. What does not fit into it begins another line.
+
 Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 """
 
+import json
 import logging
+import sys
 import threading
+import time
 from collections import Counter
 from typing import Any
-
-from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
 from a2a_lambda import telemetry
 from a2a_lambda.telemetry import Dimensions, Values
@@ -40,46 +44,66 @@ class Metrics:
         self._function = function
         self._by_agent = by_agent
         self._sums: Counter[str] = Counter()
+        self._lines: list[_Line] = []
         self._lock = threading.Lock()
 
     def take(self, values: Values, dimensions: Dimensions) -> None:
-        with self._lock:  # Powertools writes a line in two steps
+        with self._lock:
             if dimensions:
-                self._write(values, dimensions)
+                self._add(values, dimensions)
             else:
                 self._sums.update(values)
 
-    def flush_sums(self) -> None:
-        """Write the sums of an invocation."""
+    def write(self) -> None:
+        """Write what an invocation has measured."""
         with self._lock:
             sums, self._sums = self._sums, Counter()
             if sums:
-                self._write(sums, {"function": self._function})
-
-    def _write(self, values: Values, dimensions: Dimensions) -> None:
+                self._add(sums, {"function": self._function})
+            lines, self._lines = self._lines, []
         try:
-            self._line(values, dimensions)
-        except Exception:  # a measurement must not fail a turn
-            logger.exception("a metric was not written")
+            sys.stdout.write("".join(line.text() for line in lines))
+            sys.stdout.flush()
+        except Exception:  # a measurement must not fail an invocation
+            logger.exception("metrics were not written")
 
-    def _line(self, values: Values, dimensions: Dimensions) -> None:
-        metrics: Any = EphemeralMetrics(namespace=NAMESPACE, service=self._service)
-        own = {name: named for name, named in dimensions.items() if self._by_agent or name != "agent"}
-        for name, named in own.items():
-            metrics.add_dimension(name, named)
+    def _add(self, values: Values, dimensions: Dimensions) -> None:
+        own = [name for name in dimensions if self._by_agent or name != "agent"]
+        sets = [["service", *own]]
         if "agent" in own and any(name in TIMES for name in values):
-            metrics.add_dimensions(service=self._service)
+            sets.append(["service"])
         if "agent" in own and "Turns" in values:
-            metrics.add_dimensions(service=self._service, outcome=own["outcome"])
-        for name, value in values.items():
-            if name in TIMES:
-                metrics.add_metric(name, MetricUnit.Milliseconds, value * 1000)
-            else:
-                metrics.add_metric(name, MetricUnit.Count, value)
-        for name, identity in {**dimensions, **telemetry.ids()}.items():
-            if name not in own:
-                metrics.add_metadata(name, identity)
-        metrics.flush_metrics()
+            sets.append(["service", "outcome"])
+        fields = {"service": self._service, **telemetry.ids(), **dimensions}
+        numbers = {name: value * 1000 if name in TIMES else value for name, value in values.items()}
+        if not self._lines or not self._lines[-1].takes(fields, numbers):
+            self._lines.append(_Line())
+        self._lines[-1].add(fields, numbers, sets)
+
+
+class _Line:
+    """A line in the embedded metric format, with a directive for each measurement."""
+
+    def __init__(self) -> None:
+        self._fields: dict[str, Any] = {}
+        self._directives: list[dict[str, Any]] = []
+
+    def takes(self, fields: dict[str, Any], numbers: dict[str, float]) -> bool:
+        """Whether these change nothing that is on the line."""
+        same = all(self._fields.get(name, value) == value for name, value in fields.items())
+        return same and not any(name in self._fields for name in numbers)
+
+    def add(self, fields: dict[str, Any], numbers: dict[str, float], sets: list[list[str]]) -> None:
+        """sets: of dimensions. Each makes metrics of its own."""
+        self._fields |= fields
+        self._fields |= numbers
+        units = {name: "Milliseconds" if name in TIMES else "Count" for name in numbers}
+        named = [{"Name": name, "Unit": unit} for name, unit in units.items()]
+        self._directives.append({"Namespace": NAMESPACE, "Dimensions": sets, "Metrics": named})
+
+    def text(self) -> str:
+        head = {"Timestamp": int(time.time() * 1000), "CloudWatchMetrics": self._directives}
+        return json.dumps({"_aws": head, **self._fields}, separators=(",", ":"), ensure_ascii=False) + "\n"
 
 
 def install(service: str, function: str, *, by_agent: bool) -> Metrics:

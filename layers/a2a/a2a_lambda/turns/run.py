@@ -16,7 +16,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing, suppress
+from contextlib import ExitStack, aclosing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -149,6 +149,8 @@ class Run:
             work.cancel()
         deadline = self._turn.deadline
         seconds = None if deadline is None else self._turn.time_left
+        needs_loop = ExitStack()
+        needs_loop.enter_context(threads.free_loop())
         try:
             await asyncio.wait({renewal, work}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             ended, self.has_diverged = work.done(), renewal.done()
@@ -158,6 +160,8 @@ class Run:
             await asyncio.wait({work})
             await self._journal.wait_for_flush()
             flusher.cancel()
+            if ended:  # if not, the time limit needs the loop
+                needs_loop.close()
             if not self.has_diverged:
                 left = None if deadline is None else deadline - self._turn.clock() + CLOSING_SECONDS
                 async with asyncio.timeout(left):
@@ -171,6 +175,7 @@ class Run:
         finally:
             for task in (renewal, flusher, work):
                 task.cancel()
+            needs_loop.close()
             self._measure(started)
             self._published.put_nowait(None)
 
