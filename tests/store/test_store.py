@@ -1,5 +1,6 @@
 """The store's promises, each against a real conditional write."""
 
+import time
 import uuid
 from dataclasses import replace
 from typing import Any
@@ -140,6 +141,65 @@ def test_a_look_does_not_find_what_has_expired(store: Store, head: Head, clock: 
     clock.now = head.expires
     assert store.get_progress(head, after=1) == (None, [])
     assert store.get_progress(running(store, head.scope, "another"), after=1) == (None, [])
+
+
+def test_heads_are_read_together(store: Store, scope: Scope, calls: Calls, clock: Clock) -> None:
+    """DynamoDB takes a hundred keys at once, and may leave some out."""
+    made = {str(number): running(store, scope, str(number)) for number in range(103)}
+    for head in made.values():
+        store.create_head(head)
+    calls.during()
+    assert store.get_heads(scope, [*made, "absent"]) == made
+    assert calls.during() == {"batch_get_item": 2}
+    assert store.get_heads(scope, []) == {}
+    clock.now = made["0"].expires
+    assert store.get_heads(scope, ["0"]) == {}
+
+
+class Hesitant:
+    """A client whose reads return one item at a time, or none while it is throttled."""
+
+    def __init__(self, client: Any, throttled: int) -> None:
+        self._client = client
+        self._throttled = throttled
+
+    def __getattr__(self, operation: str) -> Any:
+        return getattr(self._client, operation)
+
+    def batch_get_item(self, *, RequestItems: Any) -> Any:
+        [(table, wanted)] = RequestItems.items()
+        if self._throttled:
+            self._throttled -= 1
+            return {"Responses": {}, "UnprocessedKeys": RequestItems}
+        first, *others = wanted["Keys"]
+        answer = self._client.batch_get_item(RequestItems={table: {**wanted, "Keys": [first]}})
+        left = {"UnprocessedKeys": {table: {**wanted, "Keys": others}}} if others else {}
+        return {**answer, **left}
+
+
+@pytest.mark.parametrize(("throttled", "is_read"), [(0, True), (3, True), (1_000, False)])
+def test_heads_that_were_left_out_are_asked_for_again(
+    settings: Settings,
+    scope: Scope,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    throttled: int,
+    is_read: bool,
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    client: Any = Hesitant(clients.dynamodb(settings), throttled)
+    store = Store(client, settings.table, ttl=1_000, clock=clock)
+    made = {name: running(store, scope, name) for name in "abc"}
+    for head in made.values():
+        store.create_head(head)
+    if is_read:
+        assert store.get_heads(scope, [*made]) == made
+        assert len(pauses) == throttled
+    else:
+        with pytest.raises(StoreError, match="throttled"):
+            store.get_heads(scope, [*made])
+        assert 0 < sum(pauses) < 10
 
 
 def test_an_event_larger_than_an_item_is_split_and_joined(store: Store, head: Head) -> None:

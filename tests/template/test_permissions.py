@@ -26,7 +26,7 @@ NETWORK = (
 ACTIONS = {
     ("Api", "CopyOfKeys"): "dynamodb:GetItem PutItem",
     ("Api", "Requests"): "dynamodb:UpdateItem",
-    ("Rpc", "Table"): "dynamodb:GetItem PutItem UpdateItem DeleteItem Query",
+    ("Rpc", "Table"): "dynamodb:GetItem BatchGetItem PutItem UpdateItem DeleteItem Query",
     ("Worker", "Table"): "dynamodb:GetItem PutItem Query",
     ("Worker", "Turns"): f"sqs:SendMessage {CONSUME}",
     ("Worker", "DeadTurns"): f"sqs:{CONSUME}",
@@ -143,6 +143,7 @@ def test_the_code_calls_no_action_iam_does_not_allow() -> None:
     of_operators = {"put_parameter", "delete_parameter"}  # make key, with the operator's own rights
     assert called - of_operators == {
         "get_item",
+        "batch_get_item",
         "put_item",
         "delete_item",
         "query",

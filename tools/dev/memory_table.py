@@ -37,6 +37,11 @@ class MemoryTable:
         found = self._items.get(_key(Key))
         return {} if found is None else {"Item": found}
 
+    def batch_get_item(self, *, RequestItems: Item) -> Item:
+        [(table, wanted)] = RequestItems.items()
+        found = [self._items[_key(key)] for key in wanted["Keys"] if _key(key) in self._items]
+        return {"Responses": {table: found}}
+
     def delete_item(self, *, Key: Item, **_: Any) -> Item:
         key = _key(Key)
         if self._items.pop(key, None) is not None:

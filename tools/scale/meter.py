@@ -19,7 +19,7 @@ from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from a2a_lambda.turns.worker import Worker
 from tools.dev.memory_table import MemoryTable
-from tools.scale.units import Call, of_read, of_write
+from tools.scale.units import Call, of_batch, of_read, of_write
 
 AGENT = Path(__file__).parent / "agents" / "model"
 
@@ -61,6 +61,12 @@ class Metered:
         answer = self._table.get_item(**arguments)
         found = [answer["Item"]] if "Item" in answer else []
         self._calls.append(of_read(self._now(), arguments["Key"]["pk"]["S"], found, is_consistent=True))
+        return answer
+
+    def batch_get_item(self, **arguments: Any) -> Item:
+        answer = self._table.batch_get_item(**arguments)
+        [found] = answer["Responses"].values()
+        self._calls.append(of_batch(self._now(), found))
         return answer
 
     def query(self, **arguments: Any) -> Item:

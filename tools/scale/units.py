@@ -68,6 +68,11 @@ def of_read(at: float, partition: str, items: Sequence[Item], *, is_consistent: 
     return Call(at, partition, reads=units if is_consistent else units / 2)
 
 
+def of_batch(at: float, items: Sequence[Item]) -> Call:
+    """A consistent read of items by their keys. Each is rounded up by itself."""
+    return Call(at, "", reads=sum(ceil(size_of(item) / READ_UNIT_BYTES) for item in items))
+
+
 def size_of(item: Item) -> int:
     """Bytes of an item, nearly as DynamoDB counts them."""
     values = {name: next(iter(value.values())) for name, value in item.items()}

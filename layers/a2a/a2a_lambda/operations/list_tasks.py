@@ -1,10 +1,11 @@
 """Lists of tasks, page by page (A2A 1.0 section 3.1.4).
 
-The list comes from an index, which is eventually consistent and knows the status and context of a task. Each
-task is then read as it is now. `totalSize` needs a count of the list. It is made for the first page, and the
-page token carries it to the others. A page ends early if it is as large as an answer should be, or if too
-many tasks had to be read for it. Then `totalSize` is a least number, too: no list takes longer because its
-owner has a million tasks.
+The list comes from an index, which is eventually consistent and knows the status and context of a task. The
+tasks are then read as they are now. `totalSize` needs a count of the list. It is made for the first page, and
+the page token carries it to the others.
+
+A page ends early if it is as large as an answer should be, or if too many tasks had to be read for it. Then
+`totalSize` is a least number, too: no list takes longer because its owner has a million tasks.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from a2a_lambda.store.indexes import TaskQuery
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.turns.recovery import load_live_head
+from a2a_lambda.turns.recovery import is_lost, load_live_head
 
 PAGE_SIZE = 50
 
@@ -31,7 +32,7 @@ PAGE_BYTES = 4_000_000
 """JSON bytes after which a page ends. A buffered answer of Lambda has at most 6 MB."""
 
 READ_AT_ONCE = 4
-"""Tasks that are read at the same time. Each may be large."""
+"""Tasks whose logs are read at the same time. Each may be large."""
 
 
 async def list_tasks(store: Store, scope: Scope, request: ListTasksRequest) -> ListTasksResponse:
@@ -66,11 +67,12 @@ async def _read(
     store: Store, scope: Scope, found: Sequence[tuple[str, str]], request: ListTasksRequest
 ) -> tuple[list[Task], int]:
     """Tasks until the page is large enough, and how many of the found ones they cover."""
+    heads = await threads.run(store.get_heads, scope, [task_id for task_id, _ in found])
     tasks: list[Task] = []
     room = PAGE_BYTES
     for start in range(0, len(found), READ_AT_ONCE):
         some = found[start : start + READ_AT_ONCE]
-        read = await asyncio.gather(*(_task(store, scope, task_id, request) for task_id, _ in some))
+        read = await asyncio.gather(*(_task(store, heads.get(task_id), request) for task_id, _ in some))
         for index, task in enumerate(read):
             if task is None:
                 continue
@@ -81,19 +83,25 @@ async def _read(
     return tasks, len(found)
 
 
-async def _task(store: Store, scope: Scope, task_id: str, request: ListTasksRequest) -> Task | None:
+async def _task(store: Store, head: Head | None, request: ListTasksRequest) -> Task | None:
     """A task as it is in the list; None if it no longer belongs there."""
-    try:
-        head = await load_live_head(store, scope, task_id)
-    except TaskNotFound:
+    if head is None:
         return None
+    if is_lost(store, head):
+        try:
+            head = await load_live_head(store, head.scope, head.task_id)
+        except TaskNotFound:
+            return None
     if head.state != request.get("status", head.state):
         return None
     length = request.get("historyLength")
     artifacts = request.get("includeArtifacts", False)
     if length == 0 and not artifacts:
         return _without_log(head)
-    task, _ = await threads.run(store.get_task, head, include_artifacts=artifacts)
+    if head.is_inline:  # no call
+        task, _ = store.get_task(head, include_artifacts=artifacts)
+    else:
+        task, _ = await threads.run_apart(store.get_task, head, include_artifacts=artifacts)
     return truncate_history(task, length)
 
 

@@ -1,7 +1,8 @@
 """One DynamoDB table. A failed condition, a refusal and silence are three different exceptions."""
 
+import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,14 @@ REFUSALS = frozenset({"ValidationException", "RequestEntityTooLarge", "Serializa
 """Errors of a request that is wrong by itself, such as an item over 400 KB.
 Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html
 """
+
+
+MOST_KEYS = 100
+"""Items of a BatchGetItem. It returns 16 MB at most, and names the others.
+Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html"""
+
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0
+"""Pauses before it is asked again for items, if it returned none."""
 
 
 class ConditionFailed(Exception):
@@ -45,6 +54,28 @@ class Table:
             answer = self._client.get_item(TableName=self.name, Key=key, ConsistentRead=True)
         item = answer.get("Item")
         return None if item is None or int(item["expires"]["N"]) <= self.clock() else item
+
+    def get_many(self, keys: Sequence[dict[str, Any]]) -> Iterator[Item]:
+        """Items that are neither absent nor expired, in no order. The reads are strongly consistent.
+
+        keys: all different.
+        """
+        for start in range(0, len(keys), MOST_KEYS):
+            wanted: Mapping[str, Any] = {
+                self.name: {"Keys": keys[start : start + MOST_KEYS], "ConsistentRead": True}
+            }
+            pause = FIRST_PAUSE_SECONDS
+            while wanted:
+                with _errors():
+                    answer = self._client.batch_get_item(RequestItems=wanted)
+                found = answer["Responses"].get(self.name, [])
+                yield from (item for item in found if int(item["expires"]["N"]) > self.clock())
+                wanted = answer.get("UnprocessedKeys", {})
+                if wanted and not found:
+                    if pause > LONGEST_PAUSE_SECONDS:
+                        raise StoreError("DynamoDB does not read the items: it is throttled")
+                    time.sleep(random.uniform(0.5, 1.0) * pause)  # noqa: S311  # no secret
+                    pause *= 2
 
     def put(self, item: dict[str, Any], condition: str = "", values: Mapping[str, Any] | None = None) -> None:
         """Put an item. Raises ConditionFailed, unless the item in the way is this very one: then an

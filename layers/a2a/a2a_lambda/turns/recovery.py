@@ -27,7 +27,7 @@ async def load_live_head(store: Store, scope: Scope, task_id: str, *, path: str 
         head = await threads.run(store.get_head, scope, task_id)
         if head is None:
             raise TaskNotFound("the key's owner has no such task with this agent", path=path)
-        if not _is_lost(store, head):
+        if not is_lost(store, head):
             return head
         try:
             logger.warning("task %s is lost: its lease ran out", task_id)
@@ -42,7 +42,7 @@ async def load_progress(store: Store, head: Head, *, after: int) -> tuple[Head, 
     head: as it was at the last look. Raises as `load_live_head`.
     """
     newer, events = await threads.run(store.get_progress, head, after=after)
-    if newer is None or _is_lost(store, newer):
+    if newer is None or is_lost(store, newer):
         newer = await load_live_head(store, head.scope, head.task_id)
         events = await threads.run(store.get_events, newer, after=after)
     return newer, events
@@ -55,7 +55,8 @@ async def end_task(store: Store, head: Head, status: TaskStatus) -> Head:
     return head
 
 
-def _is_lost(store: Store, head: Head) -> bool:
+def is_lost(store: Store, head: Head) -> bool:
+    """Whether the run of a task died, and no other one will be started."""
     return not head.is_stopped and not head.is_background and head.lease < store.clock()
 
 
