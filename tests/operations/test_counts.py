@@ -3,6 +3,7 @@ to other threads, and new threads."""
 
 import asyncio
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -80,6 +81,32 @@ def test_a_warm_send(
     found = asyncio.run(run())
     print(f"\nwarm send: {dict(found)}")
     assert all(found[what] <= limit for what, limit in most.items()), found
+
+
+def test_a_slow_call_keeps_the_next_ones_off_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(threads._Loop, "serves_one", True)
+    monkeypatch.setattr(threads._Loop, "slow_until", 0.0)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+
+    def call(seconds: float) -> bool:
+        """Whether a call that takes so long is made on the event loop."""
+
+        def wait() -> bool:
+            nonlocal now
+            now += seconds
+            return threading.current_thread() is threading.main_thread()
+
+        async def run() -> bool:
+            return await threads.run(wait)
+
+        return asyncio.run(run())
+
+    assert call(0.01)
+    assert call(3.0), "no one knew"
+    assert not call(0.01)
+    now += threads.SLOW_AGAIN_SECONDS
+    assert call(0.01)
 
 
 @pytest.mark.parametrize("serves_one", [False, True])

@@ -27,7 +27,8 @@ class MemoryTable:
         if old is None:
             insort(self._sorted[key[0]], key[1])
         elif "listing" in old:
-            self._listed[old["listing"]["S"]].remove((old["changed"]["S"], *key))
+            listed = self._listed[old["listing"]["S"]]
+            del listed[bisect_left(listed, (old["changed"]["S"], *key))]
         if "listing" in Item:
             insort(self._listed[Item["listing"]["S"]], (Item["changed"]["S"], *key))
         self._items[key] = Item

@@ -2,10 +2,12 @@
 
 A hop to a thread and back takes as much of the processor as the call itself. So a process that serves one
 request at a time makes a call on the event loop, if nothing else needs the loop meanwhile: before the agent
-starts, and after it has ended.
+starts, and after it has ended. After a call that was slow, threads make the calls for a while: keep-alives
+and time limits need a loop that does not wait.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -35,11 +37,19 @@ class Pool:
         return ThreadPoolExecutor(self._threads, thread_name_prefix=self._name)
 
 
+SLOW_SECONDS = 0.5
+"""A call that takes longer is slow. DynamoDB answers within some milliseconds."""
+
+SLOW_AGAIN_SECONDS = 60.0
+"""Seconds after a slow call in which none is made on the event loop."""
+
+
 class _Loop:
-    """What is known of the event loop. users: of `free_loop`."""
+    """What is known of the event loop. users: of `free_loop`. slow_until: on `time.monotonic`."""
 
     serves_one = False
     users = 0
+    slow_until = 0.0
 
 
 def serve_one_at_a_time() -> None:
@@ -61,9 +71,15 @@ async def run(
     function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
 ) -> Result:
     """Result of a blocking function."""
-    if _Loop.serves_one and not _Loop.users:
+    began = time.monotonic()
+    if not _Loop.serves_one or _Loop.users or began < _Loop.slow_until:
+        return await run_apart(function, *args, **kwargs)
+    try:
         return function(*args, **kwargs)
-    return await run_apart(function, *args, **kwargs)
+    finally:
+        ended = time.monotonic()
+        if ended - began > SLOW_SECONDS:
+            _Loop.slow_until = ended + SLOW_AGAIN_SECONDS
 
 
 run_apart = Pool("store", 16).run
