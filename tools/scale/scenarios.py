@@ -42,7 +42,7 @@ AGAIN_SECONDS = 15.0
 REST_SECONDS = 60.0
 """Seconds after a load, in which what is under way ends."""
 
-LOG_BYTES = 2_600
+LOG_BYTES = 2_000
 """Of a request, with Lambda's own lines and the API's; see make costs."""
 
 
