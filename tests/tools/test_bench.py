@@ -24,7 +24,8 @@ Json = Any
 def functions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as `make bench` builds it, of links."""
     folder = tmp_path_factory.mktemp("functions")
-    (folder / "rpc.py").symlink_to(ROOT / "functions" / "rpc.py")
+    for name in ("rpc", "worker", "notifier"):
+        (folder / f"{name}.py").symlink_to(ROOT / "functions" / f"{name}.py")
     (folder / "agents").symlink_to(ROOT / "tools" / "bench" / "agents")
     (folder / MANIFEST).write_bytes(encode_manifest(check_all(folder / "agents")))
     return folder
@@ -55,6 +56,12 @@ def test_calls_are_counted(kit: dict[str, Contestant]) -> None:
         "get": 1,
         "list 10 tasks": 3,
     }
+
+
+def test_the_background_is_measured(kit: dict[str, Contestant]) -> None:
+    found = kit["database"].measure("background", times=2).found
+    assert set(found) == {"background", "push"}
+    assert all(value > 0 for value in found.values())
 
 
 def test_chunks_arrive(kit: dict[str, Contestant]) -> None:

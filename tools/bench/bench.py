@@ -65,7 +65,8 @@ def _measure(kit: dict[str, Contestant], peers: dict[str, Contestant]) -> dict[s
         f"api{FIRST}": (kit["api"], {"path": "/.well-known/agent-card.json"}),
     }
     answering = (*peers.values(), kit["memory"], kit["database"])
-    figures: dict[str, Json] = {"cold": {}, "send": {}, "chunks": {}, "memory": {}, "modules": {}, "puts": []}
+    figures: dict[str, Json] = {"cold": {}, "send": {}, "chunks": {}, "memory": {}, "modules": {}}
+    figures |= {"puts": [], "background": []}
     for number in range(1, ROUNDS + 1):
         print(f"round {number} of {ROUNDS}", flush=True)
         for name, (contestant, options) in cold.items():
@@ -83,6 +84,7 @@ def _measure(kit: dict[str, Contestant], peers: dict[str, Contestant]) -> dict[s
             found = each.measure("send", times=SENDS, streamed=streamed).found
             figures["send"].setdefault(each.name, []).append(found)
         figures["puts"].append(kit["database"].measure("put", times=SENDS).found)
+        figures["background"].append(kit["database"].measure("background", times=SENDS).found)
         for each in (kit["memory"], kit["sse"]):
             found = each.measure("chunks", counts=CHUNKS).found
             figures["chunks"].setdefault(each.name, []).append(found)

@@ -118,11 +118,16 @@ def kit(functions: Path, layers: Sequence[Path], python: str) -> dict[str, Conte
 
 
 def with_database(rpc: Contestant, url: str) -> Contestant:
-    """The streamed function with a DynamoDB and a Parameter Store at a url."""
-    local = {"A2A_LOCAL": "1", "A2A_EMULATOR": url}
-    return Contestant(
-        "database", "rpc", rpc.python, rpc.variables | local, {"streams": True, "has_tls": True}
-    )
+    """The streamed function with DynamoDB, Parameter Store, SQS and a webhook at a url."""
+    local = {
+        "A2A_LOCAL": "1",
+        "A2A_EMULATOR": url,
+        "A2A_QUEUE": "https://sqs.example.com/turns",
+        "A2A_NOTICES": "https://sqs.example.com/notices",
+        "A2A_LOOPBACK_WEBHOOKS": "1",
+    }
+    options = {"streams": True, "has_tls": True, "webhook": url}
+    return Contestant("database", "rpc", rpc.python, rpc.variables | local, options)
 
 
 def peers() -> dict[str, Contestant]:

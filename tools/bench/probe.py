@@ -6,6 +6,7 @@
 """
 
 import asyncio
+import base64
 import importlib
 import json
 import re
@@ -266,7 +267,66 @@ def measure_put(module: str, options: Json) -> Json:
     return found
 
 
+def measure_background(module: str, options: Json) -> Json:
+    """A send that the worker runs, with that run; and a push: a change of a task, relayed and delivered."""
+    contestant = Contestant(module, options)
+    worker, notifier = (importlib.import_module(name).handler for name in ("worker", "notifier"))
+    queued: list[str] = []
+    queue = importlib.import_module(module).kit.queue._client
+    send_message = queue.send_message
+
+    def sending(**arguments: Any) -> Any:
+        queued.append(arguments["MessageBody"])
+        return send_message(**arguments)
+
+    queue.send_message = sending
+
+    def record(body: str) -> Json:
+        return {
+            "messageId": str(uuid.uuid4()),
+            "receiptHandle": "handle",
+            "body": body,
+            "attributes": {"ApproximateReceiveCount": "1"},
+            "eventSource": "aws:sqs",
+            "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:turns",
+        }
+
+    def invoke(handler: Any, records: list[Json]) -> None:
+        answer = handler({"Records": records}, Context())
+        assert answer == {"batchItemFailures": []}, answer
+
+    def background() -> None:
+        contestant.call("SendMessage", message() | {"configuration": {"returnImmediately": True}})
+        invoke(worker, [record(queued.pop())])
+
+    config = {"id": "webhook", "url": options["webhook"]}
+    pushed = message() | {"configuration": {"taskPushNotificationConfig": config}}
+    task = contestant.call("SendMessage", pushed)["task"]["id"]
+
+    def push() -> None:
+        image = {
+            "pk": {"S": f"bench#hello#task#{task}"},
+            "sk": {"S": "head"},
+            "changed": {"S": f"2026-11-22T00:00:00.000Z#{task}"},
+            "state": {"S": "TASK_STATE_COMPLETED"},
+            "version": {"N": "1"},
+            "document": {"B": base64.b64encode(b'{"push":["webhook"]}').decode()},
+        }
+        old = image | {"state": {"S": "TASK_STATE_WORKING"}}
+        change: Json = {"NewImage": image, "OldImage": old, "SequenceNumber": "1"}
+        change["ApproximateCreationDateTime"] = time.time()
+        invoke(notifier, [{"eventSource": "aws:dynamodb", "eventID": "1", "dynamodb": change}])
+        invoke(notifier, [record(json.dumps(["bench", "hello", task, "webhook"]))])
+
+    found = {}
+    for name, work in (("background", background), ("push", push)):
+        cost(work, 30)
+        found[name] = min(cost(work, options["times"]) for _ in range(3))
+    return found
+
+
 MEASUREMENTS = {
+    "background": measure_background,
     "put": measure_put,
     "cold": measure_cold,
     "send": measure_send,

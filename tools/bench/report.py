@@ -46,6 +46,8 @@ def tables(figures: Json) -> str:
             _cold(figures),
             "**Warm.** The processor's time of a call, as a ratio to the same call of a2a-sdk.",
             _warm(figures),
+            "**In the background**, with DynamoDB over HTTP. Milliseconds of the processor.",
+            _background(figures),
             "**Streams.** The processor's time of one event in a stream of 10,000.",
             _events(figures),
             "**Calls** of the streamed function to DynamoDB.",
@@ -103,6 +105,18 @@ def _warm(figures: Json) -> str:
             row.append(f"{statistics.median(_column(found, 'first event')):.1f} ms")
         rows.append(row + [""] * (4 - len(row)))
     return table(["", "send", "stream", "first event, by the clock"], rows)
+
+
+def _background(figures: Json) -> str:
+    found = figures["background"]
+    rows = [
+        [what, f"{statistics.median(_column(found, name)):.1f}"]
+        for name, what in (
+            ("background", "a background send: the request, the queue, the worker's run"),
+            ("push", "a push: the change relayed to the queue, the webhook called"),
+        )
+    ]
+    return table(["", "milliseconds"], rows)
 
 
 def _events(figures: Json) -> str:

@@ -1,4 +1,4 @@
-"""DynamoDB and Parameter Store over HTTP, which keep connections open as AWS does: `python -m
+"""DynamoDB, Parameter Store, SQS and a webhook over HTTP, which keep connections open as AWS does: `python -m
 tools.bench.service` prints its port, and serves until its standard input ends.
 
 The emulator of `make run` closes every connection, so it would measure how connections are made.
@@ -38,7 +38,7 @@ class Services:
                 lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower().split("\r\n")
                 headers = dict(line.split(": ", 1) for line in lines[1:] if line)
                 body = await reader.readexactly(int(headers["content-length"]))
-                answer = json.dumps(self._call(headers["x-amz-target"], json.loads(body))).encode()
+                answer = json.dumps(self._call(headers.get("x-amz-target", ""), json.loads(body))).encode()
                 head = f"HTTP/1.1 200 OK\r\nContent-Type: {headers['content-type']}\r\n"
                 writer.write(f"{head}Content-Length: {len(answer)}\r\n\r\n".encode() + answer)
                 await writer.drain()
@@ -46,6 +46,8 @@ class Services:
 
     def _call(self, target: str, arguments: dict[str, Any]) -> Any:
         service, _, operation = target.partition(".")
+        if service in ("", "amazonsqs"):
+            return {"MessageId": "1"}
         owner = self._parameters if service == "amazonssm" else self._table
         [method] = [name for name in dir(owner) if re.sub("_", "", name) == operation]
         return getattr(owner, method)(**arguments)

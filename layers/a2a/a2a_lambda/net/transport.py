@@ -5,7 +5,9 @@ changes its address between the check and the call. httpx follows no redirects b
 not either.
 """
 
+import ssl
 from contextlib import suppress
+from functools import cache
 
 import httpx2
 
@@ -13,6 +15,12 @@ from a2a_lambda.net.addresses import Refused, is_loopback, resolve
 
 CONNECT_SECONDS = 3.0
 """Seconds to connect to one of several addresses."""
+
+
+@cache
+def tls_context() -> ssl.SSLContext:
+    """What every connection checks certificates with. To load the authorities takes some 30 ms."""
+    return httpx2.create_ssl_context(trust_env=False)
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
@@ -23,7 +31,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         self._private = private
         # No connection is used twice. The pool knows addresses only, so it would mix up names at one address.
         once = httpx2.Limits(max_keepalive_connections=0)
-        self._inner = httpx2.AsyncHTTPTransport(trust_env=False, limits=once)
+        self._inner = httpx2.AsyncHTTPTransport(tls_context(), limits=once)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Raises Refused, Unresolved, and what httpx raises. The request's body must be bytes."""
