@@ -33,7 +33,7 @@ def logging_kept() -> Iterator[None]:
         logging.captureWarnings(False)
         root.handlers, telemetry.sink = handlers, sink
         root.setLevel(level)
-        threads._Loop.serves_one = False
+        threads._Loop.serves_one, threads._Loop.slow_until = False, 0.0
 
 
 @pytest.fixture(scope="session")

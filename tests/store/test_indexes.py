@@ -1,6 +1,7 @@
 """Lists of tasks in the index: in shards, and of owners with very many tasks."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store import indexes
 from a2a_lambda.store.indexes import TaskQuery
 from a2a_lambda.store.store import Store
+from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
 
 TASKS = 40
@@ -58,16 +60,47 @@ def test_a_page_reads_only_so_many_tasks(
 ) -> None:
     """The page ends early, and the next one continues."""
     monkeypatch.setattr(indexes, "READ_LIMIT", 9)
-    monkeypatch.setattr(indexes, "FILTERED_QUERY_LIMIT", 3)
+    monkeypatch.setattr(indexes, "QUERY_LIMIT", 4)
+    read: list[int] = []
+    page = Table.page
+
+    def counting(table: Table, query: Any) -> Any:
+        answer = page(table, query)
+        read.append(answer["ScannedCount"])
+        return answer
+
+    monkeypatch.setattr(Table, "page", counting)
     store, ids = store_with(settings, scope, list_shards)
     first = store.list_tasks(scope, TaskQuery(size=30, context_id="rare"))
     assert len(first.tasks) < len(ids[4::5])
     assert first.after
+    assert sum(read) <= 9
     found, pages = walk(store, scope, TaskQuery(size=30, context_id="rare"))
     assert found == ids[4::5]
     assert pages > 3
     assert walk(store, scope, TaskQuery(size=30, context_id="absent"))[0] == []
-    assert store.count_tasks(scope, TaskQuery(size=30)) == 9
+    read.clear()
+    assert store.count_tasks(scope, TaskQuery(size=30)) == sum(read) == 9
+
+
+def test_a_task_that_the_index_has_twice_is_listed_once(
+    settings: Settings, scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index is eventually consistent, and a change of status moves an entry."""
+    store, ids = store_with(settings, scope, 1)
+    page = Table.page
+
+    def late(table: Table, query: Any) -> Any:
+        answer = page(table, query)
+        found = answer["Items"]
+        moved = {**found[-1], "changed": {"S": found[0]["changed"]["S"].partition("#")[0] + f"#{ids[5]}"}}
+        return {**answer, "Items": [moved, *found]}
+
+    monkeypatch.setattr(Table, "page", late)
+    found = store.list_tasks(scope, TaskQuery(size=6))
+    listed = [task_id for task_id, _ in found.tasks]
+    assert len(listed) == len(set(listed)) == 6
+    assert store.get_heads(scope, [*listed, listed[0]]).keys() == set(listed)
 
 
 def test_a_list_may_get_more_shards(settings: Settings, scope: Scope) -> None:

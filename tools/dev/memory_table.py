@@ -12,6 +12,9 @@ from a2a_lambda.access.key import digest_of
 
 Item = dict[str, Any]
 
+LISTED = ("pk", "sk", "listing", "changed", "state", "context", "expires")
+"""What the index `by-status-time` has of an item."""
+
 
 class MemoryTable:
     """Methods, arguments and answers are botocore's."""
@@ -71,7 +74,8 @@ class MemoryTable:
         if "ExclusiveStartKey" in options:
             end = bisect_left(listed, (options["ExclusiveStartKey"]["changed"]["S"],))
         newest = listed[max(0, end - options["Limit"]) : end]
-        return [self._items[pk, sk] for _, pk, sk in reversed(newest)]
+        found = (self._items[pk, sk] for _, pk, sk in reversed(newest))
+        return [{name: item[name] for name in LISTED if name in item} for item in found]
 
 
 class MemoryParameters:

@@ -61,15 +61,7 @@ WRITE_UNIT = 0.625 / MILLION
 
 READ_UNIT = 0.125 / MILLION
 
-# --- The others. Sources: https://docs.aws.amazon.com/general/latest/gr/ssm.html,
-# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html,
-# https://aws.amazon.com/sqs/pricing/, https://aws.amazon.com/cloudwatch/pricing/
-
-PARAMETER_READS = 40
-"""* Reads of Parameter Store a second of an account and region."""
-
-QUEUE_IN_FLIGHT = 120_000
-"""Messages of a queue that are received and not deleted."""
+# --- The others. Sources: https://aws.amazon.com/sqs/pricing/, https://aws.amazon.com/cloudwatch/pricing/
 
 QUEUED = 3 * 0.40 / MILLION
 """A message of a standard queue: sent, received, deleted."""

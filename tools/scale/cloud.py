@@ -27,6 +27,10 @@ COLD_SECONDS = 1.2
 """A cold start of the streamed function at 1,024 MB, about: Lambda's own part, and the import."""
 
 
+REFUSAL_SECONDS = 0.01
+"""What the function takes until it knows that an owner is over a limit, about."""
+
+
 class Refused(Exception):
     """What refused a request."""
 
@@ -38,6 +42,7 @@ class Deployment:
     throttling_rate: int = 200
     throttling_burst: int = 400
     requests_per_owner: int = 50
+    streams_per_owner: int = 20
     worker_concurrency: int = 4
     rpc_provisioned: int = 0
     list_shards: int = 1
@@ -55,11 +60,14 @@ class Bucket:
         self._most = self._left = burst or rate
         self._looked = 0.0
 
-    def take(self, amount: float = 1.0) -> bool:
+    def has(self, amount: float) -> bool:
         now = self._env.now
         self._left = min(self._most, self._left + (now - self._looked) * self._rate)
         self._looked = now
-        if self._left < amount:
+        return self._left >= amount
+
+    def take(self, amount: float = 1.0) -> bool:
+        if not self.has(amount):
             return False
         self._left -= amount
         return True
@@ -73,15 +81,10 @@ class Partitions:
         self._writes = [Bucket(env, aws.PARTITION_WRITES) for _ in range(count)]
         self._reads = [Bucket(env, aws.PARTITION_READS) for _ in range(count)]
 
-    def write(self, key: str, units: int) -> bool:
-        return not units or self._of(self._writes, key).take(units)
-
-    def read(self, key: str, units: float) -> bool:
-        return not units or self._of(self._reads, key).take(units)
-
-    @staticmethod
-    def _of(buckets: list[Bucket], key: str) -> Bucket:
-        return buckets[zlib.crc32(key.encode()) % len(buckets)]
+    def of(self, key: str) -> tuple[Bucket, Bucket]:
+        """What takes the writes of a key, and what takes its reads."""
+        number = zlib.crc32(key.encode()) % len(self._writes)
+        return self._writes[number], self._reads[number]
 
 
 class Database:
@@ -114,16 +117,19 @@ class Database:
 
     def _try(self, call: Call) -> str:
         """What refuses a call; "" if it is done."""
-        if not self._quota.take(call.writes):
-            return "the table's quota"
-        if not self._listing.write(call.listing_key, call.listing):
-            return "the list's index"
-        if not self._due.write(call.due_key, call.due):
-            return "the sweep's index"
-        if not self._table.write(call.partition, call.writes) or not self._table.read(
-            call.partition, call.reads
-        ):
-            return "the table's partitions"
+        writes, reads = self._table.of(call.partition)
+        needs = (
+            (self._quota, call.writes, "the table's quota"),
+            (self._listing.of(call.listing_key)[0], call.listing, "the list's index"),
+            (self._due.of(call.due_key)[0], call.due, "the sweep's index"),
+            (writes, call.writes, "the table's partitions"),
+            (reads, call.reads, "the table's partitions"),
+        )
+        for bucket, units, place in needs:
+            if units and not bucket.has(units):
+                return place
+        for bucket, units, _ in needs:
+            bucket.take(units)
         return ""
 
 
@@ -151,7 +157,7 @@ class Function:
         self._account = account
         self._growth = Bucket(env, aws.SCALING / aws.SCALING_SECONDS, aws.SCALING)
         self._idle = [Container(is_cold=False) for _ in range(provisioned)]
-        self._busy = self.most_busy = 0
+        self._busy = self.most_busy = self.runs = 0
         self.gigabyte_seconds = 0.0
 
     def take(self) -> Container:
@@ -172,6 +178,7 @@ class Function:
         self._account.busy -= 1
         self._busy -= 1
         self.gigabyte_seconds += seconds
+        self.runs += 1
 
 
 @dataclass
@@ -183,7 +190,10 @@ class Account:
 
 
 class Cloud:
-    """A deployment that clients call. answered: seconds that each answer took. refused: by what."""
+    """A deployment that clients call.
+
+    answered: seconds that each answer took. refused: by what. reached: requests that API Gateway let through.
+    """
 
     def __init__(self, env: simpy.Environment, deployment: Deployment) -> None:
         self.env = env
@@ -195,7 +205,8 @@ class Cloud:
         self._gateway = Bucket(env, deployment.throttling_rate, deployment.throttling_burst)
         self._api = Bucket(env, aws.API_REQUESTS, aws.API_BURST)
         self._owners: dict[str, Bucket] = {}
-        self.offered = 0
+        self._streams: Counter[str] = Counter()
+        self.offered = self.reached = 0
         self.answered: list[float] = []
         self.refused: Counter[str] = Counter()
 
@@ -210,8 +221,7 @@ class Cloud:
                 raise Refused("ThrottlingRate")
             if not self._api.take():
                 raise Refused("API Gateway")
-            if not self._owner(owner).take():
-                raise Refused("RequestsPerOwner")
+            self.reached += 1
             yield from self.run(self.rpc, owner, number, calls)
         except Refused as refused:
             self.refused[str(refused)] += 1
@@ -223,19 +233,30 @@ class Cloud:
         """A run of a function, with a cold start if it needs a new container. Raises Refused."""
         container = function.take()
         started = self.env.now
+        is_stream, has_slot = any(call.partition.endswith("#slots") for call in calls), False
         try:
             if container.is_cold:
                 yield self.env.timeout(COLD_SECONDS)
                 yield from self.database.call(Call(0.0, "#keys#", reads=1.0))
-            if function is self.rpc and container.shares_count(owner, self.env.now):
-                with suppress(Refused):
-                    yield from self.database.call(self._count(owner, number))
+            if function is self.rpc:
+                if container.shares_count(owner, self.env.now):
+                    with suppress(Refused):
+                        yield from self.database.call(self._count(owner, number))
+                yield self.env.timeout(REFUSAL_SECONDS)
+                if not self._owner(owner).take():
+                    raise Refused("RequestsPerOwner")
+                if is_stream:
+                    if self._streams[owner] >= self.deployment.streams_per_owner:
+                        raise Refused("StreamsPerOwner")
+                    self._streams[owner] += 1
+                    has_slot = True
             began = self.env.now
             for call in calls:
                 if (early := began + call.at - self.env.now) > 0:
                     yield self.env.timeout(early)
                 yield from self.database.call(self._of(call, owner, number))
         finally:
+            self._streams[owner] -= has_slot
             function.give_back(container, self.env.now - started)
 
     def _of(self, call: Call, owner: str, number: int) -> Call:

@@ -28,6 +28,7 @@ NAMES = {
     "throttling_rate": "ThrottlingRate",
     "throttling_burst": "ThrottlingBurst",
     "requests_per_owner": "RequestsPerOwner",
+    "streams_per_owner": "StreamsPerOwner",
     "worker_concurrency": "WorkerConcurrency",
     "rpc_provisioned": "RpcProvisioned",
     "list_shards": "ListShards",
@@ -57,11 +58,12 @@ ONE_OWNER: tuple[Change, ...] = (
     {"list_shards": 8},
 )
 
-STREAMS_LOAD = f"""**{scenarios.STREAMS:,} streams** at once, which come within {scenarios.RAMP_SECONDS:.0f} \
-seconds. A stream takes {meter.STREAM_SECONDS} seconds."""
+STREAMS_LOAD = f"""**{scenarios.STREAMS:,} streams** at once, which start within \
+{scenarios.RAMP_SECONDS:.0f} seconds. A stream takes {meter.STREAM_SECONDS} seconds."""
 
 STREAMS: tuple[Change, ...] = (
     OPEN,
+    {"streams_per_owner": 100},
     {"concurrency": 12_000},
     {"warm_writes": 40_000},
 )
@@ -119,7 +121,7 @@ def _operations(calls: Calls) -> Sequence[str]:
         )
     head = ["", "calls", "table, written", "list's index", "sweep's index", "read"]
     about = (
-        "**Operations**: their calls to DynamoDB, and the units of these. The stream, the background turn and"
+        "**Calls to DynamoDB** and their units, by operation. The stream, the background turn and"
         f" the follower take {meter.STREAM_SECONDS} seconds. The follower's task is silent. The list has"
         f" {meter.LISTED} tasks."
     )
@@ -130,7 +132,7 @@ def _ladder(steps: Sequence[Step]) -> str:
     rows = [
         [
             ", ".join(f"{NAMES[name]} {value:,}" for name, value in step.change.items()) or "as deployed",
-            f"{100 * step.outcome.answered / step.outcome.offered:.0f} %",
+            f"{100 * step.outcome.answered / step.outcome.offered:.0f}%",
             _most(step.outcome.refused),
             _most(step.outcome.throttled),
             _seconds(step.outcome),
@@ -139,7 +141,7 @@ def _ladder(steps: Sequence[Step]) -> str:
         ]
         for step in steps
     ]
-    head = ["", "answered", "refused by", "throttled by", "half, 99 % within", "containers", "an hour costs"]
+    head = ["", "answered", "refused by", "throttled by", "median, p99", "containers", "an hour costs"]
     return table(head, rows)
 
 
@@ -170,7 +172,7 @@ def _agents() -> Sequence[str]:
         )
     head = ["agents", "start", "memory", "manifest", "metrics, a month", "`AgentMetrics=false`"]
     about = (
-        "**Many agents** in one deployment: the processor's time of a container's start, as a ratio to that"
+        "**Many agents** in one deployment: the processor's time to start a container, as a ratio to that"
         f" with one agent, and the price of {METRICS_OF_AN_AGENT} metrics for each agent."
     )
     return about, table(head, rows)
@@ -183,7 +185,15 @@ def _lists() -> Sequence[str]:
         rows.append([f"{count:,}"])
         for page in (every, none):
             rows[-1] += [str(page.calls), f"{page.reads:,.0f}", f"{page.seconds * 1000:.0f} ms"]
-    head = ["tasks", "calls", "read units", "waits", "of an unknown context: calls", "read units", "waits"]
+    head = [
+        "tasks",
+        "calls",
+        "read units",
+        "time waiting",
+        "of an unknown context: calls",
+        "read units",
+        "time waiting",
+    ]
     return f"**One owner with many tasks**: the first page of the list, of {meter.LISTED} tasks.", table(
         head, rows
     )

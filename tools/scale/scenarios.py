@@ -31,13 +31,14 @@ RAMP_SECONDS = 120.0
 
 TURNS_A_DAY = 1_000_000
 
-PEAK = 3
+PEAK = 2.5
 """How many times the average the busiest hour has."""
 
 QUEUE_SECONDS = 600
 
 AGAIN_SECONDS = 15.0
-"""Seconds after which a message that no container took comes again, about."""
+"""Seconds after which a message that no container took comes again, about. Lambda tries with growing pauses.
+Source: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html"""
 
 REST_SECONDS = 60.0
 """Seconds after a load, in which what is under way ends."""
@@ -181,10 +182,11 @@ def _run(
 
 
 def _dollars(cloud: Cloud) -> float:
-    reached = len(cloud.answered)
+    runs = cloud.reached + cloud.worker.runs
     return (
         (cloud.rpc.gigabyte_seconds + cloud.worker.gigabyte_seconds) * aws.GIGABYTE_SECOND
-        + reached * (aws.REQUEST + aws.API_CALL + LOG_BYTES * aws.LOGGED_BYTE)
+        + cloud.reached * aws.API_CALL
+        + runs * (aws.REQUEST + LOG_BYTES * aws.LOGGED_BYTE)
         + cloud.database.written * aws.WRITE_UNIT
         + cloud.database.read * aws.READ_UNIT
     )

@@ -82,6 +82,9 @@ async def run(
             _Loop.slow_until = ended + SLOW_AGAIN_SECONDS
 
 
+LONGEST_CALL_SECONDS = 30.0
+"""A call whose tries all time out takes nearly as long."""
+
 run_apart = Pool("store", 16).run
 """Always in a thread: for calls that are made at the same time."""
 

@@ -5,7 +5,8 @@ request, so that many containers with few requests are noticed, and then after e
 requests. A single request costs nothing. The limit is exact to SHARE_STEP_REQUESTS requests a container.
 
 DynamoDB takes 1,000 writes a second to one item. So a high limit is split over several items, each with its
-part of the limit. A container adds its count to any of them.
+part of the limit. A container adds its count to any of them. Chance makes one fuller than the others, so a
+high limit may be met a tenth early.
 """
 
 import random

@@ -187,8 +187,9 @@ class Turn:
     def secret(self, name: str) -> str:
         """A secret, such as the key of a model's API. Set it with `make secret`. It never reaches a log.
 
-        On AWS it is read when first needed, and again after five minutes: this blocks for a moment. Raises
-        ConfigurationError if it is not set, which says how to set it.
+        On AWS it is read when first needed, and again after five minutes: this blocks for a moment, and for
+        some seconds if very many containers ask Parameter Store at once. Raises ConfigurationError if it is
+        not set, which says how to set it.
         """
         return self.configuration.secret(name)
 

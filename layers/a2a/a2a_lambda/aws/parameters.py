@@ -29,11 +29,12 @@ ABSENT_SECONDS = 30
 """Seconds for which a value that is not there is not looked up again. Parameter Store allows an account 40
 calls a second, and a setting with a default is usually not there."""
 
-THROTTLED = ("ThrottlingException", "TooManyUpdates", "RequestLimitExceeded")
+THROTTLED = ("ThrottlingException", "RequestLimitExceeded")
 
-THROTTLED_SECONDS = 20.0
-"""Seconds for which a value is asked for again if the service refuses because of too many requests. Thousands
-of containers that start at once ask for it at once."""
+THROTTLED_SECONDS = 8.0
+"""Seconds for which a value is asked for again if the service refuses because of too many requests. Hundreds
+of containers that start at once ask for it at once. An agent may wait for two values, and its lease must be
+renewed after that."""
 
 _absent_until: dict[str, float] = {}
 

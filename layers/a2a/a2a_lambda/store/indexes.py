@@ -1,7 +1,7 @@
 """Queries of the table's indexes: lists of tasks, and the tasks for the sweep. Both are eventually
 consistent."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,9 @@ from a2a_lambda.store.items import Item, number
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
 
-FILTERED_QUERY_LIMIT = 1_000
-"""Tasks that one query reads, if it filters some of them out."""
+QUERY_LIMIT = 1_000
+"""Tasks that one query reads, if it leaves some of them out: those that have expired, or that a filter is not
+for. The first query of a page without a filter reads only as many as the page has."""
 
 READ_LIMIT = 10_000
 """Tasks that are read in the index for a page, or counted. An owner may have millions."""
@@ -50,16 +51,18 @@ def list_tasks(table: Table, scope: Scope, page: TaskQuery, shards: int) -> Task
         arguments = _query(table, items.listing(scope, shard), page)
         if page.after:
             arguments["ExclusiveStartKey"] = items.listing_key(scope, shard, page.after)
-        arguments["Limit"] = page.size + 1 if not (page.state or page.context_id) else FILTERED_QUERY_LIMIT
-        matching = read = 0
-        for answer in table.pages(arguments):
+        first = QUERY_LIMIT if page.state or page.context_id else page.size + 1
+        matching = 0
+        for answer in _answers(table, arguments, first, READ_LIMIT // shards):
             found += answer["Items"]
             matching += len(answer["Items"])
-            read += answer["ScannedCount"]
-            if "LastEvaluatedKey" in answer and (matching > page.size or read >= READ_LIMIT // shards):
-                end = max(end, answer["LastEvaluatedKey"]["changed"]["S"])
+            if matching > page.size:
                 break
-    places = sorted((item["changed"]["S"] for item in found if item["changed"]["S"] >= end), reverse=True)
+        if "LastEvaluatedKey" in answer:
+            end = max(end, answer["LastEvaluatedKey"]["changed"]["S"])
+    # A task whose status changes may be in the index twice for a moment.
+    newest = {items.listed_id(place): place for place in sorted(item["changed"]["S"] for item in found)}
+    places = sorted((place for place in newest.values() if place >= end), reverse=True)
     if len(places) > page.size:
         end = places[page.size - 1]
     return TaskPage([(items.listed_id(place), place) for place in places[: page.size]], after=end)
@@ -70,13 +73,8 @@ def count_tasks(table: Table, scope: Scope, page: TaskQuery, shards: int) -> int
     count = 0
     for shard in range(shards):
         arguments = {**_query(table, items.listing(scope, shard), page), "Select": "COUNT"}
-        arguments["Limit"] = left = READ_LIMIT // shards
-        for answer in table.pages(arguments):
-            count += answer["Count"]
-            left -= answer["ScannedCount"]
-            if left <= 0:
-                break
-            arguments["Limit"] = left
+        limit = READ_LIMIT // shards
+        count += sum(answer["Count"] for answer in _answers(table, arguments, limit, limit))
     return count
 
 
@@ -91,6 +89,19 @@ def list_due(table: Table, minute: int) -> Iterator[tuple[Scope, str]]:
         }
         for answer in table.pages(query):
             yield from map(items.task_of_item, answer["Items"])
+
+
+def _answers(table: Table, query: dict[str, Any], first: int, limit: int) -> Iterator[Mapping[str, Any]]:
+    """Answers of a query that reads at most `limit` tasks, and at most `first` in its first answer."""
+    size = first
+    while True:
+        answer = table.page({**query, "Limit": min(size, limit)})
+        yield answer
+        limit -= answer["ScannedCount"]
+        if limit <= 0 or "LastEvaluatedKey" not in answer:
+            return
+        query = {**query, "ExclusiveStartKey": answer["LastEvaluatedKey"]}
+        size = max(size, QUERY_LIMIT)
 
 
 def _query(table: Table, listing: dict[str, str], page: TaskQuery) -> dict[str, Any]:

@@ -125,7 +125,7 @@ class Store:
 
     def get_heads(self, scope: Scope, task_ids: Sequence[str]) -> dict[str, Head]:
         """Heads of tasks by id; those of tasks that are absent are left out. As consistent as `get_head`."""
-        found = self._table.get_many([items.head_key(scope, task_id) for task_id in task_ids])
+        found = self._table.get_many([items.head_key(scope, task_id) for task_id in dict.fromkeys(task_ids)])
         return {head.task_id: head for head in (items.to_head(scope, item) for item in found)}
 
     def append(self, head: Head, events: Sequence[Event], *, after: int) -> int:

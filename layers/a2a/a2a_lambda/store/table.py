@@ -135,14 +135,17 @@ class Table:
     def pages(self, query: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         """Answers of a query, page by page."""
         # botocore's paginator would load another model file on the cold path.
-        arguments = {"TableName": self.name, **query}
         while True:
-            with _errors():
-                answer = self._client.query(**arguments)
+            answer = self.page(query)
             yield answer
             if "LastEvaluatedKey" not in answer:
                 return
-            arguments["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+            query = {**query, "ExclusiveStartKey": answer["LastEvaluatedKey"]}
+
+    def page(self, query: Mapping[str, Any]) -> Mapping[str, Any]:
+        """One answer of a query."""
+        with _errors():
+            return self._client.query(TableName=self.name, **query)
 
 
 @contextmanager

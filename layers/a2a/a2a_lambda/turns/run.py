@@ -160,10 +160,10 @@ class Run:
             await asyncio.wait({work})
             await self._journal.wait_for_flush()
             flusher.cancel()
-            if ended:  # if not, the time limit needs the loop
-                needs_loop.close()
+            left = None if deadline is None else deadline - self._turn.clock() + CLOSING_SECONDS
+            if left is None or left > threads.LONGEST_CALL_SECONDS:
+                needs_loop.close()  # the agent has ended, and the time limit is far
             if not self.has_diverged:
-                left = None if deadline is None else deadline - self._turn.clock() + CLOSING_SECONDS
                 async with asyncio.timeout(left):
                     await self._store_end(self._finish_events(work, ended))
         except TimeoutError:
