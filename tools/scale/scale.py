@@ -63,8 +63,8 @@ STREAMS_LOAD = f"""**{scenarios.STREAMS:,} streams** at once, which start within
 
 STREAMS: tuple[Change, ...] = (
     OPEN,
-    {"streams_per_owner": 100},
     {"concurrency": 12_000},
+    {"streams_per_owner": 100},
     {"warm_writes": 40_000},
 )
 
