@@ -57,7 +57,7 @@ def _measure(kit: dict[str, Contestant], peers: dict[str, Contestant]) -> dict[s
     cold: dict[str, tuple[Contestant, dict[str, Json]]] = {
         **{name: (each, {}) for name, each in peers.items()},
         "rpc": (kit["rpc"], {}),
-        "api": (kit["api"], {}),
+        **{name: (kit[name], {}) for name in ("api", "worker", "notifier")},
         "database": (kit["database"], {}),
         **{f"{name}{FIRST}": (each, {"send": True}) for name, each in peers.items()},
         f"memory{FIRST}": (kit["memory"], {"send": True}),

@@ -31,6 +31,11 @@ WORK = Path(".aws-sam/bench")
 
 START_SECONDS = 120.0
 
+QUEUES = {
+    "A2A_QUEUE": "https://sqs.example.com/turns",
+    "A2A_NOTICES": "https://sqs.example.com/notices",
+}
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -96,7 +101,7 @@ def build_kit() -> tuple[Path, Path]:
 
 
 def kit(functions: Path, layers: Sequence[Path], python: str) -> dict[str, Contestant]:
-    """The kit's functions that answer HTTP: as on AWS, and with a table in memory."""
+    """The kit's functions as on AWS, and the streamed one with a table in memory."""
     variables = {
         "LAMBDA_TASK_ROOT": str(functions),
         "PYTHONPATH": os.pathsep.join(map(str, (functions, *layers, ROOT, FOLDER / "peers"))),
@@ -112,6 +117,7 @@ def kit(functions: Path, layers: Sequence[Path], python: str) -> dict[str, Conte
     return {
         "rpc": Contestant("rpc", "rpc", python, variables),
         "api": Contestant("api", "api", python, variables),
+        **{name: Contestant(name, name, python, variables | QUEUES) for name in ("worker", "notifier")},
         "memory": Contestant("memory", "rpc", python, local, {"memory": True, "streams": True}),
         "sse": Contestant("sse", "sse", python, variables, {"streams": True, "peer": True}),
     }
@@ -122,9 +128,8 @@ def with_database(rpc: Contestant, url: str) -> Contestant:
     local = {
         "A2A_LOCAL": "1",
         "A2A_EMULATOR": url,
-        "A2A_QUEUE": "https://sqs.example.com/turns",
-        "A2A_NOTICES": "https://sqs.example.com/notices",
         "A2A_LOOPBACK_WEBHOOKS": "1",
+        **QUEUES,
     }
     options = {"streams": True, "has_tls": True, "webhook": url}
     return Contestant("database", "rpc", rpc.python, rpc.variables | local, options)

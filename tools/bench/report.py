@@ -22,6 +22,8 @@ COMMAND = "make bench WRITE=1"
 NAMES = {
     "rpc": "kit: the streamed function",
     "api": "kit: the cards' function",
+    "worker": "kit: the worker",
+    "notifier": "kit: the notifier",
     "memory": "kit, table in memory",
     "database": "kit, DynamoDB over HTTP",
     "a2a-sdk": "a2a-sdk 1.3.0, in memory",
@@ -73,14 +75,15 @@ def write(figures: Json, source: Path) -> None:
 def _cold(figures: Json) -> str:
     base = figures["cold"]["a2a-sdk"]
     rows = []
-    for name in ("rpc", "memory", "api", "a2a-sdk", "fasta2a", "fastapi", "uvicorn", "bare"):
-        first = f"{name}{FIRST}"
-        cold = figures["cold"]
+    cold = figures["cold"]
+    names = ("rpc", "memory", "api", "worker", "notifier", "a2a-sdk", "fasta2a", "fastapi", "uvicorn", "bare")
+    for name in names:
+        first = f"{name}{FIRST}" if f"{name}{FIRST}" in cold else name
         rows.append(
             [
                 NAMES[name],
                 _ratio(cold[name], base) if name in cold else "",
-                _ratio(cold[first], base),
+                _ratio(cold[first], base) if first != name else "",
                 f"{figures['memory'][first]:.0f} MB",
                 str(figures["modules"].get(first, "")),
             ]

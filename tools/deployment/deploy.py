@@ -36,6 +36,10 @@ EMPTY_STATUS = "ROLLBACK_COMPLETE"
 """Status of a stack whose first deployment failed. It is empty, and can only be deleted."""
 
 
+GROWING = ("ListShards", "WarmWrites")
+"""Parameters that must never shrink."""
+
+
 def stage_of(environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
     """Name and parameters of the stage to deploy. Raises ConfigurationError."""
     name, known = environ.get("STAGE", ""), stages(CONFIG)
@@ -163,6 +167,11 @@ def changes(name: str, parameters: Mapping[str, str]) -> Iterator[str]:
     """Parameters of a deployed stack that get a new value. Raises ConfigurationError."""
     for parameter, value in stack.parameters_of(name).items():
         new = parameters.get(parameter, value)
+        if parameter in GROWING and int(new) < int(value or 0):
+            raise ConfigurationError(
+                f"{parameter} is {value} in this stack, and must not become {new}: see docs/scale.md. Set"
+                f" {parameter}={value} in samconfig.toml, where it lasts"
+            )
         if new != value and parameter != "Release":
             yield f"{parameter} changes from {value or 'nothing'} to {new or 'nothing'}"
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from a2a_lambda.agent.agents import check_all
 from a2a_lambda.agent.profile import encode_manifest
+from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.kit import MANIFEST
 from tools.scale.meter import AGENT
 
@@ -36,7 +37,7 @@ class Start:
 
 
 def measure(count: int) -> Start:
-    """Start a container of a deployment with so many agents."""
+    """Start a container of a deployment with so many agents. Raises ConfigurationError."""
     with tempfile.TemporaryDirectory() as name:
         agents = Path(name) / "agents"
         for number in range(count):
@@ -54,10 +55,12 @@ def measure(count: int) -> Start:
 def _start(agents: Path) -> tuple[float, float]:
     done = subprocess.run(
         [sys.executable, "-c", START, str(agents)],
-        env={**os.environ, "PYTHONPATH": "layers/a2a"},
+        env={**os.environ, "PYTHONPATH": "layers/a2a", "AWS_REGION": "us-east-1"},
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
+    if done.returncode:
+        raise ConfigurationError(f"a deployment of many agents does not start: {done.stderr[-2000:]}")
     seconds, megabytes = json.loads(done.stdout)
     return seconds, megabytes

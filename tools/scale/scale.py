@@ -190,13 +190,14 @@ def _lists() -> Sequence[str]:
         "calls",
         "read units",
         "time waiting",
-        "of an unknown context: calls",
-        "read units",
-        "time waiting",
+        "no match: calls",
+        "no match: read units",
+        "no match: time waiting",
     ]
-    return f"**One owner with many tasks**: the first page of the list, of {meter.LISTED} tasks.", table(
-        head, rows
-    )
+    return (
+        "**One owner with many tasks**: the first page of the list, of"
+        f" {meter.LISTED} tasks; and the first page of a filtered list, if no task matches."
+    ), table(head, rows)
 
 
 if __name__ == "__main__":

@@ -247,6 +247,22 @@ def test_values_that_change_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said == ["DomainName changes from a.example to nothing"]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "is_refused"),
+    [("4", "8", False), ("4", "4", False), ("4", "1", True), ("", "1", False)],
+)
+def test_what_must_not_shrink_does_not(
+    monkeypatch: pytest.MonkeyPatch, before: str, after: str, is_refused: bool
+) -> None:
+    """Such as after a deployment with PARAMETERS, and one without."""
+    monkeypatch.setattr(stack, "parameters_of", lambda _: {"ListShards": before})
+    if is_refused:
+        with pytest.raises(ConfigurationError, match="ListShards=4 in samconfig"):
+            list(deploy.changes("s", {"ListShards": after}))
+    else:
+        list(deploy.changes("s", {"ListShards": after}))
+
+
 def test_a_mistake_in_a_name_is_found() -> None:
     with pytest.raises(ConfigurationError, match=r"no parameter LogDay; did you mean LogDays\?"):
         stack.parse_parameters(template.parameters(Path("template.yaml")), "LogDay=7")
