@@ -37,6 +37,9 @@ class Pool:
         return ThreadPoolExecutor(self._threads, thread_name_prefix=self._name)
 
 
+LONGEST_CALL_SECONDS = 30.0
+"""A call whose tries all time out takes nearly as long."""
+
 SLOW_SECONDS = 0.5
 """A call that takes longer is slow. DynamoDB answers within some milliseconds."""
 
@@ -81,9 +84,6 @@ async def run(
         if ended - began > SLOW_SECONDS:
             _Loop.slow_until = ended + SLOW_AGAIN_SECONDS
 
-
-LONGEST_CALL_SECONDS = 30.0
-"""A call whose tries all time out takes nearly as long."""
 
 run_apart = Pool("store", 16).run
 """Always in a thread: for calls that are made at the same time."""
