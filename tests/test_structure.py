@@ -25,21 +25,22 @@ ALLOWED = {
     "wire": {"protocol"},
     "tasks": {"protocol"},
     "net": set(),
+    "durable": {"protocol"},
     "store": {"tasks", "protocol"},
     "aws": {"tasks", "protocol"},
     "access": {"store"},
-    "agent": {"aws", "tasks", "protocol"},
-    "turns": {"agent", "store", "aws", "tasks", "protocol"},
+    "agent": {"durable", "aws", "tasks", "protocol"},
+    "turns": {"agent", "durable", "store", "aws", "tasks", "protocol"},
     "push": {"wire", "net", "store", "aws", "tasks", "protocol"},
     "operations": {"turns", "push", "agent", "store", "aws", "tasks", "protocol"},
     "client": {"wire", "net", "protocol"},
     "kit": {"operations", "turns", "push", "access", "agent", "store", "aws"},
-    "lambda_": {"turns", "push", "aws", "agent"},
+    "lambda_": {"turns", "push", "aws", "agent", "durable"},
     "http": {"kit", "operations", "wire", "access", "agent", "tasks", "protocol"},
 }
 """What a folder may import: itself, GROUND, and these."""
 
-FRONT = {"errors", "agent"}
+FRONT = {"errors", "agent", "durable"}
 """What `a2a_lambda` itself imports: every function pays for it."""
 
 PURE = ("protocol", "wire", "tasks")
@@ -47,8 +48,32 @@ PURE = ("protocol", "wire", "tasks")
 PURE_GROUND = {"errors", "mistakes", "strictjson"}
 
 PURE_LIBRARIES = {
-    *("base64", "collections", "copy", "dataclasses", "datetime", "difflib", "enum", "fnmatch", "functools"),
-    *("hashlib", "itertools", "json", "math", "pathlib", "pydantic", "re", "types", "typing", "uuid", "yaml"),
+    *(
+        "base64",
+        "binascii",
+        "collections",
+        "copy",
+        "dataclasses",
+        "datetime",
+        "difflib",
+        "enum",
+        "fnmatch",
+        "functools",
+    ),
+    *(
+        "hashlib",
+        "hmac",
+        "itertools",
+        "json",
+        "math",
+        "pathlib",
+        "pydantic",
+        "re",
+        "types",
+        "typing",
+        "uuid",
+        "yaml",
+    ),
 }
 """What a pure folder may import from elsewhere. `pathlib` is for paths and for reading card.yaml."""
 

@@ -1,4 +1,5 @@
-"""moto's DynamoDB, SSM and SQS over HTTP, in a process of its own, so that data survives a reload.
+"""moto's DynamoDB, SSM and SQS over HTTP, in a process of its own, so that data survives a reload. Durable
+executions are beside them.
 
     python -m tools.dev.emulator
 
@@ -13,7 +14,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -34,27 +35,32 @@ FIRST_CALLS = {
 
 FIRST_CALL_SECONDS = 300
 
+DURABLE_PATHS = ("/2015-03-31/functions/", "/2025-12-01/durable-execution", "/runs")
+
 
 @contextmanager
-def running() -> Iterator[str]:
-    """Run an emulator; yields its url. Raises ConfigurationError."""
-    with run_apart(__name__, "the emulator of AWS") as url:
+def running(longest_pause: str = "") -> Iterator[str]:
+    """Run an emulator; yields its url. Raises ConfigurationError.
+
+    longest_pause: seconds that a pause of a durable turn takes at most; "" = as long as it says.
+    """
+    with run_apart(__name__, "the emulator of AWS", LONGEST_PAUSE=longest_pause) as url:
         yield url
 
 
 @contextmanager
-def run_apart(module: str, name: str) -> Iterator[str]:
+def run_apart(module: str, name: str, **environment: str) -> Iterator[str]:
     """Run a server in a process of its own; yields its url. Raises ConfigurationError.
 
     module: it prints its port, and serves until its standard input ends. name: in the message if it does not
-    start.
+    start. environment: its further variables.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", module],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment,
         start_new_session=True,  # Ctrl-C goes to the server: it ends first, then the emulator
     )
     assert process.stdin is not None
@@ -71,6 +77,26 @@ def run_apart(module: str, name: str) -> Iterator[str]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+class Services:
+    """moto, and what it does not have. That is made when it is first needed: it imports much."""
+
+    def __init__(self, moto: "WSGIApplication") -> None:
+        self._moto = moto
+        self._durable: WSGIApplication | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        if not environ["PATH_INFO"].startswith(DURABLE_PATHS):
+            return self._moto(environ, start_response)
+        with self._lock:
+            if self._durable is None:
+                from tools.dev.executions import DurableExecutions
+
+                longest = os.environ.get("LONGEST_PAUSE")
+                self._durable = DurableExecutions(float(longest) if longest else None)
+        return self._durable(environ, start_response)
 
 
 class OneAtATime:
@@ -92,7 +118,7 @@ def main() -> None:
     from werkzeug.serving import make_server
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    app = OneAtATime(DomainDispatcherApplication(create_backend_app))
+    app = Services(OneAtATime(DomainDispatcherApplication(create_backend_app)))
     server = make_server(HOST, 0, app, threaded=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     session = Session()

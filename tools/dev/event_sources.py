@@ -17,7 +17,9 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.request import Request, urlopen
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -171,6 +173,34 @@ def start(kit: Kit) -> None:
     for source in sources:
         threading.Thread(target=_consume, args=(*source, bell), daemon=True).start()
     threading.Thread(target=_sweep, args=(worker,), daemon=True).start()
+
+
+def serve_runs(handler: Handler, emulator: str) -> int:
+    """Take the runs of durable turns from the emulator, in threads that end with the process; returns the
+    port."""
+
+    class Runs(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            telemetry.collect()
+            try:
+                body, status = json.dumps(handler(event, Context())).encode(), 200
+            except Exception as error:
+                logger.exception("a run of a durable turn failed")
+                body, status = type(error).__name__.encode(), 500
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Its answers are no requests of clients."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Runs)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    port = int(server.server_address[1])
+    urlopen(Request(f"{emulator}/runs", str(port).encode(), method="POST")).close()  # noqa: S310
+    return port
 
 
 def _consume(source: Source, handler: Handler, workers: int, bell: Bell) -> None:

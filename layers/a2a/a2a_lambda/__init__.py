@@ -11,7 +11,8 @@ from a2a_lambda.agent.agent import Agent, Answer
 from a2a_lambda.agent.outputs import Artifact, Ask, Authorize, Command, File, Message, Progress, Reject
 from a2a_lambda.agent.skill import route, skill
 from a2a_lambda.agent.turn import Turn
-from a2a_lambda.errors import MemoryFull, SkillError
+from a2a_lambda.durable.engine import Reply, Retry
+from a2a_lambda.errors import MemoryFull, SkillError, StepFailed
 
 __all__ = [
     "Agent",
@@ -25,7 +26,10 @@ __all__ = [
     "Message",
     "Progress",
     "Reject",
+    "Reply",
+    "Retry",
     "SkillError",
+    "StepFailed",
     "Turn",
     "route",
     "skill",

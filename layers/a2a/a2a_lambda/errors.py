@@ -32,6 +32,23 @@ class MemoryFull(SkillError):
     """`turn.memory` has no room for a value. Delete or shorten something, or let the error end the turn."""
 
 
+class CodeChanged(SkillError):
+    """A replay of a durable turn does something else than the run before it: its agent was changed
+    meanwhile, or its code depends on something that changes, such as the time."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"This task cannot continue: {what}. See docs/long-running.md, Replays.")
+
+
+class StepFailed(KitError):
+    """A step of a durable turn failed, and is not tried again. name: of the step. kind: name of the
+    exception's type. text: of the exception."""
+
+    def __init__(self, name: str, kind: str, text: str) -> None:
+        super().__init__(f"step {name!r} failed with {kind}: {text}")
+        self.name, self.kind, self.text = name, kind, text
+
+
 class StoreError(KitError):
     """The table could not be read or written. No item is half-written."""
 

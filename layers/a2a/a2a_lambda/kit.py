@@ -9,6 +9,8 @@ from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 
 if TYPE_CHECKING:
+    from mypy_boto3_lambda import LambdaClient
+
     from a2a_lambda.access.keys import Keys
     from a2a_lambda.access.rate_limit import RateLimit
     from a2a_lambda.aws.queue import Queue
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from a2a_lambda.operations.stream_limit import StreamLimit
     from a2a_lambda.push.delivery import PushNotifications
     from a2a_lambda.store.store import Store
+    from a2a_lambda.turns.durable import DurableTurns
     from a2a_lambda.turns.worker import Worker
 
 MANIFEST = "manifest.json"
@@ -76,6 +79,23 @@ class Kit:
         return Sqs(hot_path.sqs(self.settings), self.settings.queue)
 
     @cached_property
+    def durable_turns(self) -> "DurableTurns | None":
+        """None if the deployment has no durable function."""
+        if not self.settings.durable_function:
+            return None
+        from a2a_lambda.aws.executions import LambdaExecutions
+        from a2a_lambda.turns.durable import DurableTurns
+
+        executions = LambdaExecutions(self.make_lambda_client, self.settings.durable_function)
+        return DurableTurns(self.store, self.agents, executions, url=self.settings.base_url)
+
+    def make_lambda_client(self) -> "LambdaClient":
+        """A client of Lambda's API, for durable executions."""
+        from a2a_lambda.aws import clients
+
+        return clients.lambda_(self.settings)
+
+    @cached_property
     def service(self) -> "Service":
         from a2a_lambda.operations.service import Service
         from a2a_lambda.push.webhook import WebhookPolicy
@@ -87,6 +107,8 @@ class Kit:
             queue=self.queue,
             webhooks=WebhookPolicy(self.settings.loopback_webhooks, bool(self.settings.signing_key)),
             stream_limit=self.stream_limit,
+            durable=self.durable_turns,
+            durable_seconds=self.settings.durable_timeout,
         )
 
     @cached_property
@@ -96,7 +118,7 @@ class Kit:
 
         if self.queue is None:
             raise ConfigurationError("environment variable A2A_QUEUE: the worker needs a queue")
-        return Worker(self.store, self.agents, self.queue)
+        return Worker(self.store, self.agents, self.queue, self.durable_turns)
 
     @cached_property
     def keys(self) -> "Keys":

@@ -12,9 +12,9 @@ import sys
 import threading
 import types
 import uuid
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -27,6 +27,8 @@ from a2a_lambda.agent.outputs import Ask, Batch
 from a2a_lambda.agent.profile import Profile
 from a2a_lambda.agent.skill import MARK, ROUTE, Skill
 from a2a_lambda.agent.turn import Turn, context_after
+from a2a_lambda.durable.engine import Reply, Suspended
+from a2a_lambda.durable.memory import MemoryEngine, Record
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.alibaba_metadata import intents
 from a2a_lambda.protocol.card import Card
@@ -39,6 +41,7 @@ from a2a_lambda.protocol.model import (
     Role,
     Task,
     TaskState,
+    agent_message,
     state_word,
     status,
     text_of,
@@ -46,6 +49,7 @@ from a2a_lambda.protocol.model import (
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import PENDING_BYTES, Pending
+from a2a_lambda.tasks.replay import Replay
 
 
 class Agent:
@@ -86,7 +90,13 @@ class Agent:
     def profile(self) -> Profile:
         """Raises ConfigurationError if a parameter's type has no JSON Schema."""
         schemas = {skill.id: skill.input_schema for skill in self.skills.values() if skill.parameters}
-        return Profile(name=self.name, card=self.card, input_schemas=schemas, modified=self._modified)
+        return Profile(
+            name=self.name,
+            card=self.card,
+            input_schemas=schemas,
+            modified=self._modified,
+            default_skill="" if self._route else self._default.id,
+        )
 
     async def perform(self, turn: Turn) -> AsyncGenerator[Batch, None]:
         """Outputs of a turn. Raises what the skill raises."""
@@ -98,6 +108,8 @@ class Agent:
             slots[asks] = [turn.text]
         slots |= given
         turn.skill, turn.slots = skill.id, slots
+        if skill.id not in self.card.durable_skills:
+            turn.engine = None
         arguments = skill.arguments(slots)
         if isinstance(arguments, Ask):
             yield Batch((arguments,), last=True)
@@ -129,13 +141,18 @@ class Agent:
         slots: Mapping[str, str] = MappingProxyType({}),
         metadata: Mapping[str, Json] = MappingProxyType({}),
         after: "Answer | None" = None,
+        replies: Mapping[str, Any] = MappingProxyType({}),
         secrets: Mapping[str, str] = MappingProxyType({}),
         settings: Mapping[str, str] = MappingProxyType({}),
     ) -> "Answer":
-        """Run one turn, for tests. Nothing is stored, and what the skill raises is raised here.
+        """Run one turn, for tests. Nothing is stored, and what the skill raises is raised here. Pauses of a
+        durable skill take no time.
 
         skill, slots: the intent that a client names. after: the answer before this message. The conversation,
             the memory and an open question continue from there.
+        replies: to the waits of a durable skill, by name: a text, another JSON value, or TimeoutError.
+            Without one, the answer is `input-required` or `working`, and the next message, with `after`, is
+            the reply.
         secrets, settings: by name. What is not given here comes from the environment, or from .env.
         Raises ValueError for an unknown skill or slot.
         """
@@ -144,14 +161,12 @@ class Agent:
             self._check_intent(skill, slots)
             named = [{"name": name, "value": value} for name, value in slots.items()]
             known["intentInfos"] = [{"intent": skill, "slots": named}]
+        said = list(parts) if parts is not None else [Part(text=text)]
+        message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=said, metadata=known)
         continued = after is not None and after.pending is not None
-        turn = Turn(
-            message=Message(
-                messageId=str(uuid.uuid4()),
-                role=Role.USER,
-                parts=list(parts) if parts is not None else [Part(text=text)],
-                metadata=known,
-            ),
+        make_turn: Callable[[], Turn] = partial(
+            Turn,
+            message=message,
             agent=self.name,
             task_id=after.task["id"] if after and continued else str(uuid.uuid4()),
             context_id=after.task["contextId"] if after else str(uuid.uuid4()),
@@ -160,23 +175,54 @@ class Agent:
             id=str(uuid.uuid4()),
             configuration=configuration.of_environment(configuration.given(secrets, settings)),
         )
-        builder = EventBuilder(turn.task_id, turn.context_id)
-        task = Task(id=turn.task_id, contextId=turn.context_id, status=status(TaskState.WORKING, 0))
-        events: list[Event] = []
-        async with aclosing(self.perform(turn)) as batches:
-            async for batch in batches:
-                events += builder.build(batch)
-                if builder.closing is not None:
-                    break
-        apply(task, events)
-        if builder.closing is not None:
-            task["status"] = builder.closing
-        return Answer(
-            task=task,
-            events=events,
-            context=context_after(turn.context, turn, builder.parts),
-            pending=self.pending_after(turn, builder.asked) if builder.asked else None,
-        )
+        record = Record()
+        known_replies = dict(replies)
+        if after is not None and after.suspension is not None:
+            make_turn, record, earlier = after.suspension
+            known_replies = {**earlier, record.open[0].key: Reply(said), **known_replies}
+        return await self._run(make_turn, record, known_replies)
+
+    async def _run(self, make_turn: Callable[[], Turn], record: Record, replies: dict[str, Any]) -> "Answer":
+        """Run a turn until it ends, or waits for a reply that is not known."""
+        replay = Replay()
+        while True:
+            turn = make_turn()
+            engine = turn.engine = MemoryEngine(record, replies)
+            builder = EventBuilder(turn.task_id, turn.context_id)
+            task = Task(id=turn.task_id, contextId=turn.context_id, status=status(TaskState.WORKING, 0))
+            events: list[Event] = []
+            replay = replay.next()
+            is_suspended = False
+            try:
+                async with aclosing(self.perform(turn)) as batches:
+                    async for batch in batches:
+                        built = builder.build(batch)
+                        if built:
+                            replay.take(built)
+                        events += built
+                        if builder.closing is not None:
+                            break
+                engine.check_end()
+            except Suspended:
+                is_suspended = True
+                if not record.open:
+                    continue
+            apply(task, events)
+            if is_suspended:
+                if asked := next((wait for wait in record.open if wait.question), None):
+                    asking = agent_message(turn.task_id, turn.context_id, [Part(text=asked.question)])
+                    state = TaskState.AUTH_REQUIRED if asked.is_sign_in else TaskState.INPUT_REQUIRED
+                    task["status"] = status(state, 0, asking)
+            elif builder.closing is not None:
+                task["status"] = builder.closing
+            return Answer(
+                task=task,
+                events=events,
+                context=turn.context if is_suspended else context_after(turn.context, turn, builder.parts),
+                pending=self.pending_after(turn, builder.asked) if builder.asked else None,
+                steps=record.names,
+                suspension=(make_turn, record, replies) if is_suspended else None,
+            )
 
     def _find_skill(self, turn: Turn) -> tuple[Skill | None, dict[str, list[str]], str | None]:
         """The skill that the message names, or whose question it answers. With it, the texts known for its
@@ -228,18 +274,30 @@ class Agent:
             raise ConfigurationError(
                 f"{where}: the skill {extra[0]!r} is not in card.yaml; describe it there"
             )
+        for skill in self.skills.values():
+            if skill.id in self.card.durable_skills and not _is_async(skill.function):
+                raise ConfigurationError(
+                    f"{where}: skill {skill.id} is durable, so it must be asynchronous: write"
+                    f" `async def {skill.function.__name__}`"
+                )
         if sum(skill.default for skill in self.skills.values()) > 1:
             raise ConfigurationError(f"{where}: two skills have default=True; only one may have it")
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Result of a turn. events: as a client gets them. context: as it would be stored."""
+    """Result of a turn. events: as a client gets them. context: as it would be stored.
+
+    steps: names of the steps, pauses and waits of a durable skill, those of branches last. suspension: how to
+    continue, if the skill waits.
+    """
 
     task: Task
     events: list[Event]
     context: Context
     pending: Pending | None
+    steps: list[str] = field(default_factory=list)
+    suspension: tuple[Callable[[], Turn], Record, dict[str, Any]] | None = None
 
     @property
     def state(self) -> str:

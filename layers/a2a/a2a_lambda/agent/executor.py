@@ -22,10 +22,13 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequ
 from concurrent.futures import Future
 from contextlib import aclosing, suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from a2a_lambda.agent.outputs import Artifact, Batch, File, Message
-from a2a_lambda.agent.turn import Turn
+from a2a_lambda.agent.outputs import Artifact, Ask, Batch, File, Message
+from a2a_lambda.durable.engine import Suspended
+
+if TYPE_CHECKING:
+    from a2a_lambda.agent.turn import Turn
 
 LOOK_AHEAD_SECONDS = 0.005
 """Seconds for which an output waits for the next one, to learn whether it is the last. A last chunk that is
@@ -49,7 +52,7 @@ _busy: set[object] = set()
 """Code of skills that is running now."""
 
 
-async def execute(call: Callable[[], Any], turn: Turn, *, is_async: bool) -> AsyncGenerator[Batch, None]:
+async def execute(call: Callable[[], Any], turn: "Turn", *, is_async: bool) -> AsyncGenerator[Batch, None]:
     """Outputs of `call()` as they come. It may return a value, an awaitable or a generator.
 
     is_async: the call itself does not block. Closing this generator before the last batch cancels the code:
@@ -58,7 +61,7 @@ async def execute(call: Callable[[], Any], turn: Turn, *, is_async: bool) -> Asy
     """
     channel = _Channel(asyncio.get_running_loop())
     if is_async:
-        future = _agent_loop().submit(_await(call, channel), channel)
+        future = _agent_loop().submit(_await(call, turn, channel), channel)
     else:
         future = Future()
         context = contextvars.copy_context()
@@ -68,7 +71,8 @@ async def execute(call: Callable[[], Any], turn: Turn, *, is_async: bool) -> Asy
     try:
         while not ended:
             item, ahead = ahead or await channel.get(), None
-            if isinstance(item, Batch) and not item.last:
+            # A replay must see the same batches, so those of a durable turn do not depend on the time.
+            if isinstance(item, Batch) and not item.last and turn.engine is None:
                 if (ahead := channel.get_nowait()) is None:
                     with suppress(TimeoutError):
                         async with asyncio.timeout(LOOK_AHEAD_SECONDS):
@@ -104,7 +108,7 @@ class _Channel:
 
     def post(self, item: Batch | BaseException) -> None:
         """Hand an item over, however many wait."""
-        if not isinstance(item, Batch | Exception):  # SystemExit must not leave the skill
+        if not isinstance(item, Batch | Exception | Suspended):  # SystemExit must not leave the skill
             error = RuntimeError(f"the skill ended with {type(item).__name__}")
             error.__cause__ = item
             item = error
@@ -122,7 +126,7 @@ class _Channel:
         if self._arrival is not None:
             _resolve(self._arrival)
 
-    def post_blocking(self, item: Batch, turn: Turn) -> None:
+    def post_blocking(self, item: Batch, turn: "Turn") -> None:
         """Hand an item over, and wait for room or for the end of the turn."""
         self.post(item)
         if self._is_over(1):
@@ -247,13 +251,13 @@ class _SkillThread:
 _idle_threads: deque[_SkillThread] = deque()
 
 
-def _call(call: Callable[[], Any], turn: Turn, channel: _Channel, future: "Future[None]") -> None:
+def _call(call: Callable[[], Any], turn: "Turn", channel: _Channel, future: "Future[None]") -> None:
     token = object()
     _busy.add(token)
     try:
         result = call()
         if inspect.isawaitable(result) or inspect.isasyncgen(result):
-            _agent_loop().submit(_await(lambda: result, channel, future), channel).result()
+            _agent_loop().submit(_await(lambda: result, turn, channel, future), channel).result()
         elif inspect.isgenerator(result):
             _iterate(result, turn, channel)
         else:
@@ -264,7 +268,7 @@ def _call(call: Callable[[], Any], turn: Turn, channel: _Channel, future: "Futur
         _busy.discard(token)
 
 
-def _iterate(generator: Generator[Any, Any, Any], turn: Turn, channel: _Channel) -> None:
+def _iterate(generator: Generator[Any, Any, Any], turn: "Turn", channel: _Channel) -> None:
     try:
         while not turn.cancelled:
             channel.post_blocking(Batch(_outputs(next(generator)), last=False), turn)
@@ -274,7 +278,9 @@ def _iterate(generator: Generator[Any, Any, Any], turn: Turn, channel: _Channel)
         generator.close()
 
 
-async def _await(call: Callable[[], Any], channel: _Channel, cancelled: "Future[None] | None" = None) -> None:
+async def _await(
+    call: Callable[[], Any], turn: "Turn", channel: _Channel, cancelled: "Future[None] | None" = None
+) -> None:
     if cancelled is not None:
         task = asyncio.current_task()
         loop = asyncio.get_running_loop()
@@ -283,17 +289,13 @@ async def _await(call: Callable[[], Any], channel: _Channel, cancelled: "Future[
     _busy.add(token)
     try:
         result = call()
-        if inspect.isasyncgen(result):
-            async with aclosing(result):  # its cleanup is part of the turn
-                async for value in result:
-                    await channel.post_waiting(Batch(_outputs(value), last=False))
-            channel.post(Batch((), last=True))
-            return
         if inspect.isawaitable(result):
             result = await result
         if inspect.isasyncgen(result):
-            await _await(lambda: result, channel)
-            return
+            async with aclosing(result):  # its cleanup is part of the turn
+                await _iterate_waiting(result, turn, channel)
+            result = None
+        _check_suspended(turn)
         channel.post(Batch(_outputs(result), last=True))
     except BaseException as error:
         channel.post(error)
@@ -301,6 +303,50 @@ async def _await(call: Callable[[], Any], channel: _Channel, cancelled: "Future[
             raise
     finally:
         _busy.discard(token)
+
+
+async def _iterate_waiting(generator: AsyncGenerator[Any, Any], turn: "Turn", channel: _Channel) -> None:
+    """Hand over what a skill yields. A durable skill gets the reply to a question that it yields."""
+    reply: Any = None
+    with suppress(StopAsyncIteration):
+        while True:
+            outputs = _outputs(await generator.asend(reply))
+            _check_suspended(turn)
+            reply = None
+            asks = [each for each in outputs if isinstance(each, Ask)]
+            if turn.engine is None or not asks:
+                await channel.post_waiting(Batch(outputs, last=False))
+                continue
+            await channel.post_waiting(Batch(outputs[: outputs.index(asks[0])], last=False))
+            reply = await turn.wait_for("ask", asks[0])
+
+
+def _check_suspended(turn: "Turn") -> None:
+    """Raises Suspended if the turn is suspended, and its code continued."""
+    if turn.engine is not None and turn.engine.suspension is not None:
+        raise turn.engine.suspension
+
+
+async def call_apart(call: Callable[[], Any], name: str) -> Any:
+    """Result of synchronous code, in a thread to itself while it runs. It is code of the turn, also after no
+    one waits for it any more."""
+    future: Future[Any] = Future()
+
+    def work() -> None:
+        token = object()
+        _busy.add(token)
+        try:
+            if future.set_running_or_notify_cancel():
+                future.set_result(call())
+        except Exception as error:
+            future.set_exception(error)
+        except BaseException as error:  # SystemExit must not leave the step
+            future.set_exception(RuntimeError(f"the step ended with {type(error).__name__}"))
+        finally:
+            _busy.discard(token)
+
+    _SkillThread.run(partial(contextvars.copy_context().run, work), name)
+    return await asyncio.wrap_future(future)
 
 
 def _outputs(value: Any) -> tuple[Any, ...]:

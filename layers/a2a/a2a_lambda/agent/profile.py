@@ -10,21 +10,36 @@ from pathlib import Path
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import ConfigurationError, ParseError
-from a2a_lambda.protocol.alibaba_metadata import SUITE_EXTENSIONS
+from a2a_lambda.protocol.alibaba_metadata import SUITE_EXTENSIONS, intents
 from a2a_lambda.protocol.card import Card
-from a2a_lambda.protocol.model import Json
+from a2a_lambda.protocol.model import Json, Message
 
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
     """name: of the agent's folder. modified: when its files changed last, in Unix seconds.
-    input_schemas: JSON Schema of each skill that has parameters, by skill id.
+    input_schemas: JSON Schema of each skill that has parameters, by skill id. default_skill: id of the skill
+        that gets a message without an intent; "" = the agent's code chooses it.
     """
 
     name: str
     card: Card
     input_schemas: Mapping[str, dict[str, Json]]
     modified: float
+    default_skill: str = ""
+
+    def may_be_durable(self, message: Message) -> bool:
+        """Whether the turn of a message may need a durable execution. It is certain if the message names its
+        skill, or begins a conversation with an agent without a router."""
+        durable = self.card.durable_skills
+        known = {skill.id for skill in self.card.all_skills}
+        for intent in intents(message.get("metadata", {})) if durable else ():
+            if intent.skill in known:
+                return intent.skill in durable
+        is_first = "taskId" not in message and "contextId" not in message
+        if is_first and self.default_skill:
+            return self.default_skill in durable
+        return bool(durable)
 
     @property
     def extension_uris(self) -> frozenset[str]:
@@ -46,6 +61,7 @@ def encode_manifest(profiles: Iterable[Profile]) -> bytes:
                 "name": profile.name,
                 "card": profile.card.model_dump(mode="json", exclude_defaults=True),
                 "input_schemas": dict(profile.input_schemas),
+                "default_skill": profile.default_skill,
             }
             for profile in profiles
         ]
@@ -63,6 +79,7 @@ def read_manifest(path: Path) -> list[Profile]:
                 card=Card.model_validate(entry["card"]),
                 input_schemas=entry["input_schemas"],
                 modified=modified,
+                default_skill=entry["default_skill"],
             )
             for entry in found
         ]

@@ -10,7 +10,9 @@ from typing import Literal
 
 from a2a_lambda import strictjson
 from a2a_lambda.agent.configuration import Configuration, process_configuration
-from a2a_lambda.errors import MemoryFull
+from a2a_lambda.agent.steps import Steps, step_running
+from a2a_lambda.durable.engine import Engine
+from a2a_lambda.errors import ConfigurationError, MemoryFull
 from a2a_lambda.protocol import alibaba_metadata
 from a2a_lambda.protocol.model import Json, Message, Part, decode_raw, text_of
 from a2a_lambda.tasks.context import Add, Change, Context, Delete, Put, Utterance, apply_changes
@@ -79,6 +81,11 @@ class Memory:
         return iter(self._values)
 
     def _change(self, change: Change) -> None:
+        if step := step_running():
+            raise ConfigurationError(
+                f"step {step!r} changes turn.memory, and a replay would not: return the value from the step,"
+                " and change the memory outside of it"
+            )
         values = apply_changes(self._values, [change])
         if change.key in values:
             needed = _memory_bytes(change.key, values[change.key])
@@ -97,8 +104,8 @@ class Memory:
 
 
 @dataclass(kw_only=True)
-class Turn:
-    """A message to the agent, and what surrounds it.
+class Turn(Steps):
+    """A message to the agent, and what surrounds it. Steps and waits are for durable skills.
 
     id: the same in every attempt at the turn. attempt: counts from 1. It is more if a worker died.
     deadline: when the turn must end, on `clock`.
@@ -125,6 +132,7 @@ class Turn:
     request_metadata: dict[str, Json] = field(default_factory=dict)
     clock: Callable[[], float] = time.monotonic
     configuration: Configuration = field(default_factory=process_configuration, repr=False)
+    engine: Engine | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.memory = Memory(self.context.memory)

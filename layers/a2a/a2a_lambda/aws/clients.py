@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
     from mypy_boto3_kms import KMSClient
+    from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_ssm import SSMClient
 
@@ -72,6 +73,10 @@ def streams(settings: Settings) -> "DynamoDBStreamsClient":
 
 def kms(settings: Settings) -> "KMSClient":
     return cast("KMSClient", _client("kms", WITH_RETRIES, settings))
+
+
+def lambda_(settings: Settings) -> "LambdaClient":
+    return cast("LambdaClient", _client("lambda", WITH_RETRIES, settings))
 
 
 def _client(service: str, config: Config, settings: Settings) -> Any:

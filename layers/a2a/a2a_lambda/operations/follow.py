@@ -6,8 +6,9 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from a2a_lambda import threads
-from a2a_lambda.protocol.model import INTERRUPTED, STOPPED, Event, Published, Task
+from a2a_lambda.protocol.model import INTERRUPTED, STOPPED, Event, Published, Task, unix_time
 from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.event_log import without_mark
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.turns.recovery import load_live_head, load_progress
 
@@ -23,17 +24,22 @@ SLOWDOWN = 1.2
 STOP_POLL_SECONDS = 2.0
 """Most seconds between looks, if only the end of the task matters."""
 
+REST_SECONDS = 60.0
+"""Seconds for which a call follows a durable turn that pauses, or waits, for longer than the call may
+last."""
+
 ANSWER_POLL_SECONDS = 1.0
 """Seconds between looks at a task that waits for input."""
 
 
 async def wait_until_stopped(store: Store, head: Head, deadline: float | None) -> Head:
-    """The head after its task has stopped, or as it is at the deadline (a `time.monotonic()` value).
+    """The head after its task has stopped, or rests, or as it is at the deadline (a `time.monotonic()`
+    value).
 
     The longer the task takes, the longer the pauses between looks at it.
     """
     pause = POLL_SECONDS
-    while not head.is_stopped and not _is_late(deadline):
+    while not head.is_stopped and not _is_late(deadline) and not _rests(store, head, deadline):
         await asyncio.sleep(pause)
         pause = min(SLOWDOWN * pause, STOP_POLL_SECONDS)
         head = await load_live_head(store, head.scope, head.task_id)
@@ -75,18 +81,18 @@ async def follow(
 async def follow_from(
     store: Store, head: Head, after: int, deadline: float | None
 ) -> AsyncGenerator[Published, None]:
-    """Events after a sequence number, until the task stops or the deadline is near."""
+    """Events after a sequence number, until the task stops or rests, or the deadline is near."""
     events = await threads.run(store.get_events, head, after=after)
     pause = POLL_SECONDS
     while True:
         for sequence, event in events:
             after = sequence
             if "artifactUpdate" in event or _is_progress(event):
-                yield sequence, event
+                yield sequence, without_mark(event)
         if head.is_stopped:
             yield head.sequence, head.closing_event()
             return
-        if _is_late(deadline):
+        if _is_late(deadline) or _rests(store, head, deadline):
             return
         pause = POLL_SECONDS if events else min(SLOWDOWN * pause, SILENT_POLL_SECONDS)
         await asyncio.sleep(pause)
@@ -120,6 +126,16 @@ def _is_progress(event: Event) -> bool:
     """Whether an event is a status of a running turn. An earlier question is in the log, too, but is not
     progress."""
     return "statusUpdate" in event and event["statusUpdate"]["status"]["state"] not in STOPPED
+
+
+def _rests(store: Store, head: Head, deadline: float | None) -> bool:
+    """Whether a durable turn pauses or waits, and will probably not continue before the deadline."""
+    if head.execution is None or not head.execution["is_suspended"] or head.execution["wakes"]:
+        return False
+    now = store.clock()
+    left = float("inf") if deadline is None else deadline - time.monotonic()
+    continues_soon = not head.execution["waits"] and head.execution["until"] - now < left
+    return not continues_soon and now - unix_time(head.status["timestamp"]) > REST_SECONDS
 
 
 def _is_late(deadline: float | None) -> bool:

@@ -28,10 +28,11 @@ from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import apply
-from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.head import Head, WaitState
 from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest
 from a2a_lambda.turns.claim import LEASE_SECONDS, Claim, make_turn, minute_after
 from a2a_lambda.turns.recovery import abandon, load_live_head
+from a2a_lambda.turns.suspension import answered_head, new_execution
 
 QUEUED_TURN_WAIT_SECONDS = 10.0
 """Seconds for which a message waits until the worker has ended the task's turn."""
@@ -39,7 +40,8 @@ QUEUED_TURN_WAIT_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """A turn that is stored for the worker, and must be put into its queue."""
+    """A turn that is stored for the worker, and must be put into its queue. Or a durable one, whose execution
+    must be started, or woken."""
 
     head: Head
 
@@ -64,11 +66,13 @@ class _NewTurn:
 
 
 class Intake:
-    """repeat_seconds: seconds for which the same bytes are the same request."""
+    """repeat_seconds: seconds for which the same bytes are the same request. durable_seconds: that a durable
+    turn may take. Its task is kept so much longer."""
 
-    def __init__(self, store: Store, *, repeat_seconds: float) -> None:
+    def __init__(self, store: Store, *, repeat_seconds: float, durable_seconds: int = 0) -> None:
         self._store = store
         self._repeat_seconds = repeat_seconds
+        self._durable_seconds = durable_seconds
 
     async def start(self, call: CallContext, request: SendMessageRequest) -> Started:
         """Claim the turn that a message starts, or store it for the worker. If the request was made before,
@@ -157,6 +161,8 @@ class Intake:
         while True:
             submitted = status(TaskState.SUBMITTED, self._store.clock())
             blank = self._store.new_head(call.scope, task_id, context_id, submitted, call.wire_name)
+            if call.is_durable:
+                blank = replace(blank, expires=blank.expires + self._durable_seconds)
             blank = _with_push_config(call, blank, request)
             turn, seen_context = await self._choose_turn(call, context, found)
             message = call.message_event(blank, request, turn)
@@ -190,12 +196,19 @@ class Intake:
             reopens = bool(request.get("creates_task")) and head.state == TaskState.COMPLETED
             if head.state in TERMINAL and not reopens:
                 raise UnsupportedOperation("the task has ended and takes no message")
-            if head.is_background and not head.is_stopped:
+            if head.is_background and not head.is_stopped and head.open_wait is None:
                 until = time.monotonic() + QUEUED_TURN_WAIT_SECONDS
                 deadline = until if call.deadline is None else min(call.deadline, until)
                 head = await wait_until_stopped(self._store, head, deadline)
-                if head.is_stopped:
+                if head.is_stopped or head.open_wait is not None:
                     continue
+            if (wait := head.open_wait) is not None:
+                with contextlib.suppress(Conflict):
+                    return await self._reply(call, request, head, wait)
+                head = await load_live_head(self._store, call.scope, head.task_id)
+                if self._repeats(call, head.find_request(call.request)):
+                    return head
+                continue
             if not head.is_stopped:
                 raise UnsupportedOperation("the task is still running and takes no message")
             task, _ = await threads.run(self._store.get_task, head)
@@ -215,6 +228,19 @@ class Intake:
                 return head
         apply(task, [message])
         return await self._begin(call, request, _NewTurn(claimed, overflow, task, seen_context, resumed=head))
+
+    async def _reply(
+        self, call: CallContext, request: SendMessageRequest, head: Head, wait: WaitState
+    ) -> Handover:
+        """Store the reply to a wait of a durable turn. Raises Conflict."""
+        now = self._store.clock()
+        reply = replace(call, is_background=True).message_event(head, request, head.turn_id)
+        reply["asked"]["answers"] = wait["key"]
+        answered, overflow = answered_head(_with_push_config(call, head, request), wait, reply, now)
+        answered = await threads.run(self._store.update_head, _with_request(call, answered, now))
+        if overflow:
+            await threads.run(self._store.append, answered, overflow, after=answered.sequence)
+        return Handover(answered)
 
     async def _choose_turn(
         self, call: CallContext, context: Context, last: Head | None = None
@@ -253,9 +279,8 @@ class Intake:
         """
         now = self._store.clock()
         is_background = call.is_background
-        answered = KnownRequest(key=call.request.key, body=call.request.body, task=head.task_id, at=now)
         claimed = replace(
-            head,
+            _with_request(call, head, now),
             status=status(TaskState.SUBMITTED if is_background else TaskState.WORKING, now),
             turn_id=turn,
             holder="" if is_background else str(uuid.uuid4()),
@@ -263,8 +288,8 @@ class Intake:
             due=minute_after(now + LEASE_SECONDS),
             is_background=is_background,
             attempts=0,
-            requests=(*head.requests, answered)[-KEPT_REQUESTS:],
             pending=head.pending if is_background else None,
+            execution=new_execution() if call.is_durable else None,
         )
         return claimed.with_events(events)
 
@@ -300,6 +325,12 @@ class Intake:
 
     def _repeats(self, call: CallContext, answered: KnownRequest | None) -> bool:
         return call.repeats(answered, since=self._store.clock() - self._repeat_seconds)
+
+
+def _with_request(call: CallContext, head: Head, now: float) -> Head:
+    """The head that knows the request."""
+    known = KnownRequest(key=call.request.key, body=call.request.body, task=head.task_id, at=now)
+    return replace(head, requests=(*head.requests, known)[-KEPT_REQUESTS:])
 
 
 def _with_push_config(call: CallContext, head: Head, request: SendMessageRequest) -> Head:

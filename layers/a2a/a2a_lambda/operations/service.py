@@ -23,6 +23,7 @@ from a2a_lambda.errors import (
     StreamingNotSupported,
     TaskNotCancelable,
     TooManyStreams,
+    Unavailable,
     UnsupportedOperation,
 )
 from a2a_lambda.operations import list_tasks
@@ -31,7 +32,6 @@ from a2a_lambda.operations.intake import Handover, Intake
 from a2a_lambda.operations.push_configs import PushConfigs
 from a2a_lambda.operations.stream_limit import StreamLimit
 from a2a_lambda.protocol.model import (
-    INTERRUPTED,
     TERMINAL,
     Artifact,
     Event,
@@ -55,6 +55,7 @@ from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns.claim import Claim
+from a2a_lambda.turns.durable import DurableTurns
 from a2a_lambda.turns.recovery import end_task, load_live_head
 from a2a_lambda.turns.run import UNREAD_EVENTS, Run
 
@@ -96,7 +97,8 @@ class Subscription:
 
 class Service:
     """repeat_seconds: seconds for which the same bytes are the same request. queue: to the worker; None =
-    every turn runs in its request. stream_limit: slots of sends that take long; None = no limit."""
+    every turn runs in its request. stream_limit: slots of sends that take long; None = no limit.
+    durable: turns of durable skills; None = they are refused. durable_seconds: that one may take."""
 
     def __init__(
         self,
@@ -107,12 +109,15 @@ class Service:
         queue: Queue | None = None,
         webhooks: webhook.WebhookPolicy = webhook.WebhookPolicy(),  # noqa: B008  # immutable
         stream_limit: StreamLimit | None = None,
+        durable: DurableTurns | None = None,
+        durable_seconds: int = 0,
     ) -> None:
         self._store = store
         self._queue = queue
         self._stream_limit = stream_limit
+        self._durable = durable
         self._agents = agents
-        self._intake = Intake(store, repeat_seconds=repeat_seconds)
+        self._intake = Intake(store, repeat_seconds=repeat_seconds, durable_seconds=durable_seconds)
         self._webhooks = webhooks
         self.configs = PushConfigs(store, webhooks)
 
@@ -163,11 +168,13 @@ class Service:
         """runs: output. The run of the turn is appended, if this process runs it."""
         options = request.get("configuration", {})
         length = options.get("historyLength")
-        in_background = self._agents[call.scope.agent].card.background
+        call = self._with_durability(call, request)
+        in_background = call.is_durable or self._agents[call.scope.agent].card.background
         # If a request does not say whether it blocks, some versions block. In the others, the agent's card
         # decides.
         returns_at_once = options.get("returnImmediately", not call.blocking_by_default and in_background)
-        call = replace(call, is_background=self._queue is not None and (returns_at_once or in_background))
+        is_background = call.is_durable or (self._queue is not None and (returns_at_once or in_background))
+        call = replace(call, is_background=is_background)
         await self._check_agent(call)
         while True:
             started = await self._start(call, request)
@@ -183,7 +190,7 @@ class Service:
                 head = await load_live_head(self._store, call.scope, started.head.task_id)
             else:
                 head = started
-                if returns_at_once and self._queue is not None:
+                if returns_at_once and is_background:
                     return await self._stored_response(head, length)
             stopped = await wait_until_stopped(self._store, head, call.deadline)
             if not stopped.is_lost:
@@ -202,8 +209,9 @@ class Service:
         """
         await self._check_message(call, request)
         length = request.get("configuration", {}).get("historyLength")
-        in_background = self._agents[call.scope.agent].card.background
-        call = replace(call, is_background=in_background and self._queue is not None)
+        call = self._with_durability(call, request)
+        in_background = self._agents[call.scope.agent].card.background and self._queue is not None
+        call = replace(call, is_background=call.is_durable or in_background)
         await self._check_agent(call)
         started = await self._start(call, request)
         if isinstance(started, Head):
@@ -246,24 +254,15 @@ class Service:
             if head.state in TERMINAL:
                 raise TaskNotCancelable("the task has already ended", path="params.id")
             try:
-                head = await self._cancel(head)
+                ended = await end_task(self._store, head, status(TaskState.CANCELED, self._store.clock()))
             except Conflict:
                 continue
-            task, _ = await threads.run(self._store.get_task, head)
-            return FoundTask(task, head.wire_name)
+            if self._durable is not None:
+                with suppress(StoreError):  # it ends by itself when it continues
+                    await self._durable.stop(head)
+            task, _ = await threads.run(self._store.get_task, ended)
+            return FoundTask(task, ended.wire_name)
         raise StoreError("the task changes faster than it can be canceled")
-
-    async def _cancel(self, head: Head) -> Head:
-        """Raises Conflict."""
-        canceled = status(TaskState.CANCELED, self._store.clock())
-        if head.state not in INTERRUPTED:
-            return await end_task(self._store, head, canceled)
-        # No run works on it: the head alone changes. The question becomes an event of the log.
-        reopened, overflow = head.next_epoch().with_events([head.closing_event()])
-        sequence = reopened.sequence
-        if overflow:
-            sequence = await threads.run(self._store.append, reopened, overflow, after=sequence)
-        return await threads.run(self._store.update_head, reopened.with_closing_status(canceled, sequence))
 
     async def subscribe(
         self,
@@ -298,6 +297,16 @@ class Service:
             self.check(call.scope, "set_push")
             await webhook.check(config, self._webhooks)
 
+    def _with_durability(self, call: CallContext, request: SendMessageRequest) -> CallContext:
+        """The call, which knows whether its turn is durable. Raises Unavailable if it is, and the deployment
+        has no durable function."""
+        if not self._agents[call.scope.agent].may_be_durable(request["message"]):
+            return call
+        if self._durable is None:
+            logger.error("agent %s is durable: set DurableTimeout in samconfig.toml", call.scope.agent)
+            raise Unavailable("this deployment does not run this agent's long tasks")
+        return replace(call, is_durable=True)
+
     async def _check_agent(self, call: CallContext) -> None:
         """Raises Unavailable if this process is to run the agent, and cannot import it."""
         if call.is_background:
@@ -315,9 +324,13 @@ class Service:
         telemetry.bind(task_id=head.task_id, context_id=head.context_id)
         if not isinstance(started, Handover):
             return started
-        assert self._queue is not None
         try:
-            await threads.run(self._queue.send, QueuedTurn.of(head))
+            if head.execution is not None:
+                if self._durable is not None:
+                    await self._durable.dispatch(head)
+            else:
+                assert self._queue is not None
+                await threads.run(self._queue.send, QueuedTurn.of(head))
         except StoreError:
             logger.exception("task %s waits for the sweep", head.task_id)
         return head

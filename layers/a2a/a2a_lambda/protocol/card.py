@@ -27,7 +27,7 @@ class Provider(CardModel):
 
 
 class CardSkill(CardModel):
-    """AgentSkill (A2A section 4.4.5)."""
+    """AgentSkill (A2A section 4.4.5). durable: its turns may take days. It is not sent to clients."""
 
     id: str = Field(min_length=1)
     name: str
@@ -36,6 +36,7 @@ class CardSkill(CardModel):
     examples: list[str] = []
     inputModes: list[str] | None = None
     outputModes: list[str] | None = None
+    durable: bool = False
 
 
 class Capabilities(CardModel):
@@ -63,7 +64,8 @@ class Extended(CardModel):
 
 class Card(CardModel):
     """default: the agent answers at the root. public: the card needs no key.
-    background: the worker runs the agent's turns. They may take longer than a request."""
+    background: the worker runs the agent's turns. They may take longer than a request.
+    durable: so do the turns of all skills, and they may take days."""
 
     name: str = Field(min_length=1)
     description: str
@@ -78,12 +80,18 @@ class Card(CardModel):
     extensions: list[Extension] = []
     extended: Extended | None = None
     background: bool = False
+    durable: bool = False
     public: bool = True
     default: bool = False
 
     @property
     def all_skills(self) -> list[CardSkill]:
         return [*self.skills, *(self.extended.skills if self.extended else [])]
+
+    @property
+    def durable_skills(self) -> frozenset[str]:
+        """Ids of the durable skills."""
+        return frozenset(skill.id for skill in self.all_skills if self.durable or skill.durable)
 
     def with_extended(self) -> "Card":
         """The card for a caller with a key."""

@@ -110,19 +110,36 @@ class TaskArtifactUpdateEvent(TypedDict):
 
 
 class RequestOptions(TypedDict):
-    """What an agent may know of a message's request. turn: id of the turn that it started."""
+    """What an agent may know of a message's request. turn: id of the turn that it started, or that it
+    answers.
+    answers: key of the wait that it ends, if its turn waited."""
 
     turn: str
     acceptedOutputModes: list[str]
     extensions: list[str]
     metadata: dict[str, Json]
+    answers: NotRequired[str]
+
+
+class Callback(TypedDict):
+    """What another system sent to the url of a turn's wait. key: of the wait."""
+
+    turn: str
+    key: str
+    data: Json
 
 
 class Event(TypedDict, total=False):
-    """A StreamResponse of 1.0: exactly one of its fields. In the log, a message may have `asked` beside
-    it."""
+    """A StreamResponse of 1.0: exactly one of `task`, `message`, `statusUpdate` and `artifactUpdate`.
+
+    The log has more, which clients do not see. asked: beside a message. mark: beside an output of a durable
+    turn; see `tasks/replay`. callback: a reply to such a turn. context: what it sees of its conversation.
+    """
 
     asked: RequestOptions
+    mark: list[Json]
+    callback: Callback
+    context: Json
     task: Task
     message: Message
     statusUpdate: TaskStatusUpdateEvent

@@ -219,6 +219,7 @@ def to_head(scope: Scope, item: Item) -> Head:
         is_background=document["queued"],
         attempts=document["attempts"],
         artifact_count=document["artifacts"],
+        execution=document.get("execution"),
     )
 
 

@@ -14,7 +14,7 @@ class CallContext:
     """A call of `send` or `stream`, apart from its message.
 
     wire_name: of the wire it came over. extensions: URIs that the client activates.
-    is_background: the worker runs the turn.
+    is_background: no request runs the turn. is_durable: neither does the worker, but a durable execution.
     blocking_by_default: as in `Wire`.
     push_config_id: id for a push notification config that the client sent without one; "" = a new id.
     idempotent: the client sent an Idempotency-Key.
@@ -26,6 +26,7 @@ class CallContext:
     wire_name: str = ""
     extensions: tuple[str, ...] = ()
     is_background: bool = False
+    is_durable: bool = False
     blocking_by_default: bool = False
     push_config_id: str = ""
     idempotent: bool = False

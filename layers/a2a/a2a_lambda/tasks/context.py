@@ -58,6 +58,17 @@ class Context:
         )
         return replace(self, conversation=left)
 
+    def seen(self) -> Json:
+        """What a turn sees of the context."""
+        said = [[entry.role, entry.parts, entry.task] for entry in self.conversation]
+        return {"memory": self.memory, "conversation": said}
+
+    @classmethod
+    def of_seen(cls, seen: Json) -> "Context":
+        """The same as a context. It cannot be stored in place of the context."""
+        said = tuple(Utterance(*entry) for entry in seen["conversation"])
+        return cls(memory=seen["memory"], conversation=said)
+
     def find_request(self, request: RequestIdentity) -> KnownRequest | None:
         """What the context knows of a request, or None. The newest counts."""
         return next((each for each in reversed(self.requests) if each["key"] == request.key), None)

@@ -130,8 +130,17 @@ def coalesce(events: Iterable[Event]) -> list[Event]:
         else:
             runs.append([event])
     return [
-        run[0] if len(run) == 1 else _join_chunks([event["artifactUpdate"] for event in run]) for run in runs
+        run[0]
+        if len(run) == 1
+        else _with_mark_of(run[-1], _join_chunks([each["artifactUpdate"] for each in run]))
+        for run in runs
     ]
+
+
+def _with_mark_of(last: Event, event: Event) -> Event:
+    if "mark" in last:
+        event["mark"] = last["mark"]
+    return event
 
 
 def _join_chunks(chunks: list[TaskArtifactUpdateEvent]) -> Event:
@@ -139,6 +148,15 @@ def _join_chunks(chunks: list[TaskArtifactUpdateEvent]) -> Event:
     joined["artifact"] = _append_all([chunk["artifact"] for chunk in chunks])
     joined["lastChunk"] = chunks[-1]["lastChunk"]
     return Event(artifactUpdate=joined)
+
+
+def without_mark(event: Event) -> Event:
+    """An event of the log, for a client."""
+    if "mark" not in event:
+        return event
+    plain = event.copy()
+    del plain["mark"]
+    return plain
 
 
 def apply(task: Task, events: Iterable[Event]) -> None:

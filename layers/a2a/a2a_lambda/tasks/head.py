@@ -49,6 +49,32 @@ class Pending(TypedDict):
     asks: str | None
 
 
+class WaitState(TypedDict):
+    """An open wait of a suspended turn. key: unique in the turn. callback: what wakes the turn. asks: the
+    client was asked."""
+
+    key: str
+    callback: str
+    asks: bool
+
+
+class Execution(TypedDict):
+    """What runs a durable turn.
+
+    arn: of the durable execution; "" before its first run. secret: signs the urls of the turn's waits.
+    is_suspended: no process has the turn. until: Unix time at which it continues by itself; 0 = never, or
+        it is not suspended. waits: that are open, if it is suspended.
+    wakes: callbacks of waits that have their reply. The turn must be woken.
+    """
+
+    arn: str
+    secret: str
+    is_suspended: bool
+    until: float
+    waits: list[WaitState]
+    wakes: list[str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
     """State of a task. Times are Unix seconds.
@@ -66,7 +92,9 @@ class Head:
     successor: the task that the same request made after its repeat window, or "".
     wire_name: of the wire that the task was made over. push_config_ids: configs that count.
     message_only: the status message is the whole answer, in versions that can answer with a message.
-    is_background: the worker runs the turn. attempts: number of times that the turn was started.
+    is_background: no request runs the turn. attempts: number of times that the turn was started; of a durable
+        turn, since it was last suspended.
+    execution: of a durable turn that has not ended.
     artifact_count: artifacts that the task had before the turn. The next attempt replaces those of the turn.
     """
 
@@ -95,6 +123,7 @@ class Head:
     is_background: bool = False
     attempts: int = 0
     artifact_count: int = 0
+    execution: Execution | None = None
 
     @property
     def state(self) -> TaskState:
@@ -120,6 +149,19 @@ class Head:
         """Whether the task's run died. No request counts as answered by it."""
         return self.state == TaskState.FAILED and not self.requests
 
+    @property
+    def is_suspended(self) -> bool:
+        """Whether the task has a durable turn that pauses or waits."""
+        return self.execution is not None and self.execution["is_suspended"]
+
+    @property
+    def open_wait(self) -> WaitState | None:
+        """The wait that a message to the task ends: the one whose question was asked, or else the first."""
+        waits = (
+            self.execution["waits"] if self.execution is not None and self.execution["is_suspended"] else []
+        )
+        return next((wait for wait in waits if wait["asks"]), next(iter(waits), None))
+
     def is_running(self, now: float) -> bool:
         """Whether a live run holds the task."""
         return bool(self.holder) and not self.is_stopped and self.lease >= now
@@ -144,6 +186,7 @@ class Head:
             "queued": self.is_background,
             "attempts": self.attempts,
             "artifacts": self.artifact_count,
+            **({"execution": self.execution} if self.execution else {}),
         }
 
     @property
@@ -169,10 +212,19 @@ class Head:
         whole = replace(self, inline=inline, sequence=last + len(events), committed=last + len(events))
         return (whole, []) if whole.fits else (replace(self, sequence=last, committed=last), events)
 
+    def with_reply(self, reply: Event) -> tuple["Head", list[Event]]:
+        """The same for the reply to a suspended task. If the task asked, the question becomes an event,
+        too."""
+        if self.is_stopped:
+            return self.next_epoch().with_events([self.closing_event(), reply])
+        whole = replace(self, inline=(*self.inline, (self.sequence + 1, reply)), sequence=self.sequence + 1)
+        return (whole, []) if whole.fits else (self, [reply])
+
     def with_closing_status(
         self, status: TaskStatus, sequence: int, pending: Pending | None = None, *, message_only: bool = False
     ) -> "Head":
-        """The head of the stopped task. Its log ends at `sequence`, and the status has the next number."""
+        """The head of the stopped task. Its log ends at `sequence`, and the status has the next number. Its
+        durable execution is over."""
         return replace(
             self,
             status=status,
@@ -182,6 +234,7 @@ class Head:
             pending=pending,
             message_only=message_only,
             is_background=False,
+            execution=None,
         )
 
     def empty_task(self) -> Task:

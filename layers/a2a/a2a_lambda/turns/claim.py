@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 
 from a2a_lambda.agent.turn import Turn
+from a2a_lambda.durable.engine import Engine
 from a2a_lambda.protocol.model import Message, RequestOptions, Task, TaskStatus
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.head import Head, Pending
+from a2a_lambda.tasks.replay import Replay
 
 LEASE_SECONDS = 30.0
 """Seconds for which a run holds its task without a renewal."""
@@ -22,7 +24,7 @@ class Claim:
     """A turn that this process may run.
 
     head: as claimed. task: with the message in it. sequence: last sequence number that is stored.
-    question: that the turn is to answer, or None.
+    question: that the turn is to answer, or None. replay: of a durable turn.
     """
 
     head: Head
@@ -30,6 +32,7 @@ class Claim:
     sequence: int
     turn: Turn
     question: TaskStatus | None = None
+    replay: Replay | None = None
 
 
 def make_turn(
@@ -40,8 +43,10 @@ def make_turn(
     context: Context,
     pending: Pending | None,
     deadline: float | None,
+    engine: Engine | None = None,
 ) -> Turn:
-    """The turn of a message, as its skill sees it. deadline: a `time.monotonic()` value."""
+    """The turn of a message, as its skill sees it. deadline: a `time.monotonic()` value. engine: of a durable
+    turn."""
     return Turn(
         message=message,
         owner=head.scope.owner,
@@ -56,4 +61,5 @@ def make_turn(
         accepted_output_modes=tuple(options["acceptedOutputModes"]),
         extensions=tuple(options["extensions"]),
         request_metadata=options["metadata"],
+        engine=engine,
     )

@@ -50,6 +50,13 @@ async def load_progress(store: Store, head: Head, *, after: int) -> tuple[Head, 
 
 async def end_task(store: Store, head: Head, status: TaskStatus) -> Head:
     """End a task that another run holds, or that no run holds. Raises Conflict."""
+    if head.is_stopped:
+        # It waits for input, and no run works on it: the head alone changes. The question becomes an event.
+        reopened, overflow = head.next_epoch().with_events([head.closing_event()])
+        sequence = reopened.sequence
+        if overflow:
+            sequence = await threads.run(store.append, reopened, overflow, after=sequence)
+        return await threads.run(store.update_head, reopened.with_closing_status(status, sequence))
     head = await threads.run(store.seal, head, status)
     telemetry.measure({"Turns": 1}, agent=head.scope.agent, outcome=outcome_of(head))
     return head

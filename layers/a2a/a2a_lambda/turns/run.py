@@ -25,6 +25,7 @@ from a2a_lambda import telemetry, threads
 from a2a_lambda.agent.agents import Loading, agent_of
 from a2a_lambda.agent.event_builder import FAILED, EventBuilder
 from a2a_lambda.agent.turn import context_after
+from a2a_lambda.durable.engine import Suspended
 from a2a_lambda.errors import SkillError, StoreError
 from a2a_lambda.protocol.model import INTERRUPTED, Event, Published
 from a2a_lambda.store.store import Conflict, Store
@@ -34,6 +35,7 @@ from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.journal import Journal, size_of
 from a2a_lambda.turns.lease import Lease
 from a2a_lambda.turns.recovery import outcome_of
+from a2a_lambda.turns.suspension import suspended_head
 
 CLOSING_SECONDS = 1.5
 """Seconds after a turn's deadline in which its end may still be stored. The deadline leaves so much time."""
@@ -66,6 +68,7 @@ class Run:
 
     has_diverged: what was published is not what is stored. Usually another process has ended the task.
     has_dropped_client: the client read too slowly, and the end of the events was not published to it.
+    suspension: how the turn was suspended, if it was. Then it has not ended, and another run continues it.
     """
 
     def __init__(self, store: Store, agent: Loading, claim: Claim) -> None:
@@ -74,6 +77,7 @@ class Run:
         self._agent = agent
         self._turn = claim.turn
         self._question = claim.question
+        self._replay = claim.replay
         self._answered = head.requests[-1]
         self._builder = EventBuilder(
             head.task_id, head.context_id, store.clock, artifact_count=head.artifact_count
@@ -93,6 +97,7 @@ class Run:
         self._first_event_seconds: float | None = None
         self.has_diverged = False
         self.has_dropped_client = False
+        self.suspension: Suspended | None = None
 
     @property
     def head(self) -> Head:
@@ -165,7 +170,10 @@ class Run:
                 needs_loop.close()  # the agent has ended, and the time limit is far
             if not self.has_diverged:
                 async with asyncio.timeout(left):
-                    await self._store_end(self._finish_events(work, ended))
+                    if self.suspension is not None and ended:
+                        await self._retry_until_lease_ends(partial(self._suspend, self.suspension))
+                    else:
+                        await self._store_end(self._finish_events(work, ended))
         except TimeoutError:
             self._published.put_nowait(StoreError("the end of the turn was not stored in time"))
         except Conflict:
@@ -182,10 +190,18 @@ class Run:
     async def _work(self) -> None:
         if not self._agent.done():
             await asyncio.wrap_future(self._agent)
+        try:
+            await self._perform()
+        except Suspended as suspended:
+            self.suspension = suspended
+
+    async def _perform(self) -> None:
         async with aclosing(agent_of(self._agent).perform(self._turn)) as batches:
             async for batch in batches:
                 events = self._builder.build(batch)
                 size = self._builder.size_bytes
+                if self._replay is not None and events and not self._replay.take(events):
+                    events, size = [], 0  # an earlier run has stored them
                 if self._journal.size_bytes + size > OUTPUT_BYTES:
                     raise SkillError(f"The agent put out more than {OUTPUT_BYTES:,} bytes in one turn.")
                 is_due = self._journal.add(events, size)
@@ -236,7 +252,7 @@ class Run:
     def _measure(self, started: float) -> None:
         """The process that ends a task counts its turn. For a lost turn this run measures the time only."""
         agent = self.head.scope.agent
-        if self.head.is_stopped:
+        if self.head.is_stopped and self.suspension is None:
             telemetry.measure({"Turns": 1}, agent=agent, outcome=outcome_of(self.head))
         times = {"RunTime": time.monotonic() - started}
         if self._first_event_seconds is not None and not self._turn_is_queued:
@@ -264,6 +280,21 @@ class Run:
                 self._is_listened_to, self.has_dropped_client = False, True
                 self._published = asyncio.Queue()
                 self._published.put_nowait(None)
+
+    async def _suspend(self, suspended: Suspended) -> None:
+        """Store that the turn pauses, or waits. Raises StoreError, Conflict."""
+        await self._journal.flush()
+        scope, task_id, context_id = self.head.scope, self.head.task_id, self.head.context_id
+        asked = next((each.wait for each in suspended.waits if each.wait.question), None)
+        if asked is not None:
+            # A message that names only the context is the reply.
+            def wait(context: Context) -> Context:
+                return context if context.waiting == task_id else replace(context, waiting=task_id)
+
+            context = await threads.run(self._store.get_context, scope, context_id)
+            await threads.run(self._store.update_context, scope, context_id, context, wait)
+        sequence, now = self._journal.sequence, self._store.clock()
+        await self._lease.update(partial(suspended_head, suspended, asked, sequence, now))
 
     async def _store_end(self, ended_by_skill: bool) -> None:
         """Store the end of the turn, and publish it. ended_by_skill: the skill ended it itself."""
@@ -349,7 +380,11 @@ class Run:
         await self._lease.check_held()
         context = self._turn.context
         # An earlier try of this turn may have changed the stored context.
-        is_retry = self._turn.attempt > 1 or self._turn.id in (*context.turns, *context.failed)
+        is_retry = (
+            self._replay is not None
+            or self._turn.attempt > 1
+            or self._turn.id in (*context.turns, *context.failed)
+        )
         if is_retry:
             context = await threads.run(self._store.get_context, scope, context_id)
         assert self._builder.closing is not None

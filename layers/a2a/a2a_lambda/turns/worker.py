@@ -30,6 +30,7 @@ from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns.claim import LEASE_SECONDS, Claim, make_turn, minute_after
+from a2a_lambda.turns.durable import DurableTurns
 from a2a_lambda.turns.recovery import end_task, load_live_head, lost_status
 from a2a_lambda.turns.run import Run
 
@@ -49,10 +50,15 @@ logger = logging.getLogger(__name__)
 
 
 class Worker:
-    def __init__(self, store: Store, agents: Agents, queue: Queue) -> None:
+    """durable: turns of durable skills; None = the deployment has none."""
+
+    def __init__(
+        self, store: Store, agents: Agents, queue: Queue, durable: DurableTurns | None = None
+    ) -> None:
         self._store = store
         self._agents = agents
         self._queue = queue
+        self._durable = durable
 
     async def run_turn(self, queued: QueuedTurn, deadline: float | None) -> None:
         """Run a queued turn to its end. Raises StoreError: then its message must come again.
@@ -97,6 +103,10 @@ class Worker:
         head = await threads.run(self._store.get_head, scope, task_id)
         now = self._store.clock()
         if head is None or head.is_stopped or head.is_running(now) or head.due > minute:
+            return
+        if head.execution is not None:
+            if self._durable is not None:
+                await self._durable.sweep(head)
             return
         if not head.is_background:
             await load_live_head(self._store, scope, task_id)  # ends it

@@ -1,0 +1,221 @@
+"""What a durable skill can do besides its outputs: steps, pauses, waits and branches. `Turn` has these
+methods.
+
+A durable skill may run for hours or days. docs/long-running.md explains it.
+"""
+
+import contextvars
+import inspect
+import math
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from a2a_lambda import strictjson
+from a2a_lambda.agent import executor
+from a2a_lambda.agent.outputs import Ask, Authorize
+from a2a_lambda.durable.engine import (
+    LONGEST_SECONDS,
+    NAME_CHARACTERS,
+    Engine,
+    Reply,
+    Retry,
+    StepOutcome,
+    Wait,
+)
+from a2a_lambda.errors import ConfigurationError
+
+NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{NAME_CHARACTERS}}}")
+
+_branch: contextvars.ContextVar[Engine | None] = contextvars.ContextVar("branch", default=None)
+"""Engine of the branch that runs now."""
+
+_step: contextvars.ContextVar[str] = contextvars.ContextVar("step", default="")
+"""Name of the step that runs now."""
+
+
+Result = TypeVar("Result")
+
+
+class Operation(Generic[Result]):
+    """A step, a pause or a wait that begins when it is awaited. It is also a branch for `turn.parallel`."""
+
+    def __init__(self, start: Callable[[], Coroutine[Any, Any, Result]]) -> None:
+        self._start = start
+
+    def __await__(self) -> Generator[Any, Any, Result]:
+        return self._start().__await__()
+
+    def __call__(self) -> Coroutine[Any, Any, Result]:
+        return self._start()
+
+
+class Steps:
+    """engine: keeps the results; None = the skill is not durable."""
+
+    engine: Engine | None = None
+
+    def step(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *args: Any,
+        retry: Retry = Retry(),  # noqa: B008  # immutable
+        at_most_once: bool = False,
+        **kwargs: Any,
+    ) -> Operation[Any]:
+        """Result of `function(*args, **kwargs)`, which may be async. It runs once: a replay gets the result
+        that was kept. Everything that takes long, costs money, or differs from call to call belongs into a
+        step.
+
+        name: what it is called in logs; 1 to 100 letters, digits, `.`, `_` and `-`.
+        retry: for a function that raises. A SkillError is not tried again.
+        at_most_once: the function is not started again if its process died meanwhile. Otherwise it is, so it
+            should be safe to repeat.
+        Results are JSON, at most 250,000 bytes. A pydantic model or a dataclass is kept if the function's
+        annotation says that it returns one. Raises StepFailed after the last try.
+        """
+
+        async def run() -> Any:
+            engine = self._engine(name)
+            call = partial(_run_step, name, function, args, kwargs)
+            with engine.keys.hold(name):
+                kept = await engine.step(name, call, retry, once=at_most_once)
+            return StepOutcome.read(kept, function)
+
+        return Operation(run)
+
+    def sleep(
+        self,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        name: str = "sleep",
+    ) -> Operation[None]:
+        """Pause. Nothing runs meanwhile, and nothing is charged."""
+        pause = _seconds(timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds))
+
+        async def run() -> None:
+            engine = self._engine(name)
+            with engine.keys.hold(name):
+                await engine.sleep(name, pause)
+
+        return Operation(run)
+
+    def wait_for(
+        self, name: str, ask: Ask | None = None, *, timeout: timedelta | float | None = None
+    ) -> Operation[Reply]:
+        """What the client answers in this task, or what is sent to `callback_url(name)`: whichever comes
+        first.
+
+        ask: the client is asked, and the task is `input-required` meanwhile. Without it, the task is
+        `working`.
+        timeout: seconds or a timedelta; None = as long as a durable turn may take. Raises TimeoutError.
+        """
+        seconds = None if timeout is None else _seconds(timeout)
+
+        async def run() -> Reply:
+            engine = self._engine(name)
+            wait = Wait(
+                key=engine.keys.take(name),
+                question=ask.question if ask else "",
+                is_sign_in=isinstance(ask, Authorize),
+                seconds=seconds,
+            )
+            with engine.keys.hold(name):
+                return await engine.wait_for(wait)
+
+        return Operation(run)
+
+    async def parallel(self, *branches: Callable[[], Awaitable[Any]]) -> list[Any]:
+        """Results of branches that run at the same time, in their order.
+
+            await turn.parallel(turn.step("hotel", find_hotel), turn.step("flight", find_flight))
+
+        A branch may also be an async function without arguments, with several steps, pauses and waits. If
+        branches fail, the first failure is raised after all have ended. Results are JSON.
+        """
+        for branch in branches:
+            if inspect.iscoroutine(branch):
+                branch.close()
+                raise TypeError(
+                    "a branch must be a function, because a replay calls it again: write `lambda: book(turn)`"
+                    " instead of `book(turn)`"
+                )
+        engine = self._engine("parallel")
+        name = engine.keys.take("parallel")
+        with engine.keys.hold(name):
+            results = await engine.parallel(name, [partial(_run_branch, branch) for branch in branches])
+        return [strictjson.loads(result) for result in results]
+
+    def callback_url(self, name: str) -> str:
+        """Url that ends the next `wait_for(name)`: another system sends a POST with JSON to it. It is a
+        secret.
+
+        Raises ConfigurationError if the deployment's url is not known.
+        """
+        engine = self._engine(name)
+        return engine.callback_url(engine.keys.next(name))
+
+    def _engine(self, name: str) -> Engine:
+        """What keeps an operation's result. Raises ConfigurationError, ValueError."""
+        engine = _branch.get() or self.engine
+        if engine is None:
+            raise ConfigurationError(
+                "only a durable skill has steps and waits: write `durable: true` in card.yaml"
+            )
+        if _step.get():
+            raise ConfigurationError(
+                f"{name!r} is inside of step {_step.get()!r}: a step has no steps, pauses or waits of its own"
+            )
+        if not NAME.fullmatch(name):
+            raise ValueError(
+                f"{name!r} cannot be the name of a step: use 1 to 100 letters, digits, . _ and -"
+            )
+        return engine
+
+
+def step_running() -> str:
+    """Name of the step that runs now, or "". What a step changes besides its result would be lost in a
+    replay."""
+    return _step.get()
+
+
+async def _run_step(name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> bytes:
+    async def call() -> Any:
+        if inspect.iscoroutinefunction(function):
+            return await function(*args, **kwargs)
+        result = await executor.call_apart(partial(function, *args, **kwargs), f"step {name}")
+        return await result if inspect.isawaitable(result) else result
+
+    with _set(_step, name):
+        return await StepOutcome.of(name, call)
+
+
+async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> bytes:
+    with _set(_branch, engine):
+        return strictjson.dumps_verified(await branch())
+
+
+@contextmanager
+def _set(variable: "contextvars.ContextVar[Any]", value: Any) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+def _seconds(given: timedelta | float) -> int:
+    """Whole seconds, at least one. Raises ValueError."""
+    seconds = given.total_seconds() if isinstance(given, timedelta) else given
+    if not 0 <= seconds <= LONGEST_SECONDS:
+        raise ValueError(
+            f"a pause or a wait has 0 to {LONGEST_SECONDS:,} seconds, and {seconds:,} were given"
+        )
+    return max(1, math.ceil(seconds))

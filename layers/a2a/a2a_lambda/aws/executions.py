@@ -1,0 +1,102 @@
+"""Durable executions: a Lambda function that pauses and waits without running. The calls that start, wake and
+stop one. The function itself runs in `lambda_/durable`.
+
+Sources: https://docs.aws.amazon.com/lambda/latest/dg/durable-invoking.html
+https://docs.aws.amazon.com/lambda/latest/api/API_StopDurableExecution.html
+"""
+
+import hashlib
+from collections.abc import Callable, Set
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from a2a_lambda.aws.queue import QueuedTurn, message_body
+from a2a_lambda.errors import StoreError
+
+if TYPE_CHECKING:
+    from mypy_boto3_lambda import LambdaClient
+
+STARTED = "DurableExecutionAlreadyStartedException"
+
+CLOSED = frozenset({"CallbackTimeoutException", "ResourceNotFoundException"})
+"""Errors of a callback that has ended, or whose execution has."""
+
+RUNNING = frozenset({"RUNNING", "PAUSING", "PAUSED"})
+"""States of an execution that has not ended."""
+
+
+class Executions(Protocol):
+    """Every method raises StoreError if Lambda does not answer."""
+
+    def start(self, queued: QueuedTurn, /) -> str:
+        """Start the execution of a turn, unless it was started before; returns its ARN, or "" if it is not
+        known."""
+
+    def wake(self, callback: str, /) -> None:
+        """End a wait of an execution, if it is open."""
+
+    def stop(self, arn: str, /) -> None:
+        """Stop an execution, if it runs."""
+
+    def is_running(self, arn: str, /) -> bool:
+        """Whether an execution has not ended. A paused one has not."""
+
+    def turn_of(self, arn: str, /) -> str:
+        """The message with which an execution was started."""
+
+
+class LambdaExecutions:
+    """function: name of the durable function, with its alias. make_client: called when the client is first
+    needed. botocore's takes a tenth of a second, and few calls are of durable skills. Calls block."""
+
+    def __init__(self, make_client: "Callable[[], LambdaClient]", function: str) -> None:
+        self._make_client = make_client
+        self._function = function
+
+    @cached_property
+    def _client(self) -> "LambdaClient":
+        return self._make_client()
+
+    def start(self, queued: QueuedTurn) -> str:
+        answer = self._call(
+            "invoke",
+            {STARTED},
+            FunctionName=self._function,
+            InvocationType="Event",
+            DurableExecutionName=execution_name(self._function, queued),
+            Payload=message_body(queued).encode(),
+        )
+        return str((answer or {}).get("DurableExecutionArn", ""))
+
+    def wake(self, callback: str) -> None:
+        self._call("send_durable_execution_callback_success", CLOSED, CallbackId=callback)
+
+    def stop(self, arn: str) -> None:
+        self._call("stop_durable_execution", CLOSED, DurableExecutionArn=arn)
+
+    def is_running(self, arn: str) -> bool:
+        answer = self._call("get_durable_execution", CLOSED, DurableExecutionArn=arn)
+        return answer is not None and answer["Status"] in RUNNING
+
+    def turn_of(self, arn: str) -> str:
+        answer = self._call("get_durable_execution", frozenset(), DurableExecutionArn=arn)
+        return str(answer["InputPayload"])
+
+    def _call(self, method: str, expected: Set[str], **arguments: Any) -> Any:
+        """Lambda's answer, or None for an error that is expected. Raises StoreError."""
+        try:
+            return getattr(self._client, method)(**arguments)
+        except ClientError as error:
+            code = error.response["Error"]["Code"]
+            if code in expected:
+                return None
+            raise StoreError(f"Lambda refused {method}: {code}") from error
+        except BotoCoreError as error:
+            raise StoreError(f"Lambda did not answer {method}: {type(error).__name__}") from error
+
+
+def execution_name(function: str, queued: QueuedTurn) -> str:
+    """Name of a turn's execution: a turn has one. It shows no name of an owner."""
+    return hashlib.sha256(f"{function} {message_body(queued)}".encode()).hexdigest()

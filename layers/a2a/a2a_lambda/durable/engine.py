@@ -1,0 +1,232 @@
+"""The operations of a durable turn, and the engine that keeps their results.
+
+    skill ── await turn.step(…) ── Engine ──┬─ the result is kept: return it
+                                            └─ it is not: run the step, keep its result
+
+A durable turn may wait for hours. Meanwhile no process has it: the engine raises `Suspended` in the skill.
+Later the skill runs again from its beginning, in another process, and gets the kept results until it reaches
+the place where it stopped. That is a replay.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol, get_type_hints
+
+from pydantic import TypeAdapter
+from pydantic_core import to_jsonable_python
+
+from a2a_lambda import strictjson
+from a2a_lambda.errors import SkillError
+from a2a_lambda.protocol.model import Json, Part, text_of
+
+RESULT_BYTES = 250_000
+"""JSON bytes of a step's result. Lambda keeps 256 KB for an operation."""
+
+NAME_CHARACTERS = 100
+
+LONGEST_SECONDS = 366 * 86_400
+"""Longest pause or wait. A durable execution ends after a year."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often a step is tried, and the pauses in between.
+
+    attempts: tries in all. pause_seconds: before the second try; each pause is `factor` times the one before
+    it, and at most longest_seconds.
+    """
+
+    attempts: int = 3
+    pause_seconds: float = 5.0
+    factor: float = 2.0
+    longest_seconds: float = 300.0
+
+    def pause_after(self, attempt: int) -> float | None:
+        """Seconds to wait after a failed try; None if it was the last. attempt: counts from 1."""
+        if attempt >= self.attempts:
+            return None
+        return min(self.pause_seconds * self.factor ** (attempt - 1), self.longest_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What ended a wait: a message of the client, or a call of the wait's url.
+
+    parts: of the message; a call's JSON is a data part. is_callback: it came to the url.
+    """
+
+    parts: list[Part]
+    is_callback: bool = False
+
+    @property
+    def text(self) -> str:
+        """Texts of the reply, each on a line."""
+        return text_of(self.parts)
+
+    @property
+    def data(self) -> list[Json]:
+        """Values of the data parts."""
+        return [part["data"] for part in self.parts if "data" in part]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A wait of a suspended turn.
+
+    key: unique in the turn. question: that the client is asked, or "". is_sign_in: it asks for credentials.
+    seconds: until it times out; None = never.
+    """
+
+    key: str
+    question: str = ""
+    is_sign_in: bool = False
+    seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWait:
+    """A wait, and what ends it. callback: the engine's id, which wakes the turn. until: Unix time of its
+    timeout, or 0."""
+
+    wait: Wait
+    callback: str = ""
+    until: float = 0.0
+
+
+class Suspended(BaseException):
+    """The turn is suspended: the skill must end now, and runs again later. It is no Exception, so that
+    `except Exception` in a skill does not catch it.
+
+    waits: those that are open. until: Unix time at which the turn continues by itself; 0 = never.
+    """
+
+    def __init__(self, waits: Sequence[OpenWait] = (), until: float = 0.0) -> None:
+        super().__init__("the turn is suspended")
+        self.waits = tuple(waits)
+        self.until = until
+
+
+Call = Callable[[], Awaitable[Any]]
+"""Runs a step, or a branch."""
+
+
+class Engine(Protocol):
+    """Keeps the results of a turn's operations, for the turn or for one branch of `parallel`.
+
+    Methods that wait raise Suspended. All raise CodeChanged if an earlier run had another operation there.
+    """
+
+    @property
+    def keys(self) -> "Keys": ...
+    @property
+    def suspension(self) -> Suspended | None:
+        """How the turn was suspended in this run. It stays so, even if the skill does not end."""
+
+    async def step(
+        self, name: str, call: Callable[[], Awaitable[bytes]], retry: Retry, *, once: bool
+    ) -> bytes:
+        """Result of a step, as JSON. once: it is not started again if its process died. Raises StepFailed,
+        and SkillError if the step raised one."""
+
+    async def sleep(self, name: str, seconds: int) -> None: ...
+
+    async def wait_for(self, wait: Wait) -> Reply:
+        """Raises TimeoutError after the wait's seconds."""
+
+    async def parallel(
+        self, name: str, branches: Sequence[Callable[["Engine"], Awaitable[bytes]]]
+    ) -> list[bytes]:
+        """Results of branches that run at the same time, in their order. Each has an engine of its own.
+        Raises what the first failed branch raised, after all have ended."""
+
+    def callback_url(self, key: str) -> str:
+        """Url whose call ends a wait. Raises ConfigurationError if the deployment's url is not known."""
+
+
+@dataclass(slots=True)
+class Keys:
+    """Gives the operations of one place, the turn or a branch, their keys. prefix: of the place."""
+
+    prefix: str = ""
+    _used: Counter[str] = field(default_factory=Counter)
+    _running: str = ""
+
+    @contextmanager
+    def hold(self, name: str) -> Iterator[None]:
+        """Held while an operation runs. Raises RuntimeError if another one runs: a replay could not tell them
+        apart."""
+        if self._running:
+            raise RuntimeError(
+                f"{name!r} begins before {self._running!r} has ended: operations run at the same time only in"
+                " `await turn.parallel(…)`"
+            )
+        self._running = name
+        try:
+            yield
+        finally:
+            self._running = ""
+
+    def take(self, name: str) -> str:
+        """Key of the next operation with this name."""
+        key = self.next(name)
+        self._used[name] += 1
+        return key
+
+    def next(self, name: str) -> str:
+        """The same; the operation after it gets it, too."""
+        count = self._used[name]
+        return f"{self.prefix}{name}#{count + 1}" if count else f"{self.prefix}{name}"
+
+
+class StepOutcome:
+    """A step's value as JSON: what the engine keeps. A SkillError is an outcome, too: it is for the client,
+    and another try would not help."""
+
+    @staticmethod
+    async def of(name: str, call: Call) -> bytes:
+        """Raises what the step raises, and TypeError or ValueError for a result that cannot be kept."""
+        try:
+            outcome: dict[str, Json] = {"value": to_jsonable_python(await call())}
+        except SkillError as error:
+            outcome = {"refused": str(error)}
+        kept = strictjson.dumps_verified(outcome)
+        if len(kept) > RESULT_BYTES:
+            raise ValueError(
+                f"the result of step {name!r} has {len(kept):,} bytes of JSON, and may have {RESULT_BYTES:,}:"
+                " keep it in S3 or a table, and return its key"
+            )
+        return kept
+
+    @staticmethod
+    def read(kept: bytes, function: Callable[..., Any]) -> Any:
+        """The value, in the type that the function's annotation names. Raises SkillError."""
+        outcome = strictjson.loads(kept)
+        if "refused" in outcome:
+            raise SkillError(outcome["refused"])
+        return _typed(outcome["value"], function)
+
+
+def _typed(value: Json, function: Callable[..., Any]) -> Any:
+    """A model, a dataclass or a date from its JSON, if the function says that it returns one."""
+    try:
+        hint = get_type_hints(function).get("return", Any)
+    except Exception:  # a type hint is code, and may raise anything; a partial has none
+        hint = Any
+    return value if hint in (Any, None) else TypeAdapter(hint).validate_python(value)
+
+
+async def gather(runs: Sequence[Awaitable[bytes]]) -> list[bytes]:
+    """Results of branches, after all have ended. A suspended branch suspends the turn; else the first failure
+    is raised."""
+    ended = await asyncio.gather(*runs, return_exceptions=True)
+    suspended = [each for each in ended if isinstance(each, Suspended)]
+    if suspended:
+        times = [each.until for each in suspended if each.until]
+        raise Suspended([wait for each in suspended for wait in each.waits], min(times, default=0.0))
+    for each in ended:
+        if isinstance(each, BaseException):
+            raise each
+    return [each for each in ended if isinstance(each, bytes)]

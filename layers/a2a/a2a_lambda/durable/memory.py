@@ -1,0 +1,150 @@
+"""An engine without AWS and without waiting, for tests of agents.
+
+Results are kept in a list for each place: the turn, and each branch of `parallel`. Every pause suspends the
+turn, as on AWS. So the skill runs again from its beginning, and a test notices code that a replay cannot
+repeat.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from a2a_lambda.durable.engine import Engine, Keys, OpenWait, Reply, Retry, Suspended, Wait, gather
+from a2a_lambda.errors import CodeChanged, StepFailed
+from a2a_lambda.protocol.model import Part
+
+Given = Mapping[str, Any]
+"""Replies by the key of their wait: a text, another JSON value, a Reply, or TimeoutError."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """An operation of an earlier run. outcome: what it returned, or the exception that it raised."""
+
+    kind: str
+    name: str
+    outcome: Any
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name!r}"
+
+    def result(self) -> Any:
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
+
+
+@dataclass(slots=True)
+class Record:
+    """Operations by place, in order. open: keys of the waits that no reply has ended."""
+
+    kept: dict[str, list[Kept]] = field(default_factory=dict)
+    open: list[Wait] = field(default_factory=list)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the operations that have ended, those of the turn first."""
+        return [each.name for place in self.kept.values() for each in place]
+
+
+class MemoryEngine:
+    """record: of earlier runs; this run adds to it. replies: those that are known."""
+
+    def __init__(self, record: Record, replies: Given, place: str = "") -> None:
+        self.keys = Keys(place)
+        self._record = record
+        self._replies = replies
+        self._place = place
+        self._next = 0
+        self.suspension: Suspended | None = None
+        if not place:
+            record.open.clear()
+
+    def check_end(self) -> None:
+        """Raises CodeChanged if an earlier run had more operations than this one, which has ended."""
+        kept = self._record.kept.get(self._place, [])
+        if self._next < len(kept):
+            raise CodeChanged(f"it ended where it had the {kept[self._next]} before")
+
+    async def step(
+        self, name: str, call: Callable[[], Awaitable[bytes]], retry: Retry, *, once: bool
+    ) -> bytes:
+        if (kept := self._replay("step", name)) is None:
+            kept = self._keep("step", name, await _tries(name, call, retry))
+        result: bytes = kept.result()
+        return result
+
+    async def sleep(self, name: str, seconds: int) -> None:
+        if self._replay("sleep", name) is None:
+            self._keep("sleep", name, None)
+            self._suspend(Suspended())
+
+    async def wait_for(self, wait: Wait) -> Reply:
+        if (kept := self._replay("wait", wait.key)) is None:
+            if wait.key not in self._replies:
+                self._record.open.append(wait)
+                self._suspend(Suspended([OpenWait(wait)]))
+            self._keep("wait", wait.key, _reply(self._replies[wait.key]))
+            self._suspend(Suspended())
+        reply: Reply = kept.result()
+        return reply
+
+    async def parallel(
+        self, name: str, branches: Sequence[Callable[[Engine], Awaitable[bytes]]]
+    ) -> list[bytes]:
+        place = f"{self._place}{name}/"
+        engines = [
+            MemoryEngine(self._record, self._replies, f"{place}{index}/") for index in range(len(branches))
+        ]
+        try:
+            return await gather([branch(engine) for branch, engine in zip(branches, engines, strict=True)])
+        except Suspended as suspended:
+            self._suspend(suspended)
+
+    def callback_url(self, key: str) -> str:
+        return f"https://callbacks.invalid/{key}"
+
+    def _replay(self, kind: str, name: str) -> Kept | None:
+        """The next operation, if an earlier run has kept it. Raises CodeChanged."""
+        if self.suspension is not None:
+            raise self.suspension
+        kept = self._record.kept.setdefault(self._place, [])
+        if self._next == len(kept):
+            return None
+        found = kept[self._next]
+        if (found.kind, found.name) != (kind, name):
+            raise CodeChanged(f"it has the {kind} {name!r} where it had the {found} before")
+        self._next += 1
+        return found
+
+    def _suspend(self, suspended: Suspended) -> NoReturn:
+        self.suspension = suspended
+        raise suspended
+
+    def _keep(self, kind: str, name: str, outcome: Any) -> Kept:
+        kept = Kept(kind, name, outcome)
+        self._record.kept[self._place].append(kept)
+        self._next += 1
+        return kept
+
+
+async def _tries(name: str, call: Callable[[], Awaitable[bytes]], retry: Retry) -> bytes | StepFailed:
+    """What a step returned, tried without pauses; or how its last try failed."""
+    attempt = 0
+    while True:
+        attempt += 1
+        try:
+            return await call()
+        except Exception as error:
+            if retry.pause_after(attempt) is None:
+                failed = StepFailed(name, type(error).__name__, str(error))
+                failed.__cause__ = error
+                return failed
+
+
+def _reply(given: Any) -> Reply | TimeoutError:
+    if given is TimeoutError:
+        return TimeoutError("no reply came in time")
+    if isinstance(given, Reply):
+        return given
+    return Reply([Part(text=given) if isinstance(given, str) else Part(data=given)])

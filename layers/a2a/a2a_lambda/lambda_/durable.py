@@ -1,0 +1,354 @@
+"""Lambda handler of durable turns, on AWS's SDK for durable executions.
+
+The SDK is synchronous: an operation blocks its thread, and a pause leaves it with an exception. Agents are
+asynchronous. So each place, the turn or a branch of `parallel`, has a thread that runs its operations for it:
+
+    agent loop     await turn.step(…) ── request ──┐         ┌── result, or Suspended
+    place's thread                                 └─ context.step(…) ─┘
+
+Sources: https://docs.aws.amazon.com/lambda/latest/dg/durable-execution-sdk.html
+https://docs.aws.amazon.com/lambda/latest/dg/durable-execution-sdk-retries.html
+"""
+
+import asyncio
+import contextvars
+import json
+import logging
+import queue
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import CancelledError, Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from aws_durable_execution_sdk_python import DurableContext, durable_execution
+from aws_durable_execution_sdk_python.config import (
+    CallbackConfig,
+    CompletionConfig,
+    Duration,
+    NestingType,
+    ParallelBranch,
+    ParallelConfig,
+    StepConfig,
+    StepSemantics,
+)
+from aws_durable_execution_sdk_python.exceptions import (
+    CallbackError,
+    CallbackTimeoutError,
+    InvocationError,
+    NonDeterministicExecutionError,
+    StepError,
+    SuspendExecution,
+    TimedSuspendExecution,
+)
+from aws_durable_execution_sdk_python.retries import RetryDecision
+from aws_durable_execution_sdk_python.serdes import PassThroughSerDes
+
+from a2a_lambda.agent.executor import end_stragglers
+from a2a_lambda.aws.queue import read_message
+from a2a_lambda.durable.engine import Engine, Keys, OpenWait, Reply, Retry, Suspended, Wait
+from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, StoreError
+from a2a_lambda.turns.durable import DurableTurns, Replies
+
+if TYPE_CHECKING:
+    from mypy_boto3_lambda import LambdaClient
+
+RUN_END_MARGIN_SECONDS = 10.0
+"""Seconds before Lambda's deadline at which a run must end."""
+
+STEP_PART = 0.5
+"""A step starts in a new run if less than this part of the function's time is left. So each step has at least
+so much."""
+
+Result = TypeVar("Result")
+
+Event = dict[str, Any]
+
+logger = logging.getLogger(__name__)
+
+
+class OutOfTime(Exception):
+    """The run has too little time left for a step, or has ended: another run makes it."""
+
+
+class DurableHandler:
+    """Handler of the runs of durable executions. client: for the SDK's calls."""
+
+    def __init__(self, turns: DurableTurns, client: "LambdaClient") -> None:
+        self._turns = turns
+        self._handler = durable_execution(self._run, boto3_client=client)
+
+    def __call__(self, event: Event, context: Any) -> Any:
+        return self._handler(event, context)
+
+    def release(self) -> None:
+        """Called after each invocation; may end the process."""
+        end_stragglers()
+
+    def _run(self, message: Event, context: DurableContext) -> None:
+        """One run of a turn, in the SDK's thread."""
+        lambda_context = context.lambda_context
+        assert lambda_context is not None
+        seconds = lambda_context.get_remaining_time_in_millis() / 1000
+        run = _Run(time.monotonic() + seconds - RUN_END_MARGIN_SECONDS, seconds)
+        place = _Place(context, run)
+        arn = context.execution_context.durable_execution_arn
+        queued = read_message(json.dumps(message))
+
+        def make_engine(replies: Replies, url: Callable[[str], str]) -> Engine:
+            run.replies, run.url = replies, url
+            return place
+
+        async def work() -> None:
+            await self._turns.run(queued, arn, make_engine, run.deadline)
+
+        try:
+            place.serve(partial(_in_thread, work))
+        except StoreError as error:
+            raise InvocationError(str(error)) from error  # Lambda runs it again
+
+
+def _in_thread(work: Callable[[], Coroutine[Any, Any, None]]) -> "Future[None]":
+    """Run a coroutine on an event loop in a thread of its own."""
+    future: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(asyncio.run(work()))
+        except BaseException as error:
+            future.set_exception(error)
+
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(run,), name="durable turn", daemon=True).start()
+    return future
+
+
+@dataclass(slots=True)
+class _Run:
+    """What the places of a run share.
+
+    deadline: on `time.monotonic`. seconds: that the run had at its start. waits, times: what suspended
+    operations wait for, by their key.
+    """
+
+    deadline: float
+    seconds: float
+    replies: Replies = field(default_factory=dict)
+    url: Callable[[str], str] = str
+    waits: dict[str, OpenWait] = field(default_factory=dict)
+    times: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def time_left(self) -> float:
+        return self.deadline - time.monotonic()
+
+    def suspension(self) -> Suspended:
+        return Suspended(list(self.waits.values()), min(self.times.values(), default=0.0))
+
+
+class _Place:
+    """Engine of a turn, or of a branch. Its operations run in the thread that calls `serve`."""
+
+    def __init__(self, context: DurableContext, run: _Run, prefix: str = "") -> None:
+        self.keys = Keys(prefix)
+        self.suspension: Suspended | None = None
+        self._context = context
+        self._run = run
+        self._requests: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._left: BaseException | None = None
+        self._step: Future[bytes] | None = None
+
+    def serve(self, start: Callable[[], "Future[Result]"]) -> Result:
+        """Run operations until the work that `start` begins has ended; returns its result.
+
+        Raises what ended the work. If an operation left with an exception of the SDK, it raises that: the SDK
+        reads it.
+        """
+        work = start()
+        work.add_done_callback(lambda _: self._requests.put(None))
+        while (request := self._requests.get()) is not None:
+            operation, future = request
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(operation())
+            except (Exception, Suspended) as error:
+                future.set_exception(error)
+            except BaseException as error:  # of the SDK: the run must end
+                self._left = error
+                future.set_exception(Suspended())
+        try:
+            result = work.result()
+        except Suspended:
+            assert self._left is not None
+            raise self._left from None
+        # A turn that has ended, because it was canceled, is not suspended any more.
+        if self._left is not None and (self.keys.prefix or not isinstance(self._left, SuspendExecution)):
+            raise self._left
+        return result
+
+    async def step(
+        self, name: str, call: Callable[[], Awaitable[bytes]], retry: Retry, *, once: bool
+    ) -> bytes:
+        loop, context = asyncio.get_running_loop(), contextvars.copy_context()
+        semantics = StepSemantics.AT_MOST_ONCE_PER_RETRY if once else StepSemantics.AT_LEAST_ONCE_PER_RETRY
+        config = StepConfig(
+            retry_strategy=partial(_decide, retry, once), step_semantics=semantics, serdes=PassThroughSerDes()
+        )
+
+        def body(_: Any) -> str:
+            if self._run.time_left < STEP_PART * self._run.seconds - RUN_END_MARGIN_SECONDS:
+                raise OutOfTime
+            self._step = future = _submit(call, loop, context)
+            try:
+                return future.result(self._run.time_left).decode()
+            except CancelledError:
+                raise OutOfTime from None
+            except FutureTimeout:
+                if future.done():  # the step raised it
+                    raise
+                future.cancel()
+                raise TimeoutError(f"step {name!r} took longer than its function may") from None
+
+        def operation() -> bytes:
+            try:
+                result: str = self._context.step(body, name=name, config=config)
+                return result.encode()
+            except StepError as error:
+                kind = (error.error_type or "Exception").rpartition(".")[2]
+                raise StepFailed(name, kind, error.message or "") from error
+
+        return await self._do(f"step {name}", operation)
+
+    async def sleep(self, name: str, seconds: int) -> None:
+        await self._do(f"sleep {name}", lambda: self._context.wait(Duration(seconds=seconds), name=name))
+
+    async def wait_for(self, wait: Wait) -> Reply:
+        config = CallbackConfig(timeout=Duration(seconds=wait.seconds or 0))
+
+        def operation() -> Reply:
+            callback = self._context.create_callback(name=wait.key, config=config)
+            if (reply := self._run.replies.get(wait.key)) is not None:
+                return reply
+            until = time.time() + wait.seconds if wait.seconds else 0.0
+            self._run.waits[wait.key] = OpenWait(wait, callback.callback_id, until)
+            try:
+                callback.result()
+            except CallbackTimeoutError:
+                del self._run.waits[wait.key]
+                raise TimeoutError(f"no reply to {wait.key!r} came in {wait.seconds} seconds") from None
+            except CallbackError as error:
+                raise StoreError(f"the wait {wait.key!r} failed") from error
+            raise StoreError(f"the reply to {wait.key!r} was lost")
+
+        return await self._do(f"wait {wait.key}", operation)
+
+    async def parallel(
+        self, name: str, branches: Sequence[Callable[[Engine], Awaitable[bytes]]]
+    ) -> list[bytes]:
+        loop, context = asyncio.get_running_loop(), contextvars.copy_context()
+
+        def branch(index: int, inner: DurableContext) -> str:
+            place = _Place(inner, self._run, f"{self.keys.prefix}{name}/{index}/")
+            work = partial(_outcome, partial(branches[index], place), f"{name}/{index}")
+            return place.serve(partial(_submit, work, loop, context))
+
+        def operation() -> list[str]:
+            functions: list[ParallelBranch[str]] = [
+                ParallelBranch(func=partial(branch, index), name=f"{name}-{index}")
+                for index in range(len(branches))
+            ]
+            config = ParallelConfig(completion_config=ALL, nesting_type=NestingType.FLAT)
+            return self._context.parallel(functions, name=name, config=config).get_results()
+
+        return [_read_outcome(text) for text in await self._do(f"branches {name}", operation)]
+
+    def callback_url(self, key: str) -> str:
+        return self._run.url(key)
+
+    async def _do(self, what: str, operation: Callable[[], Result]) -> Result:
+        """Run an operation in the place's thread."""
+        if self.suspension is not None:
+            raise self.suspension
+        key = self.keys.prefix + what
+        self._run.times.pop(key, None)
+
+        def watched() -> Result:
+            try:
+                return operation()
+            except NonDeterministicExecutionError as error:
+                raise CodeChanged("its agent was changed while it ran") from error
+            except TimedSuspendExecution as error:
+                self._run.times[key] = error.scheduled_timestamp
+                raise
+
+        future: Future[Result] = Future()
+        self._requests.put((watched, future))
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            if self._step is not None:
+                self._step.cancel()
+            raise
+        except Suspended:
+            self.suspension = self._run.suspension()
+            raise self.suspension from None
+
+
+ALL = CompletionConfig()
+"""Every branch ends: none of them raises. What it raised is in its outcome."""
+
+
+def _submit(
+    call: Callable[[], Awaitable[Result]], loop: asyncio.AbstractEventLoop, context: contextvars.Context
+) -> "Future[Result]":
+    """Run a coroutine on the agents' loop, with the variables of a context."""
+
+    async def run() -> Result:
+        return await call()
+
+    return context.copy().run(asyncio.run_coroutine_threadsafe, run(), loop)
+
+
+def _decide(retry: Retry, once: bool, error: Exception, attempt: int) -> RetryDecision:
+    if isinstance(error, OutOfTime):
+        return RetryDecision.retry(Duration(seconds=1))
+    pause = None if once else retry.pause_after(attempt)
+    return (
+        RetryDecision.no_retry()
+        if pause is None
+        else RetryDecision.retry(Duration(seconds=max(1, int(pause))))
+    )
+
+
+async def _outcome(branch: Callable[[], Awaitable[bytes]], name: str) -> str:
+    """What a branch returned or raised, as JSON: a replay reads the same."""
+    try:
+        return json.dumps({"value": (await branch()).decode()})
+    except CodeChanged:
+        raise
+    except SkillError as error:
+        return json.dumps({"refused": str(error)})
+    except TimeoutError as error:
+        return json.dumps({"late": str(error)})
+    except StepFailed as error:
+        return json.dumps({"failed": [error.name, error.kind, error.text]})
+    except StoreError:
+        raise
+    except Exception as error:
+        logger.exception("branch %s failed", name)
+        return json.dumps({"failed": [name, type(error).__name__, str(error)]})
+
+
+def _read_outcome(text: str) -> bytes:
+    outcome = json.loads(text)
+    if "value" in outcome:
+        return str(outcome["value"]).encode()
+    if "refused" in outcome:
+        raise SkillError(outcome["refused"])
+    if "late" in outcome:
+        raise TimeoutError(outcome["late"])
+    raise StepFailed(*outcome["failed"])

@@ -1,0 +1,62 @@
+"""The token in the url of a wait. Who has it may end the wait, and nothing else.
+
+    <owner, agent, task and key of the wait, in base64>.<HMAC-SHA256 of the turn and the key>
+
+The key of the HMAC is in the task's head, and every turn has its own.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+from dataclasses import dataclass
+
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.identity import Scope
+
+MAX_TOKEN_CHARACTERS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackToken:
+    """key: of the wait. signature: as it came."""
+
+    scope: Scope
+    task_id: str
+    key: str
+    signature: str
+
+    @classmethod
+    def read(cls, token: str) -> "CallbackToken":
+        """Raises ValueError for a token that is none. Whether it is genuine, `is_of` says."""
+        if len(token) > MAX_TOKEN_CHARACTERS:
+            raise ValueError("too long")
+        place, _, signature = token.partition(".")
+        try:
+            found = json.loads(base64.urlsafe_b64decode(place + "=" * (-len(place) % 4)))
+        except (binascii.Error, UnicodeDecodeError, RecursionError) as error:
+            raise ValueError("not base64") from error
+        if not isinstance(found, list) or len(found) != 4 or not all(isinstance(each, str) for each in found):
+            raise ValueError("not a place")
+        owner, agent, task_id, key = found
+        return cls(Scope(owner, agent), task_id, key, signature)
+
+    def is_of(self, head: Head) -> bool:
+        """Whether the current turn of a task has given out this token."""
+        if head.execution is None:
+            return False
+        return hmac.compare_digest(self.signature.encode(), _sign(head, self.key).encode())
+
+
+def callback_token(head: Head, key: str) -> str:
+    """Token for a wait of a durable turn."""
+    place = json.dumps([head.scope.owner, head.scope.agent, head.task_id, key], separators=(",", ":"))
+    return f"{base64.urlsafe_b64encode(place.encode()).decode().rstrip('=')}.{_sign(head, key)}"
+
+
+def _sign(head: Head, key: str) -> str:
+    assert head.execution is not None
+    said = json.dumps([head.turn_id, key]).encode()
+    digest = hmac.digest(head.execution["secret"].encode(), said, hashlib.sha256)
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")

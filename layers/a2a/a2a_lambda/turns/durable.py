@@ -1,0 +1,201 @@
+"""Turns of durable skills: one execution a turn, one run for each time that it continues.
+
+    send ── head submitted ── start ── execution ── run ── pause or wait ── head suspended
+                                            └──── a timer, a reply, or the death of a process: run again
+
+A run takes the head as a worker does. The log says what is known already: the message, the replies to waits,
+how many outputs are stored, and the context as it was when the turn began. An execution has one process at a
+time, so a head that another run of the same execution holds belongs to a dead one.
+
+    reply to a wait ── head answered ── wake
+    sweep ── answered, and not continued: wake again. Its execution is gone: the task ends as failed
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import replace
+
+from a2a_lambda import telemetry, threads
+from a2a_lambda.agent.agents import Agents
+from a2a_lambda.aws.executions import Executions
+from a2a_lambda.aws.queue import QueuedTurn
+from a2a_lambda.durable.engine import Engine, Reply
+from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.protocol.model import TERMINAL, Event, Part
+from a2a_lambda.store.store import Conflict, Store
+from a2a_lambda.tasks.callback import callback_token
+from a2a_lambda.tasks.context import Context
+from a2a_lambda.tasks.event_log import apply
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.replay import Replay, last_mark
+from a2a_lambda.turns.claim import Claim, make_turn, minute_after
+from a2a_lambda.turns.recovery import end_task, lost_status
+from a2a_lambda.turns.run import Run
+from a2a_lambda.turns.suspension import LATE_SECONDS, LOOK_SECONDS, resumed_head
+
+RUN_ATTEMPTS = 5
+"""Number of times in a row that a run of a turn may die before the turn fails for good."""
+
+CALLBACK_PATH = "callbacks"
+
+GIVEN_UP = "This turn could not be run to its end."
+
+Replies = Mapping[str, Reply]
+"""By the key of their wait."""
+
+MakeEngine = Callable[[Replies, Callable[[str], str]], Engine]
+"""Makes the engine of a run, with the replies that are known, and what makes the url of a wait."""
+
+logger = logging.getLogger(__name__)
+
+
+class DurableTurns:
+    """url: of the deployment, or "" if it is not known."""
+
+    def __init__(self, store: Store, agents: Agents, executions: Executions, *, url: str) -> None:
+        self._store = store
+        self._agents = agents
+        self._executions = executions
+        self._url = url
+
+    async def run(
+        self, queued: QueuedTurn, arn: str, make_engine: MakeEngine, deadline: float | None
+    ) -> None:
+        """Run a turn until it ends. Raises Suspended if it pauses or waits; StoreError: then the run must
+        come again.
+
+        arn: of the execution. deadline: a `time.monotonic()` value, when this run must end.
+        """
+        claim = await self._claim(queued, arn, make_engine, deadline)
+        if claim is None:
+            return
+        run = Run(self._store, self._agents.start(queued.scope.agent), claim)
+        run.start()
+        async with aclosing(run.events()) as events:
+            async for _ in events:
+                pass
+        if run.suspension is not None and not run.has_diverged:
+            raise run.suspension
+
+    async def dispatch(self, head: Head) -> None:
+        """Start the execution of a turn, or wake it. Raises StoreError."""
+        assert head.execution is not None
+        if not head.execution["arn"]:
+            await threads.run(self._executions.start, QueuedTurn.of(head))
+        for callback in head.execution["wakes"]:
+            await threads.run(self._executions.wake, callback)
+
+    async def stop(self, head: Head) -> None:
+        """Stop the execution of a turn that was canceled. head: before that. If this fails, the execution
+        ends by itself when it continues."""
+        if head.execution is not None and head.execution["arn"]:
+            await threads.run(self._executions.stop, head.execution["arn"])
+
+    async def sweep(self, head: Head) -> None:
+        """Look after a turn that is due and that no run holds. Raises StoreError, Conflict."""
+        assert head.execution is not None
+        arn, now = head.execution["arn"], self._store.clock()
+        if arn and not await threads.run(self._executions.is_running, arn):
+            await self._give_up(head)
+            return
+        await self.dispatch(head)
+        is_resting = head.is_suspended and not head.execution["wakes"] and head.execution["until"] > now
+        pause = LOOK_SECONDS if is_resting else LATE_SECONDS
+        await threads.run(self._store.update_head, replace(head, due=minute_after(now + pause)))
+
+    async def end_lost(self, queued: QueuedTurn, arn: str) -> None:
+        """End a turn whose execution has failed, timed out or was stopped."""
+        head = await self._load(queued, arn)
+        if head is not None:
+            await self._give_up(head)
+
+    async def _load(self, queued: QueuedTurn, arn: str) -> Head | None:
+        """Head of the task, if this execution has its turn."""
+        telemetry.about(owner=queued.scope.owner, agent=queued.scope.agent, task_id=queued.task_id)
+        head = await threads.run(self._store.get_head, queued.scope, queued.task_id)
+        if head is None or head.turn_id != queued.turn_id or head.execution is None:
+            return None
+        return head if head.execution["arn"] in ("", arn) and head.state not in TERMINAL else None
+
+    async def _claim(
+        self, queued: QueuedTurn, arn: str, make_engine: MakeEngine, deadline: float | None
+    ) -> Claim | None:
+        while (head := await self._load(queued, arn)) is not None:
+            if head.attempts >= RUN_ATTEMPTS or queued.scope.agent not in self._agents:
+                await self._give_up(head)
+                return None
+            # The head also changes for other reasons: a reply came, or a push config was set.
+            with suppress(Conflict):
+                return await self._read_claim(await self._take(head, arn), make_engine, deadline)
+        return None
+
+    async def _take(self, head: Head, arn: str) -> Head:
+        """The head, held by a new run. Raises Conflict."""
+        if head.holder:
+            head = await threads.run(self._store.take_over, head)
+        taken, overflow = resumed_head(head, arn, self._store.clock())
+        taken = await threads.run(self._store.update_head, taken)
+        if overflow:
+            await threads.run(self._store.append, taken, overflow, after=taken.sequence)
+        return taken
+
+    async def _read_claim(self, head: Head, make_engine: MakeEngine, deadline: float | None) -> Claim | None:
+        """The claim of a turn, from the log. None if its message was never stored."""
+        numbered = await threads.run(self._store.get_events, head)
+        place = next(
+            (index for index, (_, event) in enumerate(numbered) if _began(event, head.turn_id)), None
+        )
+        if place is None:
+            # The process that took the message died before it stored it.
+            await self._give_up(replace(head, requests=()))
+            return None
+        telemetry.bind(context_id=head.context_id, version=head.wire_name)
+        sequence = max(numbered[-1][0], head.sequence)
+        asked, own = numbered[place][1], [event for _, event in numbered[place + 1 :]]
+        kept = next((event["context"] for event in own if "context" in event), None)
+        if kept is None:
+            # Other turns may change the context before this one ends. Each run must see it as the first one
+            # did.
+            found = await threads.run(self._store.get_context, head.scope, head.context_id)
+            kept = found.before(head.turn_id, head.task_id).seen()
+            sequence = await threads.run(self._store.append, head, [Event(context=kept)], after=sequence)
+        task = head.empty_task()
+        apply(task, (event for _, event in numbered))
+        turn = make_turn(
+            head,
+            asked["message"],
+            asked["asked"],
+            context=Context.of_seen(kept),
+            pending=head.pending,
+            deadline=deadline,
+            engine=make_engine(_replies(own, head.turn_id), lambda key: self._callback_url(head, key)),
+        )
+        return Claim(head, task, sequence, turn, replay=Replay(last_mark(own)))
+
+    def _callback_url(self, head: Head, key: str) -> str:
+        """Raises ConfigurationError if the deployment's url is not known."""
+        if not self._url:
+            raise ConfigurationError("the deployment's url is not known: set BaseUrl in samconfig.toml")
+        return f"{self._url}/{CALLBACK_PATH}/{callback_token(head, key)}"
+
+    async def _give_up(self, head: Head) -> None:
+        logger.warning("task %s is given up after %d attempts", head.task_id, head.attempts)
+        with suppress(Conflict):
+            await end_task(self._store, head, lost_status(self._store, head, GIVEN_UP))
+
+
+def _began(event: Event, turn: str) -> bool:
+    """Whether an event is the message that began a turn."""
+    return "asked" in event and event["asked"]["turn"] == turn and "answers" not in event["asked"]
+
+
+def _replies(events: Iterable[Event], turn: str) -> dict[str, Reply]:
+    replies: dict[str, Reply] = {}
+    for event in events:
+        if "callback" in event and event["callback"]["turn"] == turn:
+            callback = event["callback"]
+            replies[callback["key"]] = Reply([Part(data=callback["data"])], is_callback=True)
+        elif "asked" in event and event["asked"]["turn"] == turn and "answers" in event["asked"]:
+            replies[event["asked"]["answers"]] = Reply(event["message"]["parts"])
+    return replies

@@ -1,0 +1,116 @@
+"""Durable skills."""
+
+import itertools
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from a2a_lambda import Artifact, Ask, Progress, Reply, Retry, SkillError, StepFailed, Turn, skill
+
+CALLS: Counter[str] = Counter()
+"""How often each step ran in this process."""
+
+DRIFT = itertools.count()
+
+
+@dataclass
+class Plan:
+    city: str
+    nights: int
+
+
+def make_plan(city: str) -> Plan:
+    CALLS["plan"] += 1
+    return Plan(city, 3)
+
+
+async def book(what: str, plan: Plan) -> str:
+    CALLS[what] += 1
+    return f"{what} in {plan.city}"
+
+
+@skill(default=True)
+async def plan_trip(turn: Turn) -> AsyncIterator[Any]:
+    yield Progress("planning", stage="/plan")
+    plan = await turn.step("plan", make_plan, turn.text or "Rome")
+    yield f"A plan for {plan.city}. "
+    await turn.sleep(hours=24)
+    yield f"{plan.nights} nights. "
+    answer = await turn.wait_for("approval", Ask("Shall I book it?"), timeout=timedelta(days=3))
+    if answer.text != "yes":
+        yield "Not booked."
+        return
+    hotel, train, table = await turn.parallel(
+        turn.step("hotel", book, "hotel", plan),
+        turn.step("train", book, "train", plan),
+        turn.step("table", book, "table", plan),
+    )
+    turn.memory.set("city", plan.city)
+    yield Artifact("report", f"{hotel}, {train}, {table}")
+    yield "Booked."
+
+
+@skill
+async def count(turn: Turn) -> str:
+    """Counts its steps, with a pause between."""
+    for name in ("a", "b", "c"):
+        await turn.step(name, lambda name=name: CALLS.update([name]))
+        await turn.sleep(minutes=5)
+    return "counted"
+
+
+@skill
+async def ask(turn: Turn) -> AsyncGenerator[Any, Reply]:
+    city = yield "Well. ", Ask("Which city?")
+    nights = yield Ask("How many nights?")
+    yield f"{nights.text} nights in {city.text}"
+
+
+@skill
+async def pay(turn: Turn, seconds: int = 600) -> AsyncIterator[Any]:
+    yield {"pay at": turn.callback_url("payment")}
+    try:
+        paid = await turn.wait_for("payment", timeout=seconds)
+    except TimeoutError:
+        yield "It was not paid in time."
+        return
+    yield {"paid": paid.data or paid.text}
+
+
+@skill
+async def fail(turn: Turn, how: str = "boom") -> str:
+    """Tries twice."""
+
+    def boom() -> None:
+        CALLS["boom"] += 1
+        raise SkillError("The client may read this.") if how == "refuse" else OSError("secret")
+
+    try:
+        await turn.step("boom", boom, retry=Retry(attempts=2, pause_seconds=1))
+    except StepFailed as error:
+        if how == "catch":
+            return f"caught {error.kind}"
+        raise
+    return "never"
+
+
+@skill
+async def drift(turn: Turn) -> AsyncIterator[str]:
+    yield f"run {next(DRIFT)}"
+    await turn.sleep(hours=1)
+    yield "done"
+
+
+@skill
+async def nap(turn: Turn) -> AsyncIterator[Any]:
+    for number in range(1, 4):
+        yield f"{number} "
+        await turn.sleep(seconds=1, name=f"nap-{number}")
+    yield Artifact("end", "awake")
+
+
+@skill
+def now(turn: Turn) -> str:
+    return f"at once: {turn.text}"

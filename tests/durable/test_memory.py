@@ -1,0 +1,221 @@
+"""Durable skills in tests of agents: no AWS, no waiting, and every pause is a replay."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from a2a_lambda import Agent, Answer, SkillError, StepFailed
+from a2a_lambda.errors import CodeChanged, ConfigurationError
+from tests.conftest import AGENTS
+
+CARD = """
+name: Test
+description: A test.
+version: 0.1.0
+durable: true
+skills: [{ id: run, name: Run, description: Runs. }]
+"""
+
+
+@pytest.fixture
+def traveler() -> Iterator[Agent]:
+    agent = Agent.load(AGENTS / "traveler")
+    yield agent
+    calls(agent).clear()
+
+
+def calls(agent: Agent) -> Any:
+    return agent.skills["plan-trip"].function.__globals__["CALLS"]
+
+
+def run(agent: Agent, text: str = "", **options: Any) -> Answer:
+    return asyncio.run(agent.run(text, **options))
+
+
+def written(folder: Path, body: str, card: str = CARD) -> Agent:
+    """An agent with this code."""
+    place = folder / "test"
+    place.mkdir(exist_ok=True)
+    (place / "card.yaml").write_text(card)
+    (place / "agent.py").write_text("import asyncio, itertools\nfrom a2a_lambda import *\n" + body)
+    return Agent.load(place)
+
+
+def test_a_trip_asks_and_goes_on(traveler: Agent) -> None:
+    asked = run(traveler, "Oslo")
+    assert (asked.state, asked.text) == ("input-required", "Shall I book it?")
+    assert asked.steps == ["plan", "sleep"]
+    booked = run(traveler, "yes", after=asked)
+    assert booked.state == "completed"
+    assert booked.text == "A plan for Oslo. 3 nights. Booked."
+    [report] = [each for each in booked.artifacts if each.get("name") == "report"]
+    assert report["parts"] == [{"text": "hotel in Oslo, train in Oslo, table in Oslo"}]
+    assert booked.context.memory == {"city": "Oslo"}
+    assert calls(traveler) == {"plan": 1, "hotel": 1, "train": 1, "table": 1}
+
+
+def test_replies_can_be_given_in_advance(traveler: Agent) -> None:
+    assert run(traveler, "Oslo", replies={"approval": "no"}).text.endswith("Not booked.")
+    with pytest.raises(TimeoutError):
+        run(traveler, "Oslo", replies={"approval": TimeoutError})
+
+
+def test_a_question_that_is_yielded_returns_its_reply(traveler: Agent) -> None:
+    first = run(traveler, skill="ask")
+    assert (first.state, first.text) == ("input-required", "Which city?")
+    second = run(traveler, "Oslo", after=first)
+    assert second.text == "How many nights?"
+    assert run(traveler, "3", after=second).text == "Well. 3 nights in Oslo"
+
+
+def test_a_wait_without_a_question_leaves_the_task_working(traveler: Agent) -> None:
+    waiting = run(traveler, skill="pay")
+    assert waiting.state == "working"
+    assert waiting.data == [{"pay at": "https://callbacks.invalid/payment"}]
+    paid = run(traveler, skill="pay", replies={"payment": {"amount": 3}})
+    assert paid.data[-1] == {"paid": [{"amount": 3}]}
+    assert run(traveler, skill="pay", replies={"payment": TimeoutError}).text.endswith("not paid in time.")
+
+
+def test_a_step_is_tried_again_and_its_failure_is_kept(traveler: Agent) -> None:
+    with pytest.raises(StepFailed, match="OSError"):
+        run(traveler, skill="fail")
+    assert calls(traveler)["boom"] == 2
+    assert run(traveler, '{"how": "catch"}', skill="fail").text == "caught OSError"
+
+
+def test_a_refusal_is_not_tried_again(traveler: Agent) -> None:
+    with pytest.raises(SkillError, match="The client may read this"):
+        run(traveler, '{"how": "refuse"}', skill="fail")
+    assert calls(traveler)["boom"] == 1
+
+
+def test_code_that_a_replay_cannot_repeat_fails_clearly(traveler: Agent) -> None:
+    with pytest.raises(CodeChanged, match="puts out something else"):
+        run(traveler, skill="drift")
+
+
+def test_operations_that_a_replay_cannot_repeat_fail_clearly(tmp_path: Path) -> None:
+    body = """
+runs = itertools.count()
+@skill
+async def run(turn):
+    await turn.step(f"step-{next(runs)}", int)
+    await turn.sleep(hours=1)
+"""
+    with pytest.raises(CodeChanged, match="step 'step-1' where it had the step 'step-0'"):
+        run(written(tmp_path, body))
+    body = body.replace('await turn.step(f"step-{next(runs)}", int)', "if next(runs): return")
+    with pytest.raises(CodeChanged, match="ended where it had the sleep 'sleep'"):
+        run(written(tmp_path, body))
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "text"),
+    [
+        ("await turn.step('a b', int)", ValueError, "cannot be the name"),
+        ("await turn.step('a', turn.sleep, seconds=1)", StepFailed, "inside of step 'a'"),
+        ("await turn.step('a', turn.memory.set, 'x', 1)", StepFailed, "changes turn.memory"),
+        ("await turn.step('a', lambda: 'x' * 250_000)", StepFailed, "may have 250,000"),
+        ("await turn.step('a', object)", StepFailed, "serialize"),
+        ("await turn.sleep(days=367)", ValueError, "0 to 31,622,400 seconds"),
+        ("await turn.wait_for('a', timeout=-1)", ValueError, "0 to 31,622,400 seconds"),
+        ("await turn.parallel(turn.parallel())", TypeError, "must be a function"),
+        (
+            "await asyncio.gather(turn.step('a', asyncio.sleep, 0), turn.step('b', int))",
+            RuntimeError,
+            "only in `await turn.parallel",
+        ),
+    ],
+)
+def test_mistakes_say_what_to_write(tmp_path: Path, line: str, error: type[Exception], text: str) -> None:
+    agent = written(tmp_path, f"@skill\nasync def run(turn):\n    {line}\n")
+    with pytest.raises(error, match=re.escape(text)):
+        run(agent)
+
+
+def test_a_skill_that_is_not_durable_has_no_steps(tmp_path: Path) -> None:
+    body = "@skill\nasync def run(turn):\n    await turn.sleep(hours=1)\n"
+    with pytest.raises(ConfigurationError, match=r"write `durable: true` in card\.yaml"):
+        run(written(tmp_path, body, CARD.replace("durable: true\n", "")))
+
+
+def test_a_durable_skill_is_asynchronous(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="write `async def run`"):
+        written(tmp_path, "@skill\ndef run(turn):\n    return 'x'\n")
+
+
+def test_branches_may_have_several_operations(tmp_path: Path) -> None:
+    body = """
+@skill
+async def run(turn):
+    async def branch(name):
+        first = await turn.step("first", lambda: name)
+        await turn.sleep(hours=1)
+        reply = await turn.wait_for(f"{name}-reply")
+        return [first, reply.text]
+    return {"all": await turn.parallel(lambda: branch("a"), lambda: branch("b"))}
+"""
+    agent = written(tmp_path, body)
+    replies = {"parallel/0/a-reply": "A", "parallel/1/b-reply": "B"}
+    assert run(agent, replies=replies).data == [{"all": [["a", "A"], ["b", "B"]]}]
+    waiting = run(agent)
+    assert waiting.state == "working"
+
+
+def test_a_failed_branch_fails_the_turn_after_all_have_ended(tmp_path: Path) -> None:
+    body = """
+done = []
+@skill
+async def run(turn):
+    def boom():
+        raise OSError
+    async def slow():
+        await asyncio.sleep(0.05)
+        done.append(1)
+    await turn.parallel(turn.step("a", boom, retry=Retry(attempts=1)), turn.step("b", slow))
+"""
+    agent = written(tmp_path, body)
+    with pytest.raises(StepFailed, match="'a' failed with OSError"):
+        run(agent)
+    assert agent.skills["run"].function.__globals__["done"] == [1]
+
+
+def test_a_skill_that_does_not_end_when_it_is_suspended_is_not_believed(tmp_path: Path) -> None:
+    body = """
+@skill
+async def run(turn):
+    try:
+        await turn.sleep(hours=1)
+    except BaseException:
+        return "too early"
+    return "after an hour"
+"""
+    assert run(written(tmp_path, body)).text == "after an hour"
+
+
+def test_steps_return_their_types(tmp_path: Path) -> None:
+    body = """
+from datetime import date
+from pydantic import BaseModel
+class Plan(BaseModel):
+    day: date
+def make() -> Plan:
+    return Plan(day=date(2030, 1, 2))
+async def list_all() -> list[Plan]:
+    return [make()]
+@skill
+async def run(turn):
+    one, all = await turn.step("one", make), await turn.step("all", list_all)
+    await turn.sleep(hours=1)
+    return f"{one.day.year} {all[0].day.month}"
+"""
+    assert run(written(tmp_path, body)).text == "2030 1"
+
+
+def test_pauses_take_no_time(traveler: Agent) -> None:
+    assert run(traveler, skill="nap").text == "1 2 3 "
