@@ -2,9 +2,14 @@
 answered, canceled, run again."""
 
 import asyncio
+import base64
+import json
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,13 +18,25 @@ from a2a_lambda.agent.agent import Agent
 from a2a_lambda.agent.agents import Agents
 from a2a_lambda.aws import clients
 from a2a_lambda.aws.executions import LambdaExecutions
+from a2a_lambda.aws.queue import QueuedTurn
+from a2a_lambda.errors import (
+    NotWaiting,
+    RouteNotFound,
+    StoreError,
+    Unavailable,
+    UnsupportedOperation,
+    WaitIsOver,
+)
 from a2a_lambda.lambda_.durable import DurableHandler
+from a2a_lambda.operations import callbacks
+from a2a_lambda.operations.callbacks import Callbacks
 from a2a_lambda.operations.service import Service
-from a2a_lambda.protocol.model import Json, Message, Part, Role, Task, TaskState
+from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task, TaskState
 from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.callback import callback_token
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from a2a_lambda.turns.durable import DurableTurns
@@ -59,7 +76,7 @@ class Bench:
         self.scope = Scope(f"owner-{uuid.uuid4()}", "traveler")
         self.store = Store(clients.dynamodb(settings), settings.table, ttl=30 * DAY)
         self.executions = LambdaExecutions(lambda: clients.lambda_(settings), settings.durable_function)
-        self.turns = DurableTurns(self.store, self.agents, self.executions, url=settings.base_url)
+        self.turns = DurableTurns(self.store, self.agents, self.executions)
         self.service = Service(
             self.store,
             self.agents,
@@ -67,6 +84,8 @@ class Bench:
             durable=self.turns,
             durable_seconds=settings.durable_timeout,
         )
+        self.callbacks = Callbacks(self.store, self.turns)
+        self.numbered: list[tuple[int, Event]] = []
         self.worker = Worker(self.store, self.agents, Line(), self.turns)
         self.handler = DurableHandler(self.turns, clients.lambda_(settings))
         self.runs: list[Json] = []
@@ -91,7 +110,8 @@ class Bench:
             message=said, configuration=SendMessageConfiguration(returnImmediately=True)
         )
         body = (identity or str(uuid.uuid4())).encode()
-        call = CallContext(self.scope, RequestIdentity.of(self.scope, "send", body), wire_name="1.0")
+        same = RequestIdentity.of(self.scope, "send", body)
+        call = CallContext(self.scope, same, wire_name="1.0", url="https://agents.example.com")
         return asyncio.run(self.service.send(call, request))["task"]
 
     def get(self, task_id: str) -> Task:
@@ -112,6 +132,33 @@ class Bench:
 
     def wait_for(self, task_id: str, state: TaskState) -> Task:
         return self.wait(task_id, lambda head: head.state == state)
+
+    def follow(self, task_id: str, *, after: int = 0, stop_after: int = 1_000) -> list[Event]:
+        """Events of a task as a client that subscribes gets them; `numbered` has their numbers."""
+
+        async def follow() -> list[Event]:
+            subscription = await self.service.subscribe(self.scope, task_id, after=after, deadline=None)
+            self.numbered = []
+            async with aclosing(subscription.events) as events:
+                async for number, event in events:
+                    assert number is not None
+                    self.numbered.append((number, event))
+                    if len(self.numbered) == stop_after:
+                        break
+            return [event for _, event in self.numbered]
+
+        return asyncio.run(follow())
+
+    def reply(self, url: str, data: Json) -> None:
+        """What another system sends to a wait."""
+        asyncio.run(self.callbacks.reply(url.rpartition("/")[2], data))
+
+    def sweep(self, task_id: str) -> None:
+        """A sweep, when the task is due."""
+        head = self.head(task_id)
+        self.store.update_head(replace(head, due=int(self.store.clock()) // 60))
+        minute = int(self.store.clock()) // 60
+        asyncio.run(self.worker._sweep_task(self.scope, task_id, minute))
 
     def wait_until_open(self, task_id: str) -> Task:
         """The task, after its turn waits for a reply."""
@@ -155,3 +202,298 @@ def test_a_trip_sleeps_asks_and_books(bench: Bench) -> None:
 
 def text_of(message: Message) -> str:
     return "".join(part.get("text", "") for part in message["parts"])
+
+
+def test_nothing_is_sent_twice(bench: Bench) -> None:
+    """A follower gets each output once, in order, across three pauses and four runs."""
+    task = bench.send(skill="nap")
+    events = bench.follow(task["id"])
+    said = [part["text"] for event in events for part in parts_of(event)]
+    assert "".join(said) == "1 2 3 awake"
+    assert events[-1]["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
+    numbers = [number for number, _ in bench.numbered]
+    assert numbers == sorted(set(numbers))
+    assert len(bench.runs) == 4
+    assert [answer["Status"] for answer in bench.runs] == ["PENDING"] * 3 + ["SUCCEEDED"]
+    assert not any({"mark", "context", "callback", "asked"} & event.keys() for event in events)
+
+
+def test_a_client_that_disconnects_twice_misses_nothing(bench: Bench) -> None:
+    task = bench.send("Oslo")
+    first = bench.follow(task["id"], stop_after=2)
+    asked = bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
+    second = bench.follow(task["id"], after=bench.numbered[-1][0])
+    assert second[-1]["statusUpdate"]["status"] == asked["status"]
+    last = bench.numbered[-1][0]
+    bench.send("yes", taskId=task["id"])
+    third = bench.follow(task["id"], after=last)
+    said = [part["text"] for event in first + second + third for part in parts_of(event)]
+    assert "".join(said) == ("A plan for Oslo. 3 nights. hotel in Oslo, train in Oslo, table in OsloBooked.")
+
+
+def test_a_plain_skill_of_the_agent_answers_in_its_request(bench: Bench) -> None:
+    done = bench.send("hi", "now")
+    assert (done["status"]["state"], texts(done)) == (TaskState.COMPLETED, {"": "at once: hi"})
+    assert not bench.runs
+
+
+def test_a_plain_skill_in_a_durable_run_is_as_everywhere(bench: Bench) -> None:
+    """A message that continues a conversation may be for any skill, so a durable execution runs it."""
+    task = bench.send("hi", "now")
+    later = bench.send("again", contextId=task["contextId"], metadata=intent("now"))
+    assert texts(later) == {"": "at once: again"}
+
+
+def test_questions_that_are_yielded_are_answered_within_the_turn(bench: Bench) -> None:
+    task = bench.send(skill="ask")
+    bench.wait_until_open(task["id"])
+    second = bench.send("Oslo", contextId=task["contextId"])
+    assert second["id"] == task["id"]
+    asked = bench.wait(task["id"], lambda head: "nights" in json.dumps(head.status))
+    assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
+    bench.send("3", taskId=task["id"])
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(done) == {"": "Well. 3 nights in Oslo"}
+    assert [text_of(each) for each in done["history"]] == [
+        "",
+        "Which city?",
+        "Oslo",
+        "How many nights?",
+        "3",
+    ]
+
+
+def test_a_retried_reply_counts_once(bench: Bench) -> None:
+    task = bench.send(skill="ask")
+    bench.wait_until_open(task["id"])
+    for _ in range(2):
+        bench.send("Oslo", taskId=task["id"], identity=f"{task['id']} reply")
+    asked = bench.wait(task["id"], lambda head: "nights" in json.dumps(head.status))
+    assert [text_of(each) for each in asked["history"]] == ["", "Which city?", "Oslo"]
+
+
+def test_a_reply_that_is_too_large_for_the_head_arrives_whole(bench: Bench) -> None:
+    task = bench.send(skill="ask")
+    bench.wait_until_open(task["id"])
+    bench.send("O" * 10_000, taskId=task["id"])
+    bench.wait(task["id"], lambda head: "nights" in json.dumps(head.status))
+    bench.send("3", taskId=task["id"])
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(done)[""].endswith("in " + "O" * 10_000)
+
+
+def test_another_system_ends_a_wait(bench: Bench) -> None:
+    task = bench.send(skill="pay")
+    working = bench.wait_until_open(task["id"])
+    assert working["status"]["state"] == TaskState.WORKING
+    url = url_of(working)
+    assert url.startswith("https://agents.example.com/callbacks/")
+    bench.reply(url, {"amount": 9007199254740993})
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert done["artifacts"][0]["parts"][-1]["data"] == {"paid": [{"amount": 9007199254740993}]}
+    with pytest.raises(RouteNotFound):  # its turn is over
+        bench.reply(url, {})
+
+
+def test_a_message_ends_a_wait_without_a_question_too(bench: Bench) -> None:
+    task = bench.send(skill="pay")
+    bench.wait_until_open(task["id"])
+    bench.send("cash", taskId=task["id"])
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert done["artifacts"][0]["parts"][-1]["data"] == {"paid": "cash"}
+
+
+def test_a_reply_may_come_a_moment_too_early(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = bench.send(skill="pay")
+    working = bench.wait_until_open(task["id"])
+    head = bench.head(task["id"])
+    assert head.execution is not None
+    bench.store.update_head(replace(head, execution={**head.execution, "is_suspended": False}))
+    replying = threading.Thread(target=bench.reply, args=(url_of(working), {"amount": 3}))
+    replying.start()
+    bench.store.update_head(replace(bench.head(task["id"]), execution=head.execution))
+    replying.join()
+    assert bench.wait_for(task["id"], TaskState.COMPLETED)
+
+
+def test_a_reply_that_no_turn_waits_for_is_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(callbacks, "EARLY_SECONDS", 0.0)
+    task = bench.send(skill="ask")
+    bench.wait_until_open(task["id"])
+    head = bench.head(task["id"])
+    with pytest.raises(NotWaiting):
+        bench.reply(f"https://x/callbacks/{callback_token(head, 'other')}", {})
+    bench.reply(f"https://x/callbacks/{callback_token(head, 'ask')}", {"city": "Oslo"})
+    with pytest.raises(WaitIsOver):
+        bench.reply(f"https://x/callbacks/{callback_token(head, 'ask')}", {"city": "Rome"})
+
+
+@pytest.mark.parametrize("change", ["signature", "owner", "task", "key", "nonsense", "long"])
+def test_a_forged_url_is_unknown(bench: Bench, change: str) -> None:
+    task = bench.send(skill="pay")
+    token = url_of(bench.wait_until_open(task["id"])).rpartition("/")[2]
+    place, signature = token.split(".")
+    owner, agent, task_id, key = json.loads(base64.urlsafe_b64decode(place + "=="))
+    forged = {
+        "owner": ["another", agent, task_id, key],
+        "task": [owner, agent, str(uuid.uuid4()), key],
+        "key": [owner, agent, task_id, "approval"],
+    }
+    if change in forged:
+        place = base64.urlsafe_b64encode(json.dumps(forged[change]).encode()).decode().rstrip("=")
+    text = {"signature": f"{place}.{signature[::-1]}", "nonsense": "é.é", "long": "A" * 3_000}
+    with pytest.raises(RouteNotFound):
+        bench.reply("https://x/callbacks/" + text.get(change, f"{place}.{signature}"), {})
+    assert bench.head(task["id"]).open_wait is not None
+
+
+def test_a_wait_times_out(bench: Bench) -> None:
+    task = bench.send('{"seconds": 1}', "pay")
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(done) == {"": "It was not paid in time."}
+
+
+def test_a_step_is_tried_again_and_its_failure_ends_the_turn(bench: Bench) -> None:
+    task = bench.send(skill="fail")
+    failed = bench.wait_for(task["id"], TaskState.FAILED)
+    assert text_of(failed["status"]["message"]) == "The agent could not finish this request."
+    assert bench.calls["boom"] == 2
+    caught = bench.send('{"how": "catch"}', "fail")
+    assert texts(bench.wait_for(caught["id"], TaskState.COMPLETED)) == {"": "caught OSError"}
+    refused = bench.send('{"how": "refuse"}', "fail")
+    done = bench.wait_for(refused["id"], TaskState.FAILED)
+    assert text_of(done["status"]["message"]) == "The client may read this."
+
+
+def test_code_that_a_replay_cannot_repeat_fails_clearly(bench: Bench) -> None:
+    task = bench.send(skill="drift")
+    failed = bench.wait_for(task["id"], TaskState.FAILED)
+    assert "it puts out something else than before" in text_of(failed["status"]["message"])
+
+
+def test_a_canceled_turn_that_is_suspended_never_continues(bench: Bench) -> None:
+    task = bench.send("Oslo")
+    asked = bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
+    execution = bench.head(task["id"]).execution
+    assert execution is not None
+    canceled = asyncio.run(bench.service.cancel(bench.scope, task["id"])).task
+    assert canceled["status"]["state"] == TaskState.CANCELED
+    assert not bench.executions.is_running(execution["arn"])
+    with pytest.raises(UnsupportedOperation):
+        bench.send("yes", taskId=asked["id"])
+    assert bench.calls == {"plan": 1}
+
+
+def test_a_canceled_turn_that_runs_ends_within_seconds(bench: Bench) -> None:
+    task = bench.send(skill="stall")
+    bench.wait(task["id"], lambda _: bool(bench.calls["stall"]))
+    asyncio.run(bench.service.cancel(bench.scope, task["id"]))
+    give_up_at = time.monotonic() + SECONDS
+    while not bench.calls["stalled"]:
+        assert time.monotonic() < give_up_at
+        time.sleep(0.02)
+
+
+def test_the_memory_is_as_the_turn_first_saw_it(bench: Bench) -> None:
+    """Another turn changes it while the first one waits."""
+    first = bench.send(skill="remember")
+    bench.wait_until_open(first["id"])
+    second = bench.send(contextId=first["contextId"], metadata=intent("learn"))
+    bench.wait_for(second["id"], TaskState.COMPLETED)
+    bench.send("go on", taskId=first["id"])
+    done = bench.wait_for(first["id"], TaskState.COMPLETED)
+    assert texts(done) == {"": "None None"}
+    memory = bench.store.get_context(bench.scope, first["contextId"]).memory
+    assert memory == {"learned": "much", "remembered": 1}
+
+
+def test_a_turn_is_started_once(bench: Bench) -> None:
+    task = bench.send(skill="pay")
+    head = bench.wait(task["id"], lambda head: head.open_wait is not None) and bench.head(task["id"])
+    arn = bench.executions.start(QueuedTurn.of(head))
+    assert head.execution is not None
+    assert arn == head.execution["arn"]
+    # An execution that is not the turn's finds nothing to do.
+    asyncio.run(bench.turns.run(QueuedTurn.of(head), "arn:another", no_engine, None))
+    assert bench.head(task["id"]) == head
+
+
+def test_a_message_whose_execution_was_not_started_is_started_by_the_sweep(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench.executions, "start", unreachable)
+    task = bench.send(skill="nap")
+    monkeypatch.undo()
+    assert bench.get(task["id"])["status"]["state"] == TaskState.SUBMITTED
+    bench.sweep(task["id"])
+    assert bench.wait_for(task["id"], TaskState.COMPLETED)
+
+
+def test_a_reply_whose_turn_was_not_woken_is_delivered_by_the_sweep(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = bench.send(skill="ask")
+    bench.wait_until_open(task["id"])
+    monkeypatch.setattr(bench.executions, "wake", unreachable)
+    bench.send("Oslo", taskId=task["id"])
+    monkeypatch.undo()
+    assert bench.get(task["id"])["status"]["state"] == TaskState.WORKING
+    bench.sweep(task["id"])
+    assert bench.wait(task["id"], lambda head: "nights" in json.dumps(head.status))
+
+
+def test_a_turn_whose_execution_is_gone_fails(bench: Bench) -> None:
+    task = bench.send(skill="pay")
+    bench.wait_until_open(task["id"])
+    execution = bench.head(task["id"]).execution
+    assert execution is not None
+    bench.sweep(task["id"])
+    assert bench.get(task["id"])["status"]["state"] == TaskState.WORKING  # it only waits
+    bench.executions.stop(execution["arn"])
+    bench.sweep(task["id"])
+    assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
+
+
+def test_a_stopped_execution_ends_its_task_even_if_it_asked(bench: Bench) -> None:
+    """AWS reports the end of an execution as an event."""
+    task = bench.send(skill="ask")
+    bench.wait_until_open(task["id"])
+    head = bench.head(task["id"])
+    assert head.execution is not None
+    bench.executions.stop(head.execution["arn"])
+    asyncio.run(bench.worker.end_execution(head.execution["arn"]))
+    failed = bench.get(task["id"])
+    assert failed["status"]["state"] == TaskState.FAILED
+    assert [text_of(each) for each in failed["history"]] == ["", "Which city?"]
+
+
+def test_the_task_outlives_its_longest_wait(bench: Bench) -> None:
+    task = bench.send(skill="pay")
+    head = bench.wait(task["id"], lambda head: head.open_wait is not None) and bench.head(task["id"])
+    assert head.expires - head.created == pytest.approx(60 * DAY, abs=2)
+
+
+def test_a_deployment_without_durable_functions_says_so(bench: Bench) -> None:
+    plain = Service(bench.store, bench.agents, repeat_seconds=60)
+    bench.service = plain
+    with pytest.raises(Unavailable, match="does not run this agent's long tasks"):
+        bench.send("Oslo")
+    assert texts(bench.send("hi", "now")) == {"": "at once: hi"}
+
+
+def no_engine(*_: Any) -> Any:
+    raise AssertionError("the turn must not run")
+
+
+def unreachable(*_: Any) -> str:
+    raise StoreError("Lambda does not answer")
+
+
+def parts_of(event: Event) -> list[Part]:
+    return event["artifactUpdate"]["artifact"]["parts"] if "artifactUpdate" in event else []
+
+
+def url_of(task: Task) -> str:
+    url = task["artifacts"][0]["parts"][0]["data"]["pay at"]
+    assert isinstance(url, str)
+    return url

@@ -173,6 +173,11 @@ def start(kit: Kit) -> None:
     for source in sources:
         threading.Thread(target=_consume, args=(*source, bell), daemon=True).start()
     threading.Thread(target=_sweep, args=(worker,), daemon=True).start()
+    if any(kit.agents[name].card.durable_skills for name in kit.agents):
+        from a2a_lambda.lambda_.durable import DurableHandler
+
+        handler = DurableHandler(kit.need_durable_turns(), kit.make_lambda_client())
+        serve_runs(handler, settings.emulator)
 
 
 def serve_runs(handler: Handler, emulator: str) -> int:

@@ -56,7 +56,7 @@ def main() -> int:
         listener = stack.enter_context(listen(HOST, port, "make run"))
         url = ""
         if not _has_own_endpoints():
-            url = stack.enter_context(emulator.running())
+            url = stack.enter_context(emulator.running(os.environ.get("LONGEST_PAUSE", "")))
         _configure(port, url)
         secret = local_key()
         settings = Settings.of(os.environ)
@@ -223,6 +223,8 @@ def _create_queues(settings: Settings) -> None:
     os.environ["A2A_DEAD_LETTERS"] = found.dead_arn
     os.environ["A2A_NOTICES"] = found.notices
     os.environ["A2A_LOOPBACK_WEBHOOKS"] = "1"
+    os.environ["A2A_DURABLE_FUNCTION"] = "durable:live"
+    os.environ["A2A_DURABLE_TIMEOUT"] = str(366 * 86_400)
 
 
 def prepare(settings: Settings, secret: str) -> None:

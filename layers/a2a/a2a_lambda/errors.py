@@ -203,6 +203,22 @@ class TooManyRequests(ProtocolError):
         return {"Retry-After": str(max(1, math.ceil(self._after)))}
 
 
+class NotWaiting(ProtocolError):
+    """A durable turn does not wait for this reply now: it has not come so far, or waited no longer."""
+
+    status, title = 409, "Not waiting"
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {"Retry-After": "60"}
+
+
+class WaitIsOver(InvalidRequest):
+    """The wait of a durable turn has its reply."""
+
+    status, title = 410, "Gone"
+
+
 class NotFromOrigin(InvalidRequest):
     """The request did not come through the deployment's CDN."""
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from a2a_lambda.access.rate_limit import RateLimit
     from a2a_lambda.aws.queue import Queue
     from a2a_lambda.aws.signing import Signer
+    from a2a_lambda.operations.callbacks import Callbacks
     from a2a_lambda.operations.service import Service
     from a2a_lambda.operations.stream_limit import StreamLimit
     from a2a_lambda.push.delivery import PushNotifications
@@ -87,7 +88,13 @@ class Kit:
         from a2a_lambda.turns.durable import DurableTurns
 
         executions = LambdaExecutions(self.make_lambda_client, self.settings.durable_function)
-        return DurableTurns(self.store, self.agents, executions, url=self.settings.base_url)
+        return DurableTurns(self.store, self.agents, executions)
+
+    def need_durable_turns(self) -> "DurableTurns":
+        """Raises ConfigurationError if there is no durable function."""
+        if self.durable_turns is None:
+            raise ConfigurationError("environment variable A2A_DURABLE_FUNCTION: durable turns need it")
+        return self.durable_turns
 
     def make_lambda_client(self) -> "LambdaClient":
         """A client of Lambda's API, for durable executions."""
@@ -110,6 +117,13 @@ class Kit:
             durable=self.durable_turns,
             durable_seconds=self.settings.durable_timeout,
         )
+
+    @cached_property
+    def callbacks(self) -> "Callbacks | None":
+        """None if the deployment has no durable function."""
+        from a2a_lambda.operations.callbacks import Callbacks
+
+        return None if self.durable_turns is None else Callbacks(self.store, self.durable_turns)
 
     @cached_property
     def worker(self) -> "Worker":

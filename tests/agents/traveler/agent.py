@@ -1,5 +1,6 @@
 """Durable skills."""
 
+import asyncio
 import itertools
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -109,6 +110,31 @@ async def nap(turn: Turn) -> AsyncIterator[Any]:
         yield f"{number} "
         await turn.sleep(seconds=1, name=f"nap-{number}")
     yield Artifact("end", "awake")
+
+
+@skill
+async def stall(turn: Turn) -> None:
+    async def forever() -> None:
+        CALLS["stall"] += 1
+        try:
+            await asyncio.sleep(600)
+        finally:
+            CALLS["stalled"] += 1
+
+    await turn.step("stall", forever)
+
+
+@skill
+async def remember(turn: Turn) -> str:
+    before = turn.memory.get("learned")
+    turn.memory.add("remembered")
+    await turn.wait_for("go")
+    return f"{before} {turn.memory.get('learned')}"
+
+
+@skill
+def learn(turn: Turn) -> None:
+    turn.memory.set("learned", "much")
 
 
 @skill

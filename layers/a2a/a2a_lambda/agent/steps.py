@@ -155,10 +155,7 @@ class Steps:
 
     def callback_url(self, name: str) -> str:
         """Url that ends the next `wait_for(name)`: another system sends a POST with JSON to it. It is a
-        secret.
-
-        Raises ConfigurationError if the deployment's url is not known.
-        """
+        secret."""
         engine = self._engine(name)
         return engine.callback_url(engine.keys.next(name))
 

@@ -143,7 +143,7 @@ class Engine(Protocol):
         Raises what the first failed branch raised, after all have ended."""
 
     def callback_url(self, key: str) -> str:
-        """Url whose call ends a wait. Raises ConfigurationError if the deployment's url is not known."""
+        """Url whose call ends a wait."""
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 card routes                       ── cards
 /  /a2a/<agent>  /alibaba…  /v2…  ── rpc  ─┬─ key ── wire ── service
 every other path                  ── rest ─┘
+/callbacks/<token>                ── callbacks
 """
 
 import hashlib
@@ -20,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import request_response
 
 from a2a_lambda.errors import InternalError, InvalidRequest, NotFromOrigin, ProtocolError
-from a2a_lambda.http import cards, rest, rpc
+from a2a_lambda.http import callbacks, cards, rest, rpc
 from a2a_lambda.http.error_responses import error_response
 from a2a_lambda.kit import Kit
 
@@ -75,6 +76,10 @@ def create_app(kit: Kit, app: Starlette | None = None) -> Starlette:
 
 async def _call(request: Request) -> Response:
     path: str = request.scope["path"]
+    if path.startswith(callbacks.PREFIX):
+        if request.method != "POST":
+            raise HTTPException(405, headers={"Allow": "POST"})
+        return await callbacks.call(request, path)
     if (address := rpc.find_address(request, path)) is None:
         return await rest.call(request, path.removeprefix("/"))
     if request.method != "POST":

@@ -19,7 +19,7 @@ from a2a_lambda.errors import InvalidParams, ProtocolError
 from a2a_lambda.http import cards, sse
 from a2a_lambda.http.auth import authenticate, scope_of
 from a2a_lambda.http.error_responses import to_protocol_error
-from a2a_lambda.http.request import deadline, last_event_id, read_body, requested_extensions
+from a2a_lambda.http.request import base_url, deadline, last_event_id, read_body, requested_extensions
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations.follow import truncate_history
 from a2a_lambda.operations.stream_limit import Slot
@@ -91,6 +91,7 @@ class OperationCall:
             wire_name=self.wire.name,
             extensions=self.extensions,
             blocking_by_default=self.wire.blocking_by_default,
+            url=base_url(self.request),
             push_config_id=self.wire.push_config_id,
             idempotent=key is not None,
             deadline=deadline(self.request),

@@ -289,7 +289,7 @@ class Intake:
             is_background=is_background,
             attempts=0,
             pending=head.pending if is_background else None,
-            execution=new_execution() if call.is_durable else None,
+            execution=new_execution(call.url) if call.is_durable else None,
         )
         return claimed.with_events(events)
 

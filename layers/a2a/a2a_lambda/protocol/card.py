@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from a2a_lambda.errors import ConfigurationError, ContentTypeNotSupported, ExtensionSupportRequired
 
 RESERVED = re.compile(
-    r"(v\d+|a2a|alibaba|stream|tasks|message.*|card|extendedagentcard|healthz?)", re.IGNORECASE
+    r"(v\d+|a2a|alibaba|stream|tasks|callbacks|message.*|card|extendedagentcard|healthz?)", re.IGNORECASE
 )
 """Names that the kit's own paths use."""
 

@@ -16,6 +16,7 @@ class CallContext:
     wire_name: of the wire it came over. extensions: URIs that the client activates.
     is_background: no request runs the turn. is_durable: neither does the worker, but a durable execution.
     blocking_by_default: as in `Wire`.
+    url: of the deployment, as the client called it.
     push_config_id: id for a push notification config that the client sent without one; "" = a new id.
     idempotent: the client sent an Idempotency-Key.
     deadline: a `time.monotonic()` value, when the answer must be out; None = never.
@@ -28,6 +29,7 @@ class CallContext:
     is_background: bool = False
     is_durable: bool = False
     blocking_by_default: bool = False
+    url: str = ""
     push_config_id: str = ""
     idempotent: bool = False
     deadline: float | None = None

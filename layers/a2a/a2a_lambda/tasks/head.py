@@ -61,13 +61,15 @@ class WaitState(TypedDict):
 class Execution(TypedDict):
     """What runs a durable turn.
 
-    arn: of the durable execution; "" before its first run. secret: signs the urls of the turn's waits.
+    arn: of the durable execution; "" before its first run. url: of the deployment, as the client called it.
+    secret: signs the urls of the turn's waits.
     is_suspended: no process has the turn. until: Unix time at which it continues by itself; 0 = never, or
         it is not suspended. waits: that are open, if it is suspended.
     wakes: callbacks of waits that have their reply. The turn must be woken.
     """
 
     arn: str
+    url: str
     secret: str
     is_suspended: bool
     until: float

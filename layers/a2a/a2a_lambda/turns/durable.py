@@ -15,13 +15,13 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import replace
+from functools import partial
 
 from a2a_lambda import telemetry, threads
 from a2a_lambda.agent.agents import Agents
 from a2a_lambda.aws.executions import Executions
-from a2a_lambda.aws.queue import QueuedTurn
+from a2a_lambda.aws.queue import QueuedTurn, read_message
 from a2a_lambda.durable.engine import Engine, Reply
-from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.model import TERMINAL, Event, Part
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.callback import callback_token
@@ -51,13 +51,10 @@ logger = logging.getLogger(__name__)
 
 
 class DurableTurns:
-    """url: of the deployment, or "" if it is not known."""
-
-    def __init__(self, store: Store, agents: Agents, executions: Executions, *, url: str) -> None:
+    def __init__(self, store: Store, agents: Agents, executions: Executions) -> None:
         self._store = store
         self._agents = agents
         self._executions = executions
-        self._url = url
 
     async def run(
         self, queued: QueuedTurn, arn: str, make_engine: MakeEngine, deadline: float | None
@@ -104,8 +101,9 @@ class DurableTurns:
         pause = LOOK_SECONDS if is_resting else LATE_SECONDS
         await threads.run(self._store.update_head, replace(head, due=minute_after(now + pause)))
 
-    async def end_lost(self, queued: QueuedTurn, arn: str) -> None:
-        """End a turn whose execution has failed, timed out or was stopped."""
+    async def end_lost(self, arn: str) -> None:
+        """End the turn of an execution that has failed, timed out or was stopped. Raises StoreError."""
+        queued = read_message(await threads.run(self._executions.turn_of, arn))
         head = await self._load(queued, arn)
         if head is not None:
             await self._give_up(head)
@@ -169,15 +167,9 @@ class DurableTurns:
             context=Context.of_seen(kept),
             pending=head.pending,
             deadline=deadline,
-            engine=make_engine(_replies(own, head.turn_id), lambda key: self._callback_url(head, key)),
+            engine=make_engine(replies_of(own, head.turn_id), partial(_callback_url, head)),
         )
         return Claim(head, task, sequence, turn, replay=Replay(last_mark(own)))
-
-    def _callback_url(self, head: Head, key: str) -> str:
-        """Raises ConfigurationError if the deployment's url is not known."""
-        if not self._url:
-            raise ConfigurationError("the deployment's url is not known: set BaseUrl in samconfig.toml")
-        return f"{self._url}/{CALLBACK_PATH}/{callback_token(head, key)}"
 
     async def _give_up(self, head: Head) -> None:
         logger.warning("task %s is given up after %d attempts", head.task_id, head.attempts)
@@ -190,7 +182,8 @@ def _began(event: Event, turn: str) -> bool:
     return "asked" in event and event["asked"]["turn"] == turn and "answers" not in event["asked"]
 
 
-def _replies(events: Iterable[Event], turn: str) -> dict[str, Reply]:
+def replies_of(events: Iterable[Event], turn: str) -> dict[str, Reply]:
+    """Replies to the waits of a turn, by their key."""
     replies: dict[str, Reply] = {}
     for event in events:
         if "callback" in event and event["callback"]["turn"] == turn:
@@ -199,3 +192,8 @@ def _replies(events: Iterable[Event], turn: str) -> dict[str, Reply]:
         elif "asked" in event and event["asked"]["turn"] == turn and "answers" in event["asked"]:
             replies[event["asked"]["answers"]] = Reply(event["message"]["parts"])
     return replies
+
+
+def _callback_url(head: Head, key: str) -> str:
+    assert head.execution is not None
+    return f"{head.execution['url']}/{CALLBACK_PATH}/{callback_token(head, key)}"

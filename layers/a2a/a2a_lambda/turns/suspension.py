@@ -20,10 +20,10 @@ LOOK_SECONDS = 86_400.0
 """Most seconds until the sweep looks whether the execution of a suspended turn is still there."""
 
 
-def new_execution() -> Execution:
-    """The execution of a turn that has not begun."""
+def new_execution(url: str) -> Execution:
+    """The execution of a turn that has not begun. url: of the deployment."""
     secret = secrets.token_urlsafe(32)
-    return Execution(arn="", secret=secret, is_suspended=False, until=0.0, waits=[], wakes=[])
+    return Execution(arn="", url=url, secret=secret, is_suspended=False, until=0.0, waits=[], wakes=[])
 
 
 def suspended_head(suspended: Suspended, asked: Wait | None, sequence: int, now: float, head: Head) -> Head:
@@ -54,7 +54,7 @@ def resumed_head(head: Head, arn: str, now: float) -> tuple[Head, list[Event]]:
     execution."""
     assert head.execution is not None
     execution = Execution(
-        arn=arn, secret=head.execution["secret"], is_suspended=False, until=0.0, waits=[], wakes=[]
+        {**head.execution, "arn": arn, "is_suspended": False, "until": 0.0, "waits": [], "wakes": []}
     )
     events: list[Event] = []
     if head.is_stopped:  # it asked, and no one replied in time

@@ -74,6 +74,12 @@ class Worker:
             async for _ in events:
                 pass
 
+    async def end_execution(self, arn: str) -> None:
+        """End the turn of a durable execution that has failed, timed out or was stopped. Raises
+        StoreError."""
+        if self._durable is not None:
+            await self._durable.end_lost(arn)
+
     def postpone(self, arn: str, handle: str, attempt: int) -> None:
         """Make a failed message come again soon; see `Queue`. Blocks."""
         self._queue.postpone(arn, handle, attempt)

@@ -1,0 +1,8 @@
+"""Lambda function: turns of durable skills, as durable executions."""
+
+from a2a_lambda.kit import Kit
+from a2a_lambda.lambda_.durable import DurableHandler
+from a2a_lambda.lambda_.observability import Observed, prepare
+
+kit = Kit(prepare())
+handler = Observed(DurableHandler(kit.need_durable_turns(), kit.make_lambda_client()), kit.settings)

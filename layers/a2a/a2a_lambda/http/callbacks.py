@@ -1,0 +1,37 @@
+"""POST /callbacks/<token>: the reply of another system to a durable turn. The token stands for a key.
+
+200  the turn has the reply
+400  the body is not JSON
+404  no running turn has given out this url
+409  the turn does not wait for it now: send it again after Retry-After
+410  the turn has had its reply
+503  send it again
+"""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from a2a_lambda import strictjson
+from a2a_lambda.errors import ProtocolError, RouteNotFound, StoreError
+from a2a_lambda.http.error_responses import JSON, error_response, to_protocol_error
+from a2a_lambda.http.request import check_media_type, read_body
+from a2a_lambda.kit import Kit
+from a2a_lambda.operations.callbacks import MAX_REPLY_BYTES
+from a2a_lambda.turns.durable import CALLBACK_PATH
+
+PREFIX = f"/{CALLBACK_PATH}/"
+
+
+async def call(request: Request, path: str) -> Response:
+    kit: Kit = request.app.state.kit
+    try:
+        if kit.callbacks is None:
+            raise RouteNotFound("this deployment has no durable turns")
+        check_media_type(request)
+        body = await read_body(request, MAX_REPLY_BYTES)
+        data = strictjson.loads(body) if body.strip() else None
+        await kit.callbacks.reply(path.removeprefix(PREFIX), data)
+    except (ProtocolError, StoreError) as raised:
+        error = to_protocol_error(raised)
+        return error_response(error, status=400 if error.status == 200 else None)
+    return Response(b"{}", media_type=JSON)

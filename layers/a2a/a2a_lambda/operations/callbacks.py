@@ -1,0 +1,81 @@
+"""Replies of other systems to the waits of durable turns, at the urls that the turns gave to them."""
+
+import asyncio
+import logging
+import time
+
+from a2a_lambda import telemetry, threads
+from a2a_lambda.errors import NotWaiting, RouteNotFound, StoreError, WaitIsOver
+from a2a_lambda.protocol.model import Callback, Event, Json
+from a2a_lambda.store.store import Conflict, Store
+from a2a_lambda.tasks.callback import CallbackToken
+from a2a_lambda.tasks.head import Head, WaitState
+from a2a_lambda.turns.durable import DurableTurns, replies_of
+from a2a_lambda.turns.suspension import answered_head
+
+EARLY_SECONDS = 10.0
+"""Seconds for which a reply waits until its turn is suspended: it may come a moment too early."""
+
+LOOK_SECONDS = 0.3
+"""Seconds between looks at the task meanwhile."""
+
+MAX_REPLY_BYTES = 256_000
+"""Bytes of a reply."""
+
+UNKNOWN = "this is no url of a turn that waits"
+
+logger = logging.getLogger(__name__)
+
+
+class Callbacks:
+    def __init__(self, store: Store, durable: DurableTurns) -> None:
+        self._store = store
+        self._durable = durable
+
+    async def reply(self, text: str, data: Json) -> None:
+        """End a wait. text: the token of the url. data: what the skill gets.
+
+        Raises RouteNotFound for a token that no running turn has given out, WaitIsOver if the wait has its
+        reply, NotWaiting if the turn does not wait for this reply now, StoreError.
+        """
+        try:
+            token = CallbackToken.read(text)
+        except ValueError:
+            raise RouteNotFound(UNKNOWN) from None
+        give_up_at = time.monotonic() + EARLY_SECONDS
+        while True:
+            head = await threads.run(self._store.get_head, token.scope, token.task_id)
+            if head is None or not token.is_of(head):
+                raise RouteNotFound(UNKNOWN)
+            telemetry.bind(owner=token.scope.owner, agent=token.scope.agent, task_id=token.task_id)
+            if (wait := _open_wait(head, token.key)) is not None:
+                try:
+                    head = await self._store_reply(head, wait, data)
+                    break
+                except Conflict:
+                    continue
+            events = await threads.run(self._store.get_events, head)
+            if token.key in replies_of((event for _, event in events), head.turn_id):
+                raise WaitIsOver("the turn has its reply")
+            if time.monotonic() > give_up_at:
+                raise NotWaiting("the turn does not wait for this reply now")
+            await asyncio.sleep(LOOK_SECONDS)
+        try:
+            await self._durable.dispatch(head)
+        except StoreError:
+            logger.exception("task %s waits for the sweep", head.task_id)
+
+    async def _store_reply(self, head: Head, wait: WaitState, data: Json) -> Head:
+        """Raises Conflict."""
+        reply = Event(callback=Callback(turn=head.turn_id, key=wait["key"], data=data))
+        answered, overflow = answered_head(head, wait, reply, self._store.clock())
+        answered = await threads.run(self._store.update_head, answered)
+        if overflow:
+            await threads.run(self._store.append, answered, overflow, after=answered.sequence)
+        return answered
+
+
+def _open_wait(head: Head, key: str) -> WaitState | None:
+    if head.execution is None or not head.is_suspended:
+        return None
+    return next((wait for wait in head.execution["waits"] if wait["key"] == key), None)
