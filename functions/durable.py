@@ -5,4 +5,4 @@ from a2a_lambda.lambda_.durable import DurableHandler
 from a2a_lambda.lambda_.observability import Observed, prepare
 
 kit = Kit(prepare())
-handler = Observed(DurableHandler(kit.need_durable_turns(), kit.make_lambda_client()), kit.settings)
+handler = Observed(DurableHandler(kit.make_durable_turns(), kit.make_lambda_client()), kit.settings)

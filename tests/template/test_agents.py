@@ -7,7 +7,7 @@ from tests.template.resources import FUNCTIONS
 
 Json = Any
 
-RUN_AGENTS = ("Rpc", "Worker")
+RUN_AGENTS = ("Rpc", "Worker", "Durable")
 
 OTHERS = ("Api", "Notifier")
 

@@ -41,6 +41,7 @@ def test_functions(translated: Json) -> None:
             "A2A_ORIGIN_DIGESTS",
             "A2A_CORS_ORIGINS",
             "A2A_TASK_DAYS",
+            "A2A_EXECUTION_TIMEOUT",
             "A2A_SIGNING_KEY",
             "A2A_QUEUE",
             "A2A_AGENT_NAMES",
@@ -90,9 +91,25 @@ def test_everything_calls_the_alias(translated: Json) -> None:
     for methods in translated["Api"]["Properties"]["Body"]["paths"].values():
         [method] = methods.values()
         assert "FunctionAliaslive}" in json.dumps(method["x-amazon-apigateway-integration"]["uri"])
-    [rule] = of_type(translated, "AWS::Events::Rule").values()
-    [target] = rule["Properties"]["Targets"]
-    assert target["Arn"] == {"Ref": "WorkerFunctionAliaslive"}
+    for rule in of_type(translated, "AWS::Events::Rule").values():
+        [target] = rule["Properties"]["Targets"]
+        assert target["Arn"] == {"Ref": "WorkerFunctionAliaslive"}
+
+
+def test_the_durable_function_is_a_choice(translated: Json) -> None:
+    """Without it nothing of it is there, and nothing refers to it."""
+    own = {name for name, item in translated.items() if item.get("Condition") == "HasDurable"}
+    assert {"DurableFunction", "DurableFunctionAliaslive", "DurableRole", "DurableEnds"} <= own
+    assert len(of_type({name: translated[name] for name in own}, "AWS::Lambda::Version")) == 1
+    config = translated["DurableFunction"]["Properties"]["DurableConfig"]
+    assert config == {
+        "ExecutionTimeout": {"Ref": "ExecutionTimeout"},
+        "RetentionPeriodInDays": {"Ref": "ExecutionRetention"},
+    }
+    for name in ("RpcFunction", "WorkerFunction"):
+        variables = translated[name]["Properties"]["Environment"]["Variables"]
+        given = {"Fn::If": ["HasDurable", {"Fn::Sub": "${DurableFunction}:live"}, ""]}
+        assert variables["A2A_DURABLE_FUNCTION"] == given
 
 
 def test_new_code_layers_and_parameters_are_new_versions(source: str) -> None:
@@ -140,6 +157,7 @@ def test_snapstart_is_a_choice(translated: Json) -> None:
         "ApiFunction": chosen,
         "RpcFunction": chosen,
         "WorkerFunction": None,
+        "DurableFunction": None,
         "NotifierFunction": None,
     }
 

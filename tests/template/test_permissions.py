@@ -12,7 +12,7 @@ Json = Any
 CONSUME = "ReceiveMessage DeleteMessage ChangeMessageVisibility GetQueueAttributes"
 
 
-ALL = ("Api", "Rpc", "Worker", "Notifier")
+ALL = ("Api", "Rpc", "Worker", "Durable", "Notifier")
 
 USE_KEY = (
     "Encrypt Decrypt ReEncryptFrom ReEncryptTo GenerateDataKey GenerateDataKeyWithoutPlaintext DescribeKey"
@@ -30,6 +30,10 @@ ACTIONS = {
     ("Worker", "Table"): "dynamodb:GetItem PutItem Query",
     ("Worker", "Turns"): f"sqs:SendMessage {CONSUME}",
     ("Worker", "DeadTurns"): f"sqs:{CONSUME}",
+    ("Durable", "Table"): "dynamodb:GetItem PutItem Query",
+    ("Rpc", "Executions"): "lambda:SendDurableExecutionCallbackSuccess StopDurableExecution",
+    ("Worker", "Executions"): "lambda:GetDurableExecution SendDurableExecutionCallbackSuccess",
+    **{(name, "StartExecutions"): "lambda:InvokeFunction" for name in ("Rpc", "Worker")},
     ("Notifier", "Table"): "dynamodb:GetItem Query",
     ("Notifier", "Stream"): "dynamodb:DescribeStream GetRecords GetShardIterator",
     ("Notifier", "Streams"): "dynamodb:ListStreams",
@@ -38,8 +42,8 @@ ACTIONS = {
     ("Rpc", "Lists"): "dynamodb:Query",
     ("Worker", "Sweep"): "dynamodb:Query",
     ("Rpc", "Turns"): "sqs:SendMessage",
-    **{(name, "Network"): f"ec2:{NETWORK}" for name in ("Rpc", "Worker")},
-    **{(name, "AgentParameters"): "ssm:GetParameter" for name in ("Rpc", "Worker")},
+    **{(name, "Network"): f"ec2:{NETWORK}" for name in ("Rpc", "Worker", "Durable")},
+    **{(name, "AgentParameters"): "ssm:GetParameter" for name in ("Rpc", "Worker", "Durable")},
     **{(name, "Traces"): "xray:PutTraceSegments PutTelemetryRecords" for name in ALL},
     **{(name, "TableKey"): f"kms:{USE_KEY}" for name in ALL},
     **{(name, "TableKeyGrants"): "kms:CreateGrant" for name in ALL},
@@ -57,6 +61,8 @@ RESOURCES = {
     "Table": {"Fn::GetAtt": ["Table", "Arn"]},
     "CopyOfKeys": {"Fn::GetAtt": ["Table", "Arn"]},
     "Requests": {"Fn::GetAtt": ["Table", "Arn"]},
+    "StartExecutions": {"Fn::Sub": "${DurableFunction.Arn}:live"},
+    "Executions": {"Fn::Sub": "${DurableFunction.Arn}:*"},  # of which the ARN of an execution is one
     "Lists": {"Fn::Sub": "${Table.Arn}/index/by-status-time"},
     "Sweep": {"Fn::Sub": "${Table.Arn}/index/by-due"},
     "Turns": {"Fn::GetAtt": ["Turns", "Arn"]},
@@ -92,7 +98,7 @@ def test_iam_names_exact_actions_and_resources(translated: Json) -> None:
         short = name.removesuffix("Role")
         function = translated[f"{short}Function"]
         assert function["Properties"]["Role"] == {"Fn::GetAtt": [name, "Arn"]}
-        assert ("ManagedPolicyArns" in role["Properties"]) is (short in ("Rpc", "Worker"))
+        assert ("ManagedPolicyArns" in role["Properties"]) is (short in ("Rpc", "Worker", "Durable"))
         [policy] = role["Properties"]["Policies"]
         for item in policy["PolicyDocument"]["Statement"]:
             statement = item["Fn::If"][1] if "Fn::If" in item else item
@@ -103,6 +109,9 @@ def test_iam_names_exact_actions_and_resources(translated: Json) -> None:
             assert statement["Resource"] == resources[sid], (short, sid)
             assert ("Condition" in statement) is (sid in CONDITIONAL)
     assert found == ACTIONS
+    [checkpoints] = translated["DurableCheckpoints"]["Properties"]["PolicyDocument"]["Statement"]
+    assert checkpoints["Action"] == ["lambda:CheckpointDurableExecution", "lambda:GetDurableExecutionState"]
+    assert checkpoints["Resource"] == RESOURCES["Executions"]
 
 
 def test_the_cards_function_sees_no_task(translated: Json) -> None:

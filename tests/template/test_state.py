@@ -36,7 +36,7 @@ def test_queues_and_what_reads_them(translated: Json, parameters: Json) -> None:
     assert failed == {"Fn::GetAtt": ["DeadRecords", "Arn"]}
     [pattern] = sources["NotifierStream"]["FilterCriteria"]["Filters"]
     assert json.loads(pattern["Pattern"])["dynamodb"]["NewImage"].keys() == {"sk", "pushes"}
-    [rule] = of_type(translated, "AWS::Events::Rule").values()
+    rule = of_type(translated, "AWS::Events::Rule")["WorkerFunctionSweep"]
     assert rule["Properties"]["ScheduleExpression"] == "rate(1 minute)"
 
 

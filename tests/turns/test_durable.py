@@ -60,7 +60,7 @@ def durable_settings() -> Iterator[Settings]:
             agents=AGENTS,
             base_url="https://agents.example.com",
             durable_function="durable:live",
-            durable_timeout=30 * DAY,
+            execution_timeout=30 * DAY,
             local=True,
             emulator=url,
         )
@@ -82,7 +82,7 @@ class Bench:
             self.agents,
             repeat_seconds=60,
             durable=self.turns,
-            durable_seconds=settings.durable_timeout,
+            durable_seconds=settings.execution_timeout,
         )
         self.callbacks = Callbacks(self.store, self.turns)
         self.numbered: list[tuple[int, Event]] = []

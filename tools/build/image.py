@@ -18,13 +18,16 @@ from samtranslator.yaml_helper import yaml_parse
 from a2a_lambda.errors import ConfigurationError
 from tools.build.built_functions import LAYERS
 from tools.builds import IMAGE
-from tools.deployment.stack import FUNCTIONS
+from tools.deployment.stack import DURABLE, FUNCTIONS
 
 TEMPLATE = Path("template.yaml")
 
 DOCKERFILE = Path("templates/Dockerfile")
 
 FUNCTION = "AWS::Serverless::Function"
+
+
+KITS = (*FUNCTIONS, DURABLE)
 
 
 def write(build: Path) -> None:
@@ -56,14 +59,14 @@ def with_images(template: dict[str, Any], folder: Path) -> dict[str, Any]:
     zipped = {name: shared.pop(name) for name in ("Runtime", "CodeUri", "Layers")}
     del template["Conditions"]["HasSnapStart"]
     resources = template["Resources"]
-    own = [item for name, item in resources.items() if item["Type"] == FUNCTION and name not in FUNCTIONS]
+    own = [item for name, item in resources.items() if item["Type"] == FUNCTION and name not in KITS]
     for function in own:  # a fork's: it stays as it is, with what it had from Globals
         function["Properties"] = {**zipped, **function["Properties"]}
     for name in () if own else LAYERS:
         del resources[name]
     for name, resource in resources.items():
         properties = resource.get("Properties", {})
-        if name in FUNCTIONS:
+        if name in KITS:
             properties["PackageType"] = "Image"
             properties["ImageConfig"] = {"Command": [properties.pop("Handler")]}
             for absent in ("Layers", "SnapStart"):  # of an image

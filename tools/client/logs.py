@@ -18,7 +18,7 @@ from rich.text import Text
 
 from a2a_lambda.aws import clients
 from tools.command import reports_errors
-from tools.deployment.stack import FUNCTIONS, aws_errors, resources_of
+from tools.deployment.stack import aws_errors, functions_of, resources_of
 from tools.log_entry import LogEntry
 from tools.terminal import printable
 
@@ -99,7 +99,7 @@ def entry_of(line: str, at: int) -> LogEntry | None:
 def log_of(stack: str, task: str = "") -> Log:
     """Raises ConfigurationError if there is no such stack."""
     resources = resources_of(stack)
-    names = [function.removesuffix("Function") for function in FUNCTIONS]
+    names = [function.removesuffix("Function") for function in functions_of(resources)]
     groups = [resources[f"{name}Lines"] for name in names]
     return Log(clients.session().create_client("logs"), groups, task)
 

@@ -15,7 +15,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.errors import KitError
 from a2a_lambda.settings import Settings
 from tools.deployment.account import QUOTA
-from tools.deployment.stack import ALIAS, FUNCTIONS
+from tools.deployment.stack import ALIAS, functions_of
 
 SOURCES = {
     "WorkerTurns": "background turns",
@@ -90,7 +90,7 @@ class Checkup:
 
     def _functions(self) -> Iterator[Row]:
         functions = self._client("lambda")
-        for name in FUNCTIONS:
+        for name in functions_of(self.resources):
             function = self.resources[name]
             alias = functions.get_alias(FunctionName=function, Name=ALIAS)
             live = functions.get_function_configuration(FunctionName=function, Qualifier=ALIAS)

@@ -92,11 +92,20 @@ def parameters_for(
 
 
 def check_agents(parameters: Mapping[str, str]) -> None:
-    """Raises ConfigurationError if an agent is wrong, or AgentNames has one that is not there."""
-    known = [profile.name for profile in check_all(Path("functions/agents"))]
-    for name in parameters["AgentNames"].replace(",", " ").split():
-        if name not in known:
-            raise ConfigurationError(f"AgentNames: there is no agent {name!r}. There are: {', '.join(known)}")
+    """Raises ConfigurationError if an agent is wrong, AgentNames has one that is not there, or one is durable
+    in a stack without a function for that."""
+    profiles = {profile.name: profile for profile in check_all(Path("functions/agents"))}
+    served = parameters["AgentNames"].replace(",", " ").split()
+    for name in served:
+        if name not in profiles:
+            known = ", ".join(profiles)
+            raise ConfigurationError(f"AgentNames: there is no agent {name!r}. There are: {known}")
+    for name in served or profiles:
+        if profiles[name].card.durable_skills and parameters["ExecutionTimeout"] == "0":
+            raise ConfigurationError(
+                f"agent {name} is durable: set ExecutionTimeout in samconfig.toml, such as"
+                " ExecutionTimeout=2592000 for turns of up to 30 days; see docs/long-running.md"
+            )
 
 
 def notes(account: Account, parameters: Mapping[str, str]) -> Iterator[str]:
@@ -106,6 +115,11 @@ def notes(account: Account, parameters: Mapping[str, str]) -> Iterator[str]:
         yield f"the templates are not checked for {region}; see docs/operations.md"
     if parameters["OriginDigests"] and not parameters["BaseUrl"]:
         yield "OriginDigests is set without BaseUrl: the urls in the cards bypass the CDN, so calls fail"
+    if parameters["ExecutionTimeout"] != "0":
+        yield (
+            f"ExecutionTimeout needs Lambda's durable functions. If {region} does not have them, the"
+            " deployment fails at DurableFunction, and changes nothing: then set ExecutionTimeout=0"
+        )
     background = sum(int(parameters[f"{name}Concurrency"]) for name in ("Worker", "Notifier"))
     if most < SMALL_CONCURRENCY:
         yield (

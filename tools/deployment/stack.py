@@ -16,6 +16,9 @@ ALIAS = "live"
 
 FUNCTIONS = ("ApiFunction", "RpcFunction", "WorkerFunction", "NotifierFunction")
 
+DURABLE = "DurableFunction"
+"""A function that a stack has if ExecutionTimeout is not 0."""
+
 
 def status_of(stack: str) -> str:
     """Status of a stack; "" if there is none. Raises ConfigurationError if AWS does not say."""
@@ -56,6 +59,11 @@ def resources_of(stack: str) -> dict[str, str]:
     if not {"Table", "RpcFunction"} <= set(found):
         raise ConfigurationError(f"stack {stack} is not a stack of this kit")
     return found
+
+
+def functions_of(resources: Mapping[str, str]) -> list[str]:
+    """Logical ids of a stack's functions."""
+    return [*FUNCTIONS, *([DURABLE] if resources.get(DURABLE) else [])]
 
 
 def _describe(stack: str) -> dict[str, Any]:

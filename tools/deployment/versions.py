@@ -17,7 +17,7 @@ from typing import Any
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from tools.command import reports_errors
-from tools.deployment.stack import ALIAS, FUNCTIONS, aws_errors, resources_of
+from tools.deployment.stack import ALIAS, DURABLE, aws_errors, functions_of, resources_of
 
 RELEASE = re.compile(r"[0-9a-f]{64}$")
 
@@ -52,6 +52,13 @@ class Versions:
     def make_live(self, version: int) -> None:
         self._client.update_alias(FunctionName=self._function, Name=ALIAS, FunctionVersion=str(version))
 
+    def runs_turns(self, version: int) -> bool:
+        """Whether durable turns run on a version. A turn stays on the version on which it began."""
+        found = self._client.list_durable_executions_by_function(
+            FunctionName=self._function, Qualifier=str(version), Statuses=["RUNNING"], MaxItems=1
+        )
+        return bool(found["DurableExecutions"])
+
     def delete(self, version: int) -> None:
         self._client.delete_function(FunctionName=self._function, Qualifier=str(version))
 
@@ -82,6 +89,8 @@ def prune(functions: Mapping[str, Versions], keep: int) -> Iterator[str]:
     for name, versions in functions.items():
         known, live = list(versions.all()), versions.live()
         old = [version for version in known[:-keep] if version != live]
+        if name == DURABLE:
+            old = [version for version in old if not versions.runs_turns(version)]
         for version in old:
             versions.delete(version)
         yield f"{name}: {len(old)} deleted, {len(known) - len(old)} kept; version {live} is live"
@@ -100,7 +109,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     with aws_errors(f"make {command}"):
         resources = resources_of(stack)
         client: Any = clients.session().create_client("lambda")
-        functions = {name: Versions(client, resources[name]) for name in FUNCTIONS}
+        functions = {name: Versions(client, resources[name]) for name in functions_of(resources)}
         release = environ.get("RELEASE", "")
         lines = roll_back(functions, release) if command == "rollback" else prune(functions, int(keep))
         for line in lines:

@@ -176,7 +176,7 @@ def start(kit: Kit) -> None:
     if any(kit.agents[name].card.durable_skills for name in kit.agents):
         from a2a_lambda.lambda_.durable import DurableHandler
 
-        handler = DurableHandler(kit.need_durable_turns(), kit.make_lambda_client())
+        handler = DurableHandler(kit.make_durable_turns(), kit.make_lambda_client())
         serve_runs(handler, settings.emulator)
 
 

@@ -224,7 +224,7 @@ def _create_queues(settings: Settings) -> None:
     os.environ["A2A_NOTICES"] = found.notices
     os.environ["A2A_LOOPBACK_WEBHOOKS"] = "1"
     os.environ["A2A_DURABLE_FUNCTION"] = "durable:live"
-    os.environ["A2A_DURABLE_TIMEOUT"] = str(366 * 86_400)
+    os.environ["A2A_EXECUTION_TIMEOUT"] = str(366 * 86_400)
 
 
 def prepare(settings: Settings, secret: str) -> None:

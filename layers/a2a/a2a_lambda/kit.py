@@ -82,19 +82,15 @@ class Kit:
     @cached_property
     def durable_turns(self) -> "DurableTurns | None":
         """None if the deployment has no durable function."""
-        if not self.settings.durable_function:
-            return None
+        return self.make_durable_turns() if self.settings.durable_function else None
+
+    def make_durable_turns(self) -> "DurableTurns":
+        """Those of this deployment's durable function, or of this process if it is one."""
         from a2a_lambda.aws.executions import LambdaExecutions
         from a2a_lambda.turns.durable import DurableTurns
 
         executions = LambdaExecutions(self.make_lambda_client, self.settings.durable_function)
         return DurableTurns(self.store, self.agents, executions)
-
-    def need_durable_turns(self) -> "DurableTurns":
-        """Raises ConfigurationError if there is no durable function."""
-        if self.durable_turns is None:
-            raise ConfigurationError("environment variable A2A_DURABLE_FUNCTION: durable turns need it")
-        return self.durable_turns
 
     def make_lambda_client(self) -> "LambdaClient":
         """A client of Lambda's API, for durable executions."""
@@ -115,7 +111,7 @@ class Kit:
             webhooks=WebhookPolicy(self.settings.loopback_webhooks, bool(self.settings.signing_key)),
             stream_limit=self.stream_limit,
             durable=self.durable_turns,
-            durable_seconds=self.settings.durable_timeout,
+            durable_seconds=self.settings.execution_timeout,
         )
 
     @cached_property

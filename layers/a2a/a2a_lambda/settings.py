@@ -39,7 +39,7 @@ class Settings(BaseModel):
     signing_key: ARN of an asymmetric KMS key that signs the cards, or "".
     queue: url of the SQS queue of background turns. "" = every turn runs in its request.
     durable_function: name of the function of durable turns, with its alias. "" = there is none, and durable
-        skills are refused. durable_timeout: seconds that a durable turn may take.
+        skills are refused. execution_timeout: seconds that a durable turn may take.
     dead_letters: ARN of its dead-letter queue. notices: url of the FIFO queue of push notifications.
     service: name of the deployment, on log lines and metrics. log_level: of Python's logging.
     debug_logs: log the text of exceptions, which may hold messages of clients. tracing: use X-Ray.
@@ -65,7 +65,7 @@ class Settings(BaseModel):
     list_shards: int = Field(default=1, ge=1, le=16)
     queue: str = ""
     durable_function: str = ""
-    durable_timeout: int = Field(default=0, ge=0, le=31_622_400)
+    execution_timeout: int = Field(default=0, ge=0, le=31_622_400)
     dead_letters: str = ""
     notices: str = ""
     loopback_webhooks: bool = False

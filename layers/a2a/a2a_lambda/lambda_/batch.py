@@ -21,13 +21,18 @@ from a2a_lambda.turns.worker import Worker
 TURN_END_MARGIN_SECONDS = 5.0
 """Seconds before Lambda's deadline at which a turn must end."""
 
+EXECUTION_ENDED = "Durable Execution Status Change"
+"""Of an event of Amazon EventBridge. The template lets through only those of executions that did not succeed.
+Source: https://docs.aws.amazon.com/lambda/latest/dg/durable-monitoring.html"""
+
 Event = dict[str, Any]
 
 logger = logging.getLogger(__name__)
 
 
 class TurnHandler:
-    """Handler of background turns, of their dead letters, and of the sweep's schedule.
+    """Handler of background turns, of their dead letters, of durable turns that are lost, and of the sweep's
+    schedule.
 
     dead_letters: ARN of the dead-letter queue.
     """
@@ -37,6 +42,9 @@ class TurnHandler:
         self._dead_letters = dead_letters
 
     def __call__(self, event: Event, context: Any) -> Any:
+        if event.get("detail-type") == EXECUTION_ENDED:
+            asyncio.run(self._worker.end_execution(event["detail"]["durableExecutionArn"]))
+            return {}
         if "Records" not in event:
             return {"swept": asyncio.run(self._worker.sweep())}
         seconds = context.get_remaining_time_in_millis() / 1000

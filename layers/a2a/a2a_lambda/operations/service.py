@@ -303,7 +303,7 @@ class Service:
         if not self._agents[call.scope.agent].may_be_durable(request["message"]):
             return call
         if self._durable is None:
-            logger.error("agent %s is durable: set DurableTimeout in samconfig.toml", call.scope.agent)
+            logger.error("agent %s is durable: set ExecutionTimeout in samconfig.toml", call.scope.agent)
             raise Unavailable("this deployment does not run this agent's long tasks")
         return replace(call, is_durable=True)
 
