@@ -497,3 +497,30 @@ def url_of(task: Task) -> str:
     url = task["artifacts"][0]["parts"][0]["data"]["pay at"]
     assert isinstance(url, str)
     return url
+
+
+def test_clients_see_steps_pauses_and_waits(bench: Bench) -> None:
+    task = bench.send("Oslo")
+    asked = bench.follow(task["id"])
+    bench.send("yes", taskId=task["id"])
+    booked = bench.follow(task["id"], after=bench.numbered[-1][0])
+    assert operations(asked) == [
+        "step plan started",
+        "step plan ended",
+        "sleep sleep started",
+        "sleep sleep ended",
+        "wait approval started",
+    ]
+    first, *rest = operations(booked)
+    assert first == "wait approval ended"
+    names = ("hotel", "train", "table")
+    assert sorted(rest) == sorted(f"step {name} {state}" for name in names for state in ("started", "ended"))
+
+
+def operations(events: list[Event]) -> list[str]:
+    found = [
+        event["statusUpdate"].get("metadata", {}).get("operation")
+        for event in events
+        if "statusUpdate" in event
+    ]
+    return [f"{each['kind']} {each['name']} {each['state']}" for each in found if each]

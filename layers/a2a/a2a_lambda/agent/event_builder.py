@@ -12,8 +12,10 @@ from pydantic_core import to_jsonable_python
 from a2a_lambda import strictjson
 from a2a_lambda.agent import outputs
 from a2a_lambda.agent.outputs import Ask, Authorize, Batch, Command, File, Progress, Reject
+from a2a_lambda.durable.engine import Notice
 from a2a_lambda.errors import SkillError
 from a2a_lambda.protocol.model import (
+    OPERATION,
     STAGE,
     Artifact,
     Event,
@@ -114,11 +116,8 @@ class EventBuilder:
         events: list[Event] = []
         for output in batch.outputs:
             match output:
-                case Progress(text, stage):
-                    progress = self._say(TaskState.WORKING, text)
-                    if stage is not None:
-                        progress["message"]["metadata"] = {STAGE: stage}
-                    events.append(self._status(progress))
+                case Progress() | Notice():
+                    events.append(self._progress(output))
                 case Command():
                     self._commands.append(output.json())
                 case Ask(question):
@@ -179,6 +178,19 @@ class EventBuilder:
     def _status(self, status: TaskStatus) -> Event:
         task_id, context_id = self._ids
         return Event(statusUpdate=TaskStatusUpdateEvent(taskId=task_id, contextId=context_id, status=status))
+
+    def _progress(self, said: Progress | Notice) -> Event:
+        if isinstance(said, Progress):
+            progress = self._say(TaskState.WORKING, said.text)
+            if said.stage is not None:
+                progress["message"]["metadata"] = {STAGE: said.stage}
+            return self._status(progress)
+        operation = {"kind": said.kind, "name": said.name, "state": said.state}
+        if said.until:
+            operation["until"] = timestamp(said.until)
+        event = self._status(status(TaskState.WORKING, self._clock()))
+        event["statusUpdate"]["metadata"] = {OPERATION: operation}
+        return event
 
     def _chunk(self, name: str, contents: tuple[Any, ...], named: outputs.Artifact | None = None) -> Event:
         parts = [_part(content) for content in contents]

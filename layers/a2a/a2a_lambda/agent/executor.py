@@ -60,6 +60,8 @@ async def execute(call: Callable[[], Any], turn: "Turn", *, is_async: bool) -> A
     Raises what the code raises.
     """
     channel = _Channel(asyncio.get_running_loop())
+    if turn.engine is not None:
+        turn.engine.observe(lambda notice: channel.post(Batch((notice,), last=False)))
     if is_async:
         future = _agent_loop().submit(_await(call, turn, channel), channel)
     else:

@@ -109,6 +109,20 @@ class Suspended(BaseException):
         self.until = until
 
 
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What an operation does now, for clients that show it. A replay does not say it again.
+
+    kind: step, sleep or wait. state: started, ended or failed. until: Unix time at which a pause or a wait
+    ends by itself, or 0.
+    """
+
+    kind: str
+    name: str
+    state: str
+    until: float = 0.0
+
+
 Call = Callable[[], Awaitable[Any]]
 """Runs a step, or a branch."""
 
@@ -144,6 +158,9 @@ class Engine(Protocol):
 
     def callback_url(self, key: str) -> str:
         """Url whose call ends a wait."""
+
+    def observe(self, observer: Callable[[Notice], None]) -> None:
+        """Tell an observer what the operations do, on the agents' loop."""
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from a2a_lambda.durable.engine import Engine, Keys, OpenWait, Reply, Retry, Suspended, Wait, gather
+from a2a_lambda.durable.engine import Engine, Keys, Notice, OpenWait, Reply, Retry, Suspended, Wait, gather
 from a2a_lambda.errors import CodeChanged, StepFailed
 from a2a_lambda.protocol.model import Part
 
@@ -103,6 +103,9 @@ class MemoryEngine:
 
     def callback_url(self, key: str) -> str:
         return f"https://callbacks.invalid/{key}"
+
+    def observe(self, observer: Callable[[Notice], None]) -> None:
+        """A test reads `Answer.steps` instead."""
 
     def _replay(self, kind: str, name: str) -> Kept | None:
         """The next operation, if an earlier run has kept it. Raises CodeChanged."""

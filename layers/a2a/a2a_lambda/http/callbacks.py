@@ -17,7 +17,7 @@ from a2a_lambda.http.error_responses import JSON, error_response, to_protocol_er
 from a2a_lambda.http.request import check_media_type, read_body
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations.callbacks import MAX_REPLY_BYTES
-from a2a_lambda.turns.durable import CALLBACK_PATH
+from a2a_lambda.tasks.callback import CALLBACK_PATH
 
 PREFIX = f"/{CALLBACK_PATH}/"
 

@@ -49,7 +49,7 @@ from aws_durable_execution_sdk_python.serdes import PassThroughSerDes
 
 from a2a_lambda.agent.executor import end_stragglers
 from a2a_lambda.aws.queue import read_message
-from a2a_lambda.durable.engine import Engine, Keys, OpenWait, Reply, Retry, Suspended, Wait
+from a2a_lambda.durable.engine import Engine, Keys, Notice, OpenWait, Reply, Retry, Suspended, Wait
 from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, StoreError
 from a2a_lambda.turns.durable import DurableTurns, Replies
 
@@ -131,13 +131,14 @@ class _Run:
     """What the places of a run share.
 
     deadline: on `time.monotonic`. seconds: that the run had at its start. waits, times: what suspended
-    operations wait for, by their key.
+    operations wait for, by their key. tell: takes the notices of the operations.
     """
 
     deadline: float
     seconds: float
     replies: Replies = field(default_factory=dict)
     url: Callable[[str], str] = str
+    tell: Callable[[Notice], None] = lambda _: None
     waits: dict[str, OpenWait] = field(default_factory=dict)
     times: dict[str, float] = field(default_factory=dict)
 
@@ -199,10 +200,20 @@ class _Place:
             retry_strategy=partial(_decide, retry, once), step_semantics=semantics, serdes=PassThroughSerDes()
         )
 
+        async def told() -> bytes:
+            self._run.tell(Notice("step", name, "started"))
+            try:
+                result = await call()
+            except Exception:
+                self._run.tell(Notice("step", name, "failed"))
+                raise
+            self._run.tell(Notice("step", name, "ended"))
+            return result
+
         def body(_: Any) -> str:
             if self._run.time_left < STEP_PART * self._run.seconds - RUN_END_MARGIN_SECONDS:
                 raise OutOfTime
-            self._step = future = _submit(call, loop, context)
+            self._step = future = _submit(told, loop, context)
             try:
                 return future.result(self._run.time_left).decode()
             except CancelledError:
@@ -224,7 +235,8 @@ class _Place:
         return await self._do(f"step {name}", operation)
 
     async def sleep(self, name: str, seconds: int) -> None:
-        await self._do(f"sleep {name}", lambda: self._context.wait(Duration(seconds=seconds), name=name))
+        pause = partial(self._context.wait, Duration(seconds=seconds), name=name)
+        await self._do(f"sleep {name}", pause, Notice("sleep", name, "started", time.time() + seconds))
 
     async def wait_for(self, wait: Wait) -> Reply:
         config = CallbackConfig(timeout=Duration(seconds=wait.seconds or 0))
@@ -233,7 +245,6 @@ class _Place:
             callback = self._context.create_callback(name=wait.key, config=config)
             if (reply := self._run.replies.get(wait.key)) is not None:
                 return reply
-            until = time.time() + wait.seconds if wait.seconds else 0.0
             self._run.waits[wait.key] = OpenWait(wait, callback.callback_id, until)
             try:
                 callback.result()
@@ -244,7 +255,8 @@ class _Place:
                 raise StoreError(f"the wait {wait.key!r} failed") from error
             raise StoreError(f"the reply to {wait.key!r} was lost")
 
-        return await self._do(f"wait {wait.key}", operation)
+        until = time.time() + wait.seconds if wait.seconds else 0.0
+        return await self._do(f"wait {wait.key}", operation, Notice("wait", wait.key, "started", until))
 
     async def parallel(
         self, name: str, branches: Sequence[Callable[[Engine], Awaitable[bytes]]]
@@ -269,12 +281,16 @@ class _Place:
     def callback_url(self, key: str) -> str:
         return self._run.url(key)
 
-    async def _do(self, what: str, operation: Callable[[], Result]) -> Result:
-        """Run an operation in the place's thread."""
+    def observe(self, observer: Callable[[Notice], None]) -> None:
+        self._run.tell = observer
+
+    async def _do(self, what: str, operation: Callable[[], Result], rest: Notice | None = None) -> Result:
+        """Run an operation in the place's thread. rest: says that a pause or a wait has begun."""
         if self.suspension is not None:
             raise self.suspension
         key = self.keys.prefix + what
         self._run.times.pop(key, None)
+        was_replayed = self._context.is_replaying()
 
         def watched() -> Result:
             try:
@@ -288,14 +304,20 @@ class _Place:
         future: Future[Result] = Future()
         self._requests.put((watched, future))
         try:
-            return await asyncio.wrap_future(future)
+            result = await asyncio.wrap_future(future)
         except asyncio.CancelledError:
             if self._step is not None:
                 self._step.cancel()
             raise
         except Suspended:
+            if rest is not None and not was_replayed:
+                self._run.tell(rest)
             self.suspension = self._run.suspension()
             raise self.suspension from None
+        # The last operation of a replay is the one that woke the turn.
+        if rest is not None and not (was_replayed and self._context.is_replaying()):
+            self._run.tell(Notice(rest.kind, rest.name, "ended"))
+        return result
 
 
 ALL = CompletionConfig()

@@ -39,6 +39,11 @@ STAGE = "stage"
 """Key in the metadata of a progress message: the name of the step."""
 
 
+OPERATION = "operation"
+"""Key in the metadata of a status update: what a durable turn does. Its value has `kind` (step, sleep, wait),
+`name`, `state` (started, ended, failed) and, for a pause or a wait that ends by itself, `until`."""
+
+
 class Role(StrEnum):
     USER = "ROLE_USER"
     AGENT = "ROLE_AGENT"

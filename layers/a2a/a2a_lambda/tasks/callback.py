@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 
+CALLBACK_PATH = "callbacks"
+"""First part of the path in the url of a wait."""
+
 MAX_TOKEN_CHARACTERS = 2_000
 
 

@@ -24,7 +24,7 @@ from a2a_lambda.aws.queue import QueuedTurn, read_message
 from a2a_lambda.durable.engine import Engine, Reply
 from a2a_lambda.protocol.model import TERMINAL, Event, Part
 from a2a_lambda.store.store import Conflict, Store
-from a2a_lambda.tasks.callback import callback_token
+from a2a_lambda.tasks.callback import CALLBACK_PATH, callback_token
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head
@@ -36,8 +36,6 @@ from a2a_lambda.turns.suspension import LATE_SECONDS, LOOK_SECONDS, resumed_head
 
 RUN_ATTEMPTS = 5
 """Number of times in a row that a run of a turn may die before the turn fails for good."""
-
-CALLBACK_PATH = "callbacks"
 
 GIVEN_UP = "This turn could not be run to its end."
 

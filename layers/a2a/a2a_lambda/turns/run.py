@@ -15,7 +15,7 @@ continues without it, and the client reads the rest from the log.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, aclosing, suppress
 from dataclasses import replace
 from functools import partial
@@ -24,8 +24,9 @@ from typing import TypeVar
 from a2a_lambda import telemetry, threads
 from a2a_lambda.agent.agents import Loading, agent_of
 from a2a_lambda.agent.event_builder import FAILED, EventBuilder
+from a2a_lambda.agent.outputs import Batch
 from a2a_lambda.agent.turn import context_after
-from a2a_lambda.durable.engine import Suspended
+from a2a_lambda.durable.engine import Notice, Suspended
 from a2a_lambda.errors import SkillError, StoreError
 from a2a_lambda.protocol.model import INTERRUPTED, Event, Published
 from a2a_lambda.store.store import Conflict, Store
@@ -200,7 +201,7 @@ class Run:
             async for batch in batches:
                 events = self._builder.build(batch)
                 size = self._builder.size_bytes
-                if self._replay is not None and events and not self._replay.take(events):
+                if self._replay is not None and _is_output(batch, events) and not self._replay.take(events):
                     events, size = [], 0  # an earlier run has stored them
                 if self._journal.size_bytes + size > OUTPUT_BYTES:
                     raise SkillError(f"The agent put out more than {OUTPUT_BYTES:,} bytes in one turn.")
@@ -406,6 +407,11 @@ class Run:
                 raise MemoryRefused from error
 
         return store
+
+
+def _is_output(batch: Batch, events: Sequence[Event]) -> bool:
+    """Whether a replay puts out these events again. It makes no second notice of an operation."""
+    return bool(events) and not any(isinstance(output, Notice) for output in batch.outputs)
 
 
 async def wait_for_turns() -> None:

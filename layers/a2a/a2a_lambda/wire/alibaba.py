@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import (
+    OPERATION,
     STOPPED,
     Artifact,
     Event,
@@ -59,7 +60,7 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
         return [encode_task(event["task"])]
     if "artifactUpdate" in event:
         return [json_0x.encode_event(Event(artifactUpdate=_chunk(event["artifactUpdate"])))]
-    if "statusUpdate" not in event:
+    if "statusUpdate" not in event or OPERATION in event["statusUpdate"].get("metadata", {}):
         return []
     update = event["statusUpdate"]
     plain = TaskStatusUpdateEvent(

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import (
+    OPERATION,
     STAGE,
     STOPPED,
     Event,
@@ -101,6 +102,8 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
     if "task" in event:
         return [encode_task(event["task"])]
     if "statusUpdate" in event:
+        if OPERATION in event["statusUpdate"].get("metadata", {}):
+            return []
         return [_encode_status_update(event["statusUpdate"], recipient)]
     if "artifactUpdate" in event:
         return [_chunk(event["artifactUpdate"], recipient)]
