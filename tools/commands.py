@@ -30,7 +30,7 @@ COMMANDS = {
     "run": Command(
         "serve on http://127.0.0.1:8080",
         ["tools.dev.server"],
-        {"PORT": "8080", "LOCAL_KEY": "local-key"},
+        {"PORT": "8080", "LOCAL_KEY": "local-key", "LONGEST_PAUSE": "5"},
     ),
     "chat": Command(
         "talk to an agent in the terminal",

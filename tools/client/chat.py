@@ -24,6 +24,7 @@ from rich.text import Text
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.model import (
     INTERRUPTED,
+    OPERATION,
     STOPPED,
     Event,
     Json,
@@ -41,11 +42,15 @@ from tools.command import is_loopback, read_port, read_url, reports_errors
 from tools.deployment.stack import outputs_of
 from tools.state import local_key
 
+WAIT_SECONDS = 5.0
+"""Seconds between looks at a task that pauses or waits."""
+
 HELP = """\
 /file PATH      send a file with the next message; several times for several files
 /skill ID a=1   call a skill with parameters. Without an ID: the agent's skills
 /save N PATH    save the file with this number
 /new            begin a new conversation
+/wait           follow a task that pauses or waits; Ctrl-C leaves it
 /quit           leave; so does Ctrl-D
 Ctrl-C cancels the task that is running."""
 
@@ -60,6 +65,8 @@ class Chat:
         self._context_id = ""
         self._task_id = ""
         self._state: TaskState | None = None
+        self._last_event = ""
+        self._waits = False
         self._attached: list[Part] = []
         self.has_answer = False
         """Whether a server has answered."""
@@ -92,6 +99,8 @@ class Chat:
                 self._context_id = self._task_id = ""
                 self._state = None
                 self._view.note("A new conversation.")
+            case "/wait":
+                await self._wait()
             case "/file":
                 self._attach(rest.strip())
             case "/save":
@@ -137,7 +146,7 @@ class Chat:
         message["parts"] = [Part(text=text), *self._attached]
         if self._context_id:
             message["contextId"] = self._context_id
-        if self._state in INTERRUPTED:
+        if self._state in INTERRUPTED or (self._waits and self._state == TaskState.WORKING):
             message["taskId"] = self._task_id
         before = self._attached, self._task_id, self._state
         self._attached, self._task_id, self._state = [], "", None
@@ -163,19 +172,48 @@ class Chat:
         records = self._caller.call("stream" if streams else "send", {"message": message})
         async with aclosing(records):
             async for record in records:
-                match record["kind"]:
-                    case "event":
-                        self._show(record["event"])
-                    case "result":
-                        result = record["result"]
-                        self._show(result if {"task", "message"} & result.keys() else Event(task=result))
-                    case "error":
-                        self._view.end_line()
-                        self._view.fail(record["message"])
-                        return
+                if not self._take(record):
+                    return
         self._view.end_line()
         if self._state not in (None, TaskState.COMPLETED):
             self._view.show_state(str(self._state))
+        if self._state == TaskState.WORKING:
+            self._view.note("The task continues later. /wait follows it.")
+
+    def _take(self, record: Json) -> bool:
+        """Show a record of a call. False if the call failed."""
+        match record["kind"]:
+            case "event":
+                self._last_event = record["id"] or self._last_event
+                self._show(record["event"])
+            case "result":
+                result = record["result"]
+                self._show(result if {"task", "message"} & result.keys() else Event(task=result))
+            case "error":
+                self._view.end_line()
+                self._view.fail(record["message"])
+                return False
+        return True
+
+    async def _wait(self) -> None:
+        """Follow a task that pauses or waits, until it stops or Ctrl-C."""
+        if not self._task_id or self._state != TaskState.WORKING:
+            self._view.fail("there is no task that pauses or waits")
+            return
+        with suppress(asyncio.CancelledError):
+            while self._state == TaskState.WORKING:
+                records = self._caller.call("subscribe", {"id": self._task_id}, after=self._last_event)
+                async with aclosing(records):
+                    async for record in records:
+                        if not self._take(record):
+                            return
+                await asyncio.sleep(WAIT_SECONDS)
+            self._view.end_line()
+            self._view.show_state(str(self._state))
+            return
+        if current := asyncio.current_task():  # Ctrl-C
+            current.uncancel()
+        self._view.note("The task continues without this terminal.")
 
     async def _cancel(self) -> None:
         self._view.end_line()
@@ -200,6 +238,9 @@ class Chat:
         elif "statusUpdate" in event:
             update = event["statusUpdate"]
             self._identify(update["taskId"], update["contextId"])
+            if (operation := update.get("metadata", {}).get(OPERATION)) is not None:
+                self._waits = (operation["kind"], operation["state"]) == ("wait", "started")
+                self._view.show_operation(operation)
             self._show_status(update["status"])
         elif "artifactUpdate" in event:
             chunk = event["artifactUpdate"]

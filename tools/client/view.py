@@ -1,6 +1,7 @@
 """What `make chat` prints."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from rich.console import Console
 from rich.text import Text
@@ -8,6 +9,8 @@ from rich.text import Text
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import Json, Part, state_word
 from tools.terminal import printable
+
+STEP_MARKS = {"started": "▷", "ended": "✓", "failed": "✗"}
 
 
 class View:
@@ -54,6 +57,20 @@ class View:
         """A state at which a task has stopped."""
         self._console.print(Text(state_word(state), style="yellow"))
 
+    def show_operation(self, operation: Json) -> None:
+        """A step, a pause or a wait of a durable turn."""
+        kind, name, state = (str(operation.get(key, "")) for key in ("kind", "name", "state"))
+        until = f" until {_local_time(operation['until'])}" if "until" in operation else ""
+        match kind, state:
+            case "step", _:
+                self.note(f"{STEP_MARKS.get(state, ' ')} {name}")
+            case "sleep", "started":
+                self.note(f"⏸ sleeps{until}")
+            case "wait", "started":
+                self.note(f"⏸ waits for {name}{until}")
+            case _:
+                self.note(f"▶ continues after {name}")
+
     def note(self, text: str) -> None:
         self.end_line()
         self._console.print(Text(printable(text), style="dim"), soft_wrap=True)
@@ -65,3 +82,8 @@ class View:
         if self._is_in_line:
             self._console.print()
             self._is_in_line = False
+
+
+def _local_time(text: str) -> str:
+    at = datetime.fromisoformat(text).astimezone()
+    return at.strftime("%H:%M" if at.date() == datetime.now().astimezone().date() else "%Y-%m-%d %H:%M")

@@ -32,6 +32,7 @@ DESCRIPTIONS = {
     "skills.examples": "Messages that the skill answers.",
     "skills.inputModes": "Media types of this skill, if they differ from the agent's.",
     "skills.outputModes": "Media types that this skill returns, if they differ from the agent's.",
+    "skills.durable": "A turn of this skill may take days; see durable.",
     "capabilities": "What the agent offers besides a plain call.",
     "capabilities.streaming": "Clients may get the answer as a stream.",
     "capabilities.pushNotifications": "Clients may leave a webhook.",
@@ -44,6 +45,7 @@ DESCRIPTIONS = {
     "extended.description": "Description for callers with a key.",
     "extended.skills": "Skills that the public card does not show.",
     "background": "The worker runs the agent's turns: up to fifteen minutes, without a client that waits.",
+    "durable": "A turn may take days: its skill has steps, pauses and waits. See docs/long-running.md.",
     "public": "Whether the card can be read without a key.",
     "default": "Whether the agent answers at the root of the API.",
 }

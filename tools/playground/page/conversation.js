@@ -78,7 +78,9 @@ export class Conversation {
   add(message, version) {
     const before = this.turns.findLast((turn) => turn.state); // a turn that reached no server changes nothing
     if (this.contextId) message.contextId = this.contextId;
-    if (before && WAITING.includes(before.state)) message.taskId = before.taskId;
+    if (before && (WAITING.includes(before.state) || (before.waits && before.state === "working"))) {
+      message.taskId = before.taskId;
+    }
     const turn = { message, version, taskId: "", state: "", steps: [], reply: [], artifacts: [], error: "", lastEvent: "" };
     this.turns.push(turn);
     return turn;
@@ -98,6 +100,7 @@ export class Conversation {
       this._takeStatus(turn, status);
     } else if (event.statusUpdate) {
       this._identify(turn, event.statusUpdate.taskId, event.statusUpdate.contextId);
+      takeOperation(turn, event.statusUpdate.metadata?.operation);
       this._takeStatus(turn, event.statusUpdate.status);
     } else if (event.artifactUpdate) {
       this._identify(turn, event.artifactUpdate.taskId, event.artifactUpdate.contextId);
@@ -129,6 +132,17 @@ export class Conversation {
       if (known?.text !== step.text || known?.stage !== step.stage) turn.steps.push(step);
     }
   }
+}
+
+/** A step, a pause or a wait of a durable turn, among the turn's steps. Its end changes the line of its start. */
+function takeOperation(turn, operation) {
+  if (!operation) return;
+  const isSame = (step) =>
+    step.operation?.kind === operation.kind && step.operation.name === operation.name && step.operation.state === "started";
+  const begun = operation.state === "started" ? undefined : turn.steps.findLast(isSame);
+  if (begun) begun.operation = operation;
+  else turn.steps.push({ operation });
+  turn.waits = operation.kind === "wait" && operation.state === "started";
 }
 
 function takeArtifact(turn, { artifact, append }) {

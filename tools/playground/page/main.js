@@ -8,6 +8,7 @@ import { preferredLanguage, translate, words } from "./words.js";
 
 const FILES_BYTES = 3_300_000; // as base64, what a deployed stack takes in one request
 const POLL_MS = 1000;
+const REST_MS = 5000; // between looks at a task that pauses or waits
 
 const $ = (id) => document.getElementById(id);
 
@@ -132,6 +133,7 @@ async function send() {
   const mode = $("mode").value;
   if (mode === "stream") {
     await call(turn, "stream", { message });
+    await attend(turn);
   } else {
     await call(turn, "send", { message, configuration: { returnImmediately: mode === "background" } });
     await poll(turn);
@@ -233,8 +235,26 @@ async function poll(turn) {
   show();
 }
 
+/** Follow a task whose stream has ended because it pauses or waits. */
+async function attend(turn) {
+  polled = turn;
+  while (turn.taskId && !turn.error && !turn.dropped && !STOPPED.includes(turn.state)) {
+    show();
+    await new Promise((resolve) => setTimeout(resolve, REST_MS));
+    if (conversation.last !== turn || running || polled !== turn) break;
+    await follow(turn);
+  }
+  if (polled === turn) polled = null;
+  show();
+}
+
 async function resume() {
   const turn = conversation.last;
+  await follow(turn);
+  await attend(turn);
+}
+
+async function follow(turn) {
   await call(turn, "subscribe", { id: turn.taskId }, conversation.rewind(turn));
   if (turn.error && !STOPPED.includes(turn.state)) {
     // Some versions refuse a subscription to a task that has ended.

@@ -64,7 +64,17 @@ function replyOf(turn) {
   return make("article", { className: "message" }, steps, ...artifacts, reply, ...commands, error, state);
 }
 
+const MARKS = { started: "▷", ended: "✓", failed: "✗" };
+
+function operationText({ kind, name, state, until }) {
+  if (kind === "step") return `${MARKS[state] ?? ""} ${name}`;
+  const what = kind === "sleep" ? words("sleeps") : `${words("waitsFor")} ${name}`;
+  if (state !== "started") return `▶ ${what}`;
+  return until ? `⏸ ${what} → ${new Date(until).toLocaleString()}` : `⏸ ${what}`;
+}
+
 function stepText(step) {
+  if (step.operation) return operationText(step.operation);
   return step.stage ? `${step.text} (${step.stage})` : step.text;
 }
 

@@ -185,7 +185,7 @@ def _modes(source: Description) -> Object:
 
 
 def _skills(source: Description) -> list[Object]:
-    skills = [skill.model_dump(exclude_none=True) for skill in source.card.skills]
+    skills = [skill.model_dump(exclude_none=True, exclude={"durable"}) for skill in source.card.skills]
     for skill in skills:
         modes = skill.get("inputModes") or source.card.defaultInputModes
         if skill["id"] in source.input_schemas and JSON_MODE not in modes:

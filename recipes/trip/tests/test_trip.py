@@ -1,0 +1,34 @@
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from a2a_lambda import Agent
+
+agent = Agent.load(Path(__file__).parents[1])
+
+BOOKED = {"hotel": "H-Oslo-3", "train": "T-Oslo", "table": "R-Oslo"}
+
+
+def test_it_asks_after_a_day_and_books() -> None:
+    """The pause takes no time."""
+
+    async def talk() -> None:
+        asked = await agent.run("Oslo")
+        assert (asked.state, asked.text) == ("input-required", "Shall I book it?")
+        assert asked.steps == ["plan", "sleep"]
+        booked = await agent.run("yes", after=asked)
+        assert booked.state == "completed"
+        [bookings] = [each for each in booked.artifacts if each.get("name") == "bookings"]
+        assert bookings["parts"] == [{"data": BOOKED}]
+
+    asyncio.run(talk())
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"), [("no", "Nothing is booked."), (TimeoutError, "nothing is booked.")]
+)
+def test_without_a_yes_nothing_is_booked(reply: object, text: str) -> None:
+    answer = asyncio.run(agent.run("Oslo", replies={"approval": reply}))
+    assert answer.text.endswith(text)
+    assert "hotel" not in answer.steps
