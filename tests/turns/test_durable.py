@@ -7,6 +7,7 @@ import json
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from dataclasses import replace
@@ -47,6 +48,9 @@ from tests.turns.test_worker import Line
 from tools import template
 from tools.dev import emulator, event_sources
 
+MOST_WRITES = 40
+"""Writes to the table in a trip, those of its two messages included."""
+
 SECONDS = 30
 """More than any of these tests takes on a busy machine."""
 
@@ -69,12 +73,13 @@ def durable_settings() -> Iterator[Settings]:
 
 
 class Bench:
-    """A deployment: its function is run in threads of this process."""
+    """A deployment: its function is run in threads of this process, or elsewhere."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, serves: bool = True) -> None:
         self.agents = Agents.of(Agent.load(AGENTS / "traveler"))
         self.scope = Scope(f"owner-{uuid.uuid4()}", "traveler")
-        self.store = Store(clients.dynamodb(settings), settings.table, ttl=30 * DAY)
+        self.table = clients.dynamodb(settings)
+        self.store = Store(self.table, settings.table, ttl=30 * DAY)
         self.executions = LambdaExecutions(lambda: clients.lambda_(settings), settings.durable_function)
         self.turns = DurableTurns(self.store, self.agents, self.executions)
         self.service = Service(
@@ -87,9 +92,11 @@ class Bench:
         self.callbacks = Callbacks(self.store, self.turns)
         self.numbered: list[tuple[int, Event]] = []
         self.worker = Worker(self.store, self.agents, Line(), self.turns)
-        self.handler = DurableHandler(self.turns, clients.lambda_(settings))
+        self.client = clients.lambda_(settings)
+        self.handler = DurableHandler(self.turns, self.client)
         self.runs: list[Json] = []
-        event_sources.serve_runs(self.run, settings.emulator)
+        if serves:
+            event_sources.serve_runs(self.run, settings.emulator)
 
     def run(self, event: Json, context: Any) -> Json:
         answer = self.handler(event, context)
@@ -132,6 +139,14 @@ class Bench:
 
     def wait_for(self, task_id: str, state: TaskState) -> Task:
         return self.wait(task_id, lambda head: head.state == state)
+
+    def wait_for_runs(self, count: int) -> None:
+        """Wait until the function has run so often; it has not run more often."""
+        give_up_at = time.monotonic() + SECONDS
+        while len(self.runs) < count:
+            assert time.monotonic() < give_up_at, self.runs
+            time.sleep(0.02)
+        assert len(self.runs) == count
 
     def follow(self, task_id: str, *, after: int = 0, stop_after: int = 1_000) -> list[Event]:
         """Events of a task as a client that subscribes gets them; `numbered` has their numbers."""
@@ -213,7 +228,7 @@ def test_nothing_is_sent_twice(bench: Bench) -> None:
     assert events[-1]["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
     numbers = [number for number, _ in bench.numbered]
     assert numbers == sorted(set(numbers))
-    assert len(bench.runs) == 4
+    bench.wait_for_runs(4)
     assert [answer["Status"] for answer in bench.runs] == ["PENDING"] * 3 + ["SUCCEEDED"]
     assert not any({"mark", "context", "callback", "asked"} & event.keys() for event in events)
 
@@ -524,3 +539,25 @@ def operations(events: list[Event]) -> list[str]:
         if "statusUpdate" in event
     ]
     return [f"{each['kind']} {each['name']} {each['state']}" for each in found if each]
+
+
+def test_what_a_trip_takes(durable_settings: Settings) -> None:
+    """The figures of docs/long-running.md."""
+    writes, operations = [], Counter[str]()
+
+    def count(params: Json, **_: Any) -> None:
+        updates = json.loads(params["body"])["Updates"]
+        operations.update(each["Type"] for each in updates if each["Action"] == "START")
+
+    bench = Bench(durable_settings)
+    bench.client.meta.events.register("before-call.lambda.CheckpointDurableExecution", count)
+    bench.table.meta.events.register("before-call.dynamodb.PutItem", lambda **_: writes.append(1))
+    task = bench.send("Oslo")
+    bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
+    bench.send("yes", taskId=task["id"])
+    bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert operations == {"STEP": 4, "WAIT": 1, "CALLBACK": 1, "CONTEXT": 1}
+    bench.wait_for_runs(3)
+    print(f"\na trip: {operations.total() + 1} operations, 3 runs, {len(writes)} writes")
+    assert len(writes) <= MOST_WRITES
+    bench.calls.clear()

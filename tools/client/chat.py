@@ -184,7 +184,7 @@ class Chat:
         """Show a record of a call. False if the call failed."""
         match record["kind"]:
             case "event":
-                self._last_event = record["id"] or self._last_event
+                self._last_event = record.get("id") or self._last_event
                 self._show(record["event"])
             case "result":
                 result = record["result"]

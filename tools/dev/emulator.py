@@ -117,7 +117,8 @@ def main() -> None:
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import make_server
 
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    for name in ("werkzeug", "aws_durable_execution_sdk_python_testing"):
+        logging.getLogger(name).setLevel(logging.ERROR)
     app = Services(OneAtATime(DomainDispatcherApplication(create_backend_app)))
     server = make_server(HOST, 0, app, threaded=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()

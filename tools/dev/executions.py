@@ -140,6 +140,8 @@ class DurableExecutions:
             registry=registry,
             clock=clock,
         )
+        if longest_pause is not None:  # a run whose process died is made again as soon
+            self._executor.RETRY_BACKOFF_SECONDS = longest_pause  # type: ignore[assignment]
         processor.add_execution_observer(self._executor)
         scheduler.start()  # type: ignore[no-untyped-call]
         self._router = Router()

@@ -47,7 +47,7 @@ from a2a_lambda.protocol.model import (
     text_of,
 )
 from a2a_lambda.tasks.context import Context
-from a2a_lambda.tasks.event_log import apply
+from a2a_lambda.tasks.event_log import apply, without_mark
 from a2a_lambda.tasks.head import PENDING_BYTES, Pending
 from a2a_lambda.tasks.replay import Replay
 
@@ -197,9 +197,8 @@ class Agent:
                 async with aclosing(self.perform(turn)) as batches:
                     async for batch in batches:
                         built = builder.build(batch)
-                        if built:
-                            replay.take(built)
-                        events += built
+                        replay.take(built)
+                        events += map(without_mark, built)
                         if builder.closing is not None:
                             break
                 engine.check_end()

@@ -1,8 +1,8 @@
 """Which outputs of a replayed turn are new.
 
 A durable skill runs again from its beginning and puts out again what it has put out before. Each stored event
-carries a Mark: how many outputs the log has up to it, and a digest of them. A replay passes over as many
-outputs, and their digest must be the same.
+of an output carries a Mark: how many such events the log has up to it, and a digest of them. A replay passes
+over as many events, and their digest must be the same.
 """
 
 import hashlib
@@ -16,16 +16,15 @@ from a2a_lambda.protocol.model import Event, Json
 
 @dataclass(frozen=True, slots=True, order=True)
 class Mark:
-    """count: of outputs. digest: of their events, in order."""
+    """count: of events. digest: of them, in order."""
 
     count: int = 0
     digest: str = ""
 
-    def after(self, events: Iterable[Event]) -> "Mark":
-        """The mark after one more output, which became these events."""
-        said = strictjson.dumps([_lasting(event) for event in events])
-        digest = hashlib.sha256(self.digest.encode() + said).hexdigest()[:16]
-        return Mark(self.count + 1, digest)
+    def after(self, event: Event) -> "Mark":
+        """The mark of the next event."""
+        said = self.digest.encode() + strictjson.dumps(_lasting(event))
+        return Mark(self.count + 1, hashlib.sha256(said).hexdigest()[:16])
 
 
 def last_mark(events: Iterable[Event]) -> Mark:
@@ -48,26 +47,22 @@ class Replay:
         """Of the run after this one."""
         return Replay(max(self._stored, self._mark))
 
-    @property
-    def is_over(self) -> bool:
-        """Whether everything that the log has was put out again."""
-        return self._mark.count >= self._stored.count
-
-    def take(self, events: list[Event]) -> bool:
-        """Whether an output is new. If so, its last event gets the mark. Raises CodeChanged if the outputs
-        are not those of the log."""
-        self._mark = self._mark.after(events)
-        if self._mark.count > self._stored.count:
-            events[-1]["mark"] = [self._mark.count, self._mark.digest]
-            return True
-        if self._mark.count == self._stored.count and self._mark.digest != self._stored.digest:
-            raise CodeChanged("it puts out something else than before")
-        return False
+    def take(self, events: Iterable[Event]) -> list[Event]:
+        """The events that are new, with their marks. Raises CodeChanged if the others are not those of the
+        log."""
+        new: list[Event] = []
+        for event in events:
+            self._mark = self._mark.after(event)
+            if self._mark.count > self._stored.count:
+                event["mark"] = [self._mark.count, self._mark.digest]
+                new.append(event)
+            elif self._mark.count == self._stored.count and self._mark.digest != self._stored.digest:
+                raise CodeChanged("it puts out something else than before")
+        return new
 
 
 def _lasting(event: Event) -> Json:
-    """What a replay repeats of an event: not its times and ids. Which chunk is the last one is known only at
-    the end of the turn."""
+    """What a replay repeats of an event: not its times and ids."""
     if "artifactUpdate" in event:
         update = event["artifactUpdate"]
         return [update["artifact"], update["append"]]

@@ -24,7 +24,8 @@ class Claim:
     """A turn that this process may run.
 
     head: as claimed. task: with the message in it. sequence: last sequence number that is stored.
-    question: that the turn is to answer, or None. replay: of a durable turn.
+    question: that the turn is to answer, or None. replay: of a durable turn. asking: head of a durable turn
+        before this run, if it asked then.
     """
 
     head: Head
@@ -33,6 +34,7 @@ class Claim:
     turn: Turn
     question: TaskStatus | None = None
     replay: Replay | None = None
+    asking: Head | None = None
 
 
 def make_turn(

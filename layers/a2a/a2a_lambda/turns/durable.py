@@ -123,7 +123,8 @@ class DurableTurns:
                 return None
             # The head also changes for other reasons: a reply came, or a push config was set.
             with suppress(Conflict):
-                return await self._read_claim(await self._take(head, arn), make_engine, deadline)
+                claim = await self._read_claim(await self._take(head, arn), make_engine, deadline)
+                return replace(claim, asking=head) if claim is not None and head.is_stopped else claim
         return None
 
     async def _take(self, head: Head, arn: str) -> Head:

@@ -15,7 +15,7 @@ continues without it, and the client reads the rest from the log.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import ExitStack, aclosing, suppress
 from dataclasses import replace
 from functools import partial
@@ -36,7 +36,7 @@ from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.journal import Journal, size_of
 from a2a_lambda.turns.lease import Lease
 from a2a_lambda.turns.recovery import outcome_of
-from a2a_lambda.turns.suspension import suspended_head
+from a2a_lambda.turns.suspension import still_asking, suspended_head
 
 CLOSING_SECONDS = 1.5
 """Seconds after a turn's deadline in which its end may still be stored. The deadline leaves so much time."""
@@ -79,6 +79,8 @@ class Run:
         self._turn = claim.turn
         self._question = claim.question
         self._replay = claim.replay
+        self._asking = claim.asking
+        self._first_sequence = claim.sequence
         self._answered = head.requests[-1]
         self._builder = EventBuilder(
             head.task_id, head.context_id, store.clock, artifact_count=head.artifact_count
@@ -201,8 +203,9 @@ class Run:
             async for batch in batches:
                 events = self._builder.build(batch)
                 size = self._builder.size_bytes
-                if self._replay is not None and _is_output(batch, events) and not self._replay.take(events):
-                    events, size = [], 0  # an earlier run has stored them
+                if self._replay is not None and not _is_notice(batch):
+                    events = self._replay.take(events)  # without those that an earlier run has stored
+                    size = size_of(events)
                 if self._journal.size_bytes + size > OUTPUT_BYTES:
                     raise SkillError(f"The agent put out more than {OUTPUT_BYTES:,} bytes in one turn.")
                 is_due = self._journal.add(events, size)
@@ -295,7 +298,14 @@ class Run:
             context = await threads.run(self._store.get_context, scope, context_id)
             await threads.run(self._store.update_context, scope, context_id, context, wait)
         sequence, now = self._journal.sequence, self._store.clock()
-        await self._lease.update(partial(suspended_head, suspended, asked, sequence, now))
+
+        def suspend(head: Head) -> Head:
+            rested = suspended_head(suspended, asked, sequence, now, head)
+            if self._asking is None or sequence != self._first_sequence:
+                return rested
+            return still_asking(rested, self._asking)
+
+        await self._lease.update(suspend)
 
     async def _store_end(self, ended_by_skill: bool) -> None:
         """Store the end of the turn, and publish it. ended_by_skill: the skill ended it itself."""
@@ -409,9 +419,9 @@ class Run:
         return store
 
 
-def _is_output(batch: Batch, events: Sequence[Event]) -> bool:
-    """Whether a replay puts out these events again. It makes no second notice of an operation."""
-    return bool(events) and not any(isinstance(output, Notice) for output in batch.outputs)
+def _is_notice(batch: Batch) -> bool:
+    """Whether a batch is a notice of an operation. A replay does not make it again."""
+    return any(isinstance(output, Notice) for output in batch.outputs)
 
 
 async def wait_for_turns() -> None:

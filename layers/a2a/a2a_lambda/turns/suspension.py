@@ -49,6 +49,22 @@ def suspended_head(suspended: Suspended, asked: Wait | None, sequence: int, now:
     return replace(stopped, attempts=0, execution=execution)
 
 
+def still_asking(again: Head, before: Head) -> Head:
+    """The head of a turn that asks the same again, because the run died that asked, or a timer woke the
+    turn. The question stays one. again: as `suspended_head` made it, with no event after the question.
+    before: as it was."""
+    asked = [head.status.get("message", {}).get("parts") for head in (again, before)]
+    if again.state != before.state or asked[0] != asked[1]:
+        return again
+    return replace(
+        again,
+        status=before.status,
+        inline=before.inline,
+        sequence=before.sequence,
+        committed=max(0, before.sequence - 1),
+    )
+
+
 def resumed_head(head: Head, arn: str, now: float) -> tuple[Head, list[Event]]:
     """The head of a turn that a process continues, and the events that it cannot hold. arn: of the
     execution."""

@@ -1,0 +1,89 @@
+"""A process that runs durable turns, and dies: python -m tests.faults.durable_node LOG [PLACE N].
+
+PLACE: where it is killed, as a container is, when it comes there for the Nth time: before or after a `write`
+to the table or a `checkpoint` of the execution, or at the beginning or end of a `step`. LOG: file that gets
+a line for every step that runs. Leases are short, so that no test waits long.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from a2a_lambda.aws import clients
+from a2a_lambda.aws.connections import Answer
+from a2a_lambda.aws.json_client import JsonClient
+from a2a_lambda.durable.engine import Call, StepOutcome
+from a2a_lambda.kit import Kit
+from a2a_lambda.lambda_.durable import DurableHandler
+from tools.dev import event_sources
+
+PLACES = (
+    *("before write", "after write", "before checkpoint", "after checkpoint"),
+    *("before step", "after step"),
+)
+
+
+class Death:
+    """Kills this process at a place."""
+
+    def __init__(self, place: str, number: int) -> None:
+        self._place, self._left = place, number
+        self._lock = threading.Lock()
+
+    def at(self, place: str) -> None:
+        if place != self._place:
+            return
+        with self._lock:
+            self._left -= 1
+            if self._left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+                time.sleep(60)
+
+
+def watch(death: Death, log: Path) -> None:
+    """Make the process pass all places."""
+    post, of = JsonClient._post, StepOutcome.of
+
+    def post_between(self: JsonClient, operation: str, body: bytes) -> Answer:
+        is_write = operation == "PutItem"
+        if is_write:
+            death.at("before write")
+        answer = post(self, operation, body)
+        if is_write:
+            death.at("after write")
+        return answer
+
+    async def of_between(name: str, call: Call) -> bytes:
+        with log.open("a") as lines:
+            lines.write(f"{name}\n")
+        death.at("before step")
+        kept = await of(name, call)
+        death.at("after step")
+        return kept
+
+    def checkpoint_hook(place: str) -> Any:
+        return lambda **_: death.at(place)
+
+    JsonClient._post = post_between  # type: ignore[method-assign]
+    StepOutcome.of = staticmethod(of_between)  # type: ignore[method-assign]
+    events = clients.session().get_component("event_emitter")
+    events.register("before-call.lambda.CheckpointDurableExecution", checkpoint_hook("before checkpoint"))
+    events.register("after-call.lambda.CheckpointDurableExecution", checkpoint_hook("after checkpoint"))
+
+
+def main(log: str, place: str = "", number: str = "0") -> None:
+    watch(Death(place, int(number)), Path(log))
+    kit = Kit.of_environment()
+    kit.agents.load("traveler")
+    handler = DurableHandler(kit.make_durable_turns(), kit.make_lambda_client())
+    event_sources.serve_runs(handler, kit.settings.emulator)
+    print("serving", flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
