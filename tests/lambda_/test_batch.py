@@ -11,7 +11,7 @@ import pytest
 from a2a_lambda.aws import clients
 from a2a_lambda.aws.queue import QueuedTurn, Sqs, message_body
 from a2a_lambda.errors import StoreError
-from a2a_lambda.lambda_.batch import TurnHandler
+from a2a_lambda.lambda_.batch import EXECUTION_ENDED, TurnHandler
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
 from tools.dev.event_sources import Context
@@ -37,6 +37,9 @@ class Worker:
 
     def postpone(self, arn: str, handle: str, attempt: int) -> None:
         self.postponed.append((arn, handle, attempt))
+
+    async def end_execution(self, arn: str) -> None:
+        self.asked.append(("end", arn))
 
     async def sweep(self) -> int:
         self.asked.append(("sweep", ""))
@@ -69,7 +72,10 @@ def test_what_each_event_calls_for(background: Worker, worker: TurnHandler) -> N
     assert worker({"Records": [record("a")]}, Context()) == {"batchItemFailures": []}
     worker({"Records": [record("b", "dead")]}, Context())
     assert worker({"source": "aws.events", "detail-type": "Scheduled Event"}, Context()) == {"swept": 3}
-    assert background.asked == [("run", "a"), ("bury", "b"), ("sweep", "")]
+    ended = {"status": "FAILED", "durableExecutionArn": "arn:execution"}
+    worker({"source": "aws.lambda", "detail-type": EXECUTION_ENDED, "detail": ended}, Context())
+    expected = [("run", "a"), ("bury", "b"), ("sweep", ""), ("end", "arn:execution")]
+    assert background.asked == expected
 
 
 def test_a_turn_that_could_not_be_stored_comes_again(

@@ -6,6 +6,7 @@ from typing import Any
 from samtranslator.yaml_helper import yaml_parse
 
 from a2a_lambda.agent.configuration import PATH_VARIABLE
+from a2a_lambda.lambda_.batch import EXECUTION_ENDED
 from a2a_lambda.settings import Settings
 from tests.template.resources import FUNCTIONS, of_type
 from tools.build import lint
@@ -101,6 +102,9 @@ def test_the_durable_function_is_a_choice(translated: Json) -> None:
     own = {name for name, item in translated.items() if item.get("Condition") == "HasDurable"}
     assert {"DurableFunction", "DurableFunctionAliaslive", "DurableRole", "DurableEnds"} <= own
     assert len(of_type({name: translated[name] for name in own}, "AWS::Lambda::Version")) == 1
+    pattern = translated["DurableEnds"]["Properties"]["EventPattern"]
+    assert pattern["detail-type"] == [EXECUTION_ENDED]
+    assert "SUCCEEDED" not in pattern["detail"]["status"]
     config = translated["DurableFunction"]["Properties"]["DurableConfig"]
     assert config == {
         "ExecutionTimeout": {"Ref": "ExecutionTimeout"},

@@ -4,13 +4,17 @@ answered, canceled, run again."""
 import asyncio
 import base64
 import json
+import shutil
 import threading
 import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import aclosing
 from dataclasses import replace
+from itertools import chain, repeat
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +32,7 @@ from a2a_lambda.errors import (
     UnsupportedOperation,
     WaitIsOver,
 )
+from a2a_lambda.lambda_ import durable
 from a2a_lambda.lambda_.durable import DurableHandler
 from a2a_lambda.operations import callbacks
 from a2a_lambda.operations.callbacks import Callbacks
@@ -40,7 +45,7 @@ from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.callback import callback_token
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
-from a2a_lambda.turns.durable import DurableTurns
+from a2a_lambda.turns.durable import RUN_ATTEMPTS, DurableTurns
 from a2a_lambda.turns.worker import Worker
 from tests.conftest import AGENTS, DAY, ROOT
 from tests.helpers.rpc import intent
@@ -561,3 +566,53 @@ def test_what_a_trip_takes(durable_settings: Settings) -> None:
     print(f"\na trip: {operations.total() + 1} operations, 3 runs, {len(writes)} writes")
     assert len(writes) <= MOST_WRITES
     bench.calls.clear()
+
+
+def test_a_turn_whose_code_was_changed_fails_clearly(bench: Bench, tmp_path: Path) -> None:
+    """As under make run: on AWS a turn stays on its version."""
+    task = bench.send(skill="remember")
+    bench.wait_until_open(task["id"])
+    place = tmp_path / "traveler"
+    shutil.copytree(AGENTS / "traveler", place)
+    code = (place / "agent.py").read_text()
+    (place / "agent.py").write_text(code.replace('await turn.wait_for("go")', 'await turn.step("go", int)'))
+    changed: Future[Agent | str] = Future()
+    changed.set_result(Agent.load(place))
+    bench.agents._loading["traveler"] = changed
+    bench.send("go on", taskId=task["id"])
+    failed = bench.wait_for(task["id"], TaskState.FAILED)
+    assert "its agent was changed while it ran" in text_of(failed["status"]["message"])
+
+
+def test_a_step_that_begins_late_moves_to_the_next_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function has little time left when the second step begins."""
+    left = chain([800, 800, 100], repeat(800))  # the first step asks twice
+    monkeypatch.setattr(durable._Run, "time_left", property(lambda _: next(left)))
+    task = bench.send(skill="count")
+    bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert bench.calls == {"a": 1, "b": 1, "c": 1}
+    bench.wait_for_runs(5)  # one for each of three pauses, one for the second step, and the first
+
+
+def test_a_step_that_takes_longer_than_its_function_fails(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The function has a second for it, twice."""
+    seconds = durable.RUN_END_MARGIN_SECONDS + durable.STEP_END_MARGIN_SECONDS + 1
+    monkeypatch.setattr(event_sources.Context, "get_remaining_time_in_millis", lambda _: int(seconds * 1000))
+    task = bench.send(skill="slow")
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(done) == {"": "TimeoutError"}
+    assert bench.calls["slow"] == 2
+
+
+def test_a_task_of_a_process_that_dies_each_time_fails(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = bench.send(skill="pay")
+    bench.wait_until_open(task["id"])
+    head = bench.head(task["id"])
+    bench.store.update_head(replace(head, attempts=RUN_ATTEMPTS))
+    assert head.execution is not None
+    claim = bench.turns.run(QueuedTurn.of(head), head.execution["arn"], no_engine, None)
+    asyncio.run(claim)
+    failed = bench.get(task["id"])
+    assert text_of(failed["status"]["message"]) == "This turn could not be run to its end."

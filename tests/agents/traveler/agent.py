@@ -125,6 +125,19 @@ async def stall(turn: Turn) -> None:
 
 
 @skill
+async def slow(turn: Turn) -> str:
+    async def wait() -> None:
+        CALLS["slow"] += 1
+        await asyncio.sleep(600)
+
+    try:
+        await turn.step("slow", wait, retry=Retry(attempts=2, pause_seconds=1))
+    except StepFailed as error:
+        return error.kind
+    return "never"
+
+
+@skill
 async def remember(turn: Turn) -> str:
     before = turn.memory.get("learned")
     turn.memory.add("remembered")

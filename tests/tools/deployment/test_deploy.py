@@ -60,10 +60,31 @@ def test_every_parameter_is_given() -> None:
 def test_agents_that_are_not_there_are_not_deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "functions" / "agents", "@skill\ndef hello(turn): return 'x'", name="report")
-    deploy.check_agents({"AgentNames": "report"})
-    deploy.check_agents({"AgentNames": ""})
+    none = {"ExecutionTimeout": "0"}
+    deploy.check_agents({"AgentNames": "report", **none})
+    deploy.check_agents({"AgentNames": "", **none})
     with pytest.raises(ConfigurationError, match=r"no agent 'reprot'. There are: report"):
-        deploy.check_agents({"AgentNames": "report, reprot"})
+        deploy.check_agents({"AgentNames": "report, reprot", **none})
+
+
+def test_a_durable_agent_needs_its_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "functions" / "agents"
+    write(folder, "@skill\ndef hello(turn): return 'x'", name="plain")
+    place = write(folder, "@skill\nasync def hello(turn): return 'x'", name="trips")
+    card = (place / "card.yaml").read_text()
+    (place / "card.yaml").write_text(f"{card}\ndurable: true\n")
+    (folder / "plain" / "card.yaml").write_text(f"{card}\ndefault: true\n")
+    deploy.check_agents({"AgentNames": "plain", "ExecutionTimeout": "0"})
+    deploy.check_agents({"AgentNames": "", "ExecutionTimeout": "3600"})
+    with pytest.raises(ConfigurationError, match=r"agent trips is durable: set ExecutionTimeout"):
+        deploy.check_agents({"AgentNames": "", "ExecutionTimeout": "0"})
+
+
+def test_a_region_may_lack_durable_functions() -> None:
+    said = list(deploy.notes(USUAL, parameters(PARAMETERS="ExecutionTimeout=3600")))
+    assert "If us-east-1 does not have them" in said[0]
+    assert not list(deploy.notes(USUAL, parameters()))
 
 
 def test_an_image_needs_a_repository() -> None:

@@ -17,6 +17,7 @@ class Lambda:
         self.functions = functions
         self.live = live
         self.weights: dict[str, float] = {}
+        self.busy: set[int] = set()
 
     def get_paginator(self, _: str) -> Any:
         functions = self.functions
@@ -37,6 +38,9 @@ class Lambda:
 
     def update_alias(self, FunctionName: str, Name: str, FunctionVersion: str) -> None:
         self.live[FunctionName] = int(FunctionVersion)
+
+    def list_durable_executions_by_function(self, Qualifier: str, **_: Any) -> Any:
+        return {"DurableExecutions": [{}] if int(Qualifier) in self.busy else []}
 
     def delete_function(self, FunctionName: str, Qualifier: str) -> None:
         del self.functions[FunctionName][int(Qualifier)]
@@ -82,3 +86,10 @@ def test_what_is_live_is_never_deleted() -> None:
     client = Lambda({"rpc": {1: ONE, 2: TWO, 3: THREE, 4: FOUR}}, {"rpc": 1})
     assert "1 deleted" in next(iter(prune(functions_of(client), 2)))
     assert set(client.functions["rpc"]) == {1, 3, 4}
+
+
+def test_a_version_on_which_durable_turns_run_is_kept() -> None:
+    client = Lambda({"DurableFunction": {1: ONE, 2: TWO, 3: THREE, 4: FOUR}}, {"DurableFunction": 4})
+    client.busy = {2}
+    assert "1 deleted, 3 kept" in next(iter(prune(functions_of(client), 2)))
+    assert set(client.functions["DurableFunction"]) == {2, 3, 4}

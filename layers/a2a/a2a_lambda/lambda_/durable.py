@@ -56,8 +56,11 @@ from a2a_lambda.turns.durable import DurableTurns, Replies
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
 
-RUN_END_MARGIN_SECONDS = 10.0
+RUN_END_MARGIN_SECONDS = 5.0
 """Seconds before Lambda's deadline at which a run must end."""
+
+STEP_END_MARGIN_SECONDS = 5.0
+"""Seconds before the end of a run at which a step must end. Then its failure can be stored."""
 
 STEP_PART = 0.5
 """A step starts in a new run if less than this part of the function's time is left. So each step has at least
@@ -68,6 +71,9 @@ Result = TypeVar("Result")
 Event = dict[str, Any]
 
 logger = logging.getLogger(__name__)
+
+# It logs a step that only moves to the next run as an error. Here, steps that fail are logged.
+logging.getLogger("aws_durable_execution_sdk_python.operation.step").setLevel(logging.CRITICAL)
 
 
 class OutOfTime(Exception):
@@ -93,7 +99,8 @@ class DurableHandler:
         lambda_context = context.lambda_context
         assert lambda_context is not None
         seconds = lambda_context.get_remaining_time_in_millis() / 1000
-        run = _Run(time.monotonic() + seconds - RUN_END_MARGIN_SECONDS, seconds)
+        deadline = time.monotonic() + seconds - RUN_END_MARGIN_SECONDS
+        run = _Run(deadline, seconds - RUN_END_MARGIN_SECONDS - STEP_END_MARGIN_SECONDS)
         place = _Place(context, run)
         arn = context.execution_context.durable_execution_arn
         queued = read_message(json.dumps(message))
@@ -130,8 +137,8 @@ def _in_thread(work: Callable[[], Coroutine[Any, Any, None]]) -> "Future[None]":
 class _Run:
     """What the places of a run share.
 
-    deadline: on `time.monotonic`. seconds: that the run had at its start. waits, times: what suspended
-    operations wait for, by their key. tell: takes the notices of the operations.
+    deadline: on `time.monotonic`. seconds: that a step had at the start of the run. waits, times: what
+    suspended operations wait for, by their key. tell: takes the notices of the operations.
     """
 
     deadline: float
@@ -144,7 +151,8 @@ class _Run:
 
     @property
     def time_left(self) -> float:
-        return self.deadline - time.monotonic()
+        """Seconds that a step has now."""
+        return self.deadline - STEP_END_MARGIN_SECONDS - time.monotonic()
 
     def suspension(self) -> Suspended:
         return Suspended(list(self.waits.values()), min(self.times.values(), default=0.0))
@@ -205,13 +213,14 @@ class _Place:
             try:
                 result = await call()
             except Exception:
+                logger.exception("step %s failed", name)
                 self._run.tell(Notice("step", name, "failed"))
                 raise
             self._run.tell(Notice("step", name, "ended"))
             return result
 
         def body(_: Any) -> str:
-            if self._run.time_left < STEP_PART * self._run.seconds - RUN_END_MARGIN_SECONDS:
+            if self._run.time_left < STEP_PART * self._run.seconds:
                 raise OutOfTime
             self._step = future = _submit(told, loop, context)
             try:
@@ -222,6 +231,7 @@ class _Place:
                 if future.done():  # the step raised it
                     raise
                 future.cancel()
+                logger.error("step %s took longer than its function may", name)
                 raise TimeoutError(f"step {name!r} took longer than its function may") from None
 
         def operation() -> bytes:

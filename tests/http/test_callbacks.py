@@ -1,0 +1,134 @@
+"""POST /callbacks/<token>: what another system gets for its reply."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from starlette.testclient import TestClient
+
+from a2a_lambda.http.app import create_app
+from a2a_lambda.kit import Kit
+from a2a_lambda.operations import callbacks
+from a2a_lambda.protocol.model import Json, TaskState, status
+from a2a_lambda.settings import Settings
+from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.callback import callback_token
+from a2a_lambda.tasks.head import Head, WaitState
+from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.turns.suspension import new_execution
+from tests.conftest import BASE_URL
+
+
+class NoExecutions:
+    """Lambda, which is told what to wake."""
+
+    def __init__(self) -> None:
+        self.woken: list[str] = []
+
+    def wake(self, callback: str) -> None:
+        self.woken.append(callback)
+
+
+@pytest.fixture
+def durable_kit(settings: Settings) -> Kit:
+    kit = Kit(settings.model_copy(update={"durable_function": "durable:live"}))
+    assert kit.durable_turns is not None
+    kit.durable_turns._executions = NoExecutions()  # type: ignore[assignment]
+    return kit
+
+
+@pytest.fixture
+def http(durable_kit: Kit) -> Iterator[TestClient]:
+    with TestClient(create_app(durable_kit), base_url=BASE_URL) as client:
+        yield client
+
+
+@pytest.fixture
+def head(store: Store, scope: Scope) -> Head:
+    """Of a turn that waits for a payment."""
+    wait = WaitState(key="payment", callback="callback-1", asks=False)
+    execution = {**new_execution(BASE_URL), "arn": "arn", "is_suspended": True, "waits": [wait]}
+    working = status(TaskState.WORKING, store.clock())
+    made = store.new_head(scope, "task-of-a-callback", "context", working)
+    made = replace(made, turn_id="turn", is_background=True, execution=execution)  # type: ignore[arg-type]
+    store.create_head(made)
+    found = store.get_head(scope, made.task_id)
+    assert found is not None
+    return found
+
+
+def post(http: TestClient, head: Head, key: str = "payment", **options: Json) -> Json:
+    return http.post(f"/callbacks/{callback_token(head, key)}", **options)
+
+
+def test_a_reply_is_stored_and_wakes_the_turn(
+    http: TestClient, durable_kit: Kit, head: Head, store: Store
+) -> None:
+    answer = post(http, head, json={"amount": 12})
+    assert (answer.status_code, answer.json()) == (200, {})
+    found = store.get_head(head.scope, head.task_id)
+    assert found is not None
+    assert found.open_wait is None
+    [(_, event)] = store.get_events(found)
+    assert event["callback"] == {"turn": "turn", "key": "payment", "data": {"amount": 12}}
+    assert durable_kit.durable_turns is not None
+    assert durable_kit.durable_turns._executions.woken == ["callback-1"]  # type: ignore[attr-defined]
+    assert post(http, head, json={"amount": 13}).status_code == 410
+    assert [event for _, event in store.get_events(found)] == [event]
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"content": b"{"}, 400),
+        ({"content": b'{"a": NaN}'}, 400),
+        ({"content": b"a=1", "headers": {"Content-Type": "application/x-www-form-urlencoded"}}, 400),
+        ({"content": b'"' + b"x" * callbacks.MAX_REPLY_BYTES + b'"'}, 413),
+    ],
+)
+def test_what_is_no_reply_changes_nothing(
+    http: TestClient, head: Head, store: Store, options: Json, code: int
+) -> None:
+    answer = post(http, head, **options)
+    assert answer.status_code == code
+    assert answer.json()["error"]["message"]
+    assert store.get_head(head.scope, head.task_id) == head
+    assert post(http, head).status_code == 200, "without a body it is a reply, too"
+
+
+def test_a_url_that_no_turn_has_given_out_is_unknown(http: TestClient, head: Head) -> None:
+    assert http.post("/callbacks/nonsense").status_code == 404
+    assert http.post("/callbacks/").status_code == 404
+    token = callback_token(head, "payment")
+    assert http.post(f"/callbacks/{token[:-2]}xx", json={}).status_code == 404
+    refused = http.get(f"/callbacks/{token}")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+
+
+def test_a_turn_that_does_not_wait_says_when_to_come_again(
+    http: TestClient, head: Head, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(callbacks, "EARLY_SECONDS", 0.0)
+    answer = post(http, head, "another")
+    assert (answer.status_code, answer.headers["retry-after"]) == (409, "60")
+
+
+def test_a_deployment_without_durable_turns_knows_no_such_url(client: TestClient, head: Head) -> None:
+    assert post(client, head, json={}).status_code == 404
+
+
+def test_what_lambda_does_not_take_now_the_sweep_delivers(
+    http: TestClient, durable_kit: Kit, head: Head, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from a2a_lambda.errors import StoreError
+
+    def fail(_: str) -> None:
+        raise StoreError("Lambda does not answer")
+
+    assert durable_kit.durable_turns is not None
+    monkeypatch.setattr(durable_kit.durable_turns._executions, "wake", fail)
+    assert post(http, head, json={}).status_code == 200
+    found = durable_kit.store.get_head(head.scope, head.task_id)
+    assert found is not None
+    assert found.execution is not None
+    assert found.execution["wakes"] == ["callback-1"]
