@@ -9,6 +9,7 @@ NAMES = (
     *("authoring", "background-work", "comparison", "connecting", "dependencies", "design", "faq"),
     *(
         "forking",
+        "long-running",
         "observability",
         "operations",
         "performance",
