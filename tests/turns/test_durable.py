@@ -24,6 +24,7 @@ from a2a_lambda.agent.agents import Agents
 from a2a_lambda.aws import clients
 from a2a_lambda.aws.executions import LambdaExecutions
 from a2a_lambda.aws.queue import QueuedTurn
+from a2a_lambda.durable.engine import Keys
 from a2a_lambda.errors import (
     NotWaiting,
     RouteNotFound,
@@ -40,12 +41,13 @@ from a2a_lambda.operations.service import Service
 from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task, TaskState
 from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
 from a2a_lambda.settings import Settings
-from a2a_lambda.store.store import Store
+from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.callback import callback_token
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from a2a_lambda.turns.durable import RUN_ATTEMPTS, DurableTurns
+from a2a_lambda.turns.suspension import REPLYING
 from a2a_lambda.turns.worker import Worker
 from tests.conftest import AGENTS, DAY, ROOT
 from tests.helpers.rpc import intent
@@ -258,10 +260,21 @@ def test_a_plain_skill_of_the_agent_answers_in_its_request(bench: Bench) -> None
 
 
 def test_a_plain_skill_in_a_durable_run_is_as_everywhere(bench: Bench) -> None:
-    """A message that continues a conversation may be for any skill, so a durable execution runs it."""
-    task = bench.send("hi", "now")
-    later = bench.send("again", contextId=task["contextId"], metadata=intent("now"))
-    assert texts(later) == {"": "at once: again"}
+    """A router may choose any skill, so a durable execution runs the turn."""
+    profile = bench.agents["traveler"]
+    bench.agents._profiles["traveler"] = replace(profile, default_skill="")
+    task = bench.send("hi", metadata={})
+    assert task["status"]["state"] == TaskState.SUBMITTED
+    bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)  # it was the default skill after all
+
+
+def test_a_plain_question_of_the_agent_is_answered_in_its_request(bench: Bench) -> None:
+    """The skill that asked is known, and is not durable; the agent's default skill is."""
+    asked = bench.send(skill="name")
+    assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
+    done = bench.send("Ann", contextId=asked["contextId"])
+    assert (done["id"], texts(done)) == (asked["id"], {"": "Hello, Ann"})
+    assert not bench.runs
 
 
 def test_questions_that_are_yielded_are_answered_within_the_turn(bench: Bench) -> None:
@@ -616,3 +629,88 @@ def test_a_task_of_a_process_that_dies_each_time_fails(bench: Bench, monkeypatch
     asyncio.run(claim)
     failed = bench.get(task["id"])
     assert text_of(failed["status"]["message"]) == "This turn could not be run to its end."
+
+
+class Died(BaseException):
+    """The process of a client's reply."""
+
+
+def test_a_large_reply_is_not_missed_by_a_run_that_continues_meanwhile(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reply is in the head's write and in the log's. The timeout comes between them."""
+    append = Store.append
+
+    def append_late(store: Store, head: Head, events: list[Event], *, after: int) -> int:
+        if head.holder == REPLYING:
+            time.sleep(1.5)
+        return append(store, head, events, after=after)
+
+    monkeypatch.setattr(Store, "append", append_late)
+    task = bench.send('{"seconds": 1}', "pay")
+    bench.wait_until_open(task["id"])
+    bench.send("c" * 10_000, taskId=task["id"])
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert done["artifacts"][0]["parts"][-1]["data"] == {"paid": "c" * 10_000}
+
+
+def test_a_large_reply_whose_process_died_fails_the_turn(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = Store.append
+
+    def die(store: Store, head: Head, events: list[Event], *, after: int) -> int:
+        if head.holder == REPLYING:
+            raise Died
+        return append(store, head, events, after=after)
+
+    task = bench.send(skill="ask")
+    bench.wait_until_open(task["id"])
+    monkeypatch.setattr(Store, "append", die)
+    with pytest.raises(Died):
+        bench.send("O" * 10_000, taskId=task["id"], identity="reply")
+    monkeypatch.undo()
+    head = bench.head(task["id"])
+    bench.store.update_head(replace(head, lease=0.0))
+    assert head.execution is not None
+    bench.executions.wake(head.execution["wakes"][0])
+    failed = bench.wait_for(task["id"], TaskState.FAILED)
+    assert "A reply to this task was lost" in text_of(failed["status"]["message"])
+
+
+def test_a_run_that_loses_its_lease_is_made_again(bench: Bench) -> None:
+    """Else its execution would end, and its task would not."""
+    task = bench.send(skill="pay")
+    bench.wait_until_open(task["id"])
+    head = bench.head(task["id"])
+    assert head.execution is not None
+
+    def steal(*_: Any) -> Any:
+        held = bench.head(task["id"])
+        bench.store.update_head(replace(held, holder="another"))
+        raise Conflict
+
+    with pytest.raises(StoreError, match="lost its task"):
+        asyncio.run(bench.turns.run(QueuedTurn.of(head), head.execution["arn"], Thief(steal), None))
+
+
+class Thief:
+    """An engine whose wait is when the run loses its task."""
+
+    keys = Keys()
+    suspension = None
+
+    def __init__(self, steal: Callable[[], Any]) -> None:
+        self._steal = steal
+
+    def __call__(self, *_: Any) -> Any:
+        return self
+
+    def observe(self, _: Any) -> None:
+        """It says nothing."""
+
+    def callback_url(self, key: str) -> str:
+        return key
+
+    async def wait_for(self, _: Any) -> Any:
+        self._steal()

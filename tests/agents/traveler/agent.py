@@ -151,5 +151,10 @@ def learn(turn: Turn) -> None:
 
 
 @skill
+def name(turn: Turn, who: str) -> str:
+    return f"Hello, {who}"
+
+
+@skill
 def now(turn: Turn) -> str:
     return f"at once: {turn.text}"

@@ -28,18 +28,14 @@ class Profile:
     modified: float
     default_skill: str = ""
 
-    def may_be_durable(self, message: Message) -> bool:
-        """Whether the turn of a message may need a durable execution. It is certain if the message names its
-        skill, or begins a conversation with an agent without a router."""
+    def is_durable(self, message: Message, asker: str | None) -> bool:
+        """Whether the turn of a message needs a durable execution. asker: id of the skill whose question the
+        message answers. If the agent's code chooses the skill, a turn that may need one gets one."""
         durable = self.card.durable_skills
         known = {skill.id for skill in self.card.all_skills}
-        for intent in intents(message.get("metadata", {})) if durable else ():
-            if intent.skill in known:
-                return intent.skill in durable
-        is_first = "taskId" not in message and "contextId" not in message
-        if is_first and self.default_skill:
-            return self.default_skill in durable
-        return bool(durable)
+        named = (intent.skill for intent in intents(message.get("metadata", {})) if intent.skill in known)
+        skill = next(named, asker or self.default_skill) if durable else ""
+        return skill in durable if skill else bool(durable)
 
     @property
     def extension_uris(self) -> frozenset[str]:

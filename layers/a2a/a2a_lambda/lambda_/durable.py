@@ -263,7 +263,8 @@ class _Place:
                 raise TimeoutError(f"no reply to {wait.key!r} came in {wait.seconds} seconds") from None
             except CallbackError as error:
                 raise StoreError(f"the wait {wait.key!r} failed") from error
-            raise StoreError(f"the reply to {wait.key!r} was lost")
+            # The process that took the reply died before it had stored all of it.
+            raise SkillError("A reply to this task was lost. Send the request again.")
 
         until = time.time() + wait.seconds if wait.seconds else 0.0
         return await self._do(f"wait {wait.key}", operation, Notice("wait", wait.key, "started", until))

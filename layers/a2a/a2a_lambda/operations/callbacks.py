@@ -10,8 +10,7 @@ from a2a_lambda.protocol.model import Callback, Event, Json
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.callback import CallbackToken
 from a2a_lambda.tasks.head import Head, WaitState
-from a2a_lambda.turns.durable import DurableTurns, replies_of
-from a2a_lambda.turns.suspension import answered_head
+from a2a_lambda.turns.durable import DurableTurns, replies_of, store_reply
 
 EARLY_SECONDS = 10.0
 """Seconds for which a reply waits until its turn is suspended: it may come a moment too early."""
@@ -50,7 +49,8 @@ class Callbacks:
             telemetry.bind(owner=token.scope.owner, agent=token.scope.agent, task_id=token.task_id)
             if (wait := _open_wait(head, token.key)) is not None:
                 try:
-                    head = await self._store_reply(head, wait, data)
+                    reply = Event(callback=Callback(turn=head.turn_id, key=wait["key"], data=data))
+                    head = await store_reply(self._store, head, wait, reply)
                     break
                 except Conflict:
                     continue
@@ -64,15 +64,6 @@ class Callbacks:
             await self._durable.dispatch(head)
         except StoreError:
             logger.exception("task %s waits for the sweep", head.task_id)
-
-    async def _store_reply(self, head: Head, wait: WaitState, data: Json) -> Head:
-        """Raises Conflict."""
-        reply = Event(callback=Callback(turn=head.turn_id, key=wait["key"], data=data))
-        answered, overflow = answered_head(head, wait, reply, self._store.clock())
-        answered = await threads.run(self._store.update_head, answered)
-        if overflow:
-            await threads.run(self._store.append, answered, overflow, after=answered.sequence)
-        return answered
 
 
 def _open_wait(head: Head, key: str) -> WaitState | None:

@@ -31,8 +31,9 @@ from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head, WaitState
 from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest
 from a2a_lambda.turns.claim import LEASE_SECONDS, Claim, make_turn, minute_after
+from a2a_lambda.turns.durable import store_reply
 from a2a_lambda.turns.recovery import abandon, load_live_head
-from a2a_lambda.turns.suspension import answered_head, new_execution
+from a2a_lambda.turns.suspension import new_execution
 
 QUEUED_TURN_WAIT_SECONDS = 10.0
 """Seconds for which a message waits until the worker has ended the task's turn."""
@@ -155,6 +156,7 @@ class Intake:
         chosen_id: str | None = None,
     ) -> Started:
         """The first turn of a new task. chosen_id: if the client chose its id."""
+        call = call.after(None)
         first: Head | None = None
         found: Head | None = None
         task_id = chosen_id or call.request.task_id()
@@ -211,6 +213,7 @@ class Intake:
                 continue
             if not head.is_stopped:
                 raise UnsupportedOperation("the task is still running and takes no message")
+            call = call.after(head.pending)
             task, _ = await threads.run(self._store.get_task, head)
             turn, seen_context = await self._choose_turn(call, context)
             message = call.message_event(head, request, turn)
@@ -233,14 +236,10 @@ class Intake:
         self, call: CallContext, request: SendMessageRequest, head: Head, wait: WaitState
     ) -> Handover:
         """Store the reply to a wait of a durable turn. Raises Conflict."""
-        now = self._store.clock()
         reply = replace(call, is_background=True).message_event(head, request, head.turn_id)
         reply["asked"]["answers"] = wait["key"]
-        answered, overflow = answered_head(_with_push_config(call, head, request), wait, reply, now)
-        answered = await threads.run(self._store.update_head, _with_request(call, answered, now))
-        if overflow:
-            await threads.run(self._store.append, answered, overflow, after=answered.sequence)
-        return Handover(answered)
+        known = _with_request(call, _with_push_config(call, head, request), self._store.clock())
+        return Handover(await store_reply(self._store, known, wait, reply))
 
     async def _choose_turn(
         self, call: CallContext, context: Context, last: Head | None = None

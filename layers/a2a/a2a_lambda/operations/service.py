@@ -173,8 +173,7 @@ class Service:
         # If a request does not say whether it blocks, some versions block. In the others, the agent's card
         # decides.
         returns_at_once = options.get("returnImmediately", not call.blocking_by_default and in_background)
-        is_background = call.is_durable or (self._queue is not None and (returns_at_once or in_background))
-        call = replace(call, is_background=is_background)
+        call = replace(call, is_background=self._queue is not None and (returns_at_once or in_background))
         await self._check_agent(call)
         while True:
             started = await self._start(call, request)
@@ -190,7 +189,7 @@ class Service:
                 head = await load_live_head(self._store, call.scope, started.head.task_id)
             else:
                 head = started
-                if returns_at_once and is_background:
+                if returns_at_once and (call.is_background or call.is_durable):
                     return await self._stored_response(head, length)
             stopped = await wait_until_stopped(self._store, head, call.deadline)
             if not stopped.is_lost:
@@ -211,7 +210,7 @@ class Service:
         length = request.get("configuration", {}).get("historyLength")
         call = self._with_durability(call, request)
         in_background = self._agents[call.scope.agent].card.background and self._queue is not None
-        call = replace(call, is_background=call.is_durable or in_background)
+        call = replace(call, is_background=in_background)
         await self._check_agent(call)
         started = await self._start(call, request)
         if isinstance(started, Head):
@@ -298,18 +297,22 @@ class Service:
             await webhook.check(config, self._webhooks)
 
     def _with_durability(self, call: CallContext, request: SendMessageRequest) -> CallContext:
-        """The call, which knows whether its turn is durable. Raises Unavailable if it is, and the deployment
-        has no durable function."""
-        if not self._agents[call.scope.agent].may_be_durable(request["message"]):
-            return call
-        if self._durable is None:
-            logger.error("agent %s is durable: set ExecutionTimeout in samconfig.toml", call.scope.agent)
-            raise Unavailable("this deployment does not run this agent's long tasks")
-        return replace(call, is_durable=True)
+        """The call, which knows whether its turn is durable if it answers no question. Raises Unavailable if
+        it is, and the deployment has no durable function."""
+        profile = self._agents[call.scope.agent]
+
+        def needs_execution(asker: str | None) -> bool:
+            is_durable = profile.is_durable(request["message"], asker)
+            if is_durable and self._durable is None:
+                logger.error("agent %s is durable: set ExecutionTimeout in samconfig.toml", profile.name)
+                raise Unavailable("this deployment does not run this agent's long tasks")
+            return is_durable
+
+        return replace(call, needs_execution=needs_execution, is_durable=needs_execution(None))
 
     async def _check_agent(self, call: CallContext) -> None:
         """Raises Unavailable if this process is to run the agent, and cannot import it."""
-        if call.is_background:
+        if call.is_background or call.is_durable:
             return
         loading = self._agents.start(call.scope.agent)
         if not loading.done():

@@ -1,11 +1,12 @@
 """What surrounds a message: who sends it, with which bytes, and how long an answer may take."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import Event, RequestOptions
 from a2a_lambda.protocol.requests import SendMessageRequest
-from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.head import Head, Pending
 from a2a_lambda.tasks.identity import KnownRequest, RequestIdentity, Scope
 
 
@@ -15,6 +16,8 @@ class CallContext:
 
     wire_name: of the wire it came over. extensions: URIs that the client activates.
     is_background: no request runs the turn. is_durable: neither does the worker, but a durable execution.
+    needs_execution: whether the turn does, by the id of the skill that asked, or None. It may raise
+        Unavailable.
     blocking_by_default: as in `Wire`.
     url: of the deployment, as the client called it.
     push_config_id: id for a push notification config that the client sent without one; "" = a new id.
@@ -28,11 +31,18 @@ class CallContext:
     extensions: tuple[str, ...] = ()
     is_background: bool = False
     is_durable: bool = False
+    needs_execution: Callable[[str | None], bool] = lambda _: False
     blocking_by_default: bool = False
     url: str = ""
     push_config_id: str = ""
     idempotent: bool = False
     deadline: float | None = None
+
+    def after(self, pending: Pending | None) -> "CallContext":
+        """The call as it starts a turn. pending: of the question that it answers, or None. Raises what
+        `needs_execution` raises."""
+        is_durable = self.needs_execution(pending["skill"] if pending else None)
+        return replace(self, is_durable=is_durable, is_background=self.is_background or is_durable)
 
     def message_event(self, head: Head, request: SendMessageRequest, turn: str) -> Event:
         """The message as an event of its task. For the worker it carries the request's options, too."""

@@ -11,6 +11,7 @@ time, so a head that another run of the same execution holds belongs to a dead o
     sweep ── answered, and not continued: wake again. Its execution is gone: the task ends as failed
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing, suppress
@@ -22,20 +23,24 @@ from a2a_lambda.agent.agents import Agents
 from a2a_lambda.aws.executions import Executions
 from a2a_lambda.aws.queue import QueuedTurn, read_message
 from a2a_lambda.durable.engine import Engine, Reply
+from a2a_lambda.errors import StoreError
 from a2a_lambda.protocol.model import TERMINAL, Event, Part
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.callback import CALLBACK_PATH, callback_token
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import apply
-from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.head import Head, WaitState
 from a2a_lambda.tasks.replay import Replay, last_mark
 from a2a_lambda.turns.claim import Claim, make_turn, minute_after
 from a2a_lambda.turns.recovery import end_task, lost_status
 from a2a_lambda.turns.run import Run
-from a2a_lambda.turns.suspension import LATE_SECONDS, LOOK_SECONDS, resumed_head
+from a2a_lambda.turns.suspension import LATE_SECONDS, LOOK_SECONDS, REPLYING, answered_head, resumed_head
 
 RUN_ATTEMPTS = 5
 """Number of times in a row that a run of a turn may die before the turn fails for good."""
+
+REPLY_POLL_SECONDS = 0.2
+"""Seconds between looks at a task whose reply is being stored."""
 
 GIVEN_UP = "This turn could not be run to its end."
 
@@ -70,6 +75,8 @@ class DurableTurns:
         async with aclosing(run.events()) as events:
             async for _ in events:
                 pass
+        if run.has_diverged and await self._load(queued, arn) is not None:
+            raise StoreError("the run lost its task, which has not ended")
         if run.suspension is not None and not run.has_diverged:
             raise run.suspension
 
@@ -118,6 +125,9 @@ class DurableTurns:
         self, queued: QueuedTurn, arn: str, make_engine: MakeEngine, deadline: float | None
     ) -> Claim | None:
         while (head := await self._load(queued, arn)) is not None:
+            if head.holder == REPLYING and head.lease > self._store.clock():
+                await asyncio.sleep(REPLY_POLL_SECONDS)
+                continue
             if head.attempts >= RUN_ATTEMPTS or queued.scope.agent not in self._agents:
                 await self._give_up(head)
                 return None
@@ -129,6 +139,8 @@ class DurableTurns:
 
     async def _take(self, head: Head, arn: str) -> Head:
         """The head, held by a new run. Raises Conflict."""
+        if head.holder == REPLYING:  # the reply was never stored whole: it can be sent again
+            head = replace(head, requests=head.requests[:-1])
         if head.holder:
             head = await threads.run(self._store.take_over, head)
         taken, overflow = resumed_head(head, arn, self._store.clock())
@@ -174,6 +186,17 @@ class DurableTurns:
         logger.warning("task %s is given up after %d attempts", head.task_id, head.attempts)
         with suppress(Conflict):
             await end_task(self._store, head, lost_status(self._store, head, GIVEN_UP))
+
+
+async def store_reply(store: Store, head: Head, wait: WaitState, reply: Event) -> Head:
+    """Store the reply to a wait of a suspended turn; returns the head. Then the turn must be woken. Raises
+    Conflict, StoreError."""
+    answered, overflow = answered_head(head, wait, reply, store.clock())
+    answered = await threads.run(store.update_head, answered)
+    if not overflow:
+        return answered
+    await threads.run(store.append, answered, overflow, after=answered.sequence)
+    return await threads.run(store.update_head, replace(answered, holder="", lease=0.0))
 
 
 def _began(event: Event, turn: str) -> bool:

@@ -16,6 +16,12 @@ from a2a_lambda.turns.claim import LEASE_SECONDS, minute_after
 LATE_SECONDS = 120.0
 """Seconds after the end of a pause at which the sweep looks whether the turn has continued."""
 
+REPLYING = "reply"
+"""Holder of a task while a reply is stored that its head cannot hold."""
+
+REPLY_SECONDS = 10.0
+"""Seconds for which it is held. A process that stores a reply is dead after that."""
+
 LOOK_SECONDS = 86_400.0
 """Most seconds until the sweep looks whether the execution of a suspended turn is still there."""
 
@@ -45,7 +51,7 @@ def suspended_head(suspended: Suspended, asked: Wait | None, sequence: int, now:
         return replace(rested, due=due, execution=execution)
     message = agent_message(head.task_id, head.context_id, [Part(text=asked.question)])
     state = TaskState.AUTH_REQUIRED if asked.is_sign_in else TaskState.INPUT_REQUIRED
-    stopped = head.with_closing_status(status(state, now, message), sequence)
+    stopped = head.with_closing_status(status(state, now, message), sequence, head.pending)
     return replace(stopped, attempts=0, execution=execution)
 
 
@@ -90,7 +96,7 @@ def resumed_head(head: Head, arn: str, now: float) -> tuple[Head, list[Event]]:
 
 def answered_head(head: Head, wait: WaitState, reply: Event, now: float) -> tuple[Head, list[Event]]:
     """The head of a suspended turn that has the reply to a wait, and the events that it cannot hold. The turn
-    must be woken."""
+    must be woken. While such events are appended, the head is held, so that no run continues without them."""
     assert head.execution is not None
     execution = Execution(
         {
@@ -105,6 +111,8 @@ def answered_head(head: Head, wait: WaitState, reply: Event, now: float) -> tupl
         status=status(TaskState.WORKING, now),
         due=minute_after(now + LATE_SECONDS),
         is_background=True,
+        holder=REPLYING if events else "",
+        lease=now + REPLY_SECONDS if events else 0.0,
         execution=execution,
     )
     return answered, events
