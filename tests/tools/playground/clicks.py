@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 
 def open_agent(page: "Page", name: str) -> None:
     page.select_option("#agent", name)
-    page.locator("#skill option", has_text="Pieces" if name == "probe" else "AI Flash").wait_for(
-        state="attached"
-    )
+    known = {"probe": "Pieces", "traveler": "Nap"}.get(name, "AI Flash")
+    page.locator("#skill option", has_text=known).wait_for(state="attached")
 
 
 def send(page: "Page", text: str = "") -> "Locator":

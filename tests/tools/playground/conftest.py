@@ -36,12 +36,12 @@ def browser() -> "Iterator[Browser]":
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return copy_kit(tmp_path_factory.mktemp("playground"), agents=("assistant", "probe"))
+    return copy_kit(tmp_path_factory.mktemp("playground"), agents=("assistant", "probe", "traveler"))
 
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[DevServer]:
-    made = DevServer(folder)
+    made = DevServer(folder, LONGEST_PAUSE="1")
     made.until(lambda: answers(f"{made.url}/.well-known/agent.json"))
     yield made
     made.interrupt()

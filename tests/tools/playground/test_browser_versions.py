@@ -61,6 +61,28 @@ def test_a_background_task_is_asked_for(page: "Page") -> None:
     state(page, "completed")
 
 
+def test_steps_pauses_and_waits_are_shown(page: "Page") -> None:
+    open_agent(page, "traveler")
+    expect(send(page, "Oslo")).to_contain_text("Shall I book it?")
+    steps = page.locator("article ol.steps").last
+    for text in ("✓ plan", "▶ sleeps", "⏸ waits for approval"):
+        expect(steps).to_contain_text(text)
+    expect(send(page, "yes")).to_contain_text("Booked.")
+    state(page, "completed")
+    expect(page.locator("article ol.steps").last).to_contain_text("✓ hotel")
+
+
+def test_a_task_that_waits_is_followed(page: "Page") -> None:
+    """A message is the reply, though the task did not ask."""
+    open_agent(page, "traveler")
+    page.select_option("#skill", "remember")
+    expect(send(page)).to_contain_text("⏸ waits for go")
+    page.get_by_role("button", name="Drop the stream").click()
+    page.select_option("#skill", "")
+    expect(send(page, "go on")).to_contain_text("None None")
+    state(page, "completed")
+
+
 def test_an_edit_is_seen(page: "Page", server: DevServer, folder: Path) -> None:
     """The last test: it adds an agent."""
     new = folder / "functions/agents/newcomer"
