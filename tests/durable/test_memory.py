@@ -126,16 +126,48 @@ async def run(turn):
         ("await turn.wait_for('a', timeout=-1)", ValueError, "0 to 31,622,400 seconds"),
         ("await turn.parallel(turn.parallel())", TypeError, "must be a function"),
         (
-            "await asyncio.gather(turn.step('a', asyncio.sleep, 0), turn.step('b', int))",
+            "await asyncio.gather(turn.step('a', int), turn.step('b', int))",
             RuntimeError,
             "only in `await turn.parallel",
         ),
+        ("await turn.step(int, 1)", TypeError, "name"),
+        ("await turn.step('a', 1)", TypeError, "write the function"),
+        ("await turn.step('a', int, retry=3)", TypeError, "Retry(attempts=5)"),
+        ("await turn.wait_for('a', timeout='3 days')", TypeError, "a timedelta or a number of seconds"),
+        ("await turn.parallel([])", TypeError, "must be a function"),
+        ("await turn.wait_for('a', Ask('x' * 70_000))", SkillError, "at most 64,000 bytes"),
     ],
 )
 def test_mistakes_say_what_to_write(tmp_path: Path, line: str, error: type[Exception], text: str) -> None:
     agent = written(tmp_path, f"@skill\nasync def run(turn):\n    {line}\n")
     with pytest.raises(error, match=re.escape(text)):
         run(agent)
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("turn.sleep(hours=1)", "'sleep' was never awaited"),
+        ("turn.step('a', int)", "'a' was never awaited"),
+    ],
+)
+def test_an_operation_that_is_not_awaited_is_a_mistake(tmp_path: Path, line: str, text: str) -> None:
+    agent = written(tmp_path, f"@skill\nasync def run(turn):\n    {line}\n")
+    with pytest.raises(RuntimeError, match=text):
+        run(agent)
+
+
+def test_a_mistake_in_a_step_is_not_tried_again(tmp_path: Path) -> None:
+    body = """
+tries = []
+@skill
+async def run(turn):
+    await turn.step("a", lambda: tries.append(1) or object())
+"""
+    agent = written(tmp_path, body)
+    with pytest.raises(StepFailed, match="cannot be kept as JSON"):
+        run(agent)
+    assert agent.skills["run"].function.__globals__["tries"] == [1]
 
 
 def test_a_skill_that_is_not_durable_has_no_steps(tmp_path: Path) -> None:

@@ -1,9 +1,12 @@
-"""The worker's and the notifier's handlers, with the events Lambda gives them."""
+"""The worker's and the notifier's handlers, with the events Lambda gives them. The built function of durable
+turns, under AWS's runtime client."""
 
 import json
+import subprocess
 import threading
 import time
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,8 +15,14 @@ from a2a_lambda.aws import clients
 from a2a_lambda.aws.queue import QueuedTurn, Sqs, message_body
 from a2a_lambda.errors import StoreError
 from a2a_lambda.lambda_.batch import EXECUTION_ENDED, TurnHandler
+from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
+from tests.conftest import AGENTS
+from tests.lambda_.runtime_api import RuntimeApi
+from tests.turns.test_durable import Bench, texts
+from tools.build.built_functions import Built
+from tools.dev import event_sources
 from tools.dev.event_sources import Context
 
 
@@ -123,3 +132,41 @@ def test_several_invocations_in_one_process_leave_each_other_alone(worker: TurnH
         assert not thread.is_alive()
     finally:
         executor._busy.discard(token)
+
+
+VARIABLES = {"A2A_AGENTS": str(AGENTS), "A2A_AGENT_NAMES": "traveler"}
+
+
+@pytest.fixture
+def bench(built: Built, settings: Settings) -> Iterator[Bench]:
+    """A deployment whose durable function is the built one."""
+    api = RuntimeApi()
+    with built.running("durable", variables={"AWS_LAMBDA_RUNTIME_API": api.address, **VARIABLES}):
+
+        def run(event: Any, _: Any) -> Any:
+            return json.loads(b"".join(body for _, body in api.invoke(event).chunks))
+
+        event_sources.serve_runs(run, settings.emulator)
+        yield Bench(settings.model_copy(update={"durable_function": "durable:live"}), serves=False)
+    api.close()
+
+
+def test_it_pauses_and_continues(bench: Bench) -> None:
+    task = bench.send(skill="nap")
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(done) == {"": "1 2 3 ", "end": "awake"}
+
+
+@pytest.mark.parametrize("function", ["api", "rpc", "worker", "notifier"])
+def test_no_other_function_imports_the_sdk(built: Built, function: str) -> None:
+    """It takes 0.2 s of the processor."""
+    code = f"import {function}, sys; print('aws_durable_execution_sdk_python' in sys.modules)"
+    variables = {"A2A_DURABLE_FUNCTION": "durable:live", "A2A_QUEUE": "https://q", "A2A_NOTICES": "https://n"}
+    done = subprocess.run(
+        [built.python, "-c", code],
+        env={**built.environment(function), **variables},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert done.stdout.split()[-1] == "False"

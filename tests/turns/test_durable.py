@@ -11,7 +11,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
@@ -180,7 +180,8 @@ class Bench:
         head = self.head(task_id)
         self.store.update_head(replace(head, due=int(self.store.clock()) // 60))
         minute = int(self.store.clock()) // 60
-        asyncio.run(self.worker._sweep_task(self.scope, task_id, minute))
+        with suppress(Conflict):  # the turn continues already
+            asyncio.run(self.worker._sweep_task(self.scope, task_id, minute))
 
     def wait_until_open(self, task_id: str) -> Task:
         """The task, after its turn waits for a reply."""
@@ -594,7 +595,7 @@ def test_a_turn_whose_code_was_changed_fails_clearly(bench: Bench, tmp_path: Pat
     bench.agents._loading["traveler"] = changed
     bench.send("go on", taskId=task["id"])
     failed = bench.wait_for(task["id"], TaskState.FAILED)
-    assert "its agent was changed while it ran" in text_of(failed["status"]["message"])
+    assert "its agent was changed" in text_of(failed["status"]["message"])
 
 
 def test_a_step_that_begins_late_moves_to_the_next_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -654,9 +655,10 @@ def test_a_large_reply_is_not_missed_by_a_run_that_continues_meanwhile(
     assert done["artifacts"][0]["parts"][-1]["data"] == {"paid": "c" * 10_000}
 
 
-def test_a_large_reply_whose_process_died_fails_the_turn(
+def test_a_large_reply_whose_process_died_can_be_sent_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """By the client, and to the wait's url."""
     append = Store.append
 
     def die(store: Store, head: Head, events: list[Event], *, after: int) -> int:
@@ -666,16 +668,115 @@ def test_a_large_reply_whose_process_died_fails_the_turn(
 
     task = bench.send(skill="ask")
     bench.wait_until_open(task["id"])
-    monkeypatch.setattr(Store, "append", die)
-    with pytest.raises(Died):
-        bench.send("O" * 10_000, taskId=task["id"], identity="reply")
-    monkeypatch.undo()
+    large = "O" * 10_000
+    url = f"https://x/callbacks/{callback_token(bench.head(task['id']), 'ask')}"
+    for reply in (
+        lambda: bench.send(large, taskId=task["id"], identity=f"{task['id']} reply"),
+        lambda: bench.reply(url, large),
+    ):
+        monkeypatch.setattr(Store, "append", die)
+        with pytest.raises(Died):
+            reply()
+        monkeypatch.undo()
+        head = bench.head(task["id"])
+        assert head.state == TaskState.INPUT_REQUIRED
+        bench.store.update_head(replace(head, lease=0.0))
+    bench.send(large, taskId=task["id"], identity=f"{task['id']} reply")
+    bench.wait(task["id"], lambda head: "nights" in json.dumps(head.status))
+    bench.send("3", taskId=task["id"])
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(done) == {"": f"Well. 3 nights in {large}"}
+    assert [text_of(each) for each in done["history"]][1:3] == ["Which city?", large]
+
+
+def test_two_large_replies_are_both_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They come before the turn continues."""
+    task = bench.send(skill="two")
+    bench.wait(task["id"], lambda head: head.execution is not None and len(head.execution["waits"]) == 2)
     head = bench.head(task["id"])
-    bench.store.update_head(replace(head, lease=0.0))
+    monkeypatch.setattr(bench.executions, "wake", lambda _: None)
+    for index, text in enumerate(("a" * 10_000, "b" * 10_000)):
+        bench.reply(f"https://x/callbacks/{callback_token(head, f'parallel/{index}/{text[0]}')}", text)
+    monkeypatch.undo()
+    bench.sweep(task["id"])
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(done) == {"": "a" * 10_000 + "b" * 10_000}
+
+
+def test_of_two_questions_the_first_one_stays(bench: Bench) -> None:
+    task = bench.send(skill="two-questions")
+    asked = bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
+    assert text_of(asked["status"]["message"]) == "a?"
+    bench.send("A", taskId=task["id"])
+    second = bench.wait(task["id"], lambda head: "b?" in json.dumps(head.status))
+    assert second["status"]["state"] == TaskState.INPUT_REQUIRED
+    bench.send("B", taskId=task["id"])
+    assert texts(bench.wait_for(task["id"], TaskState.COMPLETED)) == {"": "A B"}
+
+
+def test_a_step_that_cancels_itself_fails(bench: Bench) -> None:
+    task = bench.send(skill="self-cancel")
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(done) == {"": "InterruptedError"}
+    assert bench.calls["self-cancel"] == 1
+
+
+def test_a_cancel_reaches_parallel_steps(bench: Bench) -> None:
+    task = bench.send(skill="crowd")
+    bench.wait(task["id"], lambda _: bench.calls["stall"] == 2)
+    asyncio.run(bench.service.cancel(bench.scope, task["id"]))
+    give_up_at = time.monotonic() + SECONDS
+    while bench.calls["stalled"] < 2:
+        assert time.monotonic() < give_up_at
+        time.sleep(0.02)
+
+
+def test_a_question_whose_execution_is_gone_fails_by_the_sweep(bench: Bench) -> None:
+    """The event that says so may be lost."""
+    task = bench.send(skill="ask")
+    bench.wait_until_open(task["id"])
+    head = bench.head(task["id"])
     assert head.execution is not None
-    bench.executions.wake(head.execution["wakes"][0])
+    bench.executions.stop(head.execution["arn"])
+    bench.store.update_head(replace(head, due=int(bench.store.clock()) // 60))
+    asyncio.run(bench.worker.sweep())
+    assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
+
+
+def test_an_execution_that_ended_before_its_first_run_ends_its_task(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench.turns, "run", unreachable)
+    monkeypatch.setattr(bench.executions, "is_running", lambda _: False)
+    task = bench.send(skill="nap")
+    bench.sweep(task["id"])
+    assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
+
+
+def test_an_operation_after_a_canceled_one_is_a_mistake(bench: Bench) -> None:
+    task = bench.send(skill="hasty")
     failed = bench.wait_for(task["id"], TaskState.FAILED)
-    assert "A reply to this task was lost" in text_of(failed["status"]["message"])
+    assert text_of(failed["status"]["message"]) == "The agent could not finish this request."
+
+
+def test_a_wait_that_timed_out_takes_no_reply(bench: Bench) -> None:
+    task = bench.send(skill="late")
+    bench.wait(task["id"], lambda head: head.open_wait is not None and head.open_wait["key"] == "second")
+    head = bench.head(task["id"])
+    with pytest.raises(WaitIsOver):
+        bench.reply(f"https://x/callbacks/{callback_token(head, 'first')}", {})
+
+
+def test_a_message_to_a_turn_that_pauses_is_refused_at_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench.executions, "start", lambda _: "")
+    task = bench.send(skill="nap")
+    head = bench.head(task["id"])
+    assert head.execution is not None
+    bench.store.update_head(replace(head, execution={**head.execution, "arn": "x", "is_suspended": True}))
+    with pytest.raises(UnsupportedOperation, match="pauses"):
+        bench.send("hurry", taskId=task["id"])
 
 
 def test_a_run_that_loses_its_lease_is_made_again(bench: Bench) -> None:

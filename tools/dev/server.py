@@ -7,6 +7,7 @@ make run ── this process ── emulator (unless AWS_ENDPOINT_URL_DYNAMODB n
 import json
 import logging
 import os
+import re
 import socket
 import sys
 from collections.abc import Iterator, Mapping
@@ -56,7 +57,7 @@ def main() -> int:
         listener = stack.enter_context(listen(HOST, port, "make run"))
         url = ""
         if not _has_own_endpoints():
-            url = stack.enter_context(emulator.running(os.environ.get("LONGEST_PAUSE", "")))
+            url = stack.enter_context(emulator.running(_longest_pause()))
         _configure(port, url)
         secret = local_key()
         settings = Settings.of(os.environ)
@@ -198,6 +199,14 @@ def banner(url: str, secret: str, agents: Mapping[str, Card]) -> str:
 def _quoted(text: str) -> str:
     """A text as JSON, within the single quotes of a shell."""
     return json.dumps(text, ensure_ascii=False)[1:-1].replace("'", "'\\''")
+
+
+def _longest_pause() -> str:
+    """Seconds, or "". Raises ConfigurationError."""
+    given = os.environ.get("LONGEST_PAUSE", "")
+    if given and not re.fullmatch(r"\d+(\.\d+)?", given):
+        raise ConfigurationError(f"LONGEST_PAUSE={given}: write a number of seconds, such as LONGEST_PAUSE=5")
+    return given
 
 
 def _has_own_endpoints() -> bool:

@@ -55,6 +55,7 @@ class Kit:
             settings.table,
             ttl=int(settings.task_days * 86_400),
             list_shards=settings.list_shards,
+            rest=settings.execution_timeout,
         )
 
     @cached_property

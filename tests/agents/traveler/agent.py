@@ -4,6 +4,7 @@ import asyncio
 import itertools
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -112,16 +113,68 @@ async def nap(turn: Turn) -> AsyncIterator[Any]:
     yield Artifact("end", "awake")
 
 
+async def forever() -> None:
+    CALLS["stall"] += 1
+    try:
+        await asyncio.sleep(600)
+    finally:
+        CALLS["stalled"] += 1
+
+
 @skill
 async def stall(turn: Turn) -> None:
-    async def forever() -> None:
-        CALLS["stall"] += 1
-        try:
-            await asyncio.sleep(600)
-        finally:
-            CALLS["stalled"] += 1
-
     await turn.step("stall", forever)
+
+
+@skill
+async def crowd(turn: Turn) -> None:
+    await turn.parallel(turn.step("one", forever), turn.step("two", forever))
+
+
+@skill
+async def two(turn: Turn) -> str:
+    async def wait(name: str) -> str:
+        return str((await turn.wait_for(name)).data[0])
+
+    return "".join(await turn.parallel(lambda: wait("a"), lambda: wait("b")))
+
+
+@skill
+async def two_questions(turn: Turn) -> str:
+    async def ask(name: str) -> str:
+        return (await turn.wait_for(name, Ask(f"{name}?"))).text
+
+    pause = turn.sleep(seconds=1)
+    a, b, _ = await turn.parallel(lambda: ask("a"), lambda: ask("b"), pause)
+    return f"{a} {b}"
+
+
+@skill
+async def self_cancel(turn: Turn) -> str:
+    async def cancel() -> None:
+        CALLS["self-cancel"] += 1
+        raise asyncio.CancelledError
+
+    try:
+        await turn.step("cancel", cancel, at_most_once=True)
+    except StepFailed as error:
+        return error.kind
+    return "never"
+
+
+@skill
+async def hasty(turn: Turn) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await turn.step("long", asyncio.sleep, 600)
+    await turn.sleep(hours=1)
+
+
+@skill
+async def late(turn: Turn) -> None:
+    with suppress(TimeoutError):
+        await turn.wait_for("first", timeout=1)
+    await turn.wait_for("second")
 
 
 @skill

@@ -208,8 +208,8 @@ class Agent:
                     continue
             apply(task, events)
             if is_suspended:
-                if asked := next((wait for wait in record.open if wait.question), None):
-                    asking = agent_message(turn.task_id, turn.context_id, [Part(text=asked.question)])
+                if asked := next((wait for wait in record.open if wait.question is not None), None):
+                    asking = agent_message(turn.task_id, turn.context_id, [Part(text=asked.question or "")])
                     state = TaskState.AUTH_REQUIRED if asked.is_sign_in else TaskState.INPUT_REQUIRED
                     task["status"] = status(state, 0, asking)
             elif builder.closing is not None:

@@ -298,6 +298,7 @@ async def _await(
                 await _iterate_waiting(result, turn, channel)
             result = None
         _check_suspended(turn)
+        turn.check_operations()
         channel.post(Batch(_outputs(result), last=True))
     except BaseException as error:
         channel.post(error)

@@ -26,7 +26,10 @@ from a2a_lambda.durable.engine import (
     StepOutcome,
     Wait,
 )
-from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.errors import ConfigurationError, SkillError
+
+QUESTION_BYTES = 64_000
+"""JSON bytes of a question."""
 
 NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{NAME_CHARACTERS}}}")
 
@@ -43,13 +46,16 @@ Result = TypeVar("Result")
 class Operation(Generic[Result]):
     """A step, a pause or a wait that begins when it is awaited. It is also a branch for `turn.parallel`."""
 
-    def __init__(self, start: Callable[[], Coroutine[Any, Any, Result]]) -> None:
+    def __init__(self, name: str, start: Callable[[], Coroutine[Any, Any, Result]]) -> None:
+        self.name = name
+        self.has_begun = False
         self._start = start
 
     def __await__(self) -> Generator[Any, Any, Result]:
-        return self._start().__await__()
+        return self().__await__()
 
     def __call__(self) -> Coroutine[Any, Any, Result]:
+        self.has_begun = True
         return self._start()
 
 
@@ -57,6 +63,7 @@ class Steps:
     """engine: keeps the results; None = the skill is not durable."""
 
     engine: Engine | None = None
+    _operations: list[Operation[Any]]
 
     def step(
         self,
@@ -81,12 +88,17 @@ class Steps:
 
         async def run() -> Any:
             engine = self._engine(name)
+            if not callable(function) or not isinstance(retry, Retry):
+                raise TypeError(
+                    "write the function, its arguments and a Retry, as in"
+                    ' turn.step("plan", make_plan, city, retry=Retry(attempts=5))'
+                )
             call = partial(_run_step, name, function, args, kwargs)
             with engine.keys.hold(name):
                 kept = await engine.step(name, call, retry, once=at_most_once)
             return StepOutcome.read(kept, function)
 
-        return Operation(run)
+        return self._made(name, run)
 
     def sleep(
         self,
@@ -105,7 +117,7 @@ class Steps:
             with engine.keys.hold(name):
                 await engine.sleep(name, pause)
 
-        return Operation(run)
+        return self._made(name, run)
 
     def wait_for(
         self, name: str, ask: Ask | None = None, *, timeout: timedelta | float | None = None
@@ -118,19 +130,21 @@ class Steps:
         timeout: seconds or a timedelta; None = as long as a durable turn may take. Raises TimeoutError.
         """
         seconds = None if timeout is None else _seconds(timeout)
+        if ask is not None and len(strictjson.dumps(ask.question)) > QUESTION_BYTES:
+            raise SkillError(f"A question has at most {QUESTION_BYTES:,} bytes.")
 
         async def run() -> Reply:
             engine = self._engine(name)
             wait = Wait(
                 key=engine.keys.take(name),
-                question=ask.question if ask else "",
+                question=ask.question if ask else None,
                 is_sign_in=isinstance(ask, Authorize),
                 seconds=seconds,
             )
             with engine.keys.hold(name):
                 return await engine.wait_for(wait)
 
-        return Operation(run)
+        return self._made(name, run)
 
     async def parallel(self, *branches: Callable[[], Awaitable[Any]]) -> list[Any]:
         """Results of branches that run at the same time, in their order.
@@ -143,6 +157,7 @@ class Steps:
         for branch in branches:
             if inspect.iscoroutine(branch):
                 branch.close()
+            if not callable(branch):
                 raise TypeError(
                     "a branch must be a function, because a replay calls it again: write `lambda: book(turn)`"
                     " instead of `book(turn)`"
@@ -159,6 +174,20 @@ class Steps:
         engine = self._engine(name)
         return engine.callback_url(engine.keys.next(name))
 
+    def check_operations(self) -> None:
+        """Raises RuntimeError for an operation that was made, and never awaited."""
+        for operation in self._operations:
+            if not operation.has_begun:
+                raise RuntimeError(
+                    f"{operation.name!r} was never awaited: write `await` before turn.step, turn.sleep and"
+                    " turn.wait_for"
+                )
+
+    def _made(self, name: str, start: Callable[[], Coroutine[Any, Any, Result]]) -> Operation[Result]:
+        operation = Operation(name, start)
+        self._operations.append(operation)
+        return operation
+
     def _engine(self, name: str) -> Engine:
         """What keeps an operation's result. Raises ConfigurationError, ValueError."""
         engine = _branch.get() or self.engine
@@ -170,6 +199,8 @@ class Steps:
             raise ConfigurationError(
                 f"{name!r} is inside of step {_step.get()!r}: a step has no steps, pauses or waits of its own"
             )
+        if not isinstance(name, str):
+            raise TypeError('the first argument is a name, as in turn.step("plan", make_plan, city)')
         if not NAME.fullmatch(name):
             raise ValueError(
                 f"{name!r} cannot be the name of a step: use 1 to 100 letters, digits, . _ and -"
@@ -210,6 +241,8 @@ def _set(variable: "contextvars.ContextVar[Any]", value: Any) -> Iterator[None]:
 
 def _seconds(given: timedelta | float) -> int:
     """Whole seconds, at least one. Raises ValueError."""
+    if not isinstance(given, timedelta | int | float):
+        raise TypeError(f"a timeout is a timedelta or a number of seconds, not a {type(given).__name__}")
     seconds = given.total_seconds() if isinstance(given, timedelta) else given
     if not 0 <= seconds <= LONGEST_SECONDS:
         raise ValueError(

@@ -138,6 +138,7 @@ class Turn(Steps):
         self.memory = Memory(self.context.memory)
         self.slots: dict[str, list[str]] = {}
         self.skill = ""
+        self._operations = []
         self._cancelled = threading.Event()
 
     @property

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from a2a_lambda import strictjson
-from a2a_lambda.errors import SkillError
+from a2a_lambda.errors import ConfigurationError, SkillError
 from a2a_lambda.protocol.model import Json, Part, text_of
 
 RESULT_BYTES = 250_000
@@ -76,12 +76,12 @@ class Reply:
 class Wait:
     """A wait of a suspended turn.
 
-    key: unique in the turn. question: that the client is asked, or "". is_sign_in: it asks for credentials.
+    key: unique in the turn. question: that the client is asked, or None. is_sign_in: it asks for credentials.
     seconds: until it times out; None = never.
     """
 
     key: str
-    question: str = ""
+    question: str | None = None
     is_sign_in: bool = False
     seconds: int | None = None
 
@@ -198,20 +198,31 @@ class Keys:
         return f"{self.prefix}{name}#{count + 1}" if count else f"{self.prefix}{name}"
 
 
+class NotKept(ValueError):
+    """The result of a step cannot be kept. Another try would not help."""
+
+
+MISTAKES = (ConfigurationError, NotKept)
+"""Mistakes of an agent's code: a step that makes one is not tried again."""
+
+
 class StepOutcome:
     """A step's value as JSON: what the engine keeps. A SkillError is an outcome, too: it is for the client,
     and another try would not help."""
 
     @staticmethod
     async def of(name: str, call: Call) -> bytes:
-        """Raises what the step raises, and TypeError or ValueError for a result that cannot be kept."""
+        """Raises what the step raises, and NotKept for a result that is not JSON, or too large."""
         try:
-            outcome: dict[str, Json] = {"value": to_jsonable_python(await call())}
+            result = await call()
         except SkillError as error:
-            outcome = {"refused": str(error)}
-        kept = strictjson.dumps_verified(outcome)
+            return strictjson.dumps({"refused": str(error)})
+        try:
+            kept = strictjson.dumps_verified({"value": to_jsonable_python(result)})
+        except (TypeError, ValueError) as error:
+            raise NotKept(f"the result of step {name!r} cannot be kept as JSON: {error}") from error
         if len(kept) > RESULT_BYTES:
-            raise ValueError(
+            raise NotKept(
                 f"the result of step {name!r} has {len(kept):,} bytes of JSON, and may have {RESULT_BYTES:,}:"
                 " keep it in S3 or a table, and return its key"
             )

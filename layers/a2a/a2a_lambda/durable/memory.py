@@ -5,11 +5,23 @@ turn, as on AWS. So the skill runs again from its beginning, and a test notices 
 repeat.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from a2a_lambda.durable.engine import Engine, Keys, Notice, OpenWait, Reply, Retry, Suspended, Wait, gather
+from a2a_lambda.durable.engine import (
+    MISTAKES,
+    Engine,
+    Keys,
+    Notice,
+    OpenWait,
+    Reply,
+    Retry,
+    Suspended,
+    Wait,
+    gather,
+)
 from a2a_lambda.errors import CodeChanged, StepFailed
 from a2a_lambda.protocol.model import Part
 
@@ -69,17 +81,20 @@ class MemoryEngine:
     async def step(
         self, name: str, call: Callable[[], Awaitable[bytes]], retry: Retry, *, once: bool
     ) -> bytes:
+        await asyncio.sleep(0)  # as on AWS, where other code runs meanwhile
         if (kept := self._replay("step", name)) is None:
             kept = self._keep("step", name, await _tries(name, call, retry))
         result: bytes = kept.result()
         return result
 
     async def sleep(self, name: str, seconds: int) -> None:
+        await asyncio.sleep(0)
         if self._replay("sleep", name) is None:
             self._keep("sleep", name, None)
             self._suspend(Suspended())
 
     async def wait_for(self, wait: Wait) -> Reply:
+        await asyncio.sleep(0)
         if (kept := self._replay("wait", wait.key)) is None:
             if wait.key not in self._replies:
                 self._record.open.append(wait)
@@ -139,7 +154,7 @@ async def _tries(name: str, call: Callable[[], Awaitable[bytes]], retry: Retry) 
         try:
             return await call()
         except Exception as error:
-            if retry.pause_after(attempt) is None:
+            if isinstance(error, MISTAKES) or retry.pause_after(attempt) is None:
                 failed = StepFailed(name, type(error).__name__, str(error))
                 failed.__cause__ = error
                 return failed

@@ -49,7 +49,17 @@ from aws_durable_execution_sdk_python.serdes import PassThroughSerDes
 
 from a2a_lambda.agent.executor import end_stragglers
 from a2a_lambda.aws.queue import read_message
-from a2a_lambda.durable.engine import Engine, Keys, Notice, OpenWait, Reply, Retry, Suspended, Wait
+from a2a_lambda.durable.engine import (
+    MISTAKES,
+    Engine,
+    Keys,
+    Notice,
+    OpenWait,
+    Reply,
+    Retry,
+    Suspended,
+    Wait,
+)
 from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, StoreError
 from a2a_lambda.turns.durable import DurableTurns, Replies
 
@@ -110,7 +120,10 @@ class DurableHandler:
             return place
 
         async def work() -> None:
-            await self._turns.run(queued, arn, make_engine, run.deadline)
+            try:
+                await self._turns.run(queued, arn, make_engine, run.deadline)
+            finally:
+                run.cancel()
 
         try:
             place.serve(partial(_in_thread, work))
@@ -139,6 +152,7 @@ class _Run:
 
     deadline: on `time.monotonic`. seconds: that a step had at the start of the run. waits, times: what
     suspended operations wait for, by their key. tell: takes the notices of the operations.
+    work: steps and branches that run. is_canceled: the turn has ended, or was canceled.
     """
 
     deadline: float
@@ -148,6 +162,22 @@ class _Run:
     tell: Callable[[Notice], None] = lambda _: None
     waits: dict[str, OpenWait] = field(default_factory=dict)
     times: dict[str, float] = field(default_factory=dict)
+    work: "set[Future[Any]]" = field(default_factory=set)
+    is_canceled: bool = False
+
+    def cancel(self) -> None:
+        """End all steps and branches."""
+        self.is_canceled = True
+        for future in list(self.work):
+            future.cancel()
+
+    def watch(self, future: "Future[Result]") -> "Future[Result]":
+        """Cancel a step, or a branch, with the run."""
+        self.work.add(future)
+        future.add_done_callback(self.work.discard)
+        if self.is_canceled:
+            future.cancel()
+        return future
 
     @property
     def time_left(self) -> float:
@@ -155,7 +185,8 @@ class _Run:
         return self.deadline - STEP_END_MARGIN_SECONDS - time.monotonic()
 
     def suspension(self) -> Suspended:
-        return Suspended(list(self.waits.values()), min(self.times.values(), default=0.0))
+        waits = [self.waits[key] for key in sorted(self.waits)]
+        return Suspended(waits, min(self.times.values(), default=0.0))
 
 
 class _Place:
@@ -168,13 +199,13 @@ class _Place:
         self._run = run
         self._requests: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
         self._left: BaseException | None = None
-        self._step: Future[bytes] | None = None
+        self._is_interrupted = False
 
     def serve(self, start: Callable[[], "Future[Result]"]) -> Result:
         """Run operations until the work that `start` begins has ended; returns its result.
 
-        Raises what ended the work. If an operation left with an exception of the SDK, it raises that: the SDK
-        reads it.
+        Raises what ended the work. If it was suspended, that is the exception with which an operation left:
+        the SDK reads it.
         """
         work = start()
         work.add_done_callback(lambda _: self._requests.put(None))
@@ -192,10 +223,11 @@ class _Place:
         try:
             result = work.result()
         except Suspended:
-            assert self._left is not None
-            raise self._left from None
-        # A turn that has ended, because it was canceled, is not suspended any more.
-        if self._left is not None and (self.keys.prefix or not isinstance(self._left, SuspendExecution)):
+            raise self._left or SuspendExecution("the run has ended") from None
+        except CancelledError:  # a branch of a turn that has ended
+            raise SuspendExecution("the run has ended") from None
+        # A branch cannot end after it was suspended. A turn can: it was canceled.
+        if self._left is not None and self.keys.prefix:
             raise self._left
         return result
 
@@ -222,11 +254,13 @@ class _Place:
         def body(_: Any) -> str:
             if self._run.time_left < STEP_PART * self._run.seconds:
                 raise OutOfTime
-            self._step = future = _submit(told, loop, context)
+            future = self._run.watch(_submit(told, loop, context))
             try:
                 return future.result(self._run.time_left).decode()
             except CancelledError:
-                raise OutOfTime from None
+                if self._run.is_canceled and not once:
+                    raise OutOfTime from None
+                raise InterruptedError(f"step {name!r} was canceled") from None
             except FutureTimeout:
                 if future.done():  # the step raised it
                     raise
@@ -277,7 +311,7 @@ class _Place:
         def branch(index: int, inner: DurableContext) -> str:
             place = _Place(inner, self._run, f"{self.keys.prefix}{name}/{index}/")
             work = partial(_outcome, partial(branches[index], place), f"{name}/{index}")
-            return place.serve(partial(_submit, work, loop, context))
+            return place.serve(lambda: self._run.watch(_submit(work, loop, context)))
 
         def operation() -> list[str]:
             functions: list[ParallelBranch[str]] = [
@@ -299,6 +333,11 @@ class _Place:
         """Run an operation in the place's thread. rest: says that a pause or a wait has begun."""
         if self.suspension is not None:
             raise self.suspension
+        if self._is_interrupted:
+            raise RuntimeError(
+                f"{what} begins after another operation was canceled, as asyncio.timeout does. Use the"
+                " timeout of turn.wait_for, or asyncio.timeout inside of a step"
+            )
         key = self.keys.prefix + what
         self._run.times.pop(key, None)
         was_replayed = self._context.is_replaying()
@@ -307,27 +346,35 @@ class _Place:
             try:
                 return operation()
             except NonDeterministicExecutionError as error:
-                raise CodeChanged("its agent was changed while it ran") from error
+                logger.error("a replay does something else than before: %s", error)
+                raise CodeChanged(
+                    "it does something else than before: its agent was changed, or depends on what changes"
+                ) from error
             except TimedSuspendExecution as error:
                 self._run.times[key] = error.scheduled_timestamp
                 raise
+
+        def tell_end() -> None:
+            # The last operation of a replay is the one that woke the turn.
+            if rest is not None and not (was_replayed and self._context.is_replaying()):
+                self._run.tell(Notice(rest.kind, rest.name, "ended"))
 
         future: Future[Result] = Future()
         self._requests.put((watched, future))
         try:
             result = await asyncio.wrap_future(future)
         except asyncio.CancelledError:
-            if self._step is not None:
-                self._step.cancel()
+            self._is_interrupted = True
             raise
         except Suspended:
             if rest is not None and not was_replayed:
                 self._run.tell(rest)
             self.suspension = self._run.suspension()
             raise self.suspension from None
-        # The last operation of a replay is the one that woke the turn.
-        if rest is not None and not (was_replayed and self._context.is_replaying()):
-            self._run.tell(Notice(rest.kind, rest.name, "ended"))
+        except TimeoutError:
+            tell_end()
+            raise
+        tell_end()
         return result
 
 
@@ -349,7 +396,7 @@ def _submit(
 def _decide(retry: Retry, once: bool, error: Exception, attempt: int) -> RetryDecision:
     if isinstance(error, OutOfTime):
         return RetryDecision.retry(Duration(seconds=1))
-    pause = None if once else retry.pause_after(attempt)
+    pause = None if once or isinstance(error, MISTAKES) else retry.pause_after(attempt)
     return (
         RetryDecision.no_retry()
         if pause is None

@@ -10,7 +10,7 @@ from a2a_lambda.protocol.model import Callback, Event, Json
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.callback import CallbackToken
 from a2a_lambda.tasks.head import Head, WaitState
-from a2a_lambda.turns.durable import DurableTurns, replies_of, store_reply
+from a2a_lambda.turns.durable import DurableTurns, has_ended, replies_of, store_reply
 
 EARLY_SECONDS = 10.0
 """Seconds for which a reply waits until its turn is suspended: it may come a moment too early."""
@@ -34,13 +34,14 @@ class Callbacks:
     async def reply(self, text: str, data: Json) -> None:
         """End a wait. text: the token of the url. data: what the skill gets.
 
-        Raises RouteNotFound for a token that no running turn has given out, WaitIsOver if the wait has its
-        reply, NotWaiting if the turn does not wait for this reply now, StoreError.
+        Raises RouteNotFound for a token that no running turn has given out, WaitIsOver if the wait has had
+        its reply or its timeout, NotWaiting if the turn does not wait for this reply now, StoreError.
         """
         try:
             token = CallbackToken.read(text)
         except ValueError:
             raise RouteNotFound(UNKNOWN) from None
+        looked = 0
         give_up_at = time.monotonic() + EARLY_SECONDS
         while True:
             head = await threads.run(self._store.get_head, token.scope, token.task_id)
@@ -54,9 +55,12 @@ class Callbacks:
                     break
                 except Conflict:
                     continue
-            events = await threads.run(self._store.get_events, head)
-            if token.key in replies_of((event for _, event in events), head.turn_id):
-                raise WaitIsOver("the turn has its reply")
+            if head.version != looked:
+                looked = head.version
+                events = [event for _, event in await threads.run(self._store.get_events, head)]
+                replies = replies_of(events, head.turn_id)
+                if token.key in replies or has_ended(events, head.turn_id, token.key):
+                    raise WaitIsOver("this wait of the turn is over")
             if time.monotonic() > give_up_at:
                 raise NotWaiting("the turn does not wait for this reply now")
             await asyncio.sleep(LOOK_SECONDS)

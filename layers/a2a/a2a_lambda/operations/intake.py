@@ -163,7 +163,7 @@ class Intake:
         while True:
             submitted = status(TaskState.SUBMITTED, self._store.clock())
             blank = self._store.new_head(call.scope, task_id, context_id, submitted, call.wire_name)
-            if call.is_durable:
+            if call.may_rest:
                 blank = replace(blank, expires=blank.expires + self._durable_seconds)
             blank = _with_push_config(call, blank, request)
             turn, seen_context = await self._choose_turn(call, context, found)
@@ -198,6 +198,8 @@ class Intake:
             reopens = bool(request.get("creates_task")) and head.state == TaskState.COMPLETED
             if head.state in TERMINAL and not reopens:
                 raise UnsupportedOperation("the task has ended and takes no message")
+            if head.is_suspended and head.open_wait is None:
+                raise UnsupportedOperation("the task pauses and takes no message")
             if head.is_background and not head.is_stopped and head.open_wait is None:
                 until = time.monotonic() + QUEUED_TURN_WAIT_SECONDS
                 deadline = until if call.deadline is None else min(call.deadline, until)
@@ -238,8 +240,11 @@ class Intake:
         """Store the reply to a wait of a durable turn. Raises Conflict."""
         reply = replace(call, is_background=True).message_event(head, request, head.turn_id)
         reply["asked"]["answers"] = wait["key"]
-        known = _with_request(call, _with_push_config(call, head, request), self._store.clock())
-        return Handover(await store_reply(self._store, known, wait, reply))
+
+        def change(head: Head) -> Head:
+            return _with_request(call, _with_push_config(call, head, request), self._store.clock())
+
+        return Handover(await store_reply(self._store, head, wait, reply, change))
 
     async def _choose_turn(
         self, call: CallContext, context: Context, last: Head | None = None

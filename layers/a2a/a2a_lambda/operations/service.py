@@ -308,7 +308,12 @@ class Service:
                 raise Unavailable("this deployment does not run this agent's long tasks")
             return is_durable
 
-        return replace(call, needs_execution=needs_execution, is_durable=needs_execution(None))
+        return replace(
+            call,
+            needs_execution=needs_execution,
+            is_durable=needs_execution(None),
+            may_rest=bool(profile.card.durable_skills),
+        )
 
     async def _check_agent(self, call: CallContext) -> None:
         """Raises Unavailable if this process is to run the agent, and cannot import it."""

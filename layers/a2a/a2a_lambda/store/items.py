@@ -183,7 +183,7 @@ def from_head(head: Head, list_shards: int) -> dict[str, Any]:
         item["listing"] = listing(head.scope, digest % list_shards)
     if head.push_config_ids:
         item["pushes"] = number(len(head.push_config_ids))
-    if not head.is_stopped:
+    if not head.is_stopped or head.is_suspended:
         item["shard"] = due_key(digest % DUE_SHARDS)
         item["due"] = number(head.due)
     return item

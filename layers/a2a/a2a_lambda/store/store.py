@@ -60,6 +60,7 @@ class Store:
     """Tasks and contexts in one table. Calls block: run them in `threads`.
 
     ttl: seconds for which a task is kept from its creation, and a context from its last turn.
+    rest: seconds that a turn may take. A context is kept so much longer.
     list_shards: partitions over which an owner's list of tasks is spread.
     Every method raises StoreError if DynamoDB does not answer. Methods that write raise WriteRefused if
     DynamoDB refuses the item for good.
@@ -72,10 +73,12 @@ class Store:
         *,
         ttl: int,
         list_shards: int = 1,
+        rest: int = 0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._table = Table(client, table, clock=clock)
         self._ttl = ttl
+        self._rest = rest
         self._list_shards = list_shards
         self.clock = clock
 
@@ -266,7 +269,7 @@ class Store:
                 return
             now = int(self.clock())
             newer = replace(newer, revision=context.revision + 1)
-            item = items.from_context(scope, context_id, newer, now + self._ttl)
+            item = items.from_context(scope, context_id, newer, now + self._ttl + self._rest)
             try:
                 if context.revision:
                     self._put(item, "revision = :revision", {":revision": number(context.revision)})

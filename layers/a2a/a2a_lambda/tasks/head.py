@@ -214,13 +214,18 @@ class Head:
         whole = replace(self, inline=inline, sequence=last + len(events), committed=last + len(events))
         return (whole, []) if whole.fits else (replace(self, sequence=last, committed=last), events)
 
-    def with_reply(self, reply: Event) -> tuple["Head", list[Event]]:
-        """The same for the reply to a suspended task. If the task asked, the question becomes an event,
-        too."""
-        if self.is_stopped:
-            return self.next_epoch().with_events([self.closing_event(), reply])
-        whole = replace(self, inline=(*self.inline, (self.sequence + 1, reply)), sequence=self.sequence + 1)
-        return (whole, []) if whole.fits else (self, [reply])
+    def with_new_epoch(self) -> "Head":
+        """The head of a suspended task in a new epoch. What the log has counts, and nothing that a writer of
+        an earlier epoch adds to it."""
+        last = max(0, self.sequence - 1) if self.is_stopped else self.sequence
+        return replace(self, epoch=self.epoch + 2, committed=last)
+
+    def with_events_after(self, events: list[Event]) -> "Head":
+        """The head with events after the log, whether they fit or not. If the task is stopped, the first one
+        is its closing status."""
+        last = max(0, self.sequence - 1) if self.is_stopped else self.sequence
+        inline = (*self.inline, *enumerate(events, last + 1))
+        return replace(self, inline=inline, sequence=last + len(events), committed=last + len(events))
 
     def with_closing_status(
         self, status: TaskStatus, sequence: int, pending: Pending | None = None, *, message_only: bool = False

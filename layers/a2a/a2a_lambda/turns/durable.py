@@ -24,7 +24,7 @@ from a2a_lambda.aws.executions import Executions
 from a2a_lambda.aws.queue import QueuedTurn, read_message
 from a2a_lambda.durable.engine import Engine, Reply
 from a2a_lambda.errors import StoreError
-from a2a_lambda.protocol.model import TERMINAL, Event, Part
+from a2a_lambda.protocol.model import OPERATION, TERMINAL, Event, Part
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.callback import CALLBACK_PATH, callback_token
 from a2a_lambda.tasks.context import Context
@@ -34,7 +34,15 @@ from a2a_lambda.tasks.replay import Replay, last_mark
 from a2a_lambda.turns.claim import Claim, make_turn, minute_after
 from a2a_lambda.turns.recovery import end_task, lost_status
 from a2a_lambda.turns.run import Run
-from a2a_lambda.turns.suspension import LATE_SECONDS, LOOK_SECONDS, REPLYING, answered_head, resumed_head
+from a2a_lambda.turns.suspension import (
+    LATE_SECONDS,
+    LOOK_SECONDS,
+    REPLYING,
+    answered_head,
+    held_for_reply,
+    reply_events,
+    resumed_head,
+)
 
 RUN_ATTEMPTS = 5
 """Number of times in a row that a run of a turn may die before the turn fails for good."""
@@ -80,13 +88,14 @@ class DurableTurns:
         if run.suspension is not None and not run.has_diverged:
             raise run.suspension
 
-    async def dispatch(self, head: Head) -> None:
-        """Start the execution of a turn, or wake it. Raises StoreError."""
+    async def dispatch(self, head: Head) -> str:
+        """Start the execution of a turn, or wake it; returns its ARN, or "" if it is not known. Raises
+        StoreError."""
         assert head.execution is not None
-        if not head.execution["arn"]:
-            await threads.run(self._executions.start, QueuedTurn.of(head))
+        arn = head.execution["arn"] or await threads.run(self._executions.start, QueuedTurn.of(head))
         for callback in head.execution["wakes"]:
             await threads.run(self._executions.wake, callback)
+        return arn
 
     async def stop(self, head: Head) -> None:
         """Stop the execution of a turn that was canceled. head: before that. If this fails, the execution
@@ -97,11 +106,10 @@ class DurableTurns:
     async def sweep(self, head: Head) -> None:
         """Look after a turn that is due and that no run holds. Raises StoreError, Conflict."""
         assert head.execution is not None
-        arn, now = head.execution["arn"], self._store.clock()
+        arn, now = await self.dispatch(head), self._store.clock()
         if arn and not await threads.run(self._executions.is_running, arn):
             await self._give_up(head)
             return
-        await self.dispatch(head)
         is_resting = head.is_suspended and not head.execution["wakes"] and head.execution["until"] > now
         pause = LOOK_SECONDS if is_resting else LATE_SECONDS
         await threads.run(self._store.update_head, replace(head, due=minute_after(now + pause)))
@@ -109,9 +117,9 @@ class DurableTurns:
     async def end_lost(self, arn: str) -> None:
         """End the turn of an execution that has failed, timed out or was stopped. Raises StoreError."""
         queued = read_message(await threads.run(self._executions.turn_of, arn))
-        head = await self._load(queued, arn)
-        if head is not None:
-            await self._give_up(head)
+        while (head := await self._load(queued, arn)) is not None:
+            with suppress(Conflict):  # it changes for other reasons, too
+                await end_task(self._store, head, lost_status(self._store, head, GIVEN_UP))
 
     async def _load(self, queued: QueuedTurn, arn: str) -> Head | None:
         """Head of the task, if this execution has its turn."""
@@ -139,9 +147,7 @@ class DurableTurns:
 
     async def _take(self, head: Head, arn: str) -> Head:
         """The head, held by a new run. Raises Conflict."""
-        if head.holder == REPLYING:  # the reply was never stored whole: it can be sent again
-            head = replace(head, requests=head.requests[:-1])
-        if head.holder:
+        if head.holder and not head.is_stopped:
             head = await threads.run(self._store.take_over, head)
         taken, overflow = resumed_head(head, arn, self._store.clock())
         taken = await threads.run(self._store.update_head, taken)
@@ -188,20 +194,47 @@ class DurableTurns:
             await end_task(self._store, head, lost_status(self._store, head, GIVEN_UP))
 
 
-async def store_reply(store: Store, head: Head, wait: WaitState, reply: Event) -> Head:
-    """Store the reply to a wait of a suspended turn; returns the head. Then the turn must be woken. Raises
-    Conflict, StoreError."""
-    answered, overflow = answered_head(head, wait, reply, store.clock())
-    answered = await threads.run(store.update_head, answered)
-    if not overflow:
-        return answered
-    await threads.run(store.append, answered, overflow, after=answered.sequence)
-    return await threads.run(store.update_head, replace(answered, holder="", lease=0.0))
+async def store_reply(
+    store: Store,
+    head: Head,
+    wait: WaitState,
+    reply: Event,
+    change: Callable[[Head], Head] = lambda head: head,
+) -> Head:
+    """Store the reply to a wait of a suspended turn; returns the head. Then the turn must be woken.
+
+    change: what else becomes of the head. Raises Conflict if the head is not as it was, or another reply is
+    being stored; StoreError. Then the wait is still open.
+    """
+    now = store.clock()
+    if head.holder and head.lease > now:
+        await asyncio.sleep(REPLY_POLL_SECONDS)
+        raise Conflict(head)
+    events = reply_events(head, reply)
+    base = head.with_new_epoch() if head.is_stopped or head.holder else head
+    small = answered_head(change(base.with_events_after(events)), wait, now)
+    if small.fits:
+        return await threads.run(store.update_head, small)
+    held = await threads.run(store.update_head, held_for_reply(head, now))
+    last = await threads.run(store.append, held, events, after=held.committed)
+    whole = replace(held, sequence=last, committed=last)
+    return await threads.run(store.update_head, answered_head(change(whole), wait, store.clock()))
 
 
 def _began(event: Event, turn: str) -> bool:
     """Whether an event is the message that began a turn."""
     return "asked" in event and event["asked"]["turn"] == turn and "answers" not in event["asked"]
+
+
+def has_ended(events: Iterable[Event], turn: str, key: str) -> bool:
+    """Whether a wait of a turn has ended, by a reply or by its timeout."""
+    is_own = False
+    for event in events:
+        is_own = is_own or _began(event, turn)
+        said = event["statusUpdate"].get("metadata", {}).get(OPERATION, {}) if "statusUpdate" in event else {}
+        if is_own and (said.get("kind"), said.get("name"), said.get("state")) == ("wait", key, "ended"):
+            return True
+    return False
 
 
 def replies_of(events: Iterable[Event], turn: str) -> dict[str, Reply]:

@@ -36,7 +36,7 @@ from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.journal import Journal, size_of
 from a2a_lambda.turns.lease import Lease
 from a2a_lambda.turns.recovery import outcome_of
-from a2a_lambda.turns.suspension import still_asking, suspended_head
+from a2a_lambda.turns.suspension import question_of, still_asking, suspended_head
 
 CLOSING_SECONDS = 1.5
 """Seconds after a turn's deadline in which its end may still be stored. The deadline leaves so much time."""
@@ -289,7 +289,7 @@ class Run:
         """Store that the turn pauses, or waits. Raises StoreError, Conflict."""
         await self._journal.flush()
         scope, task_id, context_id = self.head.scope, self.head.task_id, self.head.context_id
-        asked = next((each.wait for each in suspended.waits if each.wait.question), None)
+        asked = question_of(suspended, self._asking)
         if asked is not None:
             # A message that names only the context is the reply.
             def wait(context: Context) -> Context:

@@ -32,13 +32,24 @@ def new_execution(url: str) -> Execution:
     return Execution(arn="", url=url, secret=secret, is_suspended=False, until=0.0, waits=[], wakes=[])
 
 
+def question_of(suspended: Suspended, before: Head | None) -> Wait | None:
+    """The wait whose question the client is asked. If there are several, the one that was asked before stays.
+
+    before: the head before this run, if it asked then.
+    """
+    asking = [each.wait for each in suspended.waits if each.wait.question is not None]
+    known = before.execution["waits"] if before is not None and before.execution is not None else []
+    keys = {wait["key"] for wait in known if wait["asks"]}
+    return next((wait for wait in asking if wait.key in keys), next(iter(asking), None))
+
+
 def suspended_head(suspended: Suspended, asked: Wait | None, sequence: int, now: float, head: Head) -> Head:
-    """The head of a turn that is suspended. asked: the wait with the question. sequence: last number
-    stored."""
+    """The head of a turn that is suspended. asked: the wait whose question the client is asked, or None.
+    sequence: last number stored."""
     assert head.execution is not None
     times = [time for time in (suspended.until, *(each.until for each in suspended.waits)) if time]
     waits = [
-        WaitState(key=each.wait.key, callback=each.callback, asks=bool(each.wait.question))
+        WaitState(key=each.wait.key, callback=each.callback, asks=each.wait is asked)
         for each in suspended.waits
     ]
     execution = Execution(
@@ -49,10 +60,10 @@ def suspended_head(suspended: Suspended, asked: Wait | None, sequence: int, now:
         working = status(TaskState.WORKING, now)
         rested = replace(head, status=working, sequence=sequence, holder="", lease=0.0, attempts=0)
         return replace(rested, due=due, execution=execution)
-    message = agent_message(head.task_id, head.context_id, [Part(text=asked.question)])
+    message = agent_message(head.task_id, head.context_id, [Part(text=asked.question or "")])
     state = TaskState.AUTH_REQUIRED if asked.is_sign_in else TaskState.INPUT_REQUIRED
     stopped = head.with_closing_status(status(state, now, message), sequence, head.pending)
-    return replace(stopped, attempts=0, execution=execution)
+    return replace(stopped, attempts=0, due=due, execution=execution)
 
 
 def still_asking(again: Head, before: Head) -> Head:
@@ -94,9 +105,19 @@ def resumed_head(head: Head, arn: str, now: float) -> tuple[Head, list[Event]]:
     return resumed, events
 
 
-def answered_head(head: Head, wait: WaitState, reply: Event, now: float) -> tuple[Head, list[Event]]:
-    """The head of a suspended turn that has the reply to a wait, and the events that it cannot hold. The turn
-    must be woken. While such events are appended, the head is held, so that no run continues without them."""
+def reply_events(head: Head, reply: Event) -> list[Event]:
+    """What a reply adds to the log. If the task asked, the question becomes an event, too."""
+    return [head.closing_event(), reply] if head.is_stopped else [reply]
+
+
+def held_for_reply(head: Head, now: float) -> Head:
+    """The head of a suspended turn while a reply is appended that the head cannot hold. Meanwhile no run
+    continues without the reply, and no other reply comes between."""
+    return replace(head.with_new_epoch(), holder=REPLYING, lease=now + REPLY_SECONDS)
+
+
+def answered_head(head: Head, wait: WaitState, now: float) -> Head:
+    """The head of a suspended turn whose log has the reply to a wait. The turn must be woken."""
     assert head.execution is not None
     execution = Execution(
         {
@@ -105,14 +126,12 @@ def answered_head(head: Head, wait: WaitState, reply: Event, now: float) -> tupl
             "wakes": [*head.execution["wakes"], wait["callback"]],
         }
     )
-    answered, events = head.with_reply(reply)
-    answered = replace(
-        answered,
+    return replace(
+        head,
         status=status(TaskState.WORKING, now),
         due=minute_after(now + LATE_SECONDS),
         is_background=True,
-        holder=REPLYING if events else "",
-        lease=now + REPLY_SECONDS if events else 0.0,
+        holder="",
+        lease=0.0,
         execution=execution,
     )
-    return answered, events

@@ -108,11 +108,13 @@ class Worker:
     async def _sweep_task(self, scope: Scope, task_id: str, minute: int) -> None:
         head = await threads.run(self._store.get_head, scope, task_id)
         now = self._store.clock()
-        if head is None or head.is_stopped or head.is_running(now) or head.due > minute:
+        if head is None or head.is_running(now) or head.due > minute:
             return
         if head.execution is not None:
             if self._durable is not None:
                 await self._durable.sweep(head)
+            return
+        if head.is_stopped:
             return
         if not head.is_background:
             await load_live_head(self._store, scope, task_id)  # ends it
