@@ -75,7 +75,7 @@ class Steps:
         **kwargs: Any,
     ) -> Operation[Any]:
         """Result of `function(*args, **kwargs)`, which may be async. It runs once: a replay gets the result
-        that was kept. Everything that takes long, costs money, or differs from call to call belongs into a
+        that was kept. Everything that takes long, costs money, or differs from call to call belongs in a
         step.
 
         name: what it is called in logs; 1 to 100 letters, digits, `.`, `_` and `-`.

@@ -2,9 +2,9 @@
 
 200  the turn has the reply
 400  the body is not JSON
-404  no running turn has given out this url
-409  the turn does not wait for it now: send it again after Retry-After
-410  the turn has had its reply
+404  no running turn made this url
+409  the turn does not wait for it yet: send it again after Retry-After
+410  the wait has had its reply, or its timeout
 503  send it again
 """
 
