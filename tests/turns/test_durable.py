@@ -33,7 +33,7 @@ from a2a_lambda.errors import (
     UnsupportedOperation,
     WaitIsOver,
 )
-from a2a_lambda.lambda_ import durable
+from a2a_lambda.lambda_ import durable, sdk_engine
 from a2a_lambda.lambda_.durable import DurableHandler
 from a2a_lambda.operations import callbacks
 from a2a_lambda.operations.callbacks import Callbacks
@@ -601,7 +601,7 @@ def test_a_turn_whose_code_was_changed_fails_clearly(bench: Bench, tmp_path: Pat
 def test_a_step_that_begins_late_moves_to_the_next_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The function has little time left when the second step begins."""
     left = chain([800, 800, 100], repeat(800))  # the first step asks twice
-    monkeypatch.setattr(durable._Run, "time_left", property(lambda _: next(left)))
+    monkeypatch.setattr(sdk_engine.SdkRun, "time_left", property(lambda _: next(left)))
     task = bench.send(skill="count")
     bench.wait_for(task["id"], TaskState.COMPLETED)
     assert bench.calls == {"a": 1, "b": 1, "c": 1}
@@ -612,7 +612,7 @@ def test_a_step_that_takes_longer_than_its_function_fails(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The function has a second for it, twice."""
-    seconds = durable.RUN_END_MARGIN_SECONDS + durable.STEP_END_MARGIN_SECONDS + 1
+    seconds = durable.RUN_END_MARGIN_SECONDS + sdk_engine.STEP_END_MARGIN_SECONDS + 1
     monkeypatch.setattr(event_sources.Context, "get_remaining_time_in_millis", lambda _: int(seconds * 1000))
     task = bench.send(skill="slow")
     done = bench.wait_for(task["id"], TaskState.COMPLETED)
@@ -804,14 +804,12 @@ class Thief:
     def __init__(self, steal: Callable[[], Any]) -> None:
         self._steal = steal
 
-    def __call__(self, *_: Any) -> Any:
+    def __call__(self, _: Any, url: Callable[[str], str]) -> Any:
+        self.callback_url = url  # the same as before: the turn puts it out
         return self
 
     def observe(self, _: Any) -> None:
         """It says nothing."""
-
-    def callback_url(self, key: str) -> str:
-        return key
 
     async def wait_for(self, _: Any) -> Any:
         self._steal()

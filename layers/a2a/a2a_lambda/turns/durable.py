@@ -110,7 +110,8 @@ class DurableTurns:
         if arn and not await threads.run(self._executions.is_running, arn):
             await self._give_up(head)
             return
-        is_resting = head.is_suspended and not head.execution["wakes"] and head.execution["until"] > now
+        is_late = 0 < head.execution["until"] <= now
+        is_resting = head.is_suspended and not head.execution["wakes"] and not is_late
         pause = LOOK_SECONDS if is_resting else LATE_SECONDS
         await threads.run(self._store.update_head, replace(head, due=minute_after(now + pause)))
 

@@ -1,0 +1,369 @@
+"""The engine of durable turns on Lambda: AWS's SDK for durable executions.
+
+The SDK is synchronous: an operation blocks its thread, and a pause leaves it with an exception. Agents are
+asynchronous. So each place, the turn or a branch of `parallel`, has a thread that runs its operations for it:
+
+    agent loop     await turn.step(…) ── request ──┐         ┌── result, or Suspended
+    place's thread                                 └─ context.step(…) ─┘
+
+Sources: https://docs.aws.amazon.com/lambda/latest/dg/durable-execution-sdk.html
+https://docs.aws.amazon.com/lambda/latest/dg/durable-execution-sdk-retries.html
+"""
+
+import asyncio
+import contextvars
+import json
+import logging
+import queue
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import CancelledError, Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from aws_durable_execution_sdk_python import DurableContext
+from aws_durable_execution_sdk_python.config import (
+    CallbackConfig,
+    CompletionConfig,
+    Duration,
+    NestingType,
+    ParallelBranch,
+    ParallelConfig,
+    StepConfig,
+    StepSemantics,
+)
+from aws_durable_execution_sdk_python.exceptions import (
+    CallbackError,
+    CallbackTimeoutError,
+    NonDeterministicExecutionError,
+    StepError,
+    SuspendExecution,
+    TimedSuspendExecution,
+)
+from aws_durable_execution_sdk_python.retries import RetryDecision
+from aws_durable_execution_sdk_python.serdes import PassThroughSerDes
+
+from a2a_lambda.durable.engine import (
+    MISTAKES,
+    Engine,
+    Keys,
+    Notice,
+    OpenWait,
+    Reply,
+    Retry,
+    Suspended,
+    Wait,
+)
+from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, StoreError
+from a2a_lambda.turns.durable import Replies
+
+if TYPE_CHECKING:
+    pass
+
+STEP_END_MARGIN_SECONDS = 5.0
+"""Seconds before the end of a run at which a step must end. Then its failure can be stored."""
+
+STEP_PART = 0.5
+"""A step starts in a new run if less than this part of the function's time is left. So each step has at least
+so much."""
+
+Result = TypeVar("Result")
+
+logger = logging.getLogger(__name__)
+
+# It logs a step that only moves to the next run as an error. Here, steps that fail are logged.
+logging.getLogger("aws_durable_execution_sdk_python.operation.step").setLevel(logging.CRITICAL)
+
+
+class OutOfTime(Exception):
+    """The run has too little time left for a step, or has ended: another run makes it."""
+
+
+@dataclass(slots=True)
+class SdkRun:
+    """What the places of a run share.
+
+    deadline: on `time.monotonic`. seconds: that a step had at the start of the run. waits, times: what
+    suspended operations wait for, by their key. tell: takes the notices of the operations.
+    work: steps and branches that run. is_canceled: the turn has ended, or was canceled.
+    """
+
+    deadline: float
+    seconds: float
+    replies: Replies = field(default_factory=dict)
+    url: Callable[[str], str] = str
+    tell: Callable[[Notice], None] = lambda _: None
+    waits: dict[str, OpenWait] = field(default_factory=dict)
+    times: dict[str, float] = field(default_factory=dict)
+    work: "set[Future[Any]]" = field(default_factory=set)
+    is_canceled: bool = False
+
+    def cancel(self) -> None:
+        """End all steps and branches."""
+        self.is_canceled = True
+        for future in list(self.work):
+            future.cancel()
+
+    def watch(self, future: "Future[Result]") -> "Future[Result]":
+        """Cancel a step, or a branch, with the run."""
+        self.work.add(future)
+        future.add_done_callback(self.work.discard)
+        if self.is_canceled:
+            future.cancel()
+        return future
+
+    @property
+    def time_left(self) -> float:
+        """Seconds that a step has now."""
+        return self.deadline - STEP_END_MARGIN_SECONDS - time.monotonic()
+
+    def suspension(self) -> Suspended:
+        waits = [self.waits[key] for key in sorted(self.waits)]
+        return Suspended(waits, min(self.times.values(), default=0.0))
+
+
+class Place:
+    """Engine of a turn, or of a branch. Its operations run in the thread that calls `serve`."""
+
+    def __init__(self, context: DurableContext, run: SdkRun, prefix: str = "") -> None:
+        self.keys = Keys(prefix)
+        self.suspension: Suspended | None = None
+        self._context = context
+        self._run = run
+        self._requests: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._left: BaseException | None = None
+        self._is_interrupted = False
+
+    def serve(self, start: Callable[[], "Future[Result]"]) -> Result:
+        """Run operations until the work that `start` begins has ended; returns its result.
+
+        Raises what ended the work. If it was suspended, that is the exception with which an operation left:
+        the SDK reads it.
+        """
+        work = start()
+        work.add_done_callback(lambda _: self._requests.put(None))
+        while (request := self._requests.get()) is not None:
+            operation, future = request
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(operation())
+            except (Exception, Suspended) as error:
+                future.set_exception(error)
+            except BaseException as error:  # of the SDK: the run must end
+                self._left = error
+                future.set_exception(Suspended())
+        try:
+            result = work.result()
+        except Suspended:
+            raise self._left or SuspendExecution("the run has ended") from None
+        except CancelledError:  # a branch of a turn that has ended
+            raise SuspendExecution("the run has ended") from None
+        # A branch cannot end after it was suspended. A turn can: it was canceled.
+        if self._left is not None and self.keys.prefix:
+            raise self._left
+        return result
+
+    async def step(
+        self, name: str, call: Callable[[], Awaitable[bytes]], retry: Retry, *, once: bool
+    ) -> bytes:
+        loop, context = asyncio.get_running_loop(), contextvars.copy_context()
+        semantics = StepSemantics.AT_MOST_ONCE_PER_RETRY if once else StepSemantics.AT_LEAST_ONCE_PER_RETRY
+        config = StepConfig(
+            retry_strategy=partial(_decide, retry, once), step_semantics=semantics, serdes=PassThroughSerDes()
+        )
+
+        async def told() -> bytes:
+            self._run.tell(Notice("step", name, "started"))
+            try:
+                result = await call()
+            except Exception:
+                logger.exception("step %s failed", name)
+                self._run.tell(Notice("step", name, "failed"))
+                raise
+            self._run.tell(Notice("step", name, "ended"))
+            return result
+
+        def body(_: Any) -> str:
+            if self._run.time_left < STEP_PART * self._run.seconds:
+                raise OutOfTime
+            future = self._run.watch(_submit(told, loop, context))
+            try:
+                return future.result(self._run.time_left).decode()
+            except CancelledError:
+                if self._run.is_canceled and not once:
+                    raise OutOfTime from None
+                raise InterruptedError(f"step {name!r} was canceled") from None
+            except FutureTimeout:
+                if future.done():  # the step raised it
+                    raise
+                future.cancel()
+                logger.error("step %s took longer than its function may", name)
+                raise TimeoutError(f"step {name!r} took longer than its function may") from None
+
+        def operation() -> bytes:
+            try:
+                result: str = self._context.step(body, name=name, config=config)
+                return result.encode()
+            except StepError as error:
+                kind = (error.error_type or "Exception").rpartition(".")[2]
+                raise StepFailed(name, kind, error.message or "") from error
+
+        return await self._do(f"step {name}", operation)
+
+    async def sleep(self, name: str, seconds: int) -> None:
+        pause = partial(self._context.wait, Duration(seconds=seconds), name=name)
+        await self._do(f"sleep {name}", pause, Notice("sleep", name, "started", time.time() + seconds))
+
+    async def wait_for(self, wait: Wait) -> Reply:
+        config = CallbackConfig(timeout=Duration(seconds=wait.seconds or 0))
+
+        def operation() -> Reply:
+            callback = self._context.create_callback(name=wait.key, config=config)
+            if (reply := self._run.replies.get(wait.key)) is not None:
+                return reply
+            self._run.waits[wait.key] = OpenWait(wait, callback.callback_id, until)
+            try:
+                callback.result()
+            except CallbackTimeoutError:
+                del self._run.waits[wait.key]
+                raise TimeoutError(f"no reply to {wait.key!r} came in {wait.seconds} seconds") from None
+            except CallbackError as error:
+                raise StoreError(f"the wait {wait.key!r} failed") from error
+            # The process that took the reply died before it had stored all of it.
+            raise SkillError("A reply to this task was lost. Send the request again.")
+
+        until = time.time() + wait.seconds if wait.seconds else 0.0
+        return await self._do(f"wait {wait.key}", operation, Notice("wait", wait.key, "started", until))
+
+    async def parallel(
+        self, name: str, branches: Sequence[Callable[[Engine], Awaitable[bytes]]]
+    ) -> list[bytes]:
+        loop, context = asyncio.get_running_loop(), contextvars.copy_context()
+
+        def branch(index: int, inner: DurableContext) -> str:
+            place = Place(inner, self._run, f"{self.keys.prefix}{name}/{index}/")
+            work = partial(_outcome, partial(branches[index], place), f"{name}/{index}")
+            return place.serve(lambda: self._run.watch(_submit(work, loop, context)))
+
+        def operation() -> list[str]:
+            functions: list[ParallelBranch[str]] = [
+                ParallelBranch(func=partial(branch, index), name=f"{name}-{index}")
+                for index in range(len(branches))
+            ]
+            config = ParallelConfig(completion_config=ALL, nesting_type=NestingType.FLAT)
+            return self._context.parallel(functions, name=name, config=config).get_results()
+
+        return [_read_outcome(text) for text in await self._do(f"branches {name}", operation)]
+
+    def callback_url(self, key: str) -> str:
+        return self._run.url(key)
+
+    def observe(self, observer: Callable[[Notice], None]) -> None:
+        self._run.tell = observer
+
+    async def _do(self, what: str, operation: Callable[[], Result], rest: Notice | None = None) -> Result:
+        """Run an operation in the place's thread. rest: says that a pause or a wait has begun."""
+        if self.suspension is not None:
+            raise self.suspension
+        if self._is_interrupted:
+            raise RuntimeError(
+                f"{what} begins after another operation was canceled, as asyncio.timeout does. Use the"
+                " timeout of turn.wait_for, or asyncio.timeout inside of a step"
+            )
+        key = self.keys.prefix + what
+        self._run.times.pop(key, None)
+        was_replayed = self._context.is_replaying()
+
+        def watched() -> Result:
+            try:
+                return operation()
+            except NonDeterministicExecutionError as error:
+                logger.error("a replay does something else than before: %s", error)
+                raise CodeChanged(
+                    "it does something else than before: its agent was changed, or depends on what changes"
+                ) from error
+            except TimedSuspendExecution as error:
+                self._run.times[key] = error.scheduled_timestamp
+                raise
+
+        def tell_end() -> None:
+            # The last operation of a replay is the one that woke the turn.
+            if rest is not None and not (was_replayed and self._context.is_replaying()):
+                self._run.tell(Notice(rest.kind, rest.name, "ended"))
+
+        future: Future[Result] = Future()
+        self._requests.put((watched, future))
+        try:
+            result = await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            self._is_interrupted = True
+            raise
+        except Suspended:
+            if rest is not None and not was_replayed:
+                self._run.tell(rest)
+            self.suspension = self._run.suspension()
+            raise self.suspension from None
+        except TimeoutError:
+            tell_end()
+            raise
+        tell_end()
+        return result
+
+
+ALL = CompletionConfig()
+"""Every branch ends: none of them raises. What it raised is in its outcome."""
+
+
+def _submit(
+    call: Callable[[], Awaitable[Result]], loop: asyncio.AbstractEventLoop, context: contextvars.Context
+) -> "Future[Result]":
+    """Run a coroutine on the agents' loop, with the variables of a context."""
+
+    async def run() -> Result:
+        return await call()
+
+    return context.copy().run(asyncio.run_coroutine_threadsafe, run(), loop)
+
+
+def _decide(retry: Retry, once: bool, error: Exception, attempt: int) -> RetryDecision:
+    if isinstance(error, OutOfTime):
+        return RetryDecision.retry(Duration(seconds=1))
+    pause = None if once or isinstance(error, MISTAKES) else retry.pause_after(attempt)
+    return (
+        RetryDecision.no_retry()
+        if pause is None
+        else RetryDecision.retry(Duration(seconds=max(1, int(pause))))
+    )
+
+
+async def _outcome(branch: Callable[[], Awaitable[bytes]], name: str) -> str:
+    """What a branch returned or raised, as JSON: a replay reads the same."""
+    try:
+        return json.dumps({"value": (await branch()).decode()})
+    except CodeChanged:
+        raise
+    except SkillError as error:
+        return json.dumps({"refused": str(error)})
+    except TimeoutError as error:
+        return json.dumps({"late": str(error)})
+    except StepFailed as error:
+        return json.dumps({"failed": [error.name, error.kind, error.text]})
+    except StoreError:
+        raise
+    except Exception as error:
+        logger.exception("branch %s failed", name)
+        return json.dumps({"failed": [name, type(error).__name__, str(error)]})
+
+
+def _read_outcome(text: str) -> bytes:
+    outcome = json.loads(text)
+    if "value" in outcome:
+        return str(outcome["value"]).encode()
+    if "refused" in outcome:
+        raise SkillError(outcome["refused"])
+    if "late" in outcome:
+        raise TimeoutError(outcome["late"])
+    raise StepFailed(*outcome["failed"])
