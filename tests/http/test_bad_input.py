@@ -1,5 +1,6 @@
 """A client's mistake gets a JSON-RPC error that says what and where, and changes nothing."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -266,3 +267,29 @@ def test_refused_requests_change_nothing(client: TestClient, key: str) -> None:
     seen = rpc.send("look", metadata={"intentInfos": [{"intent": "look"}]}, **context)
     assert seen["artifacts"][0]["parts"][0]["data"]["turns"] == 1
     assert seen["artifacts"][0]["parts"][0]["data"]["said"] == []
+
+
+def test_a_client_that_leaves_in_its_request_is_no_fault(client: TestClient, key: str) -> None:
+    headers = {"authorization": f"Bearer {key}", "content-type": "application/json", "host": "x"}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/a2a/probe",
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }
+    received = iter([{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
+    sent: list[Json] = []
+
+    async def receive() -> Json:
+        return next(received)
+
+    async def send(said: Json) -> None:
+        sent.append(said)
+
+    async def call() -> None:
+        await client.app(scope, receive, send)
+
+    asyncio.run(call())
+    assert sent[0]["status"] == 200
+    assert json.loads(sent[1]["body"])["error"]["code"] == -32600

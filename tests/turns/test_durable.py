@@ -753,6 +753,11 @@ def test_an_execution_that_ended_before_its_first_run_ends_its_task(
     assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
 
 
+def test_a_turn_pauses_after_its_branches(bench: Bench) -> None:
+    task = bench.send(skill="pair")
+    assert texts(bench.wait_for(task["id"], TaskState.COMPLETED)) == {"": "12"}
+
+
 def test_an_operation_after_a_canceled_one_is_a_mistake(bench: Bench) -> None:
     task = bench.send(skill="hasty")
     failed = bench.wait_for(task["id"], TaskState.FAILED)

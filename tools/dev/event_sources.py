@@ -173,7 +173,7 @@ def start(kit: Kit) -> None:
     for source in sources:
         threading.Thread(target=_consume, args=(*source, bell), daemon=True).start()
     threading.Thread(target=_sweep, args=(worker,), daemon=True).start()
-    if any(kit.agents[name].card.durable_skills for name in kit.agents):
+    if settings.durable_function and any(kit.agents[name].card.durable_skills for name in kit.agents):
         from a2a_lambda.lambda_.durable import DurableHandler
 
         handler = DurableHandler(kit.make_durable_turns(), kit.make_lambda_client())

@@ -21,7 +21,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -174,7 +174,7 @@ class Playground:
         try:
             call = Call.model_validate_json(await request.body())
             version = VERSIONS[call.version]
-        except (ValidationError, KeyError) as error:
+        except (ValidationError, KeyError, ClientDisconnect) as error:
             return Response(f"not a call: {error}", 400)
 
         # A client reads the card once. The page reads it again when it opens, and after a restart.

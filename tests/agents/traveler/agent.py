@@ -132,6 +132,13 @@ async def crowd(turn: Turn) -> None:
 
 
 @skill
+async def pair(turn: Turn) -> str:
+    both = await turn.parallel(turn.step("one", str, 1), turn.step("two", str, 2))
+    await turn.sleep(seconds=1)
+    return "".join(both)
+
+
+@skill
 async def two(turn: Turn) -> str:
     async def wait(name: str) -> str:
         return str((await turn.wait_for(name)).data[0])

@@ -48,14 +48,14 @@ class Operation(Generic[Result]):
 
     def __init__(self, name: str, start: Callable[[], Coroutine[Any, Any, Result]]) -> None:
         self.name = name
-        self.has_begun = False
+        self.is_awaited = False
         self._start = start
 
     def __await__(self) -> Generator[Any, Any, Result]:
         return self().__await__()
 
     def __call__(self) -> Coroutine[Any, Any, Result]:
-        self.has_begun = True
+        self.is_awaited = True
         return self._start()
 
 
@@ -162,6 +162,8 @@ class Steps:
                     "a branch must be a function, because a replay calls it again: write `lambda: book(turn)`"
                     " instead of `book(turn)`"
                 )
+            if isinstance(branch, Operation):
+                branch.is_awaited = True  # here, because a replay that knows all results calls no branch
         engine = self._engine("parallel")
         name = engine.keys.take("parallel")
         with engine.keys.hold(name):
@@ -177,7 +179,7 @@ class Steps:
     def check_operations(self) -> None:
         """Raises RuntimeError for an operation that was made, and never awaited."""
         for operation in self._operations:
-            if not operation.has_begun:
+            if not operation.is_awaited:
                 raise RuntimeError(
                     f"{operation.name!r} was never awaited: write `await` before turn.step, turn.sleep and"
                     " turn.wait_for"

@@ -7,9 +7,9 @@ import time
 from collections.abc import Collection
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
-from a2a_lambda.errors import RequestTooLarge, UnsupportedMediaType
+from a2a_lambda.errors import InvalidRequest, RequestTooLarge, UnsupportedMediaType
 from a2a_lambda.http.error_responses import JSON
 
 INVOCATION_SECONDS = 900.0
@@ -64,14 +64,17 @@ def check_media_type(request: Request) -> None:
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    """Raises RequestTooLarge if the body has more bytes than `limit`."""
+    """Raises RequestTooLarge if the body has more bytes than `limit`, InvalidRequest if it breaks off."""
     chunks: list[bytes] = []
     size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > limit:
-            raise RequestTooLarge(f"a request may have at most {limit} bytes")
-        chunks.append(chunk)
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > limit:
+                raise RequestTooLarge(f"a request may have at most {limit} bytes")
+            chunks.append(chunk)
+    except ClientDisconnect:
+        raise InvalidRequest("the client left before the end of its request") from None
     return b"".join(chunks)
 
 
