@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -134,8 +134,8 @@ def test_many_containers_that_start_at_once_wait_for_each_other(
                 raise GetParameterError("throttled")  # noqa: B904  # as Powertools does
 
     monkeypatch.setattr(parameters, "_parameter_store", Throttled)
-    monkeypatch.setattr(time, "sleep", sleep)
-    monkeypatch.setattr(time, "monotonic", lambda: now)
+    # Not the module `time` itself: threads of other tests sleep, too.
+    monkeypatch.setattr(parameters, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: now))
     parameters._absent_until.clear()
     if is_found:
         assert Configuration("/a2a/busy").secret("openai") == "sk-1"

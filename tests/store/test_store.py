@@ -1,8 +1,8 @@
 """The store's promises, each against a real conditional write."""
 
-import time
 import uuid
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from a2a_lambda.protocol.model import (
     status,
 )
 from a2a_lambda.settings import Settings
+from a2a_lambda.store import table as store_table
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.head import Head
@@ -182,7 +183,8 @@ def test_heads_that_were_left_out_are_asked_for_again(
     settings: Settings, scope: Scope, clock: Clock, monkeypatch: pytest.MonkeyPatch, throttled: int
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(time, "sleep", pauses.append)
+    # Not the module `time` itself: threads of other tests sleep, too.
+    monkeypatch.setattr(store_table, "time", SimpleNamespace(sleep=pauses.append))
     client: Any = Hesitant(clients.dynamodb(settings), throttled)
     store = Store(client, settings.table, ttl=1_000, clock=clock)
     made = {name: running(store, scope, name) for name in "abc"}
