@@ -3,7 +3,7 @@
     kit ── Invoke, callbacks, checkpoints ── this WSGI application ── AWS's Executor
     server process ◄────── runs of the durable function ──────────────────┘
 
-The server process tells where it takes runs (`POST /runs`, with its port). A run that comes while there is no
+The server process says where it takes runs (`POST /runs`, with its port). A run that comes while there is no
 server waits for one, and a run whose server dies is made again, as on Lambda.
 """
 

@@ -21,7 +21,7 @@ from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from aws_durable_execution_sdk_python import DurableContext
 from aws_durable_execution_sdk_python.config import (
@@ -58,9 +58,6 @@ from a2a_lambda.durable.engine import (
 )
 from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, StoreError
 from a2a_lambda.turns.durable import Replies
-
-if TYPE_CHECKING:
-    pass
 
 STEP_END_MARGIN_SECONDS = 5.0
 """Seconds before the end of a run at which a step must end. Then its failure can be stored."""
@@ -175,7 +172,7 @@ class Place:
             retry_strategy=partial(_decide, retry, once), step_semantics=semantics, serdes=PassThroughSerDes()
         )
 
-        async def told() -> bytes:
+        async def call_and_report() -> bytes:
             self._run.tell(Notice("step", name, "started"))
             try:
                 result = await call()
@@ -189,7 +186,7 @@ class Place:
         def body(_: Any) -> str:
             if self._run.time_left < STEP_PART * self._run.seconds:
                 raise OutOfTime
-            future = self._run.watch(_submit(told, loop, context))
+            future = self._run.watch(_submit(call_and_report, loop, context))
             try:
                 return future.result(self._run.time_left).decode()
             except CancelledError:

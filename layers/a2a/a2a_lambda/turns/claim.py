@@ -1,10 +1,11 @@
 """A claimed turn: what `intake` and `worker` give to `run`."""
 
-from dataclasses import dataclass
+import uuid
+from dataclasses import dataclass, replace
 
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Engine
-from a2a_lambda.protocol.model import Message, RequestOptions, Task, TaskStatus
+from a2a_lambda.protocol.model import Message, RequestOptions, Task, TaskState, TaskStatus, status
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.head import Head, Pending
 from a2a_lambda.tasks.replay import Replay
@@ -17,6 +18,18 @@ def minute_after(time: float) -> int:
     """First whole minute (Unix time / 60) after a Unix time. By then a run must have renewed its lease, or
     it is dead, and the sweep looks at its task."""
     return int(time) // 60 + 1
+
+
+def held_head(head: Head, now: float) -> Head:
+    """The head, held by a new run of its turn: WORKING, one attempt more."""
+    return replace(
+        head,
+        status=status(TaskState.WORKING, now),
+        holder=str(uuid.uuid4()),
+        lease=now + LEASE_SECONDS,
+        due=minute_after(now + LEASE_SECONDS),
+        attempts=head.attempts + 1,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ time, so a head that another run of the same execution holds belongs to a dead o
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -79,10 +79,7 @@ class DurableTurns:
         if claim is None:
             return
         run = Run(self._store, self._agents.start(queued.scope.agent), claim)
-        run.start()
-        async with aclosing(run.events()) as events:
-            async for _ in events:
-                pass
+        await run.run_to_end()
         if run.has_diverged and await self._load(queued, arn) is not None:
             raise StoreError("the run lost its task, which has not ended")
         if run.suspension is not None and not run.has_diverged:

@@ -126,6 +126,13 @@ class Run:
         _running.add(task)
         task.add_done_callback(_running.discard)
 
+    async def run_to_end(self) -> None:
+        """Run the turn, and read its events for no client. Raises StoreError."""
+        self.start()
+        async with aclosing(self.events()) as events:
+            async for _ in events:
+                pass
+
     def stop(self, reason: str) -> None:
         """End the turn as failed, unless its agent is done. The client may read the reason, and make the same
         request again."""

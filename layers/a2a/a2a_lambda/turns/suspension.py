@@ -5,13 +5,12 @@ WORKING, held ── pause or wait ── WORKING, suspended ──────�
 """
 
 import secrets
-import uuid
 from dataclasses import replace
 
 from a2a_lambda.durable.engine import Suspended, Wait
 from a2a_lambda.protocol.model import Event, Part, TaskState, agent_message, status
 from a2a_lambda.tasks.head import Execution, Head, WaitState
-from a2a_lambda.turns.claim import LEASE_SECONDS, minute_after
+from a2a_lambda.turns.claim import held_head, minute_after
 
 LATE_SECONDS = 120.0
 """Seconds after the end of a pause at which the sweep looks whether the turn has continued."""
@@ -92,17 +91,7 @@ def resumed_head(head: Head, arn: str, now: float) -> tuple[Head, list[Event]]:
     events: list[Event] = []
     if head.is_stopped:  # it asked, and no one replied in time
         head, events = head.next_epoch().with_events([head.closing_event()])
-    resumed = replace(
-        head,
-        status=status(TaskState.WORKING, now),
-        holder=str(uuid.uuid4()),
-        lease=now + LEASE_SECONDS,
-        due=minute_after(now + LEASE_SECONDS),
-        is_background=True,
-        attempts=head.attempts + 1,
-        execution=execution,
-    )
-    return resumed, events
+    return replace(held_head(head, now), is_background=True, execution=execution), events
 
 
 def reply_events(head: Head, reply: Event) -> list[Event]:

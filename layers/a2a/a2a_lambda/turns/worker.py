@@ -17,8 +17,7 @@ What the sweep finds, at the minute at which a head is due:
 """
 
 import logging
-import uuid
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from dataclasses import replace
 
 from a2a_lambda import telemetry, threads
@@ -29,7 +28,7 @@ from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.turns.claim import LEASE_SECONDS, Claim, make_turn, minute_after
+from a2a_lambda.turns.claim import Claim, held_head, make_turn
 from a2a_lambda.turns.durable import DurableTurns
 from a2a_lambda.turns.recovery import end_task, load_live_head, lost_status
 from a2a_lambda.turns.run import Run
@@ -68,11 +67,7 @@ class Worker:
         claim = await self._claim(queued, deadline)
         if claim is None:
             return
-        run = Run(self._store, self._agents.start(queued.scope.agent), claim)
-        run.start()
-        async with aclosing(run.events()) as events:
-            async for _ in events:
-                pass
+        await Run(self._store, self._agents.start(queued.scope.agent), claim).run_to_end()
 
     async def end_execution(self, arn: str) -> None:
         """End the turn of a durable execution that has failed, timed out or was stopped. Raises
@@ -156,15 +151,7 @@ class Worker:
         now = self._store.clock()
         if head.holder:
             head = await threads.run(self._store.take_over, head)
-        taken = replace(
-            head,
-            status=status(TaskState.WORKING, now),
-            holder=str(uuid.uuid4()),
-            lease=now + LEASE_SECONDS,
-            due=minute_after(now + LEASE_SECONDS),
-            attempts=head.attempts + 1,
-        )
-        return await threads.run(self._store.update_head, taken)
+        return await threads.run(self._store.update_head, held_head(head, now))
 
     async def _read_claim(self, head: Head, deadline: float | None) -> Claim | None:
         """The claim of a turn, from the log. None if its message was never stored."""
