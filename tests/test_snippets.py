@@ -2,6 +2,7 @@
 runs the programs of docs/connecting.md, and tests/tools/dev what `make run` prints."""
 
 import ast
+import asyncio
 import importlib
 import json
 import os
@@ -43,6 +44,23 @@ def test_python_compiles_and_imports_what_there_is(page: Path) -> None:
                 module = importlib.import_module(str(node.module))
                 for alias in node.names:
                     assert hasattr(module, alias.name), (page.name, alias.name)
+
+
+def test_the_payment_of_the_docs_is_ended_by_its_url_alone(tmp_path: Path) -> None:
+    """And by what was to be paid."""
+    [block] = [block for block in blocks(ROOT / "docs" / "long-running.md", "python") if "def sell" in block]
+    (tmp_path / "agent.py").write_text(block)
+    skills = "[{ id: sell, name: Sell, description: Sells. }]"
+    (tmp_path / "card.yaml").write_text(
+        f"{{ name: Shop, description: Sells., version: 0.1.0, durable: true, skills: {skills} }}"
+    )
+    folder = tmp_path.rename(tmp_path.with_name("shop"))
+    agent = Agent.load(folder)
+    waiting = asyncio.run(agent.run("a book"))
+    with pytest.raises(ValueError, match="takes no message"):
+        asyncio.run(agent.run("hi", after=waiting))
+    for sent, said in (({"amount": 12}, [{"paid": 12}]), ({"amount": 1}, []), ("hi", [])):
+        assert asyncio.run(agent.run(after=waiting, replies={"payment": sent})).data == said
 
 
 def test_commands_and_their_variables_exist(page: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from a2a_lambda import Agent, Answer, SkillError, StepFailed
+from a2a_lambda import Agent, Answer, Reply, SkillError, StepFailed
 from a2a_lambda.errors import CodeChanged, ConfigurationError
 from tests.conftest import AGENTS
 
@@ -79,6 +79,18 @@ def test_a_wait_without_a_question_leaves_the_task_working(traveler: Agent) -> N
     paid = run(traveler, skill="pay", replies={"payment": {"amount": 3}})
     assert paid.data[-1] == {"paid": [{"amount": 3}]}
     assert run(traveler, skill="pay", replies={"payment": TimeoutError}).text.endswith("not paid in time.")
+    assert run(traveler, skill="pay", after=waiting, replies={"payment": 4}).data[-1] == {"paid": [4]}
+
+
+def test_a_message_ends_only_a_wait_that_takes_messages(traveler: Agent) -> None:
+    """As on AWS, so that a test does not pass with a reply that no client can give."""
+    with pytest.raises(ValueError, match="'payment' takes no message, only a call of its url"):
+        run(traveler, "hi", after=run(traveler, skill="pay"))
+    waiting = run(traveler, skill="cash")
+    said = run(traveler, "hi", after=waiting).data[-1]
+    assert said == {"paid": [], "said": "hi", "by url": False}
+    by_url = {"payment": Reply([{"data": 3}], is_callback=True)}
+    assert run(traveler, after=waiting, replies=by_url).data[-1] == {"paid": [3], "said": "", "by url": True}
 
 
 def test_a_step_is_tried_again_and_its_failure_is_kept(traveler: Agent) -> None:
@@ -189,7 +201,7 @@ async def run(turn):
         first = await turn.step("first", lambda: name)
         await turn.sleep(hours=1)
         reply = await turn.wait_for(f"{name}-reply")
-        return [first, reply.text]
+        return [first, *reply.data]
     return {"all": await turn.parallel(lambda: branch("a"), lambda: branch("b"))}
 """
     agent = written(tmp_path, body)

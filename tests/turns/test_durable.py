@@ -185,7 +185,7 @@ class Bench:
 
     def wait_until_open(self, task_id: str) -> Task:
         """The task, after its turn waits for a reply."""
-        return self.wait(task_id, lambda head: head.open_wait is not None)
+        return self.wait(task_id, lambda head: bool(waits_of(head)))
 
 
 @pytest.fixture
@@ -193,6 +193,12 @@ def bench(durable_settings: Settings) -> Iterator[Bench]:
     bench = Bench(durable_settings)
     yield bench
     bench.calls.clear()
+
+
+def waits_of(head: Head) -> list[str]:
+    """Keys of the waits of a turn that is suspended."""
+    execution = head.execution
+    return [wait["key"] for wait in execution["waits"]] if execution and execution["is_suspended"] else []
 
 
 def texts(task: Task) -> dict[str, str]:
@@ -329,12 +335,45 @@ def test_another_system_ends_a_wait(bench: Bench) -> None:
         bench.reply(url, {})
 
 
-def test_a_message_ends_a_wait_without_a_question_too(bench: Bench) -> None:
+def test_a_client_cannot_reply_in_the_place_of_another_system(bench: Bench) -> None:
+    """Neither by its words, nor by data that look like a payment."""
     task = bench.send(skill="pay")
-    bench.wait_until_open(task["id"])
-    bench.send("cash", taskId=task["id"])
+    working = bench.wait_until_open(task["id"])
+    forged: Part = {"data": {"amount": 12}}
+    for parts in ([Part(text="hi")], [forged]):
+        with pytest.raises(UnsupportedOperation, match="pauses or waits for another system"):
+            bench.send(taskId=task["id"], parts=parts)
+    assert waits_of(bench.head(task["id"])) == ["payment"]
+    bench.reply(url_of(working), {"amount": 3})
     done = bench.wait_for(task["id"], TaskState.COMPLETED)
-    assert done["artifacts"][0]["parts"][-1]["data"] == {"paid": "cash"}
+    assert done["artifacts"][0]["parts"][-1]["data"] == {"paid": [{"amount": 3}]}
+
+
+def test_a_wait_of_an_earlier_release_takes_no_message(bench: Bench) -> None:
+    """Its head does not say who may end it."""
+    task = bench.send(skill="cash")
+    bench.wait_until_open(task["id"])
+    head = bench.head(task["id"])
+    assert head.execution is not None
+    del head.execution["waits"][0]["takes_messages"]
+    bench.store.update_head(head)
+    with pytest.raises(UnsupportedOperation):
+        bench.send("hi", taskId=task["id"])
+
+
+@pytest.mark.parametrize("by_url", [False, True])
+def test_a_message_ends_a_wait_that_takes_messages(bench: Bench, by_url: bool) -> None:
+    task = bench.send(skill="cash")
+    working = bench.wait_until_open(task["id"])
+    if by_url:
+        bench.reply(url_of(working), 3)
+    else:
+        bench.send("cash", taskId=task["id"])
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    paid = {"paid": [3], "said": "", "by url": True}
+    assert done["artifacts"][0]["parts"][-1]["data"] == (
+        paid if by_url else {"paid": [], "said": "cash", "by url": False}
+    )
 
 
 def test_a_reply_may_come_a_moment_too_early(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,7 +417,7 @@ def test_a_forged_url_is_unknown(bench: Bench, change: str) -> None:
     text = {"signature": f"{place}.{signature[::-1]}", "nonsense": "é.é", "long": "A" * 3_000}
     with pytest.raises(RouteNotFound):
         bench.reply("https://x/callbacks/" + text.get(change, f"{place}.{signature}"), {})
-    assert bench.head(task["id"]).open_wait is not None
+    assert waits_of(bench.head(task["id"])) == ["payment"]
 
 
 def test_a_wait_times_out(bench: Bench) -> None:
@@ -443,7 +482,7 @@ def test_the_memory_is_as_the_turn_first_saw_it(bench: Bench) -> None:
 
 def test_a_turn_is_started_once(bench: Bench) -> None:
     task = bench.send(skill="pay")
-    head = bench.wait(task["id"], lambda head: head.open_wait is not None) and bench.head(task["id"])
+    head = bench.wait_until_open(task["id"]) and bench.head(task["id"])
     arn = bench.executions.start(QueuedTurn.of(head))
     assert head.execution is not None
     assert arn == head.execution["arn"]
@@ -503,7 +542,7 @@ def test_a_stopped_execution_ends_its_task_even_if_it_asked(bench: Bench) -> Non
 
 def test_the_task_outlives_its_longest_wait(bench: Bench) -> None:
     task = bench.send(skill="pay")
-    head = bench.wait(task["id"], lambda head: head.open_wait is not None) and bench.head(task["id"])
+    head = bench.wait_until_open(task["id"]) and bench.head(task["id"])
     assert head.expires - head.created == pytest.approx(60 * DAY, abs=2)
 
 
@@ -589,7 +628,8 @@ def test_a_turn_whose_code_was_changed_fails_clearly(bench: Bench, tmp_path: Pat
     place = tmp_path / "traveler"
     shutil.copytree(AGENTS / "traveler", place)
     code = (place / "agent.py").read_text()
-    (place / "agent.py").write_text(code.replace('await turn.wait_for("go")', 'await turn.step("go", int)'))
+    wait = 'await turn.wait_for("go", messages=True)'
+    (place / "agent.py").write_text(code.replace(wait, 'await turn.step("go", int)'))
     changed: Future[Agent | str] = Future()
     changed.set_result(Agent.load(place))
     bench.agents._loading["traveler"] = changed
@@ -648,11 +688,11 @@ def test_a_large_reply_is_not_missed_by_a_run_that_continues_meanwhile(
         return append(store, head, events, after=after)
 
     monkeypatch.setattr(Store, "append", append_late)
-    task = bench.send('{"seconds": 1}', "pay")
+    task = bench.send('{"seconds": 1}', "cash")
     bench.wait_until_open(task["id"])
     bench.send("c" * 10_000, taskId=task["id"])
     done = bench.wait_for(task["id"], TaskState.COMPLETED)
-    assert done["artifacts"][0]["parts"][-1]["data"] == {"paid": "c" * 10_000}
+    assert done["artifacts"][0]["parts"][-1]["data"]["said"] == "c" * 10_000
 
 
 def test_a_large_reply_whose_process_died_can_be_sent_again(
@@ -766,7 +806,7 @@ def test_an_operation_after_a_canceled_one_is_a_mistake(bench: Bench) -> None:
 
 def test_a_wait_that_timed_out_takes_no_reply(bench: Bench) -> None:
     task = bench.send(skill="late")
-    bench.wait(task["id"], lambda head: head.open_wait is not None and head.open_wait["key"] == "second")
+    bench.wait(task["id"], lambda head: waits_of(head) == ["second"])
     head = bench.head(task["id"])
     with pytest.raises(WaitIsOver):
         bench.reply(f"https://x/callbacks/{callback_token(head, 'first')}", {})

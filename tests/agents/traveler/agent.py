@@ -82,6 +82,13 @@ async def pay(turn: Turn, seconds: int = 600) -> AsyncIterator[Any]:
 
 
 @skill
+async def cash(turn: Turn, seconds: int = 600) -> AsyncIterator[Any]:
+    yield {"pay at": turn.callback_url("payment")}
+    paid = await turn.wait_for("payment", messages=True, timeout=seconds)
+    yield {"paid": paid.data, "said": paid.text, "by url": paid.is_callback}
+
+
+@skill
 async def fail(turn: Turn, how: str = "boom") -> str:
     """Tries twice."""
 
@@ -201,7 +208,7 @@ async def slow(turn: Turn) -> str:
 async def remember(turn: Turn) -> str:
     before = turn.memory.get("learned")
     turn.memory.add("remembered")
-    await turn.wait_for("go")
+    await turn.wait_for("go", messages=True)
     return f"{before} {turn.memory.get('learned')}"
 
 

@@ -151,8 +151,8 @@ class Agent:
         skill, slots: the intent that a client names. after: the answer before this message. The conversation,
             the memory and an open question continue from there.
         replies: to the waits of a durable skill, by name: a text, another JSON value, or TimeoutError.
-            Without one, the answer is `input-required` or `working`, and the next message, with `after`, is
-            the reply.
+            Without one, the answer is `input-required` or `working`. The next message, with `after`, is the
+            reply, if the wait takes messages.
         secrets, settings: by name. What is not given here comes from the environment, or from .env.
         Raises ValueError for an unknown skill or slot.
         """
@@ -178,8 +178,18 @@ class Agent:
         record = Record()
         known_replies = dict(replies)
         if after is not None and after.suspension is not None:
-            make_turn, record, earlier = after.suspension
-            known_replies = {**earlier, record.open[0].key: Reply(said), **known_replies}
+            make_turn, before, earlier = after.suspension
+            record = before.copy()  # a test may continue from the same answer in several ways
+            known_replies = {**earlier, **known_replies}
+            waits = {wait.key for wait in record.open}
+            if wait := next((wait for wait in record.open if wait.takes_messages), None):
+                known_replies.setdefault(wait.key, Reply(said))
+            elif not waits & replies.keys():
+                key = record.open[0].key
+                raise ValueError(
+                    f"the wait {key!r} takes no message, only a call of its url: give its JSON, as in"
+                    f' agent.run(after=…, replies={{"{key}": {{"amount": 12}}}})'
+                )
         return await self._run(make_turn, record, known_replies)
 
     async def _run(self, make_turn: Callable[[], Turn], record: Record, replies: dict[str, Any]) -> "Answer":

@@ -120,13 +120,20 @@ class Steps:
         return self._made(name, run)
 
     def wait_for(
-        self, name: str, ask: Ask | None = None, *, timeout: timedelta | float | None = None
+        self,
+        name: str,
+        ask: Ask | None = None,
+        *,
+        messages: bool = False,
+        timeout: timedelta | float | None = None,
     ) -> Operation[Reply]:
-        """What the client answers in this task, or what is sent to `callback_url(name)`: whichever comes
-        first.
+        """What is sent to `callback_url(name)`; with a question, also what the client answers in this task,
+        whichever comes first.
 
         ask: the client is asked, and the task is `input-required` meanwhile. Without it, the task is
-        `working`.
+        `working`, and a message of the client is refused.
+        messages: a message of the client ends a wait without a question, too. Then `reply.is_callback` says
+            which of the two came.
         timeout: seconds or a timedelta; None = as long as a durable turn may take. Raises TimeoutError.
         """
         seconds = None if timeout is None else _seconds(timeout)
@@ -139,6 +146,7 @@ class Steps:
                 key=engine.keys.take(name),
                 question=ask.question if ask else None,
                 is_sign_in=isinstance(ask, Authorize),
+                takes_messages=messages or ask is not None,
                 seconds=seconds,
             )
             with engine.keys.hold(name):

@@ -77,12 +77,14 @@ class Wait:
     """A wait of a suspended turn.
 
     key: unique in the turn. question: that the client is asked, or None. is_sign_in: it asks for credentials.
+    takes_messages: a message of the client ends it. Otherwise only a call of its url does.
     seconds: until it times out; None = never.
     """
 
     key: str
     question: str | None = None
     is_sign_in: bool = False
+    takes_messages: bool = False
     seconds: int | None = None
 
 

@@ -48,10 +48,13 @@ class Kept:
 
 @dataclass(slots=True)
 class Record:
-    """Operations by place, in order. open: keys of the waits that no reply has ended."""
+    """Operations by place, in order. open: the waits that no reply has ended."""
 
     kept: dict[str, list[Kept]] = field(default_factory=dict)
     open: list[Wait] = field(default_factory=list)
+
+    def copy(self) -> "Record":
+        return Record({place: list(kept) for place, kept in self.kept.items()}, list(self.open))
 
     @property
     def names(self) -> list[str]:
@@ -99,7 +102,7 @@ class MemoryEngine:
             if wait.key not in self._replies:
                 self._record.open.append(wait)
                 self._suspend(Suspended([OpenWait(wait)]))
-            self._keep("wait", wait.key, _reply(self._replies[wait.key]))
+            self._keep("wait", wait.key, _reply(self._replies[wait.key], wait))
             self._suspend(Suspended())
         reply: Reply = kept.result()
         return reply
@@ -160,9 +163,11 @@ async def _tries(name: str, call: Callable[[], Awaitable[bytes]], retry: Retry) 
                 return failed
 
 
-def _reply(given: Any) -> Reply | TimeoutError:
+def _reply(given: Any, wait: Wait) -> Reply | TimeoutError:
     if given is TimeoutError:
         return TimeoutError("no reply came in time")
     if isinstance(given, Reply):
         return given
+    if not wait.takes_messages:  # it came to the url, where a text is JSON, too
+        return Reply([Part(data=given)], is_callback=True)
     return Reply([Part(text=given) if isinstance(given, str) else Part(data=given)])

@@ -199,7 +199,9 @@ class Intake:
             if head.state in TERMINAL and not reopens:
                 raise UnsupportedOperation("the task has ended and takes no message")
             if head.is_suspended and head.open_wait is None:
-                raise UnsupportedOperation("the task pauses and takes no message")
+                raise UnsupportedOperation(
+                    "the task pauses or waits for another system, and takes no message"
+                )
             if head.is_background and not head.is_stopped and head.open_wait is None:
                 until = time.monotonic() + QUEUED_TURN_WAIT_SECONDS
                 deadline = until if call.deadline is None else min(call.deadline, until)

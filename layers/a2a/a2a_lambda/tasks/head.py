@@ -13,7 +13,7 @@ A task is one head and a log of entries, each with a sequence number. The head s
 """
 
 from dataclasses import dataclass, replace
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import (
@@ -51,11 +51,12 @@ class Pending(TypedDict):
 
 class WaitState(TypedDict):
     """An open wait of a suspended turn. key: unique in the turn. callback: what wakes the turn. asks: the
-    client was asked."""
+    client was asked. takes_messages: a message of the client ends it, not only a call of its url."""
 
     key: str
     callback: str
     asks: bool
+    takes_messages: NotRequired[bool]
 
 
 class Execution(TypedDict):
@@ -158,11 +159,14 @@ class Head:
 
     @property
     def open_wait(self) -> WaitState | None:
-        """The wait that a message to the task ends: the one whose question was asked, or else the first."""
+        """The wait that a message to the task ends: the one whose question was asked, or else the first that
+        takes messages. A wait for another system takes none: the client must not be able to reply in its
+        place."""
         waits = (
             self.execution["waits"] if self.execution is not None and self.execution["is_suspended"] else []
         )
-        return next((wait for wait in waits if wait["asks"]), next(iter(waits), None))
+        asking = next((wait for wait in waits if wait["asks"]), None)
+        return asking or next((wait for wait in waits if wait.get("takes_messages")), None)
 
     def is_running(self, now: float) -> bool:
         """Whether a live run holds the task."""

@@ -48,7 +48,12 @@ def suspended_head(suspended: Suspended, asked: Wait | None, sequence: int, now:
     assert head.execution is not None
     times = [time for time in (suspended.until, *(each.until for each in suspended.waits)) if time]
     waits = [
-        WaitState(key=each.wait.key, callback=each.callback, asks=each.wait is asked)
+        WaitState(
+            key=each.wait.key,
+            callback=each.callback,
+            asks=each.wait is asked,
+            takes_messages=each.wait.takes_messages,
+        )
         for each in suspended.waits
     ]
     execution = Execution(
