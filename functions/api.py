@@ -3,9 +3,9 @@ or `sam local invoke`."""
 
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.lambda_.buffered import adapt
+from a2a_lambda.lambda_.buffered import Buffered
 from a2a_lambda.lambda_.observability import Observed, prepare
 
 kit = Kit(prepare())
 app = create_app(kit)
-handler = Observed(adapt(app), kit.settings)
+handler = Observed(Buffered(app), kit.settings)

@@ -1,8 +1,17 @@
-"""Mangum, for answers that are returned as a whole."""
+"""Mangum, for answers that are returned as a whole; and how an event becomes a request."""
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any
 
 from mangum import Mangum
 from mangum.adapter import DEFAULT_TEXT_MIME_TYPES
-from mangum.types import ASGI
+from mangum.protocols import HTTPCycle
+from mangum.types import ASGI, LambdaHandler
+from starlette.types import Scope
+
+Event = dict[str, Any]
 
 TEXT_TYPES = [*DEFAULT_TEXT_MIME_TYPES, "application/a2a+json"]
 """Media types of text. Mangum encodes all others in base64. A REST API sends that to its clients as it is,
@@ -10,7 +19,63 @@ unless it lists the type as binary.
 Source: https://docs.aws.amazon.com/apigateway/latest/developerguide/api-gateway-payload-encodings.html
 """
 
+UNREADABLE = "The request cannot be read."
 
-def adapt(app: ASGI) -> Mangum:
+READABLE_HOST = re.compile(r"[^:]*(:[0-9]{1,5})?")
+
+logger = logging.getLogger(__name__)
+
+
+class Unreadable(Exception):
+    """The event is no request."""
+
+
+class Buffered:
     """A Lambda handler of an application."""
-    return Mangum(app, lifespan="off", text_mime_types=TEXT_TYPES)
+
+    def __init__(self, app: ASGI) -> None:
+        self._app = app
+        self._mangum = Mangum(app, lifespan="off", text_mime_types=TEXT_TYPES)
+
+    def read(self, event: Event, context: Any) -> tuple[LambdaHandler, Scope, bytes]:
+        """What answers an event, with the ASGI scope and the body of its request.
+
+        Events are of a REST API, an HTTP API, a function URL or an ALB. Raises Unreadable.
+        """
+        try:
+            handler = self._mangum.infer(_without_server(event), context)
+            return handler, handler.scope, handler.body
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            logger.warning("an event is no request of a gateway: %s", type(error).__name__)
+            raise Unreadable from error
+
+    def __call__(self, event: Event, context: Any) -> dict[str, Any]:
+        try:
+            handler, scope, body = self.read(event, context)
+        except Unreadable:
+            headers = {"content-type": "text/plain"}
+            return {"statusCode": 400, "headers": headers, "body": UNREADABLE, "isBase64Encoded": False}
+        return handler(HTTPCycle(scope, body)(self._app))
+
+
+def _without_server(event: Event) -> Event:
+    """The event without what only the address of the server is made of.
+
+    Mangum reads a port in `X-Forwarded-Port`, which is a list after two proxies, and in `Host`, which may be
+    anything. The application never reads that address.
+    """
+    plain = dict(event)
+    for name in ("headers", "multiValueHeaders"):
+        if isinstance(event.get(name), Mapping):
+            plain[name] = {key: value for key, value in event[name].items() if not _is_of_server(key, value)}
+    return plain
+
+
+def _is_of_server(name: str, value: Any) -> bool:
+    match name.lower():
+        case "x-forwarded-port":
+            return True
+        case "host":
+            host = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            return not READABLE_HOST.fullmatch(host)
+    return False

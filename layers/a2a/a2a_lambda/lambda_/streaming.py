@@ -14,9 +14,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from mangum.types import ASGI
+from starlette.responses import PlainTextResponse
 from starlette.types import Message, Scope
 
-from a2a_lambda.lambda_ import buffered
+from a2a_lambda.lambda_.buffered import UNREADABLE, Buffered, Unreadable
 
 CONTENT_TYPE = "application/vnd.awslambda.http-integration-response"
 
@@ -52,15 +53,19 @@ class Streaming:
         self._app = app
         self._settle = settle
         self._release = release
-        self._mangum = buffered.adapt(app)
+        self._buffered = Buffered(app)
 
     def __call__(self, event: dict[str, Any], context: Any) -> "Response | dict[str, Any]":
         if not self.enabled:
-            return self._mangum(event, context)
-        handler = self._mangum.infer(event, context)
+            return self._buffered(event, context)
+        try:
+            _, scope, body = self._buffered.read(event, context)
+        except Unreadable:
+            refusal = PlainTextResponse(UNREADABLE, 400)
+            return Response(refusal, {"type": "http", "method": "GET"}, b"", self._settle, self._release)
         # Since 2.4 an application need not listen for a disconnect: its send raises OSError.
-        scope = {**handler.scope, "asgi": {"version": "3.0", "spec_version": "2.4"}, "aws.streamed": True}
-        return Response(self._app, scope, handler.body, self._settle, self._release)
+        scope = {**scope, "asgi": {"version": "3.0", "spec_version": "2.4"}, "aws.streamed": True}
+        return Response(self._app, scope, body, self._settle, self._release)
 
 
 class Response:

@@ -1,0 +1,211 @@
+"""Events that a gateway can pass on, whatever a caller without a key puts into them: none makes a function
+fail. And events that no gateway sends: each is a 400.
+
+FUZZ=30000 make test ARGS="tests/lambda_/test_events.py -n 0" tries more.
+"""
+
+import asyncio
+import copy
+import json
+import os
+import random
+from typing import Any
+
+import pytest
+
+from a2a_lambda.http.app import create_app
+from a2a_lambda.kit import Kit
+from a2a_lambda.lambda_.buffered import Buffered
+from a2a_lambda.lambda_.streaming import DELIMITER, Streaming
+from tests.conftest import ROOT
+from tests.lambda_.test_handlers import Context
+
+Json = Any
+
+COUNT = int(os.environ.get("FUZZ", "2000"))
+
+SOURCES = ["send", "send-http-api", "send-function-url", "send-alb"]
+
+VALUES = [
+    *(
+        "443,80",
+        "443, 80",
+        "x",
+        "",
+        " ",
+        "-1",
+        "9" * 5000,
+        "٣",
+        "[::1]:443",
+        "a:b:c",
+        ":",
+        "host:",
+        "host:80",
+    ),
+    *(
+        "example.com",
+        "é",
+        "\x00",
+        "\ud800",
+        "a, b",
+        "%",
+        "%zz",
+        "//",
+        "1" * 20_000,
+        "null",
+        "bytes=0-",
+        "[",
+        "*",
+    ),
+]
+
+NAMES = [
+    *(
+        "X-Forwarded-Port",
+        "X-Forwarded-Proto",
+        "X-Forwarded-For",
+        "X-Forwarded-Host",
+        "Host",
+        "Forwarded",
+        "Via",
+    ),
+    *(
+        "Cookie",
+        "Content-Type",
+        "Content-Length",
+        "Content-Encoding",
+        "Transfer-Encoding",
+        "Accept",
+        "Origin",
+    ),
+    *("Last-Event-ID", "Idempotency-Key", "A2A-Version", "A2A-Extensions", "X-API-Key", "Authorization"),
+    *(
+        "X-Origin-Secret",
+        "If-None-Match",
+        "If-Modified-Since",
+        "Expect",
+        "Upgrade",
+        "Connection",
+        "Range",
+        "é",
+    ),
+]
+
+ODD: list[Json] = [None, True, 0, -1, 1.5, "", "x", "=", "é", [], {}, [None], {"a": None}, ["x"], {"http": 1}]
+
+
+def load(name: str) -> Json:
+    return json.loads((ROOT / "events" / f"{name}.json").read_text())
+
+
+def with_header(event: Json, name: str, *values: str) -> Json:
+    """The event as its gateway passes this header on."""
+    changed = copy.deepcopy(event)
+    for field, value in (("headers", values[-1]), ("multiValueHeaders", list(values))):
+        if isinstance(changed.get(field), dict):
+            changed[field] = {
+                key: kept for key, kept in changed[field].items() if key.lower() != name.lower()
+            } | {name: value}
+    return changed
+
+
+def with_url(event: Json, chance: random.Random) -> Json:
+    """The event with another path or query."""
+    changed = copy.deepcopy(event)
+    path = chance.choice(["/", "//", "", "/%", "/é", "/a2a//x", "/\x00", "/" + "a" * 9_000, "/a2a/%2e%2e"])
+    for holder in (changed, changed["requestContext"], changed["requestContext"].get("http", {})):
+        for field in ("path", "rawPath"):
+            if field in holder:
+                holder[field] = path
+    query = chance.choice([{"A2A-Version": "x"}, {"": ""}, {"%": "%"}, {"é": "\ud800"}])
+    if "rawQueryString" in changed:
+        changed["rawQueryString"] = "&".join(f"{key}={value}" for key, value in query.items())
+    for field in ("queryStringParameters", "multiValueQueryStringParameters"):
+        if field in changed:
+            many = field.startswith("multi")
+            changed[field] = {key: [value] if many else value for key, value in query.items()}
+    return changed
+
+
+def with_odd_field(event: Json, chance: random.Random) -> Json:
+    """The event as no gateway sends it: a field is missing, or is something else."""
+    changed = copy.deepcopy(event)
+    holder = chance.choice(
+        [changed, changed["requestContext"]] if len(changed["requestContext"]) > 1 else [changed]
+    )
+    field = chance.choice([key for key in holder if key not in ("resource", "elb")])
+    if chance.random() < 0.3:
+        del holder[field]
+    else:
+        holder[field] = chance.choice(ODD)
+    return changed
+
+
+class Doors:
+    """Both adapters of one application. status: of an event's answer."""
+
+    def __init__(self, kit: Kit) -> None:
+        app = create_app(kit)
+        self._buffered = Buffered(app)
+        self._streaming = Streaming(app, settle=self._settle, release=lambda: None)
+        self._loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self._loop)  # Lambda's runtime has one, and Mangum uses it
+
+    async def _settle(self) -> None: ...
+
+    def statuses(self, event: Json) -> list[int]:
+        answer = self._buffered(copy.deepcopy(event), Context())
+        written: list[bytes] = []
+
+        async def write(chunk: bytes) -> None:
+            written.append(chunk)
+
+        response: Any = self._streaming(copy.deepcopy(event), Context())
+        self._loop.run_until_complete(response.stream(write))
+        head = json.loads(b"".join(written).partition(DELIMITER)[0])
+        return [answer["statusCode"], head["statusCode"]]
+
+
+@pytest.fixture
+def doors(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> Doors:
+    monkeypatch.setattr(Streaming, "enabled", True)
+    return Doors(kit)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("X-Forwarded-Port", ["443,80"]),
+        ("X-Forwarded-Port", ["x"]),
+        ("Host", ["[::1]:443"]),
+        ("Host", ["a:1", "b:2"]),
+    ],
+)
+def test_the_address_of_the_server_is_not_read(
+    doors: Doors, source: str, name: str, values: list[str]
+) -> None:
+    """The caller has no key that is known, and gets the answer to that."""
+    assert doors.statuses(with_header(load(source), name, *values)) == [401, 401]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_no_header_path_or_query_is_a_fault(doors: Doors, source: str) -> None:
+    chance, event = random.Random(source), load(source)
+    for _ in range(COUNT // len(SOURCES) // 2):
+        changed = with_url(event, chance) if chance.random() < 0.3 else event
+        for _ in range(chance.randint(1, 3)):
+            name, values = chance.choice(NAMES), chance.choices(VALUES, k=chance.randint(1, 2))
+            changed = with_header(changed, name, *values)
+        statuses = doors.statuses(changed)
+        assert max(statuses) < 500, changed
+        assert statuses[0] == statuses[1], changed
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_an_event_that_no_gateway_sends_is_no_fault_either(doors: Doors, source: str) -> None:
+    assert doors.statuses({}) == [400, 400]
+    chance, event = random.Random(source), load(source)
+    for _ in range(COUNT // len(SOURCES) // 2):
+        changed = with_odd_field(event, chance)
+        assert max(doors.statuses(changed)) < 500, changed
