@@ -126,6 +126,27 @@ def test_a_host_header_has_no_say(handlers: dict[str, Handler]) -> None:
     assert "evil" not in body(handlers["api"](event, Context()))
 
 
+@pytest.mark.parametrize("source", ["refused", "send-http-api", "send-function-url", "send-alb"])
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("X-Forwarded-Port", ["443,80"]),  # after two proxies
+        ("X-Forwarded-Port", ["x"]),
+        ("Host", ["[::1]:443"]),
+        ("Host", ["a:1", "b:2"]),
+    ],
+)
+def test_the_address_of_the_server_is_not_read(
+    handlers: dict[str, Handler], source: str, name: str, values: list[str]
+) -> None:
+    event = load(f"{source}.json")
+    for field, value in (("headers", values[-1]), ("multiValueHeaders", values)):
+        if field in event:
+            event[field] = {key: old for key, old in event[field].items() if key.lower() != name.lower()}
+            event[field][name] = value
+    assert handlers["rpc"](event, Context())["statusCode"] == (401 if source == "refused" else 200)
+
+
 def test_an_empty_body_is_a_client_mistake(handlers: dict[str, Handler]) -> None:
     event = load("send.json") | {"body": None}
     response = handlers["rpc"](event, Context())

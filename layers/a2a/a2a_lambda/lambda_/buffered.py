@@ -40,12 +40,13 @@ class Buffered:
     def read(self, event: Event, context: Any) -> tuple[LambdaHandler, Scope, bytes]:
         """What answers an event, with the ASGI scope and the body of its request.
 
-        Events are of a REST API, an HTTP API, a function URL or an ALB. Raises Unreadable.
+        Events are of a REST API, an HTTP API, a function URL or an ALB. Raises Unreadable, and RuntimeError
+        for an event of another source.
         """
         try:
             handler = self._mangum.infer(_without_server(event), context)
             return handler, handler.scope, handler.body
-        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             logger.warning("an event is no request of a gateway: %s", type(error).__name__)
             raise Unreadable from error
 
