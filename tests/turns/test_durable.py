@@ -97,7 +97,7 @@ class Bench:
             durable_seconds=settings.execution_timeout,
         )
         self.callbacks = Callbacks(self.store, self.turns)
-        self.numbered: list[tuple[int, Event]] = []
+        self.numbers: list[int] = []
         self.worker = Worker(self.store, self.agents, Line(), self.turns)
         self.client = clients.lambda_(settings)
         self.handler = DurableHandler(self.turns, self.client)
@@ -156,18 +156,23 @@ class Bench:
         assert len(self.runs) == count
 
     def follow(self, task_id: str, *, after: int = 0, stop_after: int = 1_000) -> list[Event]:
-        """Events of a task as a client that subscribes gets them; `numbered` has their numbers."""
+        """Events of a task as a client that subscribes has them for good: up to the last number. `numbers`
+        has the numbers."""
 
         async def follow() -> list[Event]:
             subscription = await self.service.subscribe(self.scope, task_id, after=after, deadline=None)
-            self.numbered = []
+            self.numbers = []
+            followed: list[Event] = []
+            kept = 0
             async with aclosing(subscription.events) as events:
                 async for number, event in events:
-                    assert number is not None
-                    self.numbered.append((number, event))
-                    if len(self.numbered) == stop_after:
+                    followed.append(event)
+                    if number is not None:
+                        self.numbers.append(number)
+                        kept = len(followed)
+                    if len(self.numbers) == stop_after:
                         break
-            return [event for _, event in self.numbered]
+            return followed[:kept]
 
         return asyncio.run(follow())
 
@@ -240,8 +245,7 @@ def test_nothing_is_sent_twice(bench: Bench) -> None:
     said = [part["text"] for event in events for part in parts_of(event)]
     assert "".join(said) == "1 2 3 awake"
     assert events[-1]["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
-    numbers = [number for number, _ in bench.numbered]
-    assert numbers == sorted(set(numbers))
+    assert bench.numbers == sorted(set(bench.numbers))
     bench.wait_for_runs(4)
     assert [answer["Status"] for answer in bench.runs] == ["PENDING"] * 3 + ["SUCCEEDED"]
     assert not any({"mark", "context", "callback", "asked"} & event.keys() for event in events)
@@ -251,9 +255,9 @@ def test_a_client_that_disconnects_twice_misses_nothing(bench: Bench) -> None:
     task = bench.send("Oslo")
     first = bench.follow(task["id"], stop_after=2)
     asked = bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
-    second = bench.follow(task["id"], after=bench.numbered[-1][0])
+    second = bench.follow(task["id"], after=bench.numbers[-1])
     assert second[-1]["statusUpdate"]["status"] == asked["status"]
-    last = bench.numbered[-1][0]
+    last = bench.numbers[-1]
     bench.send("yes", taskId=task["id"])
     third = bench.follow(task["id"], after=last)
     said = [part["text"] for event in first + second + third for part in parts_of(event)]
@@ -576,7 +580,7 @@ def test_clients_see_steps_pauses_and_waits(bench: Bench) -> None:
     task = bench.send("Oslo")
     asked = bench.follow(task["id"])
     bench.send("yes", taskId=task["id"])
-    booked = bench.follow(task["id"], after=bench.numbered[-1][0])
+    booked = bench.follow(task["id"], after=bench.numbers[-1])
     assert operations(asked) == [
         "step plan started",
         "step plan ended",

@@ -12,11 +12,11 @@ import pytest
 from botocore.exceptions import ClientError
 
 from a2a_lambda.agent import executor
-from a2a_lambda.agent.event_builder import FAILED, EventBuilder
+from a2a_lambda.agent.event_builder import ARTIFACTS, FAILED, EventBuilder
 from a2a_lambda.agent.outputs import Batch
 from a2a_lambda.client import sse
 from a2a_lambda.kit import Kit
-from a2a_lambda.protocol.model import Event, Task, TaskState, status
+from a2a_lambda.protocol.model import Event, Role, Task, TaskState, status
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.event_log import apply, join, split
 from a2a_lambda.turns import run
@@ -115,6 +115,28 @@ def test_a_process_whose_loop_was_ended_is_replaced() -> None:
     )
     assert ended.returncode == 1, ended.stderr
     assert ended.stdout == "an agent ended the event loop that asynchronous skills share\n"
+
+
+@pytest.mark.parametrize("unstorable", ["false", "true"])
+def test_a_skill_that_edits_its_message_leaves_the_history_as_it_is(bench: Bench, unstorable: str) -> None:
+    task = within(bench.send("edit", text="as it was said", slots={"unstorable": unstorable}))
+    assert task["status"]["state"] == TaskState.COMPLETED
+    [said] = within(bench.get(task["id"]))["history"]
+    assert (said["parts"], said["role"]) == ([{"text": "as it was said"}], Role.USER)
+    assert "seen" not in said["metadata"]
+
+
+def test_ten_thousand_artifacts_take_a_few_writes(bench: Bench) -> None:
+    task = within(bench.send("shelf", slots={"count": str(ARTIFACTS)}))
+    assert task["status"]["state"] == TaskState.COMPLETED
+    assert len(within(bench.get(task["id"]))["artifacts"]) == ARTIFACTS
+    assert bench.calls.count["put_item"] <= 20
+
+
+def test_a_turn_with_too_many_artifacts_fails_with_the_reason(bench: Bench) -> None:
+    task = within(bench.send("shelf", slots={"count": str(ARTIFACTS + 1)}))
+    assert task["status"]["state"] == TaskState.FAILED
+    assert reason(task) == "A turn may put out at most 10,000 artifacts."
 
 
 @pytest.mark.parametrize("skill", ["flood", "pour"])

@@ -18,6 +18,7 @@ from a2a_lambda import (
     Turn,
     skill,
 )
+from a2a_lambda.protocol.model import Role
 
 gate = asyncio.Event()
 
@@ -174,6 +175,19 @@ def mutate(turn: Turn, fail: bool = False) -> dict[str, Any]:
         turn.memory.set("other", 1)
         raise RuntimeError
     return {name: turn.memory.get(name) for name in turn.memory}
+
+
+@skill
+def edit(turn: Turn, unstorable: bool = False) -> str:
+    turn.message["parts"][0]["text"] = "edited"
+    turn.message["role"] = Role.AGENT
+    turn.message["metadata"]["seen"] = object() if unstorable else "yes"
+    return "edited"
+
+
+@skill
+def shelf(turn: Turn, count: int = 10) -> tuple[Artifact, ...]:
+    return tuple(Artifact(f"book {number}", f"text {number}") for number in range(count))
 
 
 @skill("bytes")

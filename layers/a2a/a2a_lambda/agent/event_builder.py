@@ -39,6 +39,9 @@ CLOSING_BYTES = 256_000
 """JSON bytes of the status that ends a turn. It is stored in the task's head, and a DynamoDB item may have
 400 KB."""
 
+ARTIFACTS = 10_000
+"""Artifacts of a turn. A client gets each in an event of its own."""
+
 FAILED = "The agent could not finish this request."
 
 
@@ -197,6 +200,8 @@ class EventBuilder:
         if not name:
             self._said += parts
         append = name in self._artifacts
+        if not append and len(self._artifacts) >= ARTIFACTS:
+            raise SkillError(f"A turn may put out at most {ARTIFACTS:,} artifacts.")
         identity = self._artifacts.setdefault(name, artifact_id(self._before + len(self._artifacts)))
         artifact = Artifact(artifactId=identity, parts=parts)
         if named is not None:
@@ -221,11 +226,7 @@ class EventBuilder:
         assert self.closing is not None
         if self._commands and not self._artifacts and "message" not in self.closing:
             events.append(self._chunk("", ("",)))
-        update: TaskArtifactUpdateEvent | None = None
-        names = [] if self._closed else list(self._artifacts)
-        for name in names:
-            update = self._last(events, name, at_end=name == names[-1])
-            update["lastChunk"] = True
+        update = None if self._closed else self._close_artifacts(events)
         self._closed = True
         if not self._commands:
             return
@@ -237,21 +238,26 @@ class EventBuilder:
             said["metadata"] = {**metadata, "commands": [*metadata.get("commands", []), *self._commands]}
             self._commands = []
 
-    def _last(self, events: list[Event], name: str, *, at_end: bool) -> TaskArtifactUpdateEvent:
-        """The last chunk of an artifact. at_end: it must be the last event, too."""
-        identity = self._artifacts[name]
-        for event in reversed(events):
-            update = event.get("artifactUpdate")
-            if update is not None and update["artifact"]["artifactId"] == identity:
-                return update
-            if at_end:
-                break
-        artifact = Artifact(artifactId=identity, parts=[Part(text="")])
-        if name:
-            artifact["name"] = name
-        closing = self._update(artifact, append=True)
-        events.insert(len(events) if at_end else 0, closing)
-        return closing["artifactUpdate"]
+    def _close_artifacts(self, events: list[Event]) -> TaskArtifactUpdateEvent | None:
+        """Mark the last chunk of each artifact; returns that of the last artifact, which is the last event,
+        too."""
+        updates = [event["artifactUpdate"] for event in events if "artifactUpdate" in event]
+        chunks = {update["artifact"]["artifactId"]: update for update in updates}
+        closings: list[Event] = []
+        chunk: TaskArtifactUpdateEvent | None = None
+        for name, identity in self._artifacts.items():
+            is_last = identity == artifact_id(self._before + len(self._artifacts) - 1)
+            chunk = chunks.get(identity)
+            if chunk is None or (is_last and events[-1].get("artifactUpdate") is not chunk):
+                artifact = Artifact(artifactId=identity, parts=[Part(text="")])
+                if name:
+                    artifact["name"] = name
+                closing = self._update(artifact, append=True)
+                (events if is_last else closings).append(closing)
+                chunk = closing["artifactUpdate"]
+            chunk["lastChunk"] = True
+        events[:0] = closings
+        return chunk
 
 
 def _part(value: Any) -> Part:

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from a2a_lambda import threads
 from a2a_lambda.protocol.model import INTERRUPTED, STOPPED, Event, Published, Task, unix_time
 from a2a_lambda.store.store import Store
-from a2a_lambda.tasks.event_log import without_mark
+from a2a_lambda.tasks.event_log import acknowledged, without_mark
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.turns.recovery import load_live_head, load_progress
 
@@ -85,8 +85,8 @@ async def follow_from(
     events = await threads.run(store.get_events, head, after=after)
     pause = POLL_SECONDS
     while True:
-        for sequence, event in events:
-            after = sequence
+        for sequence, event in acknowledged(events):
+            after = sequence or after
             if "artifactUpdate" in event or _is_progress(event):
                 yield sequence, without_mark(event)
         if head.is_stopped:

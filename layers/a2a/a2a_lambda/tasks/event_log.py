@@ -3,11 +3,13 @@
     events --coalesce--> fewer events --split--> entries (bytes, one for each sequence number)
     entries --Fence--> those that count --join--> (sequence, event) --apply--> Task
 
-An event is a StreamResponse of A2A 1.0. The user's messages are in the log as `message` events.
+One write stores one entry. So an entry holds all events that are stored at once, as far as they fit; and an
+event that does not fit is in several entries. An event is a StreamResponse of A2A 1.0. The user's messages
+are in the log as `message` events.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -19,6 +21,7 @@ from a2a_lambda.protocol.model import (
     Json,
     Message,
     Part,
+    Published,
     Task,
     TaskArtifactUpdateEvent,
     TaskStatus,
@@ -28,14 +31,15 @@ ENTRY_BYTES = 350_000
 """Bytes of an entry's body. A DynamoDB item may have 400 KB, keys and names included."""
 
 Numbered = tuple[int, Event]
-"""An event, and the sequence number of its last entry."""
+"""An event, and the sequence number of its last entry. Events of one entry have the same number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An event as stored, or a piece of a large one.
+    """Events as stored, or a piece of a large one.
 
-    piece: counts from 0. more: the event continues in the next entry.
+    body: JSON of an event, or of a list of events. piece: counts from 0. more: the event continues in the
+    next entry.
     """
 
     sequence: int
@@ -76,14 +80,23 @@ class Fence:
 
 
 def split(events: Iterable[Event], *, after: int, epoch: int) -> list[Entry]:
-    """Entries of events, numbered from `after` + 1."""
+    """Entries of events that are stored at once, numbered from `after` + 1. The same events have the same
+    entries."""
+    groups: list[list[bytes]] = []
+    room = 0
+    for body in map(strictjson.dumps, events):
+        room -= len(body) + 1
+        if not groups or room < 0:
+            groups.append([])
+            room = ENTRY_BYTES - len(body) - 2
+        groups[-1].append(body)
     entries: list[Entry] = []
-    for event in events:
-        body = strictjson.dumps(event)
-        for piece, start in enumerate(range(0, len(body), ENTRY_BYTES)):
+    for group in groups:
+        whole = group[0] if len(group) == 1 else b"[" + b",".join(group) + b"]"
+        for piece, start in enumerate(range(0, len(whole), ENTRY_BYTES)):
             end = start + ENTRY_BYTES
             sequence = after + len(entries) + 1
-            entries.append(Entry(sequence, epoch, body[start:end], piece, end < len(body)))
+            entries.append(Entry(sequence, epoch, whole[start:end], piece, end < len(whole)))
     return entries
 
 
@@ -107,11 +120,20 @@ def join(inline: Iterable[Numbered], entries: Iterable[Entry], *, after: int) ->
             elif pieces:
                 pieces.append(entry.body)
             if pieces and not entry.more:
-                yield sequence, json.loads(b"".join(pieces))
+                stored_at_once = json.loads(b"".join(pieces))
+                for event in stored_at_once if isinstance(stored_at_once, list) else [stored_at_once]:
+                    yield sequence, event
                 pieces = []
         else:
             return
         sequence += 1
+
+
+def acknowledged(numbered: Sequence[Numbered]) -> Iterator[Published]:
+    """Events with the numbers that a client may acknowledge: of the events of one entry, the last has it. A
+    client that has its number has them all."""
+    for (sequence, event), (following, _) in zip(numbered, [*numbered[1:], (None, None)], strict=False):
+        yield (None if sequence == following else sequence), event
 
 
 def coalesce(events: Iterable[Event]) -> list[Event]:

@@ -1,5 +1,6 @@
 """A claimed turn: what `intake` and `worker` give to `run`."""
 
+import copy
 import uuid
 from dataclasses import dataclass, replace
 
@@ -63,7 +64,7 @@ def make_turn(
     """The turn of a message, as its skill sees it. deadline: a `time.monotonic()` value. engine: of a durable
     turn."""
     return Turn(
-        message=message,
+        message=copy.deepcopy(message),  # a skill may change it, and the history keeps what the client said
         owner=head.scope.owner,
         agent=head.scope.agent,
         task_id=head.task_id,
