@@ -3,6 +3,7 @@
 import hmac
 import json
 import logging
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -18,9 +19,16 @@ from a2a_lambda.errors import ConfigurationError, KeysUnavailable
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
+from a2a_lambda.store import items
+from a2a_lambda.store.key_copies import Copies
+from a2a_lambda.store.store import Store
 from tests.conftest import BASE_URL, new_key
 from tests.helpers.clock import Clock
 from tests.helpers.rpc import Rpc, message, request
+
+
+def packed(rows: Any) -> bytes:
+    return zlib.compress(json.dumps(rows).encode())
 
 
 class Ssm:
@@ -129,6 +137,85 @@ def test_unknown_keys_do_not_make_it_ask_every_time(
     new = register.create("bob")
     assert made.find(new)
     assert ssm.loads == 2
+
+
+DAMAGES: dict[str, dict[str, Any]] = {
+    "a row of the next release": {
+        "rows": {"B": packed([["alice", "0" * 64, "alice", None, [], False, "new"]])}
+    },
+    "the next release's version": {"version": {"N": "2"}},
+    "nothing": {"rows": {"B": packed(None)}},
+    "no rows": {"rows": {"B": packed([None])}},
+    "no key": {"rows": {"B": packed([["alice", "x", "alice", None, [], False]])}},
+    "other bytes": {"rows": {"B": b"damaged"}},
+    "a text": {"rows": {"S": "damaged"}},
+    "no time": {"loaded": {"S": "yesterday"}},
+}
+
+
+@pytest.fixture
+def copies(settings: Settings, path: str, clock: Clock) -> Copies:
+    return Store(clients.dynamodb(settings), settings.table, ttl=3600, clock=clock).key_copies(path)
+
+
+@pytest.fixture
+def make(ssm: Ssm, path: str, copies: Copies, clock: Clock) -> Callable[[], Keys]:
+    """A new container, which shares a copy with the others."""
+    return lambda: Keys(ssm, path, copies, clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def damage_copy(settings: Settings, path: str) -> Callable[[dict[str, Any]], None]:
+    table, place = clients.dynamodb(settings), items.keys_key(path, "copy")
+
+    def damage(fields: dict[str, Any]) -> None:
+        item = table.get_item(TableName=settings.table, Key=place)["Item"]
+        table.put_item(TableName=settings.table, Item={**item, **fields})
+
+    return damage
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_copy_that_cannot_be_read_is_no_copy(
+    register: KeyRegister,
+    make: Callable[[], Keys],
+    damage_copy: Callable[[dict[str, Any]], None],
+    clock: Clock,
+    damage: str,
+) -> None:
+    """It is made again, so that the other containers can read it."""
+    secret = register.create("alice")
+    running = make()
+    assert running.find(secret)
+    for container in (running, make()):
+        damage_copy(DAMAGES[damage])
+        clock.now += keys.FRESH_SECONDS
+        assert container.find(secret)
+        reader = make()
+        reader._reader = None  # type: ignore[assignment]  # it finds the copy
+        assert reader.find(secret)
+
+
+def test_a_load_that_cannot_be_continued_begins_again(
+    register: KeyRegister, make: Callable[[], Keys], copies: Copies
+) -> None:
+    secret = register.create("alice")
+    load = copies.begin_load(seconds=10, resume=300)
+    assert load is not None
+    load.token, load.rows = "0", [["of", "another", "release"]]
+    copies.stop_load(load, rest=0)
+    assert make().find(secret)
+
+
+@pytest.mark.parametrize("expires", ["NaN", "Infinity", '"soon"', "[]"])
+def test_a_key_whose_end_is_no_number_is_no_key(
+    register: KeyRegister, made: Keys, ssm: Ssm, path: str, expires: str
+) -> None:
+    secret = register.create("alice", days=1)
+    value = json.loads(ssm.get_parameter(Name=f"{path}/alice")["Parameter"]["Value"])
+    text = json.dumps({**value, "expires": None}).replace("null", expires)
+    ssm.put_parameter(Name=f"{path}/alice", Value=text, Type="String", Overwrite=True)
+    assert made.find(secret) is None
 
 
 def test_throttling_is_not_absence(register: KeyRegister, made: Keys, ssm: Ssm, clock: Clock) -> None:

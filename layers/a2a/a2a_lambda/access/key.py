@@ -7,6 +7,7 @@ random bits can be public, so it needs no KMS.
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,18 +46,9 @@ class Key:
     def of_parameter(cls, label: str, text: str) -> "Key":
         """Key in the value of a parameter. Raises ValueError, TypeError, KeyError."""
         value = json.loads(text)
-        key = cls(label, **value | {"agents": tuple(value["agents"])})
-        if not (
-            isinstance(key.digest, str)
-            and DIGEST.fullmatch(key.digest)
-            and isinstance(key.owner, str)
-            and OWNER.fullmatch(key.owner)
-            and (key.expires is None or isinstance(key.expires, int | float))
-            and all(isinstance(agent, str) for agent in key.agents)
-            and isinstance(value["agents"], list)
-        ):
+        if not isinstance(value["agents"], list):
             raise ValueError("not a key")
-        return key
+        return cls(label, **value | {"agents": tuple(value["agents"])})._checked()
 
     def parameter(self) -> str:
         """Value of the key's parameter."""
@@ -64,12 +56,28 @@ class Key:
 
     @classmethod
     def of_row(cls, row: list[Any]) -> "Key":
+        """Raises ValueError, TypeError for a row that `row` of this release has not made."""
         label, digest, owner, expires, agents, local = row
-        return cls(label, digest, owner, expires, tuple(agents), local)
+        return cls(label, digest, owner, expires, tuple(agents), local)._checked()
 
     def row(self) -> list[Any]:
         """The key as JSON values."""
         return [self.label, self.digest, self.owner, self.expires, list(self.agents), self.local]
+
+    def _checked(self) -> "Key":
+        if not (
+            isinstance(self.digest, str)
+            and DIGEST.fullmatch(self.digest)
+            and isinstance(self.owner, str)
+            and OWNER.fullmatch(self.owner)
+            and (
+                self.expires is None
+                or (isinstance(self.expires, int | float) and math.isfinite(self.expires))
+            )
+            and all(isinstance(agent, str) for agent in self.agents)
+        ):
+            raise ValueError("not a key")
+        return self
 
 
 class ParameterRefused(Exception):

@@ -146,12 +146,18 @@ class Keys:
             return None
         return key
 
-    def _use(self, copy: Copy) -> None:
-        self._known = [Key.of_row(row) for row in copy.rows]
+    def _use(self, copy: Copy) -> bool:
+        """Use the keys of a copy; False if it has something else. Then it is as if there were no copy."""
+        try:
+            self._known = [Key.of_row(row) for row in copy.rows]
+        except (ValueError, TypeError) as error:
+            logger.warning("a copy of the keys cannot be read: %r", error)
+            return False
         self._copy = copy
         # Containers that started together must not ask again together.
         self._fresh = FRESH_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311  # no secret
         self._reread = max(REREAD_SECONDS, copy.pages / PAGES_PER_SECOND)
+        return True
 
     def _is_fresh(self, digest: str, asked: float) -> bool:
         """Whether the keys in use are recent enough to decide. How often an unknown key may cause a read
@@ -204,7 +210,11 @@ class Keys:
             logger.warning("%s; the keys that were read before still work", error)
             self._copies.stop_load(load, rest=1)
             return False
-        self._use(Copy(load.started_at, load.pages, load.rows))
+        if not self._use(
+            Copy(load.started_at, load.pages, load.rows)
+        ):  # its first pages are another release's
+            self._copies.stop_load(Load(self._clock(), holder=load.holder), rest=0)
+            return False
         with suppress(WriteRefused):  # too many keys for one item: then each container reads them by itself
             self._copies.finish_load(load)
         if not self._known:

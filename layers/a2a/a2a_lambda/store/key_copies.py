@@ -6,8 +6,10 @@ may be.
 """
 
 import json
+import logging
 import uuid
 import zlib
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +24,15 @@ Rows = list[list[Any]]
 COPY_KEPT_SECONDS = 3_600.0
 """Seconds after which DynamoDB may delete a copy or a load that no container renews."""
 
+ROWS_VERSION = 1
+"""Version of the rows. A release that changes what a row holds takes the next number. Then every other
+release reads Parameter Store instead."""
+
 FREE = "attribute_not_exists(pk) OR #until <= :now"
+
+OLDER = "attribute_not_exists(pk) OR NOT attribute_type(loaded, :number) OR loaded < :loaded OR loaded > :now"
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +70,15 @@ class Copies:
         self._path = path
 
     def copy(self) -> Copy | None:
-        """The newest copy, or None."""
+        """The newest copy. None if there is none that this release can read."""
         item = self._table.get(items.keys_key(self._path, "copy"))
         if item is None:
             return None
-        return Copy(float(item["loaded"]["N"]), int(item["pages"]["N"]), _unpack(item["rows"]["B"]))
+        try:
+            return Copy(float(item["loaded"]["N"]), int(item["pages"]["N"]), _rows_of(item))
+        except UNREADABLE as error:
+            logger.warning("the copy of the keys cannot be read, and is made again: %r", error)
+            return None
 
     def begin_load(self, *, seconds: float, resume: float) -> Load | None:
         """A load for this container, for at most so many seconds; None while another container loads.
@@ -83,9 +97,12 @@ class Copies:
             old = self._table.swap(item, FREE, {":now": {"N": str(now)}}, {"#until": "until"})
         except ConditionFailed:
             return None
-        if old and "token" in old and now - float(old["begun"]["N"]) <= resume:
-            load.started_at, load.pages = float(old["begun"]["N"]), int(old["pages"]["N"])
-            load.token, load.rows = str(old["token"]["S"]), _unpack(old["rows"]["B"])
+        try:
+            if old and "token" in old and now - float(old["begun"]["N"]) <= resume:
+                token, pages, rows = str(old["token"]["S"]), int(old["pages"]["N"]), _rows_of(old)
+                return Load(float(old["begun"]["N"]), pages, token, rows, load.holder)
+        except UNREADABLE as error:
+            logger.warning("a load of the keys cannot be continued, and begins again: %r", error)
         return load
 
     def finish_load(self, load: Load) -> None:
@@ -96,12 +113,13 @@ class Copies:
             "loaded": {"N": str(load.started_at)},
             "pages": number(load.pages),
             "rows": {"B": _pack(load.rows)},
+            "version": number(ROWS_VERSION),
             "expires": number(int(now + COPY_KEPT_SECONDS)),
         }
-        older = "attribute_not_exists(pk) OR loaded < :loaded OR loaded > :now"
+        values = {":loaded": item["loaded"], ":now": {"N": str(now)}, ":number": {"S": "N"}}
         try:
             with suppress(ConditionFailed):  # a load that began later has finished first
-                self._table.put(item, older, {":loaded": item["loaded"], ":now": {"N": str(now)}})
+                self._table.put(item, OLDER, values)
         finally:
             self._end(load, {"until": {"N": "0"}})
 
@@ -114,6 +132,7 @@ class Copies:
                 "pages": number(load.pages),
                 "token": {"S": load.token},
                 "rows": {"B": _pack(load.rows)},
+                "version": number(ROWS_VERSION),
             }
         self._end(load, kept)
 
@@ -132,6 +151,13 @@ def _pack(rows: Rows) -> bytes:
     return zlib.compress(json.dumps(rows, separators=(",", ":")).encode())
 
 
-def _unpack(value: bytes) -> Rows:
-    rows: Rows = json.loads(zlib.decompress(bytes(value)))
+def _rows_of(item: Mapping[str, Any]) -> Rows:
+    """Raises one of UNREADABLE."""
+    version = int(item["version"]["N"]) if "version" in item else 1  # of the first releases
+    if version != ROWS_VERSION:
+        raise ValueError(f"it has version {version}")
+    rows: Rows = json.loads(zlib.decompress(bytes(item["rows"]["B"])))
     return rows
+
+
+UNREADABLE = (zlib.error, ValueError, TypeError, KeyError)
