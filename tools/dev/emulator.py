@@ -18,6 +18,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from werkzeug.sansio.utils import host_is_trusted
+
 from a2a_lambda.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -34,6 +36,9 @@ FIRST_CALLS = {
 """A call to each service that the development server uses."""
 
 FIRST_CALL_SECONDS = 300
+
+HOSTS = (HOST, "localhost")
+"""Names of this machine. With another one, a page of the web could have pointed its own name here."""
 
 DURABLE_PATHS = ("/2015-03-31/functions/", "/2025-12-01/durable-execution", "/runs")
 
@@ -88,6 +93,9 @@ class Services:
         self._lock = threading.Lock()
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        if not host_is_trusted(environ.get("HTTP_HOST"), HOSTS):
+            start_response("400 Bad Request", [("Content-Type", "text/plain")])
+            return [b"Invalid host header"]
         if not environ["PATH_INFO"].startswith(DURABLE_PATHS):
             return self._moto(environ, start_response)
         with self._lock:

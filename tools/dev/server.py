@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import uvicorn
 from fastapi import FastAPI, Response
@@ -144,7 +145,7 @@ def application() -> "ASGIApp":
         log=LINES.follow,
         error=reason,
     )
-    return Playground(target, console.RequestLog(app))
+    return Playground(target, console.RequestLog(app), hosts=[urlsplit(target.url).hostname or ""])
 
 
 def unavailable_app(reason: str) -> FastAPI:

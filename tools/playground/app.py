@@ -9,7 +9,7 @@ POST /playground/call     one call; answered with records, a line of JSON each (
 
 import hmac
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,6 @@ import httpx2
 from pydantic import BaseModel, ValidationError
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
-from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
@@ -83,7 +82,7 @@ class Call(BaseModel):
 class Playground:
     """An ASGI application: the playground, and `app` for all other requests.
 
-    transport: instead of the network. token: without it, or the cookie that the page with the token sets, all
+    hosts: names at which it is reached, besides this machine's. transport: instead of the network. token: without it, or the cookie that the page with the token sets, all
         requests are refused; "" = no token.
     """
 
@@ -93,6 +92,7 @@ class Playground:
         app: "ASGIApp | None" = None,
         transport: httpx2.AsyncBaseTransport | None = None,
         token: str = "",
+        hosts: Sequence[str] = (),
     ) -> None:
         self._target = target
         self._app = app
@@ -107,10 +107,13 @@ class Playground:
                 Route("/playground/call", self._call, methods=["POST"]),
                 Mount("/playground", StaticFiles(directory=PAGE)),
             ],
-            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS, www_redirect=False)],
         )
+        self._checked = TrustedHostMiddleware(self._serve, allowed_hosts=[*HOSTS, *hosts], www_redirect=False)
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        await self._checked(scope, receive, send)
+
+    async def _serve(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         if self._app is not None and not _is_for_page(scope):
             await self._app(scope, receive, send)
             return

@@ -5,10 +5,12 @@ import json
 import logging
 from collections.abc import AsyncGenerator
 
+import httpx2
 import pytest
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
+from a2a_lambda.settings import Settings
 from tools.dev.log_lines import LogLines
 from tools.log_entry import LogEntry
 from tools.playground.app import Playground, Target
@@ -43,6 +45,20 @@ def test_another_page_cannot_use_it() -> None:
     form = page().post("/playground/call", content=call, headers={"Content-Type": "text/plain"})
     assert form.status_code == 415
     assert "access-control-allow-origin" not in page().get("/playground/config").headers
+
+
+def test_what_make_run_serves_is_for_this_machine_and_its_own_name(settings: Settings) -> None:
+    """Its key is the same everywhere: a web page whose name is rebound to this machine could use it."""
+    target = Target(url="https://tunnel.example.com", title="make run", agents=["one"])
+    app = Playground(target, PlainTextResponse("the application"), hosts=["tunnel.example.com"])
+    for host, status in (
+        ("rebind.example.com:80", 400),
+        ("tunnel.example.com", 200),
+        ("localhost:8080", 200),
+    ):
+        headers = {"Host": host, "X-API-Key": "local-key"}
+        assert TestClient(app).post("/message:send", headers=headers).status_code == status
+    assert httpx2.get(settings.emulator, headers={"Host": "rebind.example.com"}).status_code == 400
 
 
 @pytest.mark.parametrize("body", ["{", "{}", '{"agent": "one", "version": "9", "operation": "card"}'])
