@@ -11,7 +11,9 @@ What this emulator cannot do, and what is done about it here:
   is: it is unwrapped here. Streaming is tested with the built function under a Runtime API of our own
   (tests/lambda_/test_runtime.py).
 - It compares the concurrency of an event source mapping as text: the tests set it again.
-- It runs functions with its own interpreter, on this machine's architecture: the build is for those.
+- It runs functions with its own interpreter, on this machine's architecture: the build is for those. Their
+  processes see their layers, and nothing of its environment (tests/processes/lambda_path).
+- It knows no durable execution by its name, so a durable turn stays `submitted`.
 - Authorization by IAM, throttling, WAF, alarms and domains are stored and do nothing.
 - It gives tables no TTL and no point-in-time recovery.
 - `sam delete` wants the templates of nested stacks on a host of AWS: the tests delete the stack with
@@ -22,6 +24,7 @@ What this emulator cannot do, and what is done about it here:
 
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -45,6 +48,17 @@ REGION = "us-east-1"
 
 PATIENCE = 180.0
 """Seconds for what the emulator does by itself: a queue, a stream."""
+
+
+class CommandFailed(AssertionError):
+    """Its text is what the command printed."""
+
+    @property
+    def reason(self) -> str:
+        """The lines that say why: errors, each once; or else the last ones."""
+        lines = str(self).strip().splitlines()
+        errors = [line for line in lines if re.match(r"error:|Error:|An error occurred", line)]
+        return "\n".join(dict.fromkeys(errors)) or "\n".join(lines[-20:])
 
 
 class Stack:
@@ -83,7 +97,8 @@ class Stack:
             check=False,
             timeout=600,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
+        if done.returncode:
+            raise CommandFailed(done.stdout + done.stderr)
         return done.stdout
 
     def deploy(self, **parameters: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from a2a_lambda.agent.agents import read_cards
 from tests.conftest import ROOT
-from tests.e2e.stack import Stack, eventually
+from tests.e2e.stack import CommandFailed, Stack, eventually
 from tests.helpers.rest import message_1_0
 from tests.processes.servers import running_ministack
 
@@ -39,7 +39,10 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     with running_ministack(tmp_path_factory.mktemp("ministack")) as url:
         made = Stack(url, ROOT, STAGE, STAGES[STAGE]["stack_name"])
         print(f"make deploy STAGE={STAGE}: building, then creating the stack {made.name}", flush=True)
-        made.deploy()
+        try:
+            made.deploy()
+        except CommandFailed as failed:
+            pytest.exit(f"the deployment failed:\n{failed.reason}", returncode=1)
         made.mend()
         print(f"deployed after {time.monotonic() - began:.0f} s; calling each agent", flush=True)
         yield made

@@ -59,6 +59,7 @@ def running_ministack(home: Path) -> Iterator[str]:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     environment = {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port), "HOME": str(home)}
+    environment["PYTHONPATH"] = str(Path(__file__).parent / "lambda_path")  # nothing of this environment
     with process([str(MINISTACK)], f"{url}/_ministack/health", **environment):
         yield url
 

@@ -109,7 +109,7 @@ def test_iam_names_exact_actions_and_resources(translated: Json) -> None:
             assert statement["Resource"] == resources[sid], (short, sid)
             assert ("Condition" in statement) is (sid in CONDITIONAL)
     assert found == ACTIONS
-    [checkpoints] = translated["DurableCheckpoints"]["Properties"]["PolicyDocument"]["Statement"]
+    [checkpoints] = translated["CheckpointPolicy"]["Properties"]["PolicyDocument"]["Statement"]
     assert checkpoints["Action"] == ["lambda:CheckpointDurableExecution", "lambda:GetDurableExecutionState"]
     assert checkpoints["Resource"] == RESOURCES["Executions"]
 

@@ -1,23 +1,49 @@
-"""Loads every agent before `make build` packages them, and reports what is wrong.
+"""Loads every agent before `make build` packages them, and reports what is wrong: with an agent, with what it
+imports, or with what lies beside it.
 
 With a path, it writes the manifest there: the agents' cards and the schemas of their parameters. The
 functions that run no agent read it.
 """
 
+import re
 import sys
 from pathlib import Path
 
 from a2a_lambda.agent.agents import check_all
 from a2a_lambda.agent.profile import encode_manifest
+from a2a_lambda.errors import ConfigurationError
+from tools.build import imports
 from tools.command import reports_errors
+
+AGENTS = Path("functions/agents")
+"""What sam build packs."""
+
+SECRETS = re.compile(r"\.env(\..+)?|.+\.(pem|key|p12|pfx)", re.IGNORECASE)
+"""Names of files that usually hold secrets."""
 
 
 @reports_errors
 def main(argv: list[str] = sys.argv) -> int:
-    profiles = check_all(Path("functions/agents"))  # which is what sam build packs
+    if secrets := find_secrets(AGENTS):
+        raise ConfigurationError(
+            f"these files would be in every function: {', '.join(secrets)}. Move them out of {AGENTS}, and store"
+            " what an agent needs with make secret"
+        )
+    profiles = check_all(AGENTS)
+    if missing := imports.find_missing(AGENTS):
+        raise ConfigurationError("\n".join(missing))
     for path in argv[1:]:
         Path(path).write_bytes(encode_manifest(profiles))
     return 0
+
+
+def find_secrets(agents: Path) -> list[str]:
+    """Paths of files that probably hold secrets. An agent's tests are not packed."""
+    return [
+        str(path)
+        for path in sorted(agents.rglob("*"))
+        if SECRETS.fullmatch(path.name) and "tests" not in path.relative_to(agents).parts[1:]
+    ]
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from a2a_lambda.errors import ConfigurationError
 from tools import environments
+from tools.build import imports
 from tools.command import reports_errors, split_words
 
 SLOW = (
@@ -62,6 +63,14 @@ def test(arguments: list[str]) -> int:
         if not Path(path).exists():
             known = ", ".join(sorted(str(card.parent) for card in AGENTS.glob("*/card.yaml")))
             raise ConfigurationError(f"there is no {path}. Agents are {known}")
+    tested = [path for path in paths if path.startswith(str(AGENTS))]
+    missing = [
+        sentence
+        for sentence in imports.find_missing(AGENTS)
+        if not paths or any(sentence.startswith(path.rstrip("/")) for path in tested)
+    ]
+    if missing:
+        raise ConfigurationError("\n".join(missing))
     if any(path.startswith("tests") for path in paths):
         environments.install_all()
     elif paths:

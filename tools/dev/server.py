@@ -30,6 +30,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.card import Card
 from a2a_lambda.settings import Settings
 from tools import template
+from tools.build import imports
 from tools.command import listen, read_port, reports_errors
 from tools.dev import console, emulator, event_sources
 from tools.dev.log_lines import LINES
@@ -128,6 +129,8 @@ def application() -> "ASGIApp":
         if kit.settings.queue:
             event_sources.start(kit)
         agents = list(kit.agents)
+        for sentence in imports.find_missing(kit.settings.agents):
+            print(f"warning: {sentence}", file=sys.stderr, flush=True)
         app: ASGIApp = create_app(kit, FastAPI(openapi_url=None))
     except ConfigurationError as error:  # the next edit may fix it
         reason = str(error)

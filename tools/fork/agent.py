@@ -98,6 +98,8 @@ def copy_recipe(
     todo += [
         f"make setting NAME={setting} VALUE=…" for setting in _names_in(r'turn\.setting\("([^"]+)"\)', code)
     ]
+    if Agent.load(agents / name).card.durable_skills:
+        todo.append('"ExecutionTimeout=2592000" in parameter_overrides of each stage in samconfig.toml')
     if todo:
         said += ["It needs:", *(f"  {command}" for command in todo)]
     return [*said, f"What each line does: {recipe}/README.md"]
