@@ -13,8 +13,10 @@ from starlette.testclient import TestClient
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import TooManyStreams
+from a2a_lambda.http import sse
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
+from a2a_lambda.operations import service
 from a2a_lambda.operations.stream_limit import StreamLimit
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
@@ -203,6 +205,11 @@ def owner_of(kit: Kit, key: str) -> str:
 async def slots_taken(kit: Kit, owner: str, count: int) -> None:
     while len(kit.store.list_slots(owner)) != count:
         await asyncio.sleep(0.05)
+
+
+def test_a_send_can_be_refused_before_its_answer_begins() -> None:
+    """After the first keep-alive, its status is 200."""
+    assert service.IMPORT_WAIT_SECONDS < service.SLOTLESS_SEND_SECONDS <= sse.KEEP_ALIVE_SECONDS - 0.5
 
 
 def test_sends_that_last_take_slots(settings: Settings, short: None) -> None:

@@ -26,8 +26,8 @@ SECRETS = re.compile(r"\.env(\..+)?|.+\.(pem|key|p12|pfx)", re.IGNORECASE)
 def main(argv: list[str] = sys.argv) -> int:
     if secrets := find_secrets(AGENTS):
         raise ConfigurationError(
-            f"these files would be in every function: {', '.join(secrets)}. Move them out of {AGENTS}, and store"
-            " what an agent needs with make secret"
+            f"these files would be in every function: {', '.join(secrets)}. Move them out of {AGENTS}, and"
+            " store what an agent needs with make secret"
         )
     profiles = check_all(AGENTS)
     if missing := imports.find_missing(AGENTS):

@@ -25,8 +25,8 @@ MAY_FAIL = {"ImportError", "ModuleNotFoundError", "Exception"}
 def find_missing(agents: Path) -> list[str]:
     """A sentence for each package that an agent imports and Lambda does not have. agents: their folder."""
     return [
-        f"{short_path(file)}:{line}: {package!r} is not among your packages, so Lambda does not have it: make add"
-        f" PACKAGE={distribution}"
+        f"{short_path(file)}:{line}: {package!r} is not among your packages, so Lambda does not have it:"
+        f" make add PACKAGE={distribution}"
         for folder in sorted(card.parent for card in agents.glob("*/card.yaml"))
         for file, line, package in _imports(folder)
         if (distribution := _missing_distribution(package))

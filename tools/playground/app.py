@@ -82,8 +82,8 @@ class Call(BaseModel):
 class Playground:
     """An ASGI application: the playground, and `app` for all other requests.
 
-    hosts: names at which it is reached, besides this machine's. transport: instead of the network. token: without it, or the cookie that the page with the token sets, all
-        requests are refused; "" = no token.
+    transport: instead of the network. token: without it, or the cookie that the page with the token sets, all
+        requests are refused; "" = no token. hosts: names at which it is reached, besides this machine's.
     """
 
     def __init__(

@@ -10,6 +10,7 @@ push notification configs ── push_configs
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
@@ -64,14 +65,14 @@ logger = logging.getLogger(__name__)
 ANSWER_WAIT_SECONDS = 60.0
 """Seconds for which a subscription to a task that waits for input stays open without a new event."""
 
-IMPORT_WAIT_SECONDS = 3.0
+IMPORT_WAIT_SECONDS = 2.0
 """Seconds for which a message waits for its agent's import, before its turn is claimed. If the import fails
 by then, the message is refused and nothing has changed. After that the turn waits, and the client gets
 keep-alives."""
 
-SLOTLESS_SEND_SECONDS = 3.5
-"""A send that takes longer holds a slot. It is less than the time to the first keep-alive: until then a
-send can still be refused."""
+SLOTLESS_SEND_SECONDS = 2.5
+"""A send that takes longer, its agent's import included, holds a slot. It is half a second less than the time
+to the first keep-alive, because a send can be refused with a status of HTTP only before its answer begins."""
 
 TOO_MANY = "Too many calls of this owner run at once; send the message again later."
 
@@ -135,11 +136,12 @@ class Service:
         A send that takes long holds a slot of its owner, as a stream does. If there is none, its turn ends.
         Raises what `Intake.start` and `stream` raise, and TooManyStreams.
         """
+        slotless_until = time.monotonic() + SLOTLESS_SEND_SECONDS
         await self._check_message(call, request)
         runs: list[Run] = []
         work = asyncio.ensure_future(self._send(call, request, runs))
         try:
-            await asyncio.wait({work}, timeout=SLOTLESS_SEND_SECONDS)
+            await asyncio.wait({work}, timeout=max(0.0, slotless_until - time.monotonic()))
             if not work.done() and self._stream_limit is not None:
                 await self._hold_slot(self._stream_limit, call.scope.owner, work)
             return await work
