@@ -67,11 +67,15 @@ def test_it_answers(stack: Stack, key: str, agent: str) -> None:
     said = message_1_0(text=examples[0], messageId=str(uuid.uuid4()))
     modes = CARDS[agent].extensions
     required = ", ".join(extension.uri for extension in modes if extension.required)
-    answer = stack.call(
-        "POST", f"/a2a/{agent}/message:send", {"message": said}, **headers, **{"A2A-Extensions": required}
-    )
+    is_durable = bool(CARDS[agent].durable_skills)
+    request = {"message": said, "configuration": {"returnImmediately": is_durable}}
+    path = f"/a2a/{agent}/message:send"
+    answer = stack.call("POST", path, request, **headers, **{"A2A-Extensions": required})
     assert answer.status_code == 200, answer.text
     if "task" not in answer.json():
+        return
+    if is_durable:
+        print(f"{agent}: accepted (a durable turn, which the emulator does not run)")
         return
 
     def state() -> str:

@@ -24,7 +24,7 @@ from tests.conftest import ROOT
 from tests.e2e.stack import NAME, Json, Stack, Unwrapped, eventually
 from tests.helpers.builds import building
 from tests.helpers.rest import message_1_0
-from tests.processes.servers import running_ministack
+from tests.processes.servers import LAMBDA_PATH, MINISTACK, running_ministack
 from tests.push.test_delivery import Webhook
 from tools.build.built_functions import HOST
 from tools.client import logs
@@ -213,6 +213,21 @@ def test_a_conversation(rest: Rest) -> None:
     done = rest.ask("POST", "/message:send", {"message": said})["task"]
     assert done["status"]["state"] == "TASK_STATE_COMPLETED"
     assert rest.ask("GET", f"/tasks?contextId={asked['contextId']}")["totalSize"] == 1
+
+
+def test_functions_see_nothing_of_the_environments_here() -> None:
+    """So an agent with a package that only this environment has fails here, as on Lambda."""
+    code = "import importlib.util, sys; print(*filter(importlib.util.find_spec, sys.argv[1:]))"
+    names = ("moto", "requests", "boto3", "hypercorn", "ministack", "json")
+    found: dict[bool, list[str]] = {}
+    for is_function in (False, True):
+        function = {"AWS_LAMBDA_FUNCTION_NAME": "rpc"} if is_function else {}
+        environment = {"PYTHONPATH": str(LAMBDA_PATH), **function}
+        python = [str(MINISTACK.parent / "python"), "-c", code, *names]
+        found[is_function] = subprocess.run(
+            python, env=environment, capture_output=True, text=True, check=True
+        ).stdout.split()
+    assert found == {False: ["boto3", "hypercorn", "ministack", "json"], True: ["json"]}
 
 
 def test_a_background_run(rest: Rest) -> None:

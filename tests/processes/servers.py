@@ -25,6 +25,10 @@ PATIENCE = 120.0
 """Seconds a process has to answer."""
 
 
+LAMBDA_PATH = Path(__file__).parent / "lambda_path"
+"""For PYTHONPATH of an emulator: its functions see only their layers."""
+
+
 def answers(url: str) -> bool:
     try:
         return httpx2.get(url).status_code < 500
@@ -59,7 +63,7 @@ def running_ministack(home: Path) -> Iterator[str]:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     environment = {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port), "HOME": str(home)}
-    environment["PYTHONPATH"] = str(Path(__file__).parent / "lambda_path")  # nothing of this environment
+    environment["PYTHONPATH"] = str(LAMBDA_PATH)  # and nothing of this environment
     with process([str(MINISTACK)], f"{url}/_ministack/health", **environment):
         yield url
 

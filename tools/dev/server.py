@@ -34,6 +34,7 @@ from tools.build import imports
 from tools.command import listen, read_port, reports_errors
 from tools.dev import console, emulator, event_sources
 from tools.dev.log_lines import LINES
+from tools.dev.watch import Watch
 from tools.playground.app import Playground, Target
 from tools.state import KEYS_PATH, STATE, TABLE, local_key
 
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 
 ENDPOINTS = ("AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SSM")
+
+END_SECONDS = 1.5
+"""Seconds in which the server's process ends by itself."""
 
 RELOADED = ("functions", "layers/a2a")
 
@@ -79,7 +83,7 @@ def main() -> int:
             reload_dirs=list(RELOADED),
             reload_includes=["*.py", "*.yaml"],
             reload_excludes=["tests/*.py"],
-            timeout_graceful_shutdown=2,
+            timeout_graceful_shutdown=1,
             log_level="warning",
             log_config=None,
         )
@@ -99,6 +103,20 @@ class Reload(WatchFilesReload):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._known = set(_folders())
+
+    def restart(self) -> None:
+        self._end_process()
+        super().restart()
+
+    def shutdown(self) -> None:
+        self._end_process()
+        super().shutdown()
+
+    def _end_process(self) -> None:
+        """End the server's process, which an agent's code may keep from ending by itself."""
+        self.process.terminate()
+        self.process.join(END_SECONDS)
+        self.process.kill()
 
     def should_restart(self) -> list[Path] | None:
         if not self.process.is_alive() and not self.should_exit.is_set():
@@ -121,6 +139,7 @@ def _folders() -> Iterator[Path]:
 def application() -> "ASGIApp":
     """The application. uvicorn makes it after every edit."""
     console.install()
+    Watch(Settings.of(os.environ).agents).start()
     logging.getLogger().addHandler(LINES)
     agents: list[str] = []
     reason = ""

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -280,3 +281,28 @@ def test_a_broken_card_is_named_and_the_others_are_served(folder: Path) -> None:
         made.interrupt()
     finally:
         card.write_text(whole)
+
+
+@pytest.mark.parametrize("code", ["while True:\n    pass\n", "import threading\nthreading.Event().wait()\n"])
+def test_an_endless_import_is_named_and_an_edit_or_ctrl_c_frees_the_server(folder: Path, code: str) -> None:
+    place = folder / "functions/agents/endless"
+    place.mkdir()
+    try:
+        skill = "{ id: hello, name: Hello, description: Says hello. }"
+        (place / "card.yaml").write_text(f"name: E\ndescription: E.\nversion: 0.1.0\nskills: [{skill}]\n")
+        (place / "agent.py").write_text(code)
+        made = DevServer(folder)
+        named = r"warning: functions/agents/endless/agent\.py:[12] has been importing for 3 s"
+        made.until(lambda: re.search(named, made.output.read_text()) is not None)
+        endless = Rpc(made.rpc().client, "local-key", "/a2a/endless")
+        asked = request("message/send", {"message": message("hi")})
+        made.until(lambda: made.rpc().send("hi")["status"]["state"] == "completed")  # the others are served
+        assert "its import takes longer than 10 s" in refusal(endless)
+        good = "from a2a_lambda import skill\n\n\n@skill\ndef hello(turn): return 'hello'\n"
+        (place / "agent.py").write_text(good)
+        made.until(lambda: "result" in endless.post(asked).json())
+        (place / "agent.py").write_text(code)
+        made.until(lambda: made.output.read_text().count("has been importing for") >= 2)
+        made.interrupt()
+    finally:
+        shutil.rmtree(place)

@@ -7,6 +7,7 @@ only. Other agents, and the event loop, do not wait for a slow import.
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -14,6 +15,7 @@ from concurrent.futures import Future, wait
 from itertools import islice
 from pathlib import Path
 
+from a2a_lambda import mistakes
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.agent.profile import Profile, read_manifest
 from a2a_lambda.errors import ConfigurationError, RouteNotFound, Unavailable
@@ -32,6 +34,9 @@ WARM_UP_AGENTS = 10
 WARM_UP_SECONDS = 6.0
 """Seconds for which the initialization waits for imports. Lambda ends it after ten. An import that takes
 longer continues while the first request waits for it."""
+
+IMPORT_SECONDS = 10.0
+"""Seconds for which a server that reads a folder waits for each import."""
 
 NO_AGENT = "no agent; an agent is a folder with card.yaml and agent.py"
 
@@ -59,6 +64,7 @@ class Agents(Mapping[str, Profile]):
         self._loading: dict[str, Loading] = {}
         self._failed: dict[str, float] = {}
         self._unreadable: dict[str, str] = {}
+        self._reads_profiles = False
 
     @classmethod
     def of(cls, *loaded: Agent) -> "Agents":
@@ -81,7 +87,8 @@ class Agents(Mapping[str, Profile]):
 
     @classmethod
     def of_folder(cls, folder: Path, names: Collection[str] = (), *, shows_reasons: bool = False) -> "Agents":
-        """Agents of a folder, all of them imported. What is wrong with one is logged; the others work.
+        """Agents of a folder, all of them imported. What is wrong with one is logged; the others work. An
+        import that never ends is given up.
 
         names: of those to serve; empty = all. Raises ConfigurationError if there is no agent, an unknown
         name, or no clear default.
@@ -90,19 +97,15 @@ class Agents(Mapping[str, Profile]):
         for reason in unreadable.values():
             logger.error("%s", reason)
         made = cls((), folder, shows_reasons=shows_reasons)
-        profiles: list[Profile] = []
+        made._reads_profiles = True
         for name, card in cards.items():
-            try:
-                agent = Agent.load(folder / name)
-                profiles.append(agent.profile)
-                made._loading[name] = _done(agent)
-            except ConfigurationError as error:
-                logger.error("%s", error)
-                made._loading[name] = Future()
-                made._fail(name, made._loading[name], str(error))
-                modified = (folder / name / "card.yaml").stat().st_mtime
-                profiles.append(Profile(name=name, card=card, input_schemas={}, modified=modified))
+            modified = (folder / name / "card.yaml").stat().st_mtime
+            made._profiles[name] = Profile(name=name, card=card, input_schemas={}, modified=modified)
+            loading = made.start(name)
+            if not wait([loading], timeout=IMPORT_SECONDS).done:
+                made._give_up(name, loading)
         made._unreadable = unreadable
+        profiles = list(made._profiles.values())
         if not unreadable or any(card.default for card in cards.values()):
             profiles = _default_first(profiles, folder, names)
             made.default = profiles[0].name
@@ -160,7 +163,15 @@ class Agents(Mapping[str, Profile]):
 
     def _load(self, name: str, loading: Loading) -> None:
         try:
-            loading.set_result(Agent.load(self._folder / name, self._profiles[name].card))
+            agent = Agent.load(self._folder / name, self._profiles[name].card)
+            if self._reads_profiles:
+                self._profiles[name] = agent.profile
+            with self._lock:
+                if loading.done():  # given up, too soon
+                    self._loading[name] = _done(agent)
+                    self._failed.pop(name, None)
+                else:
+                    loading.set_result(agent)
         except ConfigurationError as error:
             logger.error("%s", error)
             self._fail(name, loading, str(error))
@@ -170,7 +181,20 @@ class Agents(Mapping[str, Profile]):
 
     def _fail(self, name: str, loading: Loading, reason: str) -> None:
         self._failed[name] = time.monotonic()
-        loading.set_result(self._public_reason(name, reason))
+        with self._lock:
+            if not loading.done():
+                loading.set_result(self._public_reason(name, reason))
+
+    def _give_up(self, name: str, loading: Loading) -> None:
+        """Fail an import that takes too long. Its thread cannot be stopped, so it is not tried again."""
+        file = mistakes.short_path(self._folder / name / "agent.py")
+        reason = (
+            f"{file}: its import takes longer than {IMPORT_SECONDS:.0f} s. Move what takes long into a skill,"
+            " or into a function with @cache"
+        )
+        logger.error("%s", reason)
+        self._fail(name, loading, reason)
+        self._failed[name] = math.inf
 
     def _public_reason(self, name: str, reason: str) -> str:
         return reason if self._shows_reasons else f"the agent {name!r} cannot be loaded"

@@ -383,6 +383,9 @@ class _AgentLoop:
             self._fail()
         return future
 
+    def ping(self) -> "Future[None]":
+        return asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loop)
+
     def _run(self) -> None:
         try:
             self._loop.run_forever()
@@ -403,6 +406,11 @@ class _AgentLoop:
     def _forget(self, future: "Future[None]") -> None:
         with self._lock:
             self._turns.pop(future, None)
+
+
+def ping_agent_loop() -> "Future[None] | None":
+    """Done when the agent loop has run it: a loop that a skill blocks does not. None if there is no loop."""
+    return _loops[-1].ping() if _loops else None
 
 
 _loops: list[_AgentLoop] = []

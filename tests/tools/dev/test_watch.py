@@ -1,0 +1,79 @@
+"""What make run says of code that keeps others waiting."""
+
+import asyncio
+import importlib.util
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from a2a_lambda.agent import executor
+from tools.dev.watch import BLOCKED_SECONDS, LONG_SECONDS, Watch
+
+CODE = """
+import threading
+gate = threading.Event()
+began = threading.Event()
+
+
+def hold():
+    began.set()
+    gate.wait(60)
+
+
+async def hold_the_loop():
+    hold()
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Iterator[Any]:
+    """Code of an agent that runs until its gate opens."""
+    file = tmp_path / "agents" / "bad" / "agent.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(CODE)
+    spec = importlib.util.spec_from_file_location("held", file)
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    yield made
+    made.gate.set()
+
+
+def looks(tmp_path: Path, *times: float) -> list[str]:
+    said: list[str] = []
+    watch = Watch(tmp_path / "agents", say=said.append)
+    for time in times:
+        watch.look(time)
+    return said
+
+
+@pytest.mark.parametrize(
+    ("thread", "limit", "what"),
+    [("import bad", BLOCKED_SECONDS, "importing"), ("skill greet", LONG_SECONDS, "running")],
+)
+def test_code_that_does_not_end_is_named_once_with_its_line(
+    tmp_path: Path, module: Any, thread: str, limit: float, what: str
+) -> None:
+    held = threading.Thread(target=module.hold, name=thread, daemon=True)
+    held.start()
+    assert module.began.wait(60)
+    assert looks(tmp_path, 0.0, limit - 1) == []
+    [line] = looks(tmp_path, 0.0, 1.0, limit, limit + 1, 2 * limit)
+    assert line.endswith(f"agents/bad/agent.py:9 has been {what} for {limit:.0f} s")
+    module.gate.set()
+    held.join()
+    assert looks(tmp_path, 0.0, limit) == []
+
+
+def test_a_skill_that_blocks_the_agents_loop_is_named(tmp_path: Path, module: Any) -> None:
+    loop = executor._agent_loop()
+    held = asyncio.run_coroutine_threadsafe(module.hold_the_loop(), loop._loop)
+    assert module.began.wait(60)
+    [line] = looks(tmp_path, 0.0, 1.0, BLOCKED_SECONDS)
+    assert "agent.py:9 has been running for 3 s, and blocks all async skills" in line
+    module.gate.set()
+    held.result(60)

@@ -1,0 +1,88 @@
+"""Names the code of an agent that keeps others waiting, with its file and line.
+
+an import that has not ended               its agent cannot be called, and a reload waits for it
+an async skill that does not await         no other async skill runs
+a synchronous skill that does not end      its turn has a thread, and others run
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from types import FrameType
+
+from a2a_lambda.agent import executor
+from a2a_lambda.mistakes import short_path
+
+LOOK_SECONDS = 0.5
+
+BLOCKED_SECONDS = 3.0
+"""Seconds after which an import, or code on the agents' loop, is named."""
+
+LONG_SECONDS = 10.0
+"""Seconds after which a synchronous skill is named. A call of a model may take that long."""
+
+AGENT_LOOP = "agent loop"
+
+BLOCKS = "blocks all async skills. Await what takes long, or write `def` instead of `async def`"
+
+
+Say = Callable[[str], None]
+
+
+def _print(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+class Watch:
+    """Looks at the threads that run code of agents. agents: their folder. say: takes a line."""
+
+    def __init__(self, agents: Path, *, say: Say = _print) -> None:
+        self._agents = str(agents.resolve())
+        self._say = say
+        self._since: dict[tuple[int, int], float] = {}
+        self._named: set[tuple[int, int]] = set()
+        self._ping: Future[None] | None = None
+        self._pinged = 0.0
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="watch", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(LOOK_SECONDS)
+            self.look(time.monotonic())
+
+    def look(self, now: float) -> None:
+        """Name what has run for too long. now: seconds."""
+        if self._ping is None or self._ping.done():
+            self._ping, self._pinged = executor.ping_agent_loop(), now
+        frames, since = sys._current_frames(), {}
+        for thread in threading.enumerate():
+            own = list(self._own_frames(frames.get(thread.ident or 0)))
+            if not own:
+                continue
+            place = (thread.ident or 0, id(own[-1]))  # the call from outside stays, whatever it calls
+            began = since[place] = self._since.get(place, now)
+            is_import = thread.name.startswith("import ")
+            if thread.name == AGENT_LOOP:
+                began = max(began, self._pinged)
+            limit = BLOCKED_SECONDS if is_import or thread.name == AGENT_LOOP else LONG_SECONDS
+            if now - began < limit or place in self._named:
+                continue
+            self._named.add(place)
+            what = "has been importing" if is_import else "has been running"
+            why = f", and {BLOCKS}" if thread.name == AGENT_LOOP else ""
+            where = f"{short_path(own[0].f_code.co_filename)}:{own[0].f_lineno}"
+            self._say(f"warning: {where} {what} for {now - began:.0f} s{why}")
+        self._named &= since.keys()
+        self._since = since
+
+    def _own_frames(self, frame: FrameType | None) -> Iterator[FrameType]:
+        """The frames of agents' code in a stack, the innermost first."""
+        while frame is not None:
+            if frame.f_code.co_filename.startswith(self._agents):
+                yield frame
+            frame = frame.f_back
