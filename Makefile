@@ -6,7 +6,15 @@ SHELL := /bin/sh
 PYTHON ?= python3
 
 export UV_PYTHON_DOWNLOADS ?= never
-export UV := $(or $(shell command -v uv),$(CURDIR)/.uv/bin/uv)
+UV_ON_PATH := $(shell command -v uv)
+export UV := $(or $(UV_ON_PATH),$(CURDIR)/.uv/bin/uv)
+# As a prerequisite it is relative: the path of the checkout may have a space.
+FETCHED_UV := $(if $(UV_ON_PATH),,.uv/bin/uv)
+# A call with PYTHON=… also chooses the interpreter of the environments.
+ifneq ($(origin PYTHON),file)
+export UV_PYTHON := $(PYTHON)
+.PHONY: .venv/synced
+endif
 export PYTHONPATH := $(CURDIR)/layers/a2a:$(CURDIR)/functions:$(CURDIR)
 
 # The variables of this call. Their values are passed on as they are written, with every dollar sign.
@@ -31,7 +39,7 @@ help:
 	@$(PYTHON) -m tools.a2a help
 
 # An older release's make upgrade calls this with its own variables.
-lock: | $(UV)
+lock: | $(FETCHED_UV)
 	@$(CHECK_PYTHON)
 	@A2A_GOALS=upgrade $(PYTHON) -m tools.a2a lock
 
@@ -43,13 +51,13 @@ $(COMMANDS): .venv/synced
 	@$(PYTHON) -m tools.a2a $@
 
 # After an edit of pyproject.toml this locks again. In CI, a lock that does not match is an error.
-.venv/synced: uv.lock pyproject.toml | $(UV)
-	@test -n "$$CI" || $(UV) lock --check --quiet 2> /dev/null || { \
-	  echo "uv.lock does not match pyproject.toml: locking"; $(UV) lock --quiet; }
-	@$(UV) sync --locked --quiet
+.venv/synced: uv.lock pyproject.toml | $(FETCHED_UV)
+	@test -n "$$CI" || "$(UV)" lock --check --quiet 2> /dev/null || { \
+	  echo "uv.lock does not match pyproject.toml: locking"; "$(UV)" lock --quiet; }
+	@"$(UV)" sync --locked --quiet
 	@touch $@
 
-$(CURDIR)/.uv/bin/uv:
+.uv/bin/uv:
 	@echo "fetching uv"
 	@$(PYTHON) -m pip install -qq --disable-pip-version-check --root-user-action ignore --target .uv \
 	  --require-hashes --no-deps -r .ci/uv.txt

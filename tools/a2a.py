@@ -9,6 +9,7 @@ A command's module reads its variables from the environment.
 
 import argparse
 import importlib
+import importlib.util
 import io
 import os
 import re
@@ -44,6 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name not in COMMANDS:
         print(f"error: there is no command {name!r}. There are {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
+    if name not in WITHOUT_PACKAGES and importlib.util.find_spec("pydantic") is None:
+        fix = f"Write make {name}, or uv run a2a {name}"
+        print(f"error: {sys.executable} does not have the kit's packages. {fix}", file=sys.stderr)
+        return 1
     os.chdir(ROOT)
     given = parse(name, words, os.environ)
     if "NAME" not in given:

@@ -42,6 +42,33 @@ def test_help_lists_all_without_a_package() -> None:
     assert [line.split()[0] for line in listed.splitlines()] == list(COMMANDS)
 
 
+def test_without_the_packages_a_command_says_what_to_write() -> None:
+    told = run(sys.executable, "-S", "-m", "tools.a2a", "run")
+    assert (told.returncode, told.stderr.count("\n")) == (1, 1)
+    assert "Write make run, or uv run a2a run" in told.stderr
+
+
+def test_a_path_may_have_a_space(tmp_path: Path) -> None:
+    """Of the checkout, and of uv. Both are named in the recipes."""
+    folder = copy_kit(tmp_path / "my fork")
+    uv = folder / "my uv"
+    uv.write_text('#!/bin/sh\necho "$UV_PYTHON: $1" >> "$(dirname "$0")/called"\n')
+    uv.chmod(0o755)
+    (folder / "uv.lock").touch()  # so it must be installed again
+    made = run("make", f"UV={uv}", "agent", "NAME=", folder=folder)
+    assert made.stderr.startswith("error: name the agent"), made.stdout + made.stderr
+    assert (folder / "called").read_text().splitlines()[-2:] == [": lock", ": sync"]
+
+
+def test_the_interpreter_can_be_chosen(tmp_path: Path) -> None:
+    folder = copy_kit(tmp_path / "fork")
+    uv = folder / "uv"
+    uv.write_text('#!/bin/sh\necho "$UV_PYTHON: $1" >> called\n')
+    uv.chmod(0o755)
+    run("make", f"UV={uv}", f"PYTHON={sys.executable}", "agent", "NAME=", folder=folder)
+    assert f"{sys.executable}: sync" in (folder / "called").read_text().splitlines()
+
+
 @pytest.mark.parametrize(
     "words",
     [
