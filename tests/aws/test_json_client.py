@@ -18,6 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.retries.standard import ExponentialBackoff
 from botocore.session import Session
 
+from a2a_lambda.aws import connections
 from a2a_lambda.aws.connections import Timeouts
 from a2a_lambda.aws.json_client import (
     ATTEMPTS,
@@ -246,6 +247,34 @@ def test_it_is_botocores(fault: str, serve: Callable[..., FakeService], pauses: 
     assert json.loads(body) == json.loads(their_body)
     for name in ("x-amz-target", "content-type", "x-amz-security-token"):
         assert headers[name] == their_headers[name]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        answer(b"[" * 100_000, x_amz_crc32=None),
+        answer(STORED, x_amz_crc32="soon"),
+        answer(b'{"A": "' + b"x" * 100_000 + b'"}'),
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"5000\r\n%b\r\n" % (b"x" * 0x5000) * 10,
+    ],
+    ids=["deep", "no checksum", "large", "in large chunks"],
+)
+def test_an_answer_beyond_its_limits_is_damaged(
+    serve: Callable[..., FakeService], monkeypatch: pytest.MonkeyPatch, wrong: bytes
+) -> None:
+    """It is tried again, and then the service has not answered."""
+    monkeypatch.setattr(connections, "ANSWER_BYTES", 99_999 if wrong.count(b"[") < 9 else 10**6)
+    service = serve(*[wrong] * ATTEMPTS)
+    assert outcome(ours(service.url, lambda _: None).put_item) in ("HTTPClientError", "ConnectionClosedError")
+    assert len(service.requests) == ATTEMPTS
+
+
+def test_an_answer_that_drips_ends(
+    serve: Callable[..., FakeService], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "ANSWER_SECONDS", -1.0)
+    service = serve(*[GOOD] * ATTEMPTS)
+    assert outcome(ours(service.url, lambda _: None).put_item) == "ConnectionClosedError"
 
 
 def test_no_one_is_there(pauses: list[float]) -> None:

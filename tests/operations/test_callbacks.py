@@ -1,5 +1,6 @@
 """POST /callbacks/<token>: what another system gets for its reply."""
 
+import base64
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -103,6 +104,22 @@ def test_a_url_that_no_turn_has_given_out_is_unknown(http: TestClient, head: Hea
     assert http.post(f"/callbacks/{token[:-2]}xx", json={}).status_code == 404
     refused = http.get(f"/callbacks/{token}")
     assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        '["o", "a", "\\ud800", "k"]',
+        '["\\udfff", "a", "t", "k"]',
+        '["o", "a", "t", 1]',
+        "[" * 500,
+        '{"a": NaN}',
+    ],
+)
+def test_a_token_that_no_one_can_have_made_is_unknown(http: TestClient, place: str) -> None:
+    token = base64.urlsafe_b64encode(place.encode()).decode().rstrip("=")
+    assert http.post(f"/callbacks/{token}.signature", json={}).status_code == 404
+    assert http.post(f"/callbacks/{token}.signature", content=b"{").status_code == 404, "before the body"
 
 
 def test_a_turn_that_does_not_wait_says_when_to_come_again(

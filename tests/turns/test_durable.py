@@ -178,7 +178,7 @@ class Bench:
 
     def reply(self, url: str, data: Json) -> None:
         """What another system sends to a wait."""
-        asyncio.run(self.callbacks.reply(url.rpartition("/")[2], data))
+        asyncio.run(self.callbacks.reply(self.callbacks.read_token(url.rpartition("/")[2]), data))
 
     def sweep(self, task_id: str) -> None:
         """A sweep, when the task is due."""

@@ -20,6 +20,8 @@ from a2a_lambda.protocol.model import Event, Role, Task, TaskState, status
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.event_log import apply, join, split
 from a2a_lambda.turns import run
+from a2a_lambda.turns.claim import Claim
+from a2a_lambda.turns.run import Run
 from tests.conftest import ROOT
 from tests.turns.test_run import Bench, bench, until, within
 
@@ -115,6 +117,38 @@ def test_a_process_whose_loop_was_ended_is_replaced() -> None:
     )
     assert ended.returncode == 1, ended.stderr
     assert ended.stdout == "an agent ended the event loop that asynchronous skills share\n"
+
+
+def test_an_agent_that_breaks_the_loop_for_others_is_noticed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next turn fails at once, with the reason in the log, and does not wait for its time limit."""
+    monkeypatch.setattr(executor, "_loops", [])
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("no more tasks")
+
+    within(bench.send("pieces"))
+    [loop] = executor._loops
+    loop._loop.set_task_factory(refuse)
+    task = within(bench.send("pieces"))
+    assert (task["status"]["state"], reason(task)) == (TaskState.FAILED, FAILED)
+
+
+def test_a_run_that_was_frozen_before_it_began_does_not_begin(bench: Bench) -> None:
+    """Its successor may have the task."""
+
+    async def go() -> None:
+        call, sent = bench.sent("pieces")
+        claim = await bench.service._intake.start(call, sent)
+        assert isinstance(claim, Claim)
+        late = Run(bench.store, bench.service._agents.start("probe"), claim)
+        bench.store.clock = lambda: claim.head.lease + 1
+        await late.run_to_end()
+        assert late.has_diverged
+        assert late.artifact_ids == []
+
+    within(go())
 
 
 @pytest.mark.parametrize("unstorable", ["false", "true"])

@@ -20,7 +20,7 @@ from a2a_lambda.aws import clients
 from tools.command import reports_errors
 from tools.deployment.stack import aws_errors, functions_of, resources_of
 from tools.log_entry import LogEntry
-from tools.terminal import printable
+from tools.terminal import log_text
 
 PAUSE_SECONDS = 2.0
 """Seconds between looks."""
@@ -118,11 +118,11 @@ def text_of(entry: LogEntry) -> Text:
     at = time.strftime("%H:%M:%S", time.localtime(entry["at"] / 1000))
     text = Text(f"{at}  ", style="dim")
     text.append(f"{entry['level']:<8} ", style=STYLES.get(entry["level"], "default"))
-    text.append(printable(f"{entry['logger']}: {entry['message']}"), style="not dim")
+    text.append(log_text(f"{entry['logger']}: {entry['message']}"), style="not dim")
     if entry["task"]:
-        text.append(printable(f"  {entry['task']}"))
+        text.append(log_text(f"  {entry['task']}"))
     if trace := entry.get("trace"):
-        text.append(printable(f"\n{trace}"), style="not dim red")
+        text.append(log_text(f"\n{trace}"), style="not dim red")
     return text
 
 

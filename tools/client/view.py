@@ -1,9 +1,11 @@
 """What `make chat` prints."""
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
 
 from rich.console import Console
+from rich.highlighter import JSONHighlighter
 from rich.text import Text
 
 from a2a_lambda import strictjson
@@ -46,7 +48,8 @@ class View:
             self._is_in_line = not part["text"].endswith("\n")
         elif "data" in part:
             self.end_line()
-            self._console.print_json(data=part["data"])
+            text = json.dumps(part["data"], indent=2, ensure_ascii=False)
+            self._console.print(JSONHighlighter()(printable(text)), soft_wrap=True)
         else:
             self.files.append(part)
             name = part.get("filename") or part.get("url") or "a file"

@@ -18,7 +18,7 @@ from a2a_lambda import telemetry
 from a2a_lambda.errors import Unavailable
 from a2a_lambda.http.error_responses import error_response
 from a2a_lambda.lambda_.json_logs import CHATTY
-from tools.terminal import printable
+from tools.terminal import log_text, printable
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -46,7 +46,7 @@ class Formatter(logging.Formatter):
         self._colored = colored
 
     def format(self, record: logging.LogRecord) -> str:
-        message = printable(record.getMessage())
+        message = log_text(record.getMessage())
         at = self._paint(time.strftime("%H:%M:%S", time.localtime(record.created)), DIM)
         if record.name == requests.name:
             status = record.__dict__.get("status", 0)

@@ -109,3 +109,11 @@ def test_no_line_controls_the_terminal() -> None:
     entry = entry_of(line("\x1b]52;c;aGk=\x07", exception="\x1b[2J"), 5)
     assert entry is not None
     assert "\x1b" not in text_of(entry).plain
+
+
+def test_no_text_looks_like_a_line_of_the_log() -> None:
+    forged = "12:00:00  ERROR    a2a_lambda: forged"
+    entry = entry_of(line(f"hello\n{forged}"), 5)
+    assert entry is not None
+    assert f"\n    {forged}" in text_of({**entry, "task": f"t\n{forged}"}).plain
+    assert f"\n{forged}" not in text_of({**entry, "task": f"t\n{forged}"}).plain

@@ -405,7 +405,10 @@ class _AgentLoop:
 
     def _forget(self, future: "Future[None]") -> None:
         with self._lock:
-            self._turns.pop(future, None)
+            channel = self._turns.pop(future, None)
+        # The code of a turn posts its own errors. This one came before it: an agent has changed the loop.
+        if channel is not None and not future.cancelled() and (error := future.exception()) is not None:
+            channel.post(error)
 
 
 def ping_agent_loop() -> "Future[None] | None":

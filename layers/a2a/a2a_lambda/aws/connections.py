@@ -7,15 +7,18 @@ Source: RFC 9112, as far as an answer to a POST needs it.
 
 import importlib
 import importlib.util
+import math
 import os
 import select
 import socket
 import ssl
+import time
 from collections import deque
 from collections.abc import Mapping
 from functools import cache, partial
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import botocore
@@ -29,6 +32,15 @@ from botocore.exceptions import (
 
 LINE_BYTES = 65_536
 """Most bytes of a line of an answer's head."""
+
+PIECE_BYTES = 65_536
+"""Most bytes that are read at once."""
+
+ANSWER_BYTES = 64_000_000
+"""Most bytes of an answer. DynamoDB's largest has 16 MB, and a little more as JSON."""
+
+ANSWER_SECONDS = 30.0
+"""Seconds in which an answer must be complete, from its first line."""
 
 
 class Timeouts(NamedTuple):
@@ -150,7 +162,7 @@ class _Connection:
         except (BrokenPipeError, ConnectionResetError):  # perhaps it has answered, without reading all
             is_sent = False
         with self._socket.makefile("rb") as found:
-            answer, is_kept = _read(found)
+            answer, is_kept = _Reader(found).read()
         return answer, is_kept and is_sent
 
     def has_input(self) -> bool:
@@ -167,47 +179,69 @@ class _Connection:
         self._socket.close()
 
 
-def _read(found: BinaryIO) -> tuple[Answer, bool]:
-    """As `_Connection.ask`."""
-    status = 100
-    while 100 <= status < 200:  # an interim answer has no body
-        version, _, rest = _line(found).partition(" ")
-        status = int(rest[:3])
-        headers: dict[str, str] = {}
-        while line := _line(found):
-            name, _, value = line.partition(":")
-            headers[name.lower()] = value.strip()
-    is_kept = version == "HTTP/1.1" and headers.get("connection", "").lower() != "close"
-    if status in {204, 304}:
-        body = b""
-    elif headers.get("transfer-encoding", "").lower() == "chunked":
-        body = b"".join(iter(partial(_chunk, found), b""))
-        while _line(found):
-            pass  # trailers
-    elif "content-length" in headers:
-        body = _bytes(found, int(headers["content-length"]))
-    else:
-        body, is_kept = found.read(), False
-    return Answer(status, headers, body), is_kept
+class _Reader:
+    """Reads one answer, of a size and within a time that have a limit."""
 
+    def __init__(self, found: BufferedReader) -> None:
+        self._found = found
+        self._room = ANSWER_BYTES
+        self._give_up_at = math.inf  # until its first line is there
 
-def _line(found: BinaryIO) -> str:
-    line = found.readline(LINE_BYTES)
-    if not line.endswith(b"\n"):
-        raise ValueError("the answer's head is cut off")
-    return line.decode("latin-1").rstrip("\r\n")
+    def read(self) -> tuple[Answer, bool]:
+        """As `_Connection.ask`."""
+        status = 100
+        while 100 <= status < 200:  # an interim answer has no body
+            version, _, rest = self._line().partition(" ")
+            status = int(rest[:3])
+            headers: dict[str, str] = {}
+            while line := self._line():
+                name, _, value = line.partition(":")
+                headers[name.lower()] = value.strip()
+        is_kept = version == "HTTP/1.1" and headers.get("connection", "").lower() != "close"
+        if status in {204, 304}:
+            body = b""
+        elif headers.get("transfer-encoding", "").lower() == "chunked":
+            body = b"".join(iter(self._chunk, b""))
+            while self._line():
+                pass  # trailers
+        elif "content-length" in headers:
+            body = self._bytes(int(headers["content-length"]))
+        else:
+            body, is_kept = b"".join(iter(partial(self._piece, PIECE_BYTES), b"")), False
+        return Answer(status, headers, body), is_kept
 
+    def _line(self) -> str:
+        line = self._found.readline(LINE_BYTES)
+        self._give_up_at = min(self._give_up_at, time.monotonic() + ANSWER_SECONDS)
+        self._count(line)
+        if not line.endswith(b"\n"):
+            raise ValueError("the answer's head is cut off")
+        return line.decode("latin-1").rstrip("\r\n")
 
-def _chunk(found: BinaryIO) -> bytes:
-    size = int(_line(found).partition(";")[0], 16)
-    chunk = _bytes(found, size)
-    if size:
-        _line(found)
-    return chunk
+    def _chunk(self) -> bytes:
+        size = int(self._line().partition(";")[0], 16)
+        chunk = self._bytes(size)
+        if size:
+            self._line()
+        return chunk
 
+    def _bytes(self, count: int) -> bytes:
+        pieces: list[bytes] = []
+        while count > 0:
+            if not (piece := self._piece(min(count, PIECE_BYTES))):
+                raise ValueError("the answer's body is cut off")
+            pieces.append(piece)
+            count -= len(piece)
+        return b"".join(pieces)
 
-def _bytes(found: BinaryIO, count: int) -> bytes:
-    whole = found.read(count)
-    if len(whole) < count:
-        raise ValueError("the answer's body is cut off")
-    return whole
+    def _piece(self, most: int) -> bytes:
+        piece = self._found.read1(most)
+        self._count(piece)
+        return piece
+
+    def _count(self, piece: bytes) -> None:
+        self._room -= len(piece)
+        if self._room < 0:
+            raise ValueError(f"the answer has more than {ANSWER_BYTES} bytes")
+        if time.monotonic() > self._give_up_at:
+            raise ValueError(f"the answer takes more than {ANSWER_SECONDS:.0f} s")

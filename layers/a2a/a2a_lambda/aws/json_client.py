@@ -159,11 +159,11 @@ class JsonClient:
 
     def _read(self, operation: str, answer: Answer) -> Any:
         """What a service answered. Raises ClientError, and HTTPClientError if the answer is damaged."""
-        if (checksum := answer.headers.get("x-amz-crc32")) and int(checksum) != zlib.crc32(answer.body):
+        if (checksum := answer.headers.get("x-amz-crc32")) and checksum != str(zlib.crc32(answer.body)):
             raise HTTPClientError(error="the checksum of the answer is wrong")
         try:
             found = json.loads(answer.body or b"{}", object_hook=_binary_of_text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             if answer.status < 300:
                 raise HTTPClientError(error="the answer is not JSON") from error
             found = {}

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 ALGORITHMS = {"RSASSA_PKCS1_V1_5_SHA_256": "RS256", "ECDSA_SHA_256": "ES256"}
 """Names in KMS, and in JWS."""
 
+TOKEN_SECONDS = 300
+"""Seconds for which a receiver accepts a JWT."""
+
 COORDINATE_BYTES = 32
 """Bytes of a P-256 coordinate."""
 
@@ -60,9 +63,11 @@ class Signer:
         return Jws(protected, _base64url(signature))
 
     def token(self, body: bytes) -> str:
-        """A JWT for the receiver of a body, as the samples of A2A 0.1 check it: with `iat`, and the
-        SHA-256 of the body in hex."""
-        claims = {"iat": int(time.time()), "request_body_sha256": hashlib.sha256(body).hexdigest()}
+        """A JWT for the receiver of a body, as the samples of A2A 0.1 check it: with `iat`, `exp`, and the
+        SHA-256 of the body in hex. It has no `aud`, because those samples refuse a token with one."""
+        now = int(time.time())
+        digest = hashlib.sha256(body).hexdigest()
+        claims = {"iat": now, "exp": now + TOKEN_SECONDS, "request_body_sha256": digest}
         payload = strictjson.dumps(claims)
         protected, signature = self.jws(payload, {"typ": "JWT"})
         return f"{protected}.{_base64url(payload)}.{signature}"

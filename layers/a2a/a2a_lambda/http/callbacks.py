@@ -27,10 +27,11 @@ async def call(request: Request, path: str) -> Response:
     try:
         if kit.callbacks is None:
             raise RouteNotFound("this deployment has no durable turns")
+        token = kit.callbacks.read_token(path.removeprefix(PREFIX))
         check_media_type(request)
         body = await read_body(request, MAX_REPLY_BYTES)
         data = strictjson.loads(body) if body.strip() else None
-        await kit.callbacks.reply(path.removeprefix(PREFIX), data)
+        await kit.callbacks.reply(token, data)
     except (ProtocolError, StoreError) as raised:
         error = to_protocol_error(raised)
         return error_response(error, status=400 if error.status == 200 else None)

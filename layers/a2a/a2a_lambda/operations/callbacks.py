@@ -31,16 +31,19 @@ class Callbacks:
         self._store = store
         self._durable = durable
 
-    async def reply(self, text: str, data: Json) -> None:
-        """End a wait. text: the token of the url. data: what the skill gets.
+    def read_token(self, text: str) -> CallbackToken:
+        """The token of a url. Raises RouteNotFound for a text that is none."""
+        try:
+            return CallbackToken.read(text)
+        except ValueError:
+            raise RouteNotFound(UNKNOWN) from None
+
+    async def reply(self, token: CallbackToken, data: Json) -> None:
+        """End a wait. data: what the skill gets.
 
         Raises RouteNotFound for a token that no running turn has given out, WaitIsOver if the wait has had
         its reply or its timeout, NotWaiting if the turn does not wait for this reply now, StoreError.
         """
-        try:
-            token = CallbackToken.read(text)
-        except ValueError:
-            raise RouteNotFound(UNKNOWN) from None
         looked = 0
         give_up_at = time.monotonic() + EARLY_SECONDS
         while True:

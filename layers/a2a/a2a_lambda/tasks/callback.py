@@ -6,12 +6,13 @@ The key of the HMAC is in the task's head, and every turn has its own.
 """
 
 import base64
-import binascii
 import hashlib
 import hmac
 import json
 from dataclasses import dataclass
 
+from a2a_lambda import strictjson
+from a2a_lambda.errors import ParseError
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 
@@ -37,9 +38,9 @@ class CallbackToken:
             raise ValueError("too long")
         place, _, signature = token.partition(".")
         try:
-            found = json.loads(base64.urlsafe_b64decode(place + "=" * (-len(place) % 4)))
-        except (binascii.Error, UnicodeDecodeError, RecursionError) as error:
-            raise ValueError("not base64") from error
+            found = strictjson.loads(base64.urlsafe_b64decode(place + "=" * (-len(place) % 4)))
+        except (ValueError, ParseError) as error:
+            raise ValueError("not JSON in base64") from error
         if not isinstance(found, list) or len(found) != 4 or not all(isinstance(each, str) for each in found):
             raise ValueError("not a place")
         owner, agent, task_id, key = found

@@ -200,6 +200,8 @@ class Run:
     async def _work(self) -> None:
         if not self._agent.done():
             await asyncio.wrap_future(self._agent)
+        if self._store.clock() >= self.head.lease:  # the process was frozen meanwhile
+            raise Conflict
         try:
             await self._perform()
         except Suspended as suspended:
