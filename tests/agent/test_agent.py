@@ -223,6 +223,7 @@ def test_a_slot_that_does_not_fit_is_asked_for(hint: Any, text: str) -> None:
         ("@skill\ndef hello(turn): ...", "name: x", "description is missing"),
         ("@skill\ndef hello(turn): ...", CARD + "colour: red\n", "colour is not a field of a card"),
         ("@skill\ndef hello(turn): ...", "[", "not valid YAML"),
+        ("@skill\ndef hello(turn): ...", CARD.replace(" }}", ", tags: [] }}"), "skills.0.tags is empty"),
     ],
 )
 def test_mistakes_are_named_where_they_are(tmp_path: Path, code: str, card: str, what: str) -> None:

@@ -1,5 +1,6 @@
 """What a client learns of an agent before it calls it."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,19 @@ CARDS = {
     "/a2a/assistant/.well-known/agent-card.json": ("0.3.0", "/a2a/assistant"),
     "/alibaba/assistant/.well-known/agent.json": ("0.2.5", "/alibaba/assistant"),
 }
+
+
+@pytest.mark.parametrize("path", CARDS)
+def test_a_skill_without_tags_has_its_name_as_one(tmp_path: Path, settings: Settings, path: str) -> None:
+    """1.0 section 5.7: a required array has an element."""
+    folder = tmp_path / "agents" / "assistant"
+    folder.mkdir(parents=True)
+    (folder / "agent.py").write_text("from a2a_lambda import skill\n\n\n@skill\ndef hello(turn): ...\n")
+    skills = "[{ id: hello, name: Say Hello, description: Greets. }]"
+    (folder / "card.yaml").write_text(f"name: H\ndescription: H.\nversion: 0.1.0\nskills: {skills}\n")
+    app = create_app(Kit(settings.model_copy(update={"agents": tmp_path / "agents"})))
+    [skill] = TestClient(app, base_url=BASE_URL).get(path).json()["skills"]
+    assert skill["tags"] == ["say hello"]
 
 
 @pytest.mark.parametrize("path", CARDS)

@@ -133,7 +133,7 @@ class Visit:
                     for skill in agent.card.get("skills") or []
                     if isinstance(skill, dict)
                     for name in ("id", "name", "description", "tags")
-                    if name not in skill
+                    if not skill.get(name)  # a required array has an element (1.0 section 5.7)
                 ]
                 add("every skill is described", not lacking, _missing(lacking))
                 return agent

@@ -27,6 +27,7 @@ skills:
   - id: greet
     name: Greet
     description: Greets a person.
+    tags: [greeting]
     examples: [Ann]
 """
 """The README shows it."""

@@ -28,7 +28,7 @@ DESCRIPTIONS = {
     "skills.id": "The function's name with - for _, or the id given to @skill.",
     "skills.name": "Name of the skill, as people see it.",
     "skills.description": "What the skill does.",
-    "skills.tags": "Words to find the skill by.",
+    "skills.tags": "Words to find the skill by. Without them, clients get its name as the only one.",
     "skills.examples": "Messages that the skill answers.",
     "skills.inputModes": "Media types of this skill, if they differ from the agent's.",
     "skills.outputModes": "Media types that this skill returns, if they differ from the agent's.",

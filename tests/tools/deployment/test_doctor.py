@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import httpx2
 import pytest
+from starlette.testclient import TestClient
 
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
@@ -64,6 +65,17 @@ def test_one_that_answers_nonsense(examine: Examine, capsys: pytest.CaptureFixtu
 def test_one_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert asyncio.run(doctor.examine("http://127.0.0.1:9", "", "hello")) == 3
     assert "ConnectError" in capsys.readouterr().out
+
+
+def test_one_whose_skill_has_no_tag(examine: Examine, kit: Kit, capsys: pytest.CaptureFixture[str]) -> None:
+    card = TestClient(create_app(kit), base_url=BASE_URL).get("/.well-known/agent-card.json").json()
+    card["skills"][0]["tags"] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response | None:
+        return httpx2.Response(200, json=card) if "agent-card" in request.url.path else None
+
+    assert examine(answer) > 0
+    assert f"{card['skills'][0]['id']}.tags" in capsys.readouterr().out
 
 
 def test_one_whose_card_names_another_host(

@@ -9,6 +9,7 @@ every other path                  ── rest ─┘
 import hashlib
 import hmac
 import logging
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,7 @@ def create_app(kit: Kit, app: Starlette | None = None) -> Starlette:
     app.add_exception_handler(Exception, _fault)
     if kit.settings.base_path:
         app.add_middleware(BasePath, path=kit.settings.base_path)
+    app.add_middleware(SingleSlashes)
     if kit.settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -110,6 +112,18 @@ class OriginOnly:
         digest = hashlib.sha256(given.encode("latin-1")).hexdigest()
         # Every digest is compared, each in constant time.
         return bool(sum(hmac.compare_digest(digest, known) for known in self._digests))
+
+
+class SingleSlashes:
+    """Makes repeated slashes in the path one: a client may append `/stream` to a url that ends with one."""
+
+    def __init__(self, app: "ASGIApp") -> None:
+        self._app = app
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        if "//" in scope.get("path", ""):
+            scope = {**scope, "path": re.sub("/{2,}", "/", scope["path"])}
+        await self._app(scope, receive, send)
 
 
 class BasePath:

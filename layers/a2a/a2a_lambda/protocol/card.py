@@ -27,12 +27,13 @@ class Provider(CardModel):
 
 
 class CardSkill(CardModel):
-    """AgentSkill (A2A section 4.4.5). durable: its turns may take days. It is not sent to clients."""
+    """AgentSkill (A2A section 4.4.5). tags: without one, clients get the skill's name as the only one. durable:
+    its turns may take days; it is not sent to clients."""
 
     id: str = Field(min_length=1)
     name: str
     description: str
-    tags: list[str] = []
+    tags: list[str] = Field(default=[], min_length=1)
     examples: list[str] = []
     inputModes: list[str] | None = None
     outputModes: list[str] | None = None

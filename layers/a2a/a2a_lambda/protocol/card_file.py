@@ -104,6 +104,8 @@ def _card_mistakes(
                 )
                 if not node.value:
                     what = f"{name} is empty"
+            case "too_short":
+                what = f"{name} is empty: write at least one, or leave it out if it may be left out"
             case "invalid_key":
                 what = f"{loc[-1]} is not the name of a field."
             case _:

@@ -190,7 +190,10 @@ def _skills(source: Description) -> list[Object]:
         modes = skill.get("inputModes") or source.card.defaultInputModes
         if skill["id"] in source.input_schemas and JSON_MODE not in modes:
             skill["inputModes"] = [*modes, JSON_MODE]
-    return [{key: value for key, value in skill.items() if value or key == "tags"} for skill in skills]
+        skill["tags"] = skill["tags"] or [
+            skill["name"].lower()
+        ]  # a required array is not empty (1.0 section 5.7)
+    return [{key: value for key, value in skill.items() if value} for skill in skills]
 
 
 def _extensions(source: Description) -> list[Object]:
