@@ -27,7 +27,7 @@ class Provider(CardModel):
 
 
 class CardSkill(CardModel):
-    """AgentSkill (A2A section 4.4.5). tags: without one, clients get the skill's name as the only one. durable:
+    """AgentSkill (A2A section 4.4.5). tags: without one, clients get the name as the only one. durable:
     its turns may take days; it is not sent to clients."""
 
     id: str = Field(min_length=1)
