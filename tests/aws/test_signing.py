@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 from starlette.testclient import TestClient
 
 from a2a_lambda.aws.signing import Signer
+from a2a_lambda.aws.signing import _without_empty as signing_form
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
@@ -85,18 +86,18 @@ def verify(card: Json, signature: Json, jwk: Json) -> None:
 def test_a_signature_holds(signing: TestClient, kms: Kms, path: str) -> None:
     [jwk] = signing.get("/.well-known/jwks.json").json()["keys"]
     strict = signing.get(path, headers={"A2A-Version": "1.0"}).json()
-    [signature] = strict.pop("signatures")
+    signature, of_sdks = strict.pop("signatures")
     header = json.loads(decode_base64url(signature["protected"]))
     assert header["kid"] == jwk["kid"]
     assert header["alg"] == jwk["alg"]
     assert header["typ"] == "JOSE"
     assert header["jku"] == f"{BASE_URL}/.well-known/jwks.json"
     verify(strict, signature, jwk)
-    [of_both] = signing.get("/.well-known/agent-card.json").json()["signatures"]
-    verify(strict, of_both, jwk)
+    verify(signing_form(strict), of_sdks, jwk)
+    assert signing.get("/.well-known/agent-card.json").json()["signatures"] == [signature, of_sdks]
     again = signing.get("/.well-known/agent-card.json", headers={"A2A-Version": "1.0"})
-    assert again.json()["signatures"] == [signature]
-    assert kms.signed == 1
+    assert again.json()["signatures"] == [signature, of_sdks]
+    assert kms.signed == 2
 
 
 def test_no_key_is_no_signature(client: TestClient) -> None:

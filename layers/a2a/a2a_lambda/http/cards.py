@@ -148,7 +148,7 @@ async def _sign(request: Request, card: dict[str, Json], described: card_json.De
         return False
     try:
         jku = f"{base_url(request)}/.well-known/jwks.json"
-        card["signatures"] = [await threads.run(signer.signature, card_json.v1_0(described), jku)]
+        card["signatures"] = await threads.run(signer.signatures, card_json.v1_0(described), jku)
     except (ConfigurationError, ValueError) as error:
         logger.error("the card is not signed: %s", error)
         return False
