@@ -39,7 +39,7 @@ from a2a_lambda.operations import callbacks
 from a2a_lambda.operations.callbacks import Callbacks
 from a2a_lambda.operations.service import Service
 from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task, TaskState
-from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
+from a2a_lambda.protocol.requests import Recipient, SendMessageConfiguration, SendMessageRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.call_context import CallContext
@@ -49,6 +49,7 @@ from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from a2a_lambda.turns.durable import RUN_ATTEMPTS, DurableTurns
 from a2a_lambda.turns.suspension import REPLYING
 from a2a_lambda.turns.worker import Worker
+from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v0_3_http, v1_0
 from tests.conftest import AGENTS, DAY, ROOT
 from tests.helpers.rpc import intent
 from tests.turns.test_worker import Line
@@ -262,6 +263,23 @@ def test_a_client_that_disconnects_twice_misses_nothing(bench: Bench) -> None:
     third = bench.follow(task["id"], after=last)
     said = [part["text"] for event in first + second + third for part in parts_of(event)]
     assert "".join(said) == ("A plan for Oslo. 3 nights. hotel in Oslo, train in Oslo, table in OsloBooked.")
+
+
+def test_a_replay_contains_the_question(bench: Bench) -> None:
+    """For a client that was away when it was asked, and answered."""
+    task = bench.send("Oslo")
+    bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
+    bench.send("yes", taskId=task["id"])
+    bench.wait_for(task["id"], TaskState.COMPLETED)
+    events = bench.follow(task["id"], after=1)
+    statuses = [event for event in events if "statusUpdate" in event]
+    [asked] = [event for event in statuses if event.get("past")]
+    assert text_of(asked["statusUpdate"]["status"]["message"]) == "Shall I book it?"
+    assert asked is not statuses[-1]
+    for wire in (v0_1.WIRE, v0_3.WIRE, v0_3_http.WIRE, v1_0.WIRE, alibaba.WIRE, qianfan.WIRE):
+        frames = wire.encode_event(asked, Recipient())
+        assert len(frames) == (wire.name not in ("alibaba", "qianfan"))
+        assert not any('"final": true' in json.dumps(frame) or "past" in frame for frame in frames)
 
 
 def test_a_plain_skill_of_the_agent_answers_in_its_request(bench: Bench) -> None:

@@ -22,8 +22,9 @@ times = st.datetimes(datetime(1970, 1, 1), datetime(9998, 1, 1)).map(
     lambda time: time.replace(tzinfo=UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 )
 
-UNKNOWN = st.dictionaries(st.sampled_from(["x-vendor", "anything", "élan"]), values, max_size=2)
-"""Fields of no version."""
+OF_NO_VERSION = ["x-vendor", "anything", "élan"]
+
+UNKNOWN = st.dictionaries(st.sampled_from(OF_NO_VERSION), values, max_size=2)
 
 NOTHING: st.SearchStrategy[dict[str, Json]] = st.just({})
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from a2a_lambda.agent.agents import check_all
 from a2a_lambda.agent.profile import encode_manifest
 from a2a_lambda.errors import ConfigurationError
-from tools.build import imports
+from tools.agents import imports
 from tools.command import reports_errors
 
 AGENTS = Path("functions/agents")

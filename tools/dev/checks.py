@@ -8,7 +8,7 @@ from pathlib import Path
 
 from a2a_lambda.errors import ConfigurationError
 from tools import environments
-from tools.build import imports
+from tools.agents import imports
 from tools.command import reports_errors, split_words
 
 SLOW = (

@@ -30,11 +30,11 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.card import Card
 from a2a_lambda.settings import Settings
 from tools import template
-from tools.build import imports
+from tools.agents import imports
+from tools.agents.watch import Watch
 from tools.command import listen, read_port, reports_errors
 from tools.dev import console, emulator, event_sources
 from tools.dev.log_lines import LINES
-from tools.dev.watch import Watch
 from tools.playground.app import Playground, Target
 from tools.state import KEYS_PATH, STATE, TABLE, local_key
 

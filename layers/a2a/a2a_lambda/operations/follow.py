@@ -89,6 +89,8 @@ async def follow_from(
             after = sequence or after
             if "artifactUpdate" in event or _is_progress(event):
                 yield sequence, without_mark(event)
+            elif _is_question(event):
+                yield sequence, Event(statusUpdate=event["statusUpdate"], past=True)
         if head.is_stopped:
             yield head.sequence, head.closing_event()
             return
@@ -123,9 +125,13 @@ def truncate_history(task: Task, length: int | None) -> Task:
 
 
 def _is_progress(event: Event) -> bool:
-    """Whether an event is a status of a running turn. An earlier question is in the log, too, but is not
-    progress."""
+    """Whether an event is a status of a running turn."""
     return "statusUpdate" in event and event["statusUpdate"]["status"]["state"] not in STOPPED
+
+
+def _is_question(event: Event) -> bool:
+    """Whether an event of the log is a question that has been answered."""
+    return "statusUpdate" in event and event["statusUpdate"]["status"]["state"] in INTERRUPTED
 
 
 def _rests(store: Store, head: Head, deadline: float | None) -> bool:

@@ -54,6 +54,8 @@ async def list_tasks(store: Store, scope: Scope, request: ListTasksRequest) -> L
     if total is None:
         total = await threads.run(store.count_tasks, scope, page) if found.after else len(found.tasks)
     tasks, last = await _read(store, scope, found.tasks, request)
+    # The index may be older than the heads that it lists. A page is in the order of what it shows.
+    tasks.sort(key=lambda task: task["status"].get("timestamp", ""), reverse=True)
     after = found.after if last == len(found.tasks) else found.tasks[last - 1][1]
     return ListTasksResponse(
         tasks=tasks,

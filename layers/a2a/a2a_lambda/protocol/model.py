@@ -137,10 +137,12 @@ class Callback(TypedDict):
 class Event(TypedDict, total=False):
     """A StreamResponse of 1.0: exactly one of `task`, `message`, `statusUpdate` and `artifactUpdate`.
 
-    The log has more, which clients do not see. asked: beside a message. mark: beside an output of a durable
+    past: beside a status that the task has left since: the stream goes on. The log has more, which clients do
+    not see. asked: beside a message. mark: beside an output of a durable
     turn; see `tasks/replay`. callback: a reply to such a turn. context: what it sees of its conversation.
     """
 
+    past: bool
     asked: RequestOptions
     mark: list[Json]
     callback: Callback
@@ -149,6 +151,22 @@ class Event(TypedDict, total=False):
     message: Message
     statusUpdate: TaskStatusUpdateEvent
     artifactUpdate: TaskArtifactUpdateEvent
+
+
+def is_final(event: Event) -> bool:
+    """Whether a status event is the last one of its stream."""
+    return event["statusUpdate"]["status"]["state"] in STOPPED and "past" not in event
+
+
+def is_empty_end(event: Event) -> bool:
+    """Whether an event says nothing but that an artifact has ended. Versions in which `lastChunk` is optional
+    do not send it: a client that collects the parts would have an empty text."""
+    if "artifactUpdate" not in event:
+        return False
+    update = event["artifactUpdate"]
+    has_more = update["artifact"].keys() - {"artifactId", "parts", "name"}
+    is_end = update["append"] and update["lastChunk"] and not has_more
+    return is_end and update["artifact"]["parts"] == [{"text": ""}]
 
 
 class AuthenticationInfo(TypedDict, total=False):

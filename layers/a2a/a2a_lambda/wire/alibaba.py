@@ -60,7 +60,11 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
         return [encode_task(event["task"])]
     if "artifactUpdate" in event:
         return [json_0x.encode_event(Event(artifactUpdate=_chunk(event["artifactUpdate"])))]
-    if "statusUpdate" not in event or OPERATION in event["statusUpdate"].get("metadata", {}):
+    if (
+        "statusUpdate" not in event
+        or "past" in event
+        or OPERATION in event["statusUpdate"].get("metadata", {})
+    ):
         return []
     update = event["statusUpdate"]
     plain = TaskStatusUpdateEvent(

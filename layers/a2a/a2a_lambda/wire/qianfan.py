@@ -102,7 +102,7 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
     if "task" in event:
         return [encode_task(event["task"])]
     if "statusUpdate" in event:
-        if OPERATION in event["statusUpdate"].get("metadata", {}):
+        if "past" in event or OPERATION in event["statusUpdate"].get("metadata", {}):
             return []
         return [_encode_status_update(event["statusUpdate"], recipient)]
     if "artifactUpdate" in event:

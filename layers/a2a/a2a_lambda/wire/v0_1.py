@@ -21,6 +21,8 @@ from a2a_lambda.protocol.model import (
     TaskStatus,
     artifact_id,
     artifact_index,
+    is_empty_end,
+    is_final,
 )
 from a2a_lambda.protocol.requests import (
     PushConfigRequest,
@@ -175,11 +177,11 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
         return [*events, {**ids, "status": encode_status(task["status"]), "final": False}]
     if "statusUpdate" in event:
         update = event["statusUpdate"]
-        final = update["status"]["state"] in STOPPED
+        final = is_final(event)
         rest = fields.without(dict(update), ("taskId", "contextId"))
         ids = {"id": update["taskId"], "sessionId": update["contextId"]}
         return [{**ids, **rest, "status": encode_status(update["status"]), "final": final}]
-    if "artifactUpdate" in event:
+    if "artifactUpdate" in event and not is_empty_end(event):
         chunk = event["artifactUpdate"]
         artifact = encode_artifact(chunk["artifact"], artifact_index(chunk["artifact"]["artifactId"]))
         artifact |= {"append": chunk["append"], "lastChunk": chunk["lastChunk"]}

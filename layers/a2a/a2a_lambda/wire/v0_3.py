@@ -6,7 +6,7 @@ Source: https://a2a-protocol.org/v0.3.0/specification, section 7.
 from typing import cast
 
 from a2a_lambda.errors import ExtendedAgentCardNotConfigured, ProtocolError
-from a2a_lambda.protocol.model import Event, Json, TaskPushNotificationConfig
+from a2a_lambda.protocol.model import Event, Json, TaskPushNotificationConfig, is_empty_end
 from a2a_lambda.protocol.requests import (
     ListPushConfigsRequest,
     ListPushConfigsResponse,
@@ -132,7 +132,7 @@ def decode_configs(value: Json) -> ListPushConfigsResponse:
 
 
 def encode_event(event: Event, recipient: Recipient) -> list[Json]:
-    return [json_0x.encode_event(event)]
+    return [] if is_empty_end(event) else [json_0x.encode_event(event)]
 
 
 def encode_error(error: ProtocolError) -> Json:

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from a2a_lambda.errors import ProtocolError
 from a2a_lambda.protocol.model import (
-    STOPPED,
     Artifact,
     Event,
     Json,
@@ -18,6 +17,8 @@ from a2a_lambda.protocol.model import (
     TaskPushNotificationConfig,
     TaskState,
     TaskStatus,
+    is_empty_end,
+    is_final,
 )
 from a2a_lambda.protocol.requests import (
     ListPushConfigsResponse,
@@ -136,9 +137,11 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
         encoded: Object = {"taskId": update["taskId"], "contextId": update["contextId"]}
         encoded |= {
             "status": encode_status(update["status"]),
-            "final": update["status"]["state"] in STOPPED,
+            "final": is_final(event),
         }
         return [{"statusUpdate": _with_metadata(encoded, dict(update))}]
+    if is_empty_end(event):
+        return []
     chunk = event["artifactUpdate"]
     encoded = {"taskId": chunk["taskId"], "contextId": chunk["contextId"]}
     encoded |= {"artifact": encode_artifact(chunk["artifact"])}

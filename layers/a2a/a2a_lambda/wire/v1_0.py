@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from a2a_lambda.errors import InvalidParams, UnsupportedOperation
-from a2a_lambda.protocol.model import Event, Json, Task, TaskPushNotificationConfig
+from a2a_lambda.protocol.model import Event, Json, Task, TaskPushNotificationConfig, is_empty_end
 from a2a_lambda.protocol.requests import (
     ListPushConfigsRequest,
     ListPushConfigsResponse,
@@ -172,7 +172,9 @@ def decode_outcome(value: Json) -> SendMessageResponse:
 
 
 def encode_outcome(outcome: SendMessageResponse) -> Json:
-    return {"message": outcome["message"]} if "message" in outcome else {"task": outcome["task"]}
+    if "message" in outcome:
+        return {"message": outcome["message"]}
+    return {"task": protojson.encode_task(outcome["task"])}
 
 
 def decode_tasks(value: Json) -> ListTasksResponse:
@@ -186,6 +188,10 @@ def decode_tasks(value: Json) -> ListTasksResponse:
         pageSize=fields.count(source, "pageSize", "result") or 0,
         totalSize=fields.count(source, "totalSize", "result") or 0,
     )
+
+
+def encode_tasks(found: ListTasksResponse) -> Json:
+    return {**found, "tasks": [protojson.encode_task(task) for task in found["tasks"]]}
 
 
 def decode_configs(value: Json) -> ListPushConfigsResponse:
@@ -208,11 +214,15 @@ def encode_configs(found: ListPushConfigsResponse) -> Json:
 
 def encode_notification(task: Task) -> Json:
     """A StreamResponse (section 4.3.3)."""
-    return {"task": task}
+    return {"task": protojson.encode_task(task)}
 
 
 def encode_event(event: Event, recipient: Recipient) -> list[Json]:
-    return [event]
+    if "task" in event:
+        return [{"task": protojson.encode_task(event["task"])}]
+    if is_empty_end(event):
+        return []
+    return [{"statusUpdate": event["statusUpdate"]}] if "past" in event else [event]
 
 
 def _same(value: Json) -> Json:
@@ -221,7 +231,7 @@ def _same(value: Json) -> Json:
 
 SEND = Codec(decode_send, encode_send)
 TASK = Codec(decode_task_request, _same)
-RESULT_TASK = Codec(protojson.decode_task, _same)
+RESULT_TASK = Codec(protojson.decode_task, protojson.encode_task)
 CONFIG = Codec(lambda value: protojson.decode_config(value, "result"), protojson.encode_config)
 
 WIRE = Wire(
@@ -257,7 +267,7 @@ WIRE = Wire(
     results={
         "send": Codec(decode_outcome, encode_outcome),
         "get": RESULT_TASK,
-        "list": Codec(decode_tasks, _same),
+        "list": Codec(decode_tasks, encode_tasks),
         "cancel": RESULT_TASK,
         "set_push": CONFIG,
         "get_push": CONFIG,

@@ -9,7 +9,6 @@ from typing import cast
 
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import (
-    STOPPED,
     Artifact,
     AuthenticationInfo,
     Event,
@@ -21,6 +20,7 @@ from a2a_lambda.protocol.model import (
     TaskPushNotificationConfig,
     TaskState,
     TaskStatus,
+    is_final,
 )
 from a2a_lambda.wire.shared import fields
 from a2a_lambda.wire.shared.fields import Object
@@ -243,7 +243,7 @@ def encode_event(event: Event) -> Object:
         return encode_message(event["message"])
     if "statusUpdate" in event:
         update = event["statusUpdate"]
-        final = update["status"]["state"] in STOPPED
+        final = is_final(event)
         return {"kind": "status-update", **update, "status": encode_status(update["status"]), "final": final}
     chunk = event["artifactUpdate"]
     return {"kind": "artifact-update", **chunk, "artifact": encode_artifact(chunk["artifact"])}

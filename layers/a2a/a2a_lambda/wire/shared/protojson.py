@@ -62,6 +62,9 @@ def canonical_fields(source: Object, names: Mapping[str, str]) -> Object:
     }
 
 
+KNOWN_OF_MESSAGE = frozenset(Message.__annotations__)
+KNOWN_OF_PART = frozenset(Part.__annotations__)
+
 PART = spellings(Part.__annotations__)
 MESSAGE = spellings(Message.__annotations__)
 ARTIFACT = spellings(Artifact.__annotations__)
@@ -191,6 +194,25 @@ def decode_config(value: Json, path: str) -> TaskPushNotificationConfig:
         fields.identifier(info, "scheme", where)
         result["authentication"] = fields.optional(info, where, texts=("scheme", "credentials"))
     return cast(TaskPushNotificationConfig, result)
+
+
+def encode_message(message: Message) -> Message:
+    """The message with the fields of 1.0 alone, because its schema is closed. What a client sent beside them
+    stays in the log."""
+    if message.keys() <= KNOWN_OF_MESSAGE and all(part.keys() <= KNOWN_OF_PART for part in message["parts"]):
+        return message
+    known = {name: value for name, value in message.items() if name in KNOWN_OF_MESSAGE}
+    known["parts"] = [
+        {name: value for name, value in part.items() if name in KNOWN_OF_PART} for part in message["parts"]
+    ]
+    return cast(Message, known)
+
+
+def encode_task(task: Task) -> Task:
+    """The same for the messages of a task."""
+    if not task.get("history"):
+        return task
+    return Task({**task, "history": [encode_message(message) for message in task["history"]]})
 
 
 def encode_config(config: TaskPushNotificationConfig) -> Object:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from a2a_lambda.agent import executor
-from tools.dev.watch import BLOCKED_SECONDS, LONG_SECONDS, Watch
+from tools.agents.watch import BLOCKED_SECONDS, LONG_SECONDS, Watch
 
 CODE = """
 import threading
