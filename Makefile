@@ -11,7 +11,7 @@ export UV := $(or $(UV_ON_PATH),$(CURDIR)/.uv/bin/uv)
 # As a prerequisite it is relative: the path of the checkout may have a space.
 FETCHED_UV := $(if $(UV_ON_PATH),,.uv/bin/uv)
 # A call with PYTHON=… also chooses the interpreter of the environments.
-ifneq ($(origin PYTHON),file)
+ifeq ($(origin PYTHON),command line)
 export UV_PYTHON := $(PYTHON)
 .PHONY: .venv/synced
 endif

@@ -207,15 +207,17 @@ def test_a_load_that_cannot_be_continued_begins_again(
     assert make().find(secret)
 
 
-@pytest.mark.parametrize("expires", ["NaN", "Infinity", '"soon"', "[]"])
+@pytest.mark.parametrize("expires", ["NaN", "-Infinity", "1" + "0" * 400, '"soon"', "[]"])
 def test_a_key_whose_end_is_no_number_is_no_key(
     register: KeyRegister, made: Keys, ssm: Ssm, path: str, expires: str
 ) -> None:
     secret = register.create("alice", days=1)
     value = json.loads(ssm.get_parameter(Name=f"{path}/alice")["Parameter"]["Value"])
     text = json.dumps({**value, "expires": None}).replace("null", expires)
+    other = register.create("bob")
     ssm.put_parameter(Name=f"{path}/alice", Value=text, Type="String", Overwrite=True)
     assert made.find(secret) is None
+    assert made.find(other), "the keys of others work"
 
 
 def test_throttling_is_not_absence(register: KeyRegister, made: Keys, ssm: Ssm, clock: Clock) -> None:

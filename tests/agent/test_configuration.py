@@ -111,11 +111,11 @@ def test_a_store_that_does_not_answer_is_another_error(aws: Any, monkeypatch: py
         Configuration("/a2a/other").secret("openai")
 
 
-@pytest.mark.parametrize(("refusals", "is_found"), [(5, True), (1_000, False)])
+@pytest.mark.parametrize(("refusals", "is_found"), [(4, True), (1_000, False)])
 def test_many_containers_that_start_at_once_wait_for_each_other(
     monkeypatch: pytest.MonkeyPatch, refusals: int, is_found: bool
 ) -> None:
-    """Parameter Store allows 40 reads a second."""
+    """Parameter Store allows 40 reads a second. The pauses are random: four of the longest fit."""
     now, reads = 0.0, 0
 
     def sleep(seconds: float) -> None:

@@ -1,5 +1,7 @@
 """The client of the hot path beside botocore's: the same faults, the same tries, the same errors."""
 
+import io
+import itertools
 import json
 import socket
 import struct
@@ -269,12 +271,29 @@ def test_an_answer_beyond_its_limits_is_damaged(
     assert len(service.requests) == ATTEMPTS
 
 
-def test_an_answer_that_drips_ends(
-    serve: Callable[..., FakeService], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connections, "ANSWER_SECONDS", -1.0)
-    service = serve(*[GOOD] * ATTEMPTS)
-    assert outcome(ours(service.url, lambda _: None).put_item) == "ConnectionClosedError"
+@pytest.mark.parametrize("place", ["head", "body"])
+def test_an_answer_that_drips_ends(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    """A byte at a time, each long before the time between two pieces is over."""
+    now = itertools.count()
+    monkeypatch.setattr(connections, "time", SimpleNamespace(monotonic=lambda: next(now) / 10))
+    monkeypatch.setattr(connections, "ANSWER_SECONDS", 3.0)
+    head, separator, body = GOOD.partition(b"\r\n\r\n")
+    pieces = [head[:1], *(head[1:], separator)] if place == "body" else []
+    drops = [bytes([byte]) for byte in (body if place == "body" else GOOD)]
+
+    class Drip(io.RawIOBase):
+        left = iter([*pieces, *drops])
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            piece = next(self.left)
+            buffer[: len(piece)] = piece
+            return len(piece)
+
+    with pytest.raises(ValueError, match="takes more than 3 s"):
+        connections._Reader(io.BufferedReader(Drip())).read()
 
 
 def test_no_one_is_there(pauses: list[float]) -> None:

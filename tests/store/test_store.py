@@ -24,6 +24,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store import table as store_table
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.context import Context
+from a2a_lambda.tasks.event_log import GROUPED_CHUNKS
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 from tests.helpers.clock import Clock
@@ -119,17 +120,21 @@ def test_the_log_is_read_in_order(store: Store, head: Head) -> None:
     last = store.append(head, [chunk("a"), chunk("b")], after=1)
     store.append(head, [chunk("c")], after=last)
     assert said(store, head) == "abc"
-    assert [sequence for sequence, _ in store.get_events(head, after=1)] == [2, 2, 3]
-    assert [sequence for sequence, _ in store.get_events(head, after=2)] == [3]
+    assert [sequence for sequence, _ in store.get_events(head, after=2)] == [3, 4]
 
 
-def test_events_that_are_stored_at_once_are_one_write(store: Store, head: Head, calls: Calls) -> None:
-    """Up to the size of an entry. A larger event has entries of its own."""
+def test_a_flood_of_chunks_is_one_write(store: Store, head: Head, calls: Calls) -> None:
+    """Up to the size of an entry. A larger event has entries of its own, and so has what is no chunk."""
     calls.during()
     small = [chunk(f"{number} ") for number in range(1_000)]
     large = chunk("x" * 400_000)
     last = store.append(head, [*small, large, *small], after=1)
     assert calls.during() == {"put_item": last - 1} == {"put_item": 4}
+    numbers = [sequence for sequence, _ in store.get_events(head, after=1)]
+    assert numbers == [2] * 1_000 + [4] + [5] * 1_000
+    few = [chunk(f"{number} ") for number in range(GROUPED_CHUNKS - 1)]
+    status: Any = {"statusUpdate": {"taskId": "t", "contextId": "c", "status": head.status}}
+    assert store.append(head, [*few, status, *few], after=last) == last + 2 * len(few) + 1
     assert store.get_task(head)[0]["artifacts"][0]["parts"] == [
         {
             "text": "".join(
@@ -140,8 +145,7 @@ def test_events_that_are_stored_at_once_are_one_write(store: Store, head: Head, 
 
 
 def test_a_look_at_a_running_task_is_one_read(store: Store, head: Head, calls: Calls) -> None:
-    store.append(head, [chunk("one")], after=1)
-    store.append(head, [chunk("two")], after=2)
+    store.append(head, [chunk("one"), chunk("two")], after=1)
     calls.during()
     newer, events = store.get_progress(head, after=2)
     assert (newer, [sequence for sequence, _ in events]) == (head, [3])
@@ -149,8 +153,7 @@ def test_a_look_at_a_running_task_is_one_read(store: Store, head: Head, calls: C
 
 
 def test_a_look_finds_all_events_of_a_task_that_has_ended(store: Store, head: Head) -> None:
-    store.append(head, [chunk("one")], after=1)
-    store.append(head, [chunk("two")], after=2)
+    store.append(head, [chunk("one"), chunk("two")], after=1)
     closed = store.update_head(ended(head, sequence=4))
     newer, events = store.get_progress(head, after=1)
     assert (newer, [sequence for sequence, _ in events]) == (closed, [2, 3])
@@ -326,8 +329,8 @@ def test_a_write_whose_answer_is_lost_is_made_once(
 
 
 def test_the_same_events_may_be_appended_again(store: Store, head: Head) -> None:
-    assert store.append(head, [chunk("a"), chunk("b")], after=1) == 2
-    assert store.append(head, [chunk("a"), chunk("b")], after=1) == 2
+    assert store.append(head, [chunk("a"), chunk("b")], after=1) == 3
+    assert store.append(head, [chunk("a"), chunk("b")], after=1) == 3
     assert said(store, head) == "ab"
 
 

@@ -153,11 +153,13 @@ def test_a_run_that_was_frozen_before_it_began_does_not_begin(bench: Bench) -> N
 
 @pytest.mark.parametrize("unstorable", ["false", "true"])
 def test_a_skill_that_edits_its_message_leaves_the_history_as_it_is(bench: Bench, unstorable: str) -> None:
-    task = within(bench.send("edit", text="as it was said", slots={"unstorable": unstorable}))
+    task = within(bench.send("edit", text="as it was said", contextId="c", slots={"unstorable": unstorable}))
     assert task["status"]["state"] == TaskState.COMPLETED
     [said] = within(bench.get(task["id"]))["history"]
     assert (said["parts"], said["role"]) == ([{"text": "as it was said"}], Role.USER)
     assert "seen" not in said["metadata"]
+    context = bench.store.get_context(bench.scope, "c")
+    assert context.conversation[0].parts == [{"text": "as it was said"}], "what the next turn sees of it"
 
 
 def test_ten_thousand_artifacts_take_a_few_writes(bench: Bench) -> None:

@@ -393,7 +393,7 @@ def test_a_long_answer_to_a_long_question_is_read_as_working(bench: Bench) -> No
         await until(lambda: not bench.head(asked["id"]).is_stopped)
         assert (await bench.get(asked["id"]))["status"]["state"] == TaskState.WORKING
         followed = await bench.follow(asked["id"], after=1)
-        assert states(followed) == [TaskState.COMPLETED]
+        assert states(followed) == [TaskState.INPUT_REQUIRED, TaskState.COMPLETED]
         done = await answering
         assert len(done["history"]) == 3
         assert await bench.get(asked["id"]) == done

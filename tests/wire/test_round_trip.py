@@ -70,7 +70,7 @@ def test_an_event(version: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("version", WIRES)
 def test_the_empty_end_of_an_artifact_is_not_sent(version: str) -> None:
-    """A client that collects the parts would have an empty text. Commands are sent, and so are other texts."""
+    """A client that collects the parts would have an empty text. With commands it is sent."""
     artifact: Json = {"artifactId": "artifact-1", "parts": [{"text": ""}]}
 
     def frames(flags: Json, **more: Json) -> list[Json]:

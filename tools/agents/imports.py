@@ -1,7 +1,8 @@
 """What agents import, and Lambda does not have.
 
 The development environment has more packages than a function: the kit's tests need them. So an agent that
-imports one of those runs here, and fails on Lambda.
+imports one of those runs here, and fails on Lambda. Only code that agent.py leads to counts, and no import
+that may fail: `try … except ImportError` is how an agent does without a package.
 """
 
 import ast
@@ -21,62 +22,99 @@ OWN = {"a2a_lambda", "agents"}
 
 MAY_FAIL = {"ImportError", "ModuleNotFoundError", "Exception"}
 
+ELSEWHERE = {"version_info", "platform", "__name__"}
+"""Names in the test of an `if` that is not about Lambda."""
 
-def find_missing(agents: Path) -> list[str]:
-    """A sentence for each package that an agent imports and Lambda does not have. agents: their folder."""
-    return [
-        f"{short_path(file)}:{line}: {package!r} is not among your packages, so Lambda does not have it:"
-        f" make add PACKAGE={distribution}"
-        for folder in sorted(card.parent for card in agents.glob("*/card.yaml"))
-        for file, line, package in _imports(folder)
-        if (distribution := _missing_distribution(package))
-    ]
+Import = ast.Import | ast.ImportFrom
 
 
-def _imports(folder: Path) -> Iterator[tuple[Path, int, str]]:
-    """File, line and top-level package of each import in an agent's code, the first of each package."""
-    seen: set[str] = set()
-    for file in sorted(folder.rglob("*.py")):
-        if "tests" in file.relative_to(folder).parts:
+def find_missing(agents: Path, names: set[str] | None = None) -> list[str]:
+    """A sentence for each package that an agent imports and Lambda does not have.
+
+    agents: their folder. names: of those to look at; None = all.
+    """
+    sentences: list[str] = []
+    for folder in sorted(card.parent for card in agents.glob("*/card.yaml")):
+        if names is not None and folder.name not in names:
             continue
-        try:
-            tree = ast.parse(file.read_bytes())
-        except (SyntaxError, ValueError):
-            continue  # its import says so
-        for node in _running(tree):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and not node.level:
-                names = [node.module or ""]
-            for package in {name.partition(".")[0] for name in names} - seen:
-                seen.add(package)
-                if not (folder / f"{package}.py").exists() and not (folder / package).is_dir():
-                    yield file, node.lineno, package
+        seen: set[str] = set()
+        for file, line, package in _imports(agents, folder / "agent.py", set()):
+            distribution = "" if package in seen else _missing_distribution(package, folder)
+            seen.add(package)
+            if distribution:
+                sentences.append(
+                    f"{short_path(file)}:{line}: {package!r} is not among your packages, so Lambda does not"
+                    f" have it: make add PACKAGE={distribution}"
+                )
+    return sentences
 
 
-def _running(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
-    """The imports below a node, but for those that may fail, and those of type checkers."""
-    if isinstance(node, ast.Import | ast.ImportFrom):
+def _imports(agents: Path, file: Path, read: set[Path]) -> Iterator[tuple[Path, int, str]]:
+    """File, line and top-level package of each import of a module, and of the agents' modules that it
+    imports. read: those that were read before."""
+    if file in read:
+        return
+    read.add(file)
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError, OSError):
+        return  # its import says so
+    for node in _running(tree):
+        for module in _modules(agents, file, node):
+            if not module.startswith("agents."):
+                yield file, node.lineno, module.partition(".")[0]
+                continue
+            place = agents.parent / module.replace(".", "/")
+            for found in (place.with_suffix(".py"), place / "__init__.py"):
+                yield from _imports(agents, found, read) if found.exists() else ()
+
+
+def _modules(agents: Path, file: Path, node: Import) -> list[str]:
+    """Absolute names of the modules that an import may name."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    base = node.module or ""
+    if node.level:
+        package = file.relative_to(agents.parent).parts[: -node.level]
+        base = ".".join([*package, *([base] if base else [])])
+    inside = [f"{base}.{alias.name}" for alias in node.names] if base.startswith("agents") else []
+    return [base, *inside]
+
+
+def _running(node: ast.AST) -> Iterator[Import]:
+    """The imports below a node that run on Lambda, and must not fail."""
+    if isinstance(node, Import):
         yield node
     children = list(ast.iter_child_nodes(node))
-    if isinstance(node, ast.Try) and any(_takes_import_errors(handler) for handler in node.handlers):
-        children = [*node.handlers, *node.orelse, *node.finalbody]
-    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-        children = list(node.orelse)
+    match node:
+        case ast.Try(handlers=handlers) if any(_names(each.type) & MAY_FAIL for each in handlers):
+            children = [*node.orelse, *node.finalbody]
+        case ast.With(items=items) if any(_names(each.context_expr) & MAY_FAIL for each in items):
+            children = []
+        case ast.If(test=test) if _names(test) & ELSEWHERE:
+            children = []
+        case ast.If(test=test) if "TYPE_CHECKING" in _names(test):
+            children = list(node.orelse)
     for child in children:
         yield from _running(child)
 
 
-def _takes_import_errors(handler: ast.ExceptHandler) -> bool:
-    return handler.type is None or any(
-        isinstance(node, ast.Name) and node.id in MAY_FAIL for node in ast.walk(handler.type)
-    )
+def _names(node: ast.AST | None) -> set[str]:
+    """Names and attributes in an expression. A bare `except` takes every exception."""
+    if node is None:
+        return {"Exception"}
+    found = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return found | {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
 
 
-def _missing_distribution(package: str) -> str:
-    """Name of the distribution that has a package; "" if Lambda has it."""
+def _missing_distribution(package: str, folder: Path) -> str:
+    """Name of the distribution that has a package; "" if Lambda has it. folder: of the agent."""
     if package in sys.stdlib_module_names or package in OWN:
         return ""
-    distributions = _distributions().get(package, [package])
+    if package not in _distributions():  # its import fails here, too
+        is_own_file = (folder / f"{package}.py").exists() or (folder / package).is_dir()
+        return "" if is_own_file else package
+    distributions = _distributions()[package]
     return "" if any(_normalized(name) in _shipped() for name in distributions) else distributions[0]
 
 

@@ -18,8 +18,15 @@ from tools.command import reports_errors
 AGENTS = Path("functions/agents")
 """What sam build packs."""
 
-SECRETS = re.compile(r"\.env(\..+)?|.+\.(pem|key|p12|pfx)", re.IGNORECASE)
+SECRETS = re.compile(
+    r"\.env(\.(?!example$|sample$|template$).+)?|.+\.(key|p12|pfx|jks)|\.netrc|id_(rsa|dsa|ecdsa|ed25519)"
+    r"|credentials(\.json)?|service[-_]account.*\.json",
+    re.IGNORECASE,
+)
 """Names of files that usually hold secrets."""
+
+PRIVATE_KEY = b"PRIVATE KEY-----"
+"""In a file of PEM, which may also hold public certificates."""
 
 
 @reports_errors
@@ -42,8 +49,14 @@ def find_secrets(agents: Path) -> list[str]:
     return [
         str(path)
         for path in sorted(agents.rglob("*"))
-        if SECRETS.fullmatch(path.name) and "tests" not in path.relative_to(agents).parts[1:]
+        if path.is_file() and path.relative_to(agents).parts[1] != "tests" and _is_secret(path)
     ]
+
+
+def _is_secret(path: Path) -> bool:
+    if path.suffix.lower() == ".pem":
+        return PRIVATE_KEY in path.read_bytes()
+    return SECRETS.fullmatch(path.name) is not None
 
 
 if __name__ == "__main__":

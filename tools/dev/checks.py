@@ -58,18 +58,14 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
 def test(arguments: list[str]) -> int:
     """The agents' tests, and those of the kit that take less than two minutes together. With arguments of
     pytest, exactly those. Returns the exit status. Raises ConfigurationError if there is no such path."""
-    paths = [argument.partition("::")[0] for argument in arguments if re.match(r"\w+/", argument)]
+    paths = [argument.partition("::")[0] for argument in arguments if re.match(r"(\./)?\w+/", argument)]
     for path in paths:
         if not Path(path).exists():
             known = ", ".join(sorted(str(card.parent) for card in AGENTS.glob("*/card.yaml")))
             raise ConfigurationError(f"there is no {path}. Agents are {known}")
-    tested = [path for path in paths if path.startswith(str(AGENTS))]
-    missing = [
-        sentence
-        for sentence in imports.find_missing(AGENTS)
-        if not paths or any(sentence.startswith(path.rstrip("/")) for path in tested)
-    ]
-    if missing:
+    folders = [Path(path).resolve().relative_to(Path.cwd()).parts for path in paths]
+    names = {parts[2] for parts in folders if parts[:2] == AGENTS.parts and len(parts) > 2}
+    if missing := imports.find_missing(AGENTS, names if paths else None):
         raise ConfigurationError("\n".join(missing))
     if any(path.startswith("tests") for path in paths):
         environments.install_all()

@@ -93,9 +93,10 @@ class Services:
         self._lock = threading.Lock()
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        if not host_is_trusted(environ.get("HTTP_HOST"), HOSTS):
-            start_response("400 Bad Request", [("Content-Type", "text/plain")])
-            return [b"Invalid host header"]
+        # No page of a browser calls here, by this name or another one.
+        if "HTTP_ORIGIN" in environ or not host_is_trusted(environ.get("HTTP_HOST"), HOSTS):
+            start_response("403 Forbidden", [("Content-Type", "text/plain")])
+            return [b"the emulator is for make run alone"]
         if not environ["PATH_INFO"].startswith(DURABLE_PATHS):
             return self._moto(environ, start_response)
         with self._lock:

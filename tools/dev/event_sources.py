@@ -22,11 +22,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.request import Request, urlopen
 
 from botocore.exceptions import BotoCoreError, ClientError
+from werkzeug.sansio.utils import host_is_trusted
 
 from a2a_lambda import telemetry
 from a2a_lambda.aws import clients
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import NotificationHandler, TurnHandler
+from tools.dev.emulator import HOSTS
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -186,6 +188,10 @@ def serve_runs(handler: Handler, emulator: str) -> int:
 
     class Runs(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
+            # Only the emulator calls here: no page of a browser, by this name or another one.
+            if "Origin" in self.headers or not host_is_trusted(self.headers.get("Host"), HOSTS):
+                self.send_error(403)
+                return
             event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             telemetry.collect()
             try:

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import uvicorn
 from fastapi import FastAPI, Response
+from uvicorn._subprocess import get_subprocess
 from uvicorn.supervisors.watchfilesreload import WatchFilesReload
 
 from a2a_lambda.access.key_register import KeyRegister
@@ -106,17 +107,21 @@ class Reload(WatchFilesReload):
 
     def restart(self) -> None:
         self._end_process()
-        super().restart()
+        self.process = get_subprocess(config=self.config, target=self.target, sockets=self.sockets)
+        self.process.start()
 
     def shutdown(self) -> None:
         self._end_process()
-        super().shutdown()
+        for listener in self.sockets:
+            listener.close()
 
     def _end_process(self) -> None:
-        """End the server's process, which an agent's code may keep from ending by itself."""
+        """End the server's process, which an agent's code may keep from ending by itself. uvicorn would wait
+        for it."""
         self.process.terminate()
         self.process.join(END_SECONDS)
         self.process.kill()
+        self.process.join()
 
     def should_restart(self) -> list[Path] | None:
         if not self.process.is_alive() and not self.should_exit.is_set():

@@ -182,6 +182,7 @@ def edit(turn: Turn, unstorable: bool = False) -> str:
     turn.message["parts"][0]["text"] = "edited"
     turn.message["role"] = Role.AGENT
     turn.message["metadata"]["seen"] = object() if unstorable else "yes"
+    turn.parts.append({"data": object() if unstorable else "more"})
     return "edited"
 
 

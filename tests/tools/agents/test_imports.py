@@ -37,6 +37,10 @@ def test_a_package_that_only_this_environment_has_is_named(tmp_path: Path, line:
         ),
         *("import boto3, yaml, pydantic", "from dateutil import parser", "import httpx2"),
         "try:\n    import requests\nexcept ImportError:\n    requests = None",
+        "try:\n    import tomllib\nexcept ImportError:\n    import requests as tomllib",
+        "from contextlib import suppress\nwith suppress(ImportError):\n    import requests",
+        "import sys\nif sys.version_info < (3, 11):\n    import requests",
+        "if __name__ == '__main__':\n    import requests",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import requests",
         "import other",  # a file of the agent: its import says how to write it
         "def broken(",  # so does this
@@ -47,6 +51,8 @@ def test_what_lambda_has_is_not_named(tmp_path: Path, line: str) -> None:
     (agents / "bad" / "other.py").write_text("x = 1")
     (agents / "bad" / "tests").mkdir()
     (agents / "bad" / "tests" / "test_bad.py").write_text("import pytest, moto")
+    (agents / "bad" / "conftest.py").write_text("import pytest")  # agent.py does not lead there
+    (agents / "bad" / ".#agent.py").symlink_to("someone@somewhere")  # an editor's lock
     assert find_missing(agents) == []
 
 
@@ -55,3 +61,25 @@ def test_a_package_of_the_fork_is_there(tmp_path: Path, monkeypatch: pytest.Monk
     locked.write_text("Requests==2.32.5 \\\n    --hash=sha256:00\n")
     monkeypatch.setattr(imports, "LAYERS", (locked,))
     assert find_missing(agent(tmp_path, "import requests")) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from . import other",
+        "from .other import x",
+        "from agents.bad import other",
+        "import agents.bad.other",
+    ],
+)
+def test_modules_that_the_agent_imports_count(tmp_path: Path, line: str) -> None:
+    agents = agent(tmp_path, line)
+    (agents / "bad" / "other.py").write_text("import requests\nx = 1")
+    assert ["agents/bad/other.py:1" in sentence for sentence in find_missing(agents)] == [True]
+    assert find_missing(agents, {"good"}) == []
+
+
+def test_a_folder_of_the_agent_hides_no_package(tmp_path: Path) -> None:
+    agents = agent(tmp_path, "import requests")
+    (agents / "bad" / "requests").mkdir()
+    assert len(find_missing(agents)) == 1

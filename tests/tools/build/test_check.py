@@ -17,14 +17,26 @@ def agent(folder: Path, code: str, name: str = "bad") -> Path:
     return folder / "agents"
 
 
-@pytest.mark.parametrize("name", [".env", ".env.local", "key.pem", "keys/server.KEY", "bundle.p12"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".env",
+        ".env.local",
+        "key.pem",
+        "keys/server.KEY",
+        "bundle.p12",
+        "lib/tests/.env",
+        "credentials.json",
+        "id_rsa",
+    ],
+)
 def test_files_that_hold_secrets_stop_the_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     agents = agent(tmp_path, "")
     secret = agents / "bad" / name
-    secret.parent.mkdir(exist_ok=True)
-    secret.write_text("OPENAI_API_KEY=x")
+    secret.parent.mkdir(parents=True, exist_ok=True)
+    secret.write_text("-----BEGIN PRIVATE KEY-----")
     monkeypatch.setattr(check, "AGENTS", agents)
     assert check.main(["check"]) == 1
     assert f"these files would be in every function: {secret}. Move them" in capsys.readouterr().err
@@ -32,7 +44,7 @@ def test_files_that_hold_secrets_stop_the_build(
 
 def test_other_files_are_packed(tmp_path: Path) -> None:
     agents = agent(tmp_path, "")
-    for name in ("prices.csv", "environment.py", "monkey.txt", ".prettierrc"):
+    for name in ("prices.csv", "environment.py", "monkey.txt", ".prettierrc", ".env.example", "ca.pem"):
         (agents / "bad" / name).write_text("")
     (agents / "bad" / "tests").mkdir()
     (agents / "bad" / "tests" / ".env").write_text("")  # tests are left out

@@ -58,7 +58,8 @@ def test_what_make_run_serves_is_for_this_machine_and_its_own_name(settings: Set
     ):
         headers = {"Host": host, "X-API-Key": "local-key"}
         assert TestClient(app).post("/message:send", headers=headers).status_code == status
-    assert httpx2.get(settings.emulator, headers={"Host": "rebind.example.com"}).status_code == 400
+    for headers in ({"Host": "rebind.example.com"}, {"Origin": "https://evil.example.com"}):
+        assert httpx2.post(f"{settings.emulator}/runs", headers=headers, content=b"1").status_code == 403
 
 
 @pytest.mark.parametrize("body", ["{", "{}", '{"agent": "one", "version": "9", "operation": "card"}'])

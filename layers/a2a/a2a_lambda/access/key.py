@@ -7,7 +7,6 @@ random bits can be public, so it needs no KMS.
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +21,9 @@ FORM = re.compile(r"a2a_[A-Za-z0-9_-]{43}")
 LABEL = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 OWNER = re.compile(r"[A-Za-z0-9_.@:-]{1,64}")
 DIGEST = re.compile(r"[0-9a-f]{64}")
+
+LATEST = 1e12
+"""A Unix time after every sensible end of a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,10 @@ class Key:
 
     @classmethod
     def of_row(cls, row: list[Any]) -> "Key":
-        """Raises ValueError, TypeError for a row that `row` of this release has not made."""
+        """Raises ValueError, TypeError if `row` of this release could not have made it."""
         label, digest, owner, expires, agents, local = row
+        if not isinstance(agents, list):
+            raise ValueError("not a key")
         return cls(label, digest, owner, expires, tuple(agents), local)._checked()
 
     def row(self) -> list[Any]:
@@ -70,11 +74,10 @@ class Key:
             and DIGEST.fullmatch(self.digest)
             and isinstance(self.owner, str)
             and OWNER.fullmatch(self.owner)
-            and (
-                self.expires is None
-                or (isinstance(self.expires, int | float) and math.isfinite(self.expires))
-            )
+            and (self.expires is None or isinstance(self.expires, int | float))
+            and (self.expires is None or abs(self.expires) < LATEST)  # not so of NaN
             and all(isinstance(agent, str) for agent in self.agents)
+            and isinstance(self.local, bool)
         ):
             raise ValueError("not a key")
         return self

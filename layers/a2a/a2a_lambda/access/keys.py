@@ -147,13 +147,13 @@ class Keys:
         return key
 
     def _use(self, copy: Copy) -> bool:
-        """Use the keys of a copy; False if it has something else. Then it is as if there were no copy."""
+        """Use the keys of a copy. False if its rows are no keys of this release; then nothing changes."""
         try:
-            self._known = [Key.of_row(row) for row in copy.rows]
+            known = [Key.of_row(row) for row in copy.rows]
         except (ValueError, TypeError) as error:
             logger.warning("a copy of the keys cannot be read: %r", error)
             return False
-        self._copy = copy
+        self._known, self._copy = known, copy
         # Containers that started together must not ask again together.
         self._fresh = FRESH_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311  # no secret
         self._reread = max(REREAD_SECONDS, copy.pages / PAGES_PER_SECOND)
@@ -210,9 +210,8 @@ class Keys:
             logger.warning("%s; the keys that were read before still work", error)
             self._copies.stop_load(load, rest=1)
             return False
-        if not self._use(
-            Copy(load.started_at, load.pages, load.rows)
-        ):  # its first pages are another release's
+        # Another release may have read the first pages.
+        if not self._use(Copy(load.started_at, load.pages, load.rows)):
             self._copies.stop_load(Load(self._clock(), holder=load.holder), rest=0)
             return False
         with suppress(WriteRefused):  # too many keys for one item: then each container reads them by itself

@@ -36,7 +36,7 @@ WARM_UP_SECONDS = 6.0
 longer continues while the first request waits for it."""
 
 IMPORT_SECONDS = 10.0
-"""Seconds for which a server that reads a folder waits for each import."""
+"""Seconds for which `make run`, or a function without a manifest, waits for the imports of its agents."""
 
 NO_AGENT = "no agent; an agent is a folder with card.yaml and agent.py"
 
@@ -101,9 +101,10 @@ class Agents(Mapping[str, Profile]):
         for name, card in cards.items():
             modified = (folder / name / "card.yaml").stat().st_mtime
             made._profiles[name] = Profile(name=name, card=card, input_schemas={}, modified=modified)
-            loading = made.start(name)
-            if not wait([loading], timeout=IMPORT_SECONDS).done:
-                made._give_up(name, loading)
+        loading = {name: made.start(name) for name in cards}
+        late = wait(loading.values(), timeout=IMPORT_SECONDS).not_done
+        for name in [name for name in cards if loading[name] in late]:
+            made._give_up(name, loading[name])
         made._unreadable = unreadable
         profiles = list(made._profiles.values())
         if not unreadable or any(card.default for card in cards.values()):

@@ -135,11 +135,19 @@ class Turn(Steps):
     engine: Engine | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        # A skill may change its message. What the client said stays as it is, for the conversation, too.
+        self._said = self.message["parts"]
+        self.message = copy.deepcopy(self.message)
         self.memory = Memory(self.context.memory)
         self.slots: dict[str, list[str]] = {}
         self.skill = ""
         self._operations = []
         self._cancelled = threading.Event()
+
+    @property
+    def said(self) -> list[Part]:
+        """Parts of the message as the client sent it."""
+        return self._said
 
     @property
     def text(self) -> str:
@@ -288,7 +296,7 @@ def context_after(
     memory = apply_changes(context.memory, turn.memory.changes) if ended_by_skill else context.memory
     if len(strictjson.dumps(memory)) > MEMORY_BYTES:
         raise MemoryFull(f"The conversation's memory is full: at most {MEMORY_BYTES:,} bytes are kept.")
-    said = [_utterance("user", turn.parts, turn.task_id)]
+    said = [_utterance("user", turn.said, turn.task_id)]
     if reply:
         said.append(_utterance("agent", reply, turn.task_id))
     failed = tuple(other for other in context.failed if other != turn.id)

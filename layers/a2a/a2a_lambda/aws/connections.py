@@ -40,7 +40,7 @@ ANSWER_BYTES = 64_000_000
 """Most bytes of an answer. DynamoDB's largest has 16 MB, and a little more as JSON."""
 
 ANSWER_SECONDS = 30.0
-"""Seconds in which an answer must be complete, from its first line."""
+"""Seconds in which an answer must be complete, from its first byte."""
 
 
 class Timeouts(NamedTuple):
@@ -185,7 +185,7 @@ class _Reader:
     def __init__(self, found: BufferedReader) -> None:
         self._found = found
         self._room = ANSWER_BYTES
-        self._give_up_at = math.inf  # until its first line is there
+        self._give_up_at = math.inf  # until its first byte is there
 
     def read(self) -> tuple[Answer, bool]:
         """As `_Connection.ask`."""
@@ -211,11 +211,13 @@ class _Reader:
         return Answer(status, headers, body), is_kept
 
     def _line(self) -> str:
-        line = self._found.readline(LINE_BYTES)
-        self._give_up_at = min(self._give_up_at, time.monotonic() + ANSWER_SECONDS)
-        self._count(line)
-        if not line.endswith(b"\n"):
-            raise ValueError("the answer's head is cut off")
+        line = b""
+        while not line.endswith(b"\n"):
+            ready = self._found.peek(1)
+            self._give_up_at = min(self._give_up_at, time.monotonic() + ANSWER_SECONDS)
+            if not ready or len(line) >= LINE_BYTES:
+                raise ValueError("the answer's head is cut off")
+            line += self._piece(ready.find(b"\n") + 1 or len(ready))
         return line.decode("latin-1").rstrip("\r\n")
 
     def _chunk(self) -> bytes:

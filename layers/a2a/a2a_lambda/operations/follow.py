@@ -32,14 +32,18 @@ ANSWER_POLL_SECONDS = 1.0
 """Seconds between looks at a task that waits for input."""
 
 
-async def wait_until_stopped(store: Store, head: Head, deadline: float | None) -> Head:
+async def wait_until_stopped(
+    store: Store, head: Head, deadline: float | None, *, or_suspended: bool = False
+) -> Head:
     """The head after its task has stopped, or rests, or as it is at the deadline (a `time.monotonic()`
-    value).
+    value). or_suspended: or as soon as its durable turn pauses or waits.
 
     The longer the task takes, the longer the pauses between looks at it.
     """
     pause = POLL_SECONDS
-    while not head.is_stopped and not _is_late(deadline) and not _rests(store, head, deadline):
+    while not (head.is_stopped or _is_late(deadline) or _rests(store, head, deadline)):
+        if or_suspended and head.is_suspended:
+            break
         await asyncio.sleep(pause)
         pause = min(SLOWDOWN * pause, STOP_POLL_SECONDS)
         head = await load_live_head(store, head.scope, head.task_id)

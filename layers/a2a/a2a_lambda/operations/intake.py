@@ -205,8 +205,8 @@ class Intake:
             if head.is_background and not head.is_stopped and head.open_wait is None:
                 until = time.monotonic() + QUEUED_TURN_WAIT_SECONDS
                 deadline = until if call.deadline is None else min(call.deadline, until)
-                head = await wait_until_stopped(self._store, head, deadline)
-                if head.is_stopped or head.open_wait is not None:
+                head = await wait_until_stopped(self._store, head, deadline, or_suspended=True)
+                if head.is_stopped or head.is_suspended:
                     continue
             if (wait := head.open_wait) is not None:
                 with contextlib.suppress(Conflict):

@@ -3,9 +3,9 @@
     events --coalesce--> fewer events --split--> entries (bytes, one for each sequence number)
     entries --Fence--> those that count --join--> (sequence, event) --apply--> Task
 
-One write stores one entry. So an entry holds all events that are stored at once, as far as they fit; and an
-event that does not fit is in several entries. An event is a StreamResponse of A2A 1.0. The user's messages
-are in the log as `message` events.
+One write stores one entry. Of many chunks that are stored at once, an entry holds as many as fit. An event
+that does not fit is in several entries. An event is a StreamResponse of A2A 1.0. The user's messages are in
+the log as `message` events.
 """
 
 import json
@@ -29,6 +29,10 @@ from a2a_lambda.protocol.model import (
 
 ENTRY_BYTES = 350_000
 """Bytes of an entry's body. A DynamoDB item may have 400 KB, keys and names included."""
+
+GROUPED_CHUNKS = 16
+"""So many consecutive chunks of artifacts, or more, share entries. All else has an entry of its own: release
+0.2 reads one event an entry, and every wire sends a chunk, so the number of a shared entry reaches clients."""
 
 Numbered = tuple[int, Event]
 """An event, and the sequence number of its last entry. Events of one entry have the same number."""
@@ -82,22 +86,32 @@ class Fence:
 def split(events: Iterable[Event], *, after: int, epoch: int) -> list[Entry]:
     """Entries of events that are stored at once, numbered from `after` + 1. The same events have the same
     entries."""
-    groups: list[list[bytes]] = []
-    room = 0
-    for body in map(strictjson.dumps, events):
-        room -= len(body) + 1
-        if not groups or room < 0:
-            groups.append([])
-            room = ENTRY_BYTES - len(body) - 2
-        groups[-1].append(body)
     entries: list[Entry] = []
-    for group in groups:
+    for group in _groups(events):
         whole = group[0] if len(group) == 1 else b"[" + b",".join(group) + b"]"
         for piece, start in enumerate(range(0, len(whole), ENTRY_BYTES)):
             end = start + ENTRY_BYTES
             sequence = after + len(entries) + 1
             entries.append(Entry(sequence, epoch, whole[start:end], piece, end < len(whole)))
     return entries
+
+
+def _groups(events: Iterable[Event]) -> Iterator[list[bytes]]:
+    """JSON of the events that share an entry."""
+    for is_chunk, run in groupby(events, lambda event: "artifactUpdate" in event):
+        bodies = [strictjson.dumps(event) for event in run]
+        if not is_chunk or len(bodies) < GROUPED_CHUNKS:
+            yield from ([body] for body in bodies)
+            continue
+        group: list[bytes] = []
+        room = ENTRY_BYTES
+        for body in bodies:
+            room -= len(body) + 1
+            if group and room <= 0:
+                yield group
+                group, room = [], ENTRY_BYTES - len(body) - 1
+            group.append(body)
+        yield group
 
 
 def join(inline: Iterable[Numbered], entries: Iterable[Entry], *, after: int) -> Iterator[Numbered]:

@@ -1,6 +1,5 @@
 """A claimed turn: what `intake` and `worker` give to `run`."""
 
-import copy
 import uuid
 from dataclasses import dataclass, replace
 
@@ -64,7 +63,7 @@ def make_turn(
     """The turn of a message, as its skill sees it. deadline: a `time.monotonic()` value. engine: of a durable
     turn."""
     return Turn(
-        message=copy.deepcopy(message),  # a skill may change it, and the history keeps what the client said
+        message=message,
         owner=head.scope.owner,
         agent=head.scope.agent,
         task_id=head.task_id,
