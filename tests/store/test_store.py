@@ -130,11 +130,6 @@ def test_a_flood_of_chunks_is_one_write(store: Store, head: Head, calls: Calls) 
     large = chunk("x" * 400_000)
     last = store.append(head, [*small, large, *small], after=1)
     assert calls.during() == {"put_item": last - 1} == {"put_item": 4}
-    numbers = [sequence for sequence, _ in store.get_events(head, after=1)]
-    assert numbers == [2] * 1_000 + [4] + [5] * 1_000
-    few = [chunk(f"{number} ") for number in range(GROUPED_CHUNKS - 1)]
-    status: Any = {"statusUpdate": {"taskId": "t", "contextId": "c", "status": head.status}}
-    assert store.append(head, [*few, status, *few], after=last) == last + 2 * len(few) + 1
     assert store.get_task(head)[0]["artifacts"][0]["parts"] == [
         {
             "text": "".join(
@@ -142,6 +137,11 @@ def test_a_flood_of_chunks_is_one_write(store: Store, head: Head, calls: Calls) 
             )
         }
     ]
+    numbers = [sequence for sequence, _ in store.get_events(head, after=1)]
+    assert numbers == [2] * 1_000 + [4] + [5] * 1_000
+    few = [chunk(f"{number} ") for number in range(GROUPED_CHUNKS - 1)]
+    status: Any = {"statusUpdate": {"taskId": "t", "contextId": "c", "status": head.status}}
+    assert store.append(head, [*few, status, *few], after=last) == last + 2 * len(few) + 1
 
 
 def test_a_look_at_a_running_task_is_one_read(store: Store, head: Head, calls: Calls) -> None:

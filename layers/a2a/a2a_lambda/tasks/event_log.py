@@ -32,7 +32,7 @@ ENTRY_BYTES = 350_000
 
 GROUPED_CHUNKS = 16
 """So many consecutive chunks of artifacts, or more, share entries. All else has an entry of its own: release
-0.2 reads one event an entry, and every wire sends a chunk, so the number of a shared entry reaches clients."""
+0.2 reads one event an entry. Every wire sends a chunk, so clients get the number of a shared entry."""
 
 Numbered = tuple[int, Event]
 """An event, and the sequence number of its last entry. Events of one entry have the same number."""
