@@ -15,7 +15,7 @@ from a2a_lambda import Agent, Answer, Turn, skill
 from a2a_lambda.agent import executor
 from a2a_lambda.agent.outputs import Ask
 from a2a_lambda.agent.skill import Skill
-from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.errors import AgentMistake, ConfigurationError
 from tests.conftest import ROOT
 
 CARD = """
@@ -71,7 +71,7 @@ def test_what_a_skill_raises_reaches_the_test(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", ["object()", "b'bytes'", "float('nan')", "{'a': float('inf')}", "{1, 2}"])
 def test_what_no_event_can_carry_fails(tmp_path: Path, value: str) -> None:
-    with pytest.raises((TypeError, ValueError)):
+    with pytest.raises((AgentMistake, TypeError, ValueError)):
         run(tmp_path, f"@skill\ndef hello(turn): return {value}")
 
 
@@ -223,6 +223,11 @@ def test_a_slot_that_does_not_fit_is_asked_for(hint: Any, text: str) -> None:
         ("@skill\ndef hello(turn): ...", "name: x", "description is missing"),
         ("@skill\ndef hello(turn): ...", CARD + "colour: red\n", "colour is not a field of a card"),
         ("@skill\ndef hello(turn): ...", "[", "not valid YAML"),
+        (
+            "@skill(default=True)\ndef hello(turn): ...\n@skill('bye', default=True)\ndef bye(turn): ...",
+            CARD + "  - {{ id: bye, name: Bye, description: Says bye. }}\n",
+            "two skills have default=True; only one may have it",
+        ),
         ("@skill\ndef hello(turn): ...", CARD.replace(" }}", ", tags: [] }}"), "skills.0.tags is empty"),
     ],
 )

@@ -276,6 +276,13 @@ class TestTheSameRequest:
         assert other["error"]["code"] == -32602
         assert "Idempotency-Key" in other["error"]["message"]
 
+    @pytest.mark.parametrize(("length", "is_taken"), [(0, False), (255, True), (256, False)])
+    def test_a_key_has_a_length(self, probe: Rpc, length: int, is_taken: bool) -> None:
+        key = str(uuid.uuid4()).ljust(256, "x")[:length]
+        answer = probe.post(self.body(metadata=intent("look")), **{"Idempotency-Key": key}).json()
+        assert ("result" in answer) == is_taken
+        assert is_taken or "1 to 255 characters" in answer["error"]["message"]
+
     def test_a_new_request_id_is_a_new_turn(self, probe: Rpc) -> None:
         said = {"message": message("go", contextId="n", metadata=intent("look"))}
         first = probe.call("message/send", said)

@@ -3,11 +3,11 @@ to other threads, and new threads."""
 
 import asyncio
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -87,7 +87,7 @@ def test_a_slow_call_keeps_the_next_ones_off_the_loop(monkeypatch: pytest.Monkey
     now = 100.0
     monkeypatch.setattr(threads._Loop, "serves_one", True)
     monkeypatch.setattr(threads._Loop, "slow_until", 0.0)
-    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(threads, "time", SimpleNamespace(monotonic=lambda: now))
 
     def call(seconds: float) -> bool:
         """Whether a call that takes so long is made on the event loop."""

@@ -3,9 +3,11 @@
 import asyncio
 import uuid
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from a2a_lambda.operations import follow
 from a2a_lambda.operations.follow import POLL_SECONDS, SILENT_POLL_SECONDS, follow_from
 from a2a_lambda.protocol.model import (
     Artifact,
@@ -43,7 +45,8 @@ def test_looks_at_a_silent_task_become_rarer(
     async def followed() -> list[Event]:
         return [event async for _, event in follow_from(store, head, 0, None)]
 
-    monkeypatch.setattr(asyncio, "sleep", sleep)
+    # Not the module `asyncio` itself: loops of other tests sleep, too.
+    monkeypatch.setattr(follow, "asyncio", SimpleNamespace(sleep=sleep))
     said, ended = asyncio.run(followed())
     assert "artifactUpdate" in said
     assert ended["statusUpdate"]["status"]["state"] == TaskState.COMPLETED

@@ -259,6 +259,20 @@ def test_nothing_shows_after_the_end(store: Store, head: Head) -> None:
     assert said(store, closed) == "said "
 
 
+def test_a_run_that_takes_a_task_over_has_an_epoch_of_its_own(store: Store, head: Head) -> None:
+    """Above that of the seal. What the dead run writes then neither counts nor meets the new entries."""
+    last = store.append(head, [chunk("kept ")], after=1)
+    taken = store.take_over(head)
+    assert (taken.epoch, taken.committed, taken.sequence) == (head.epoch + 2, last, last)
+    new = store.update_head(replace(taken, holder="another"))
+    with pytest.raises(Conflict):
+        store.append(head, [chunk("late")], after=last)
+    store.append(new, [chunk("new")], after=new.sequence)
+    with pytest.raises(Conflict):
+        store.append(head, [chunk("later")], after=last)
+    assert said(store, new) == "kept new"
+
+
 def test_a_seal_ends_a_task_and_stops_its_run(store: Store, head: Head) -> None:
     store.append(head, [chunk("before ")], after=1)
     sealed = store.seal(head, status(TaskState.CANCELED, 0))

@@ -116,7 +116,15 @@ class Bench:
         """How often each step of the agent ran."""
         return self.agents.load("traveler").skills["now"].function.__globals__["CALLS"]
 
-    def send(self, text: str = "", skill: str = "plan-trip", identity: str = "", **fields: Any) -> Task:
+    def send(
+        self,
+        text: str = "",
+        skill: str = "plan-trip",
+        identity: str = "",
+        *,
+        names_tasks: bool = True,
+        **fields: Any,
+    ) -> Task:
         said = Message(messageId="m", role=Role.USER, parts=[Part(text=text)])
         if "taskId" not in fields and "contextId" not in fields:
             said["metadata"] = intent(skill)
@@ -126,7 +134,8 @@ class Bench:
         )
         body = (identity or str(uuid.uuid4())).encode()
         same = RequestIdentity.of(self.scope, "send", body)
-        call = CallContext(self.scope, same, wire_name="1.0", url="https://agents.example.com")
+        url = "https://agents.example.com"
+        call = CallContext(self.scope, same, wire_name="1.0", url=url, names_tasks=names_tasks)
         return asyncio.run(self.service.send(call, request))["task"]
 
     def get(self, task_id: str) -> Task:
@@ -844,6 +853,18 @@ def test_a_message_to_a_turn_that_pauses_is_refused_at_once(
     bench.store.update_head(replace(head, execution={**head.execution, "arn": "x", "is_suspended": True}))
     with pytest.raises(UnsupportedOperation, match="pauses"):
         bench.send("hurry", taskId=task["id"])
+
+
+def test_a_client_that_can_name_no_task_begins_no_second_one_meanwhile(bench: Bench) -> None:
+    """Alibaba's: what its user says while the task sleeps is refused. Other clients may have two tasks."""
+    task = bench.send(skill="pay")
+    bench.wait_until_open(task["id"])
+    same: dict[str, Any] = {"contextId": task["contextId"], "metadata": intent("count")}
+    with pytest.raises(UnsupportedOperation, match="a task of this conversation pauses"):
+        bench.send("hello?", names_tasks=False, **same)
+    assert bench.send("hello?", **same)["id"] != task["id"]
+    other = bench.send("hello?", names_tasks=False, contextId="another", metadata=intent("count"))
+    assert other["id"] != task["id"]
 
 
 def test_a_run_that_loses_its_lease_is_made_again(bench: Bench) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from a2a_lambda import telemetry
 from a2a_lambda.agent import executor
 from a2a_lambda.agent.event_builder import ARTIFACTS, FAILED, EventBuilder
 from a2a_lambda.agent.outputs import Batch
@@ -160,6 +161,14 @@ def test_a_skill_that_edits_its_message_leaves_the_history_as_it_is(bench: Bench
     assert "seen" not in said["metadata"]
     context = bench.store.get_context(bench.scope, "c")
     assert context.conversation[0].parts == [{"text": "as it was said"}], "what the next turn sees of it"
+
+
+def test_the_time_of_a_run_is_measured(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: dict[str, float] = {}
+    monkeypatch.setattr(telemetry, "measure", lambda values, **_: measured.update(values))
+    within(bench.send("pieces", slots={"count": "2", "every": "0.05"}))
+    assert 0.05 <= measured["RunTime"] < 600
+    assert 0 <= measured["FirstEventTime"] < 600
 
 
 def test_ten_thousand_artifacts_take_a_few_writes(bench: Bench) -> None:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 KIT = Path(a2a_lambda.__file__).parent
 
+HINTS = "a2a_lambda.hints"
+"""Logger of what its author should know of an agent."""
+
 QUIET = (*CHATTY, "uvicorn", "watchfiles", "asyncio")
 """Loggers that write warnings and errors only."""
 
@@ -52,7 +55,8 @@ class Formatter(logging.Formatter):
             status = record.__dict__.get("status", 0)
             color = GREEN if status < 400 else YELLOW if status < 500 else RED
             return f"{at}  {self._paint(message, color)}"
-        level = self._paint(f"{record.levelname:<8}", COLORS.get(record.levelno, ""))
+        shown = logging.WARNING if record.name == HINTS else record.levelno
+        level = self._paint(f"{logging.getLevelName(shown):<8}", COLORS.get(shown, ""))
         lines = [f"{at}  {level} {record.name}: {message}"]
         if record.exc_info and record.exc_info[1] is not None:
             lines.append(trace_of(record.exc_info[1]))

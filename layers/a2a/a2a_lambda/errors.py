@@ -28,6 +28,12 @@ class SkillError(KitError):
     """Raise it in a skill to end the task as failed, with a text that the client may read."""
 
 
+class AgentMistake(KitError):
+    """An agent's code has given the kit what it cannot use. The text says what to write instead."""
+
+    safe_to_log = True
+
+
 class MemoryFull(SkillError):
     """`turn.memory` has no room for a value. Delete or shorten something, or let the error end the turn."""
 

@@ -117,6 +117,17 @@ def test_standard_clients_get_a_first_chunk_that_does_not_append(client: TestCli
     assert [chunk["append"] for chunk in chunks] == [False] + [True] * (len(chunks) - 1)
 
 
+def test_an_event_of_two_frames_has_its_id_on_the_last(client: TestClient, key: str) -> None:
+    """A client that has the id has the whole event: the reason of a rejection, and the status."""
+    said = request("message/stream", {"message": message("no", metadata=intent("refuse"))})
+    frames = Rpc(client, key, "/alibaba/probe/stream").post(said).text.strip().split("\n\n")
+    reason, end = frames[-2:]
+    assert "artifact-update" in reason
+    assert "status-update" in end
+    assert "id:" not in reason.partition("data:")[0]
+    assert "id:" in end.partition("data:")[0]
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 def test_commands_come_in_the_last_artifact(client: TestClient, key: str, streamed: bool) -> None:
     rpc = Rpc(client, key, "/alibaba")

@@ -29,7 +29,7 @@ from a2a_lambda.agent.skill import MARK, ROUTE, Skill
 from a2a_lambda.agent.turn import Turn, context_after
 from a2a_lambda.durable.engine import Reply, Suspended
 from a2a_lambda.durable.memory import MemoryEngine, Record
-from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.errors import AgentMistake, ConfigurationError
 from a2a_lambda.protocol.alibaba_metadata import intents
 from a2a_lambda.protocol.card import Card
 from a2a_lambda.protocol.model import (
@@ -212,6 +212,8 @@ class Agent:
                         if builder.closing is not None:
                             break
                 engine.check_end()
+            except AgentMistake as error:
+                raise AgentMistake(f"{self.place_of(turn)}: {error}") from None
             except Suspended:
                 is_suspended = True
                 if not record.open:
@@ -255,8 +257,21 @@ class Agent:
         async with aclosing(outputs):
             async for batch in outputs:
                 for chosen in batch.outputs:
-                    return self.skills[getattr(chosen, MARK)[0]]
+                    identity = getattr(chosen, MARK, (chosen,))[0]
+                    if not isinstance(identity, str) or identity not in self.skills:
+                        raise AgentMistake(
+                            f"@route must return a skill, or the id of one ({', '.join(self.skills)}). It has"
+                            f" returned another value, of type {type(chosen).__name__}"
+                        )
+                    return self.skills[identity]
         return self._default
+
+    def place_of(self, turn: Turn) -> str:
+        """File and line of the function that has a turn: its skill, or the router before one is chosen."""
+        skill = self.skills.get(turn.skill)
+        return mistakes.place_of(
+            skill.function if skill is not None else self._route or self._default.function
+        )
 
     def _check_intent(self, skill: str, slots: Mapping[str, str]) -> None:
         if skill not in self.skills:

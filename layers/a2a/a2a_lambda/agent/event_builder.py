@@ -13,7 +13,7 @@ from a2a_lambda import strictjson
 from a2a_lambda.agent import outputs
 from a2a_lambda.agent.outputs import Ask, Authorize, Batch, Command, File, Progress, Reject
 from a2a_lambda.durable.engine import Notice
-from a2a_lambda.errors import SkillError
+from a2a_lambda.errors import AgentMistake, SkillError
 from a2a_lambda.protocol.model import (
     OPERATION,
     STAGE,
@@ -82,6 +82,12 @@ class EventBuilder:
         return [*(join_texts(self._said) if self._said else ()), *self._last_words]
 
     @property
+    def is_empty(self) -> bool:
+        """Whether the agent has said nothing: no artifact, message, question, reason or command."""
+        closing = self.closing
+        return closing is not None and "message" not in closing and not self._artifacts
+
+    @property
     def artifact_ids(self) -> list[str]:
         """Ids of the artifacts started so far."""
         return list(self._artifacts.values())
@@ -90,8 +96,8 @@ class EventBuilder:
         """Events of a batch of outputs. After it, `size_bytes` is the size of their JSON, about. After the
         last batch, or a question, `closing` is set.
 
-        Raises SkillError, TypeError or ValueError for an output that no event can hold. Then the whole batch
-        is dropped.
+        Raises SkillError, AgentMistake, TypeError or ValueError for an output that no event can hold. Then
+        the whole batch is dropped.
         """
         # Lengths, not copies: n chunks must cost n, not n squared.
         commands, artifacts, said = self._commands, len(self._artifacts), len(self._said)
@@ -279,9 +285,9 @@ def _part(value: Any) -> Part:
         case _ if isinstance(value, BaseModel) or (is_dataclass(value) and not isinstance(value, type)):
             part = Part(data=to_jsonable_python(value))
         case _:
-            raise TypeError(
-                f"a skill cannot return or yield a {type(value).__name__}. Use text; a dict, list, number,"
-                " bool, pydantic model or dataclass; File, Artifact, Progress, Message, Command, Ask,"
-                " Authorize or Reject; or a tuple of these."
+            raise AgentMistake(
+                f"a skill cannot return or yield a value of type {type(value).__name__}. Use text; a dict,"
+                " list, number, bool, pydantic model or dataclass; File, Artifact, Progress, Message,"
+                " Command, Ask, Authorize or Reject; or a tuple of these."
             )
     return part

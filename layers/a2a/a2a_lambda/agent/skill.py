@@ -14,7 +14,7 @@ from pydantic_core import core_schema
 from a2a_lambda import mistakes, strictjson
 from a2a_lambda.agent.outputs import Ask
 from a2a_lambda.agent.turn import Turn
-from a2a_lambda.errors import ConfigurationError, ParseError
+from a2a_lambda.errors import AgentMistake, ConfigurationError, ParseError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -48,7 +48,7 @@ def skill(target: Any = None, /, *, default: bool = False) -> Any:
 
 def route(function: Function) -> Function:
     """Make a function the agent's router. For a message that names no intent, it gets the turn and returns
-    the skill to call, or None for the default skill."""
+    the skill to call, or its id, or None for the default skill."""
     setattr(function, ROUTE, True)
     return function
 
@@ -134,11 +134,11 @@ class Skill:
         }
 
     def check_question(self, asked: Ask) -> None:
-        """Raises ValueError if a question names a parameter that the skill does not have."""
+        """Raises AgentMistake if a question names a parameter that the skill does not have."""
         known = [parameter.name for parameter in self.parameters]
         for name in (*([] if asked.fills is None else [asked.fills]), *asked.known):
             if name not in known:
-                raise ValueError(
+                raise AgentMistake(
                     f"{type(asked).__name__} names the parameter {name!r}, which skill {self.id} does not"
                     f" have{mistakes.did_you_mean(name, known)} It has: {', '.join(known) or 'none'}"
                 )

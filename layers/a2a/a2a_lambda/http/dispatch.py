@@ -91,6 +91,7 @@ class OperationCall:
             wire_name=self.wire.name,
             extensions=self.extensions,
             blocking_by_default=self.wire.blocking_by_default,
+            names_tasks=self.wire.names_tasks,
             url=base_url(self.request),
             push_config_id=self.wire.push_config_id,
             idempotent=key is not None,

@@ -24,6 +24,7 @@ from a2a_lambda.operations.follow import wait_until_stopped
 from a2a_lambda.operations.push_configs import with_ids
 from a2a_lambda.protocol.model import INTERRUPTED, TERMINAL, Event, Task, TaskState, status
 from a2a_lambda.protocol.requests import SendMessageRequest
+from a2a_lambda.store.indexes import TaskQuery
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.context import Context
@@ -34,6 +35,9 @@ from a2a_lambda.turns.claim import LEASE_SECONDS, Claim, make_turn, minute_after
 from a2a_lambda.turns.durable import store_reply
 from a2a_lambda.turns.recovery import abandon, load_live_head
 from a2a_lambda.turns.suspension import new_execution
+
+LISTED_TASKS = 5
+"""Working tasks of a context that are looked at, if a client can name none."""
 
 QUEUED_TURN_WAIT_SECONDS = 10.0
 """Seconds for which a message waits until the worker has ended the task's turn."""
@@ -134,7 +138,21 @@ class Intake:
                 # If another message answers the question first, this one makes a new task.
                 with contextlib.suppress(UnsupportedOperation):
                     return await self._continue_task(call, request, waiting, context)
+        if call.may_rest and not call.names_tasks:
+            await self._check_none_rests(call, context_id)
         return await self._create_task(call, request, context_id, context)
+
+    async def _check_none_rests(self, call: CallContext, context_id: str) -> None:
+        """Raises UnsupportedOperation if a task of the context pauses: the message is for it, because its
+        client can name no task."""
+        query = TaskQuery(size=LISTED_TASKS, state=TaskState.WORKING, context_id=context_id)
+        found = await threads.run(self._store.list_tasks, call.scope, query)
+        for task_id, _ in found.tasks:
+            head = await threads.run(self._store.get_head, call.scope, task_id)
+            if head is not None and head.is_suspended and not head.is_stopped:
+                raise UnsupportedOperation(
+                    "a task of this conversation pauses, and takes no message until it asks or ends"
+                )
 
     async def _start_in_task(self, call: CallContext, request: SendMessageRequest, task_id: str) -> Started:
         """The next turn of the task that the message names."""
@@ -327,7 +345,7 @@ class Intake:
             deadline=call.deadline,
         )
         asked = resumed.status if resumed is not None and resumed.state in INTERRUPTED else None
-        return Claim(head, task, sequence, turn, asked)
+        return Claim(head, sequence, turn, task, asked)
 
     def _repeats(self, call: CallContext, answered: KnownRequest | None) -> bool:
         return call.repeats(answered, since=self._store.clock() - self._repeat_seconds)

@@ -186,6 +186,7 @@ class Service:
                 async with aclosing(run.events()) as published:
                     events = [event async for _, event in published]
                 if not run.has_diverged:
+                    assert started.task is not None
                     apply(started.task, events)
                     return _response(run.head, truncate_history(started.task, length))
                 head = await load_live_head(self._store, call.scope, started.head.task_id)
@@ -224,6 +225,7 @@ class Service:
     async def _stream(
         self, call: CallContext, claim: Claim, run: Run, history_length: int | None
     ) -> AsyncGenerator[Published, None]:
+        assert claim.task is not None
         yield claim.sequence, Event(task=truncate_history(claim.task, history_length))
         async with aclosing(run.events()) as events:
             async for published in events:

@@ -18,7 +18,7 @@ class CallContext:
     is_background: no request runs the turn. is_durable: neither does the worker, but a durable execution.
     needs_execution: whether the turn does, by the id of the skill that asked, or None. It may raise
         Unavailable.
-    blocking_by_default: as in `Wire`.
+    blocking_by_default, names_tasks: as in `Wire`.
     may_rest: the agent has durable skills, so a later turn of the task may take long.
     url: of the deployment, as the client called it.
     push_config_id: id for a push notification config that the client sent without one; "" = a new id.
@@ -34,6 +34,7 @@ class CallContext:
     is_durable: bool = False
     needs_execution: Callable[[str | None], bool] = lambda _: False
     blocking_by_default: bool = False
+    names_tasks: bool = True
     may_rest: bool = False
     url: str = ""
     push_config_id: str = ""

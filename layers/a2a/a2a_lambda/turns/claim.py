@@ -36,15 +36,16 @@ def held_head(head: Head, now: float) -> Head:
 class Claim:
     """A turn that this process may run.
 
-    head: as claimed. task: with the message in it. sequence: last sequence number that is stored.
+    head: as claimed. sequence: last sequence number that is stored. task: with the message in it, for the
+        request that runs the turn; None if none does.
     question: that the turn is to answer, or None. replay: of a durable turn. asking: head of a durable turn
         before this run, if it asked then.
     """
 
     head: Head
-    task: Task
     sequence: int
     turn: Turn
+    task: Task | None = None
     question: TaskStatus | None = None
     replay: Replay | None = None
     asking: Head | None = None

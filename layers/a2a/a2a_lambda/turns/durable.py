@@ -28,7 +28,6 @@ from a2a_lambda.protocol.model import OPERATION, TERMINAL, Event, Part
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.callback import CALLBACK_PATH, callback_token
 from a2a_lambda.tasks.context import Context
-from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head, WaitState
 from a2a_lambda.tasks.replay import Replay, last_mark
 from a2a_lambda.turns.claim import Claim, make_turn, minute_after
@@ -173,8 +172,6 @@ class DurableTurns:
             found = await threads.run(self._store.get_context, head.scope, head.context_id)
             kept = found.before(head.turn_id, head.task_id).seen()
             sequence = await threads.run(self._store.append, head, [Event(context=kept)], after=sequence)
-        task = head.empty_task()
-        apply(task, (event for _, event in numbered))
         turn = make_turn(
             head,
             asked["message"],
@@ -184,7 +181,7 @@ class DurableTurns:
             deadline=deadline,
             engine=make_engine(replies_of(own, head.turn_id), partial(_callback_url, head)),
         )
-        return Claim(head, task, sequence, turn, replay=Replay(last_mark(own)))
+        return Claim(head, sequence, turn, replay=Replay(last_mark(own)))
 
     async def _give_up(self, head: Head) -> None:
         logger.warning("task %s is given up after %d attempts", head.task_id, head.attempts)

@@ -27,7 +27,7 @@ from a2a_lambda.agent.event_builder import FAILED, EventBuilder
 from a2a_lambda.agent.outputs import Batch
 from a2a_lambda.agent.turn import context_after
 from a2a_lambda.durable.engine import Notice, Suspended
-from a2a_lambda.errors import SkillError, StoreError
+from a2a_lambda.errors import AgentMistake, SkillError, StoreError
 from a2a_lambda.protocol.model import INTERRUPTED, Event, Published
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.context import Context
@@ -58,6 +58,8 @@ UNREAD_SECONDS = 60.0
 Result = TypeVar("Result")
 
 logger = logging.getLogger(__name__)
+hints = logging.getLogger("a2a_lambda.hints")
+"""What its author should know of an agent. `make run` shows it as warnings."""
 
 
 class MemoryRefused(Exception):
@@ -242,6 +244,8 @@ class Run:
         if ended:
             error = asyncio.CancelledError() if work.cancelled() else work.exception()
             if error is None:
+                if self._builder.is_empty:
+                    hints.info("skill %s put out nothing: it may lack a `return`", self._turn.skill)
                 return True
             if isinstance(error, Conflict):
                 raise error
@@ -249,6 +253,8 @@ class Run:
             if self._stop_reason:
                 failure = self._stop_reason
                 logger.warning("skill %s was stopped", self._turn.skill)
+            elif isinstance(error, AgentMistake):  # its frames are the kit's
+                logger.error("%s: %s", agent_of(self._agent).place_of(self._turn), error)
             else:
                 logger.error("skill %s failed", self._turn.skill, exc_info=error)
         else:

@@ -25,7 +25,6 @@ from a2a_lambda.agent.agents import Agents
 from a2a_lambda.aws.queue import Queue, QueuedTurn
 from a2a_lambda.protocol.model import TaskState, status, unix_time
 from a2a_lambda.store.store import Conflict, Store
-from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns.claim import Claim, held_head, make_turn
@@ -163,8 +162,6 @@ class Worker:
             return None
         telemetry.bind(context_id=head.context_id, version=head.wire_name)
         context = await threads.run(self._store.get_context, head.scope, head.context_id)
-        task = head.empty_task()
-        apply(task, (event for _, event in numbered))
         turn = make_turn(
             head,
             messages[-1]["message"],
@@ -173,7 +170,7 @@ class Worker:
             pending=head.pending,
             deadline=deadline,
         )
-        return Claim(head, task, max(numbered[-1][0], head.sequence), turn)
+        return Claim(head, max(numbered[-1][0], head.sequence), turn)
 
     async def _give_up(self, head: Head) -> None:
         logger.warning("task %s is given up after %d attempts", head.task_id, head.attempts)

@@ -126,6 +126,7 @@ WIRE = replace(
     v0_3.WIRE,
     name="alibaba",
     blocking_by_default=True,
+    names_tasks=False,
     replaces_artifacts=False,
     results={
         **v0_3.WIRE.results,

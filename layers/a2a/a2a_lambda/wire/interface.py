@@ -42,6 +42,8 @@ class Wire:
     encode_event: an event of a stream; some dialects send one event as several, or as none.
     encode_notification: body of a push notification. media_type: of that body, and of HTTP+JSON answers.
     blocking_by_default: a send that does not say otherwise is answered after its turn has ended.
+    names_tasks: its clients know the ids of tasks. Otherwise all messages of a context are for one task at a
+        time.
     subscribe_needs_running: a task that has ended refuses a subscription, and the stream of a task that
         waits for input stays open until the answer.
     stream_errors_as_events: an error before the first event is sent as an event: clients of 0.x cannot
@@ -68,6 +70,7 @@ class Wire:
     encode_failure: Callable[[ProtocolError], tuple[int, Json]] = encode_failure
     media_type: str = "application/json"
     blocking_by_default: bool = False
+    names_tasks: bool = True
     subscribe_needs_running: bool = False
     stream_errors_as_events: bool = True
     sends_version: bool = False
