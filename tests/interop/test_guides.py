@@ -65,9 +65,9 @@ def run(command: list[str], url: str, folder: Path) -> str:
 def test_a_python_program_works(server: DevServer, heading: str, path: str, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(program(heading, "python"))
     python = ROOT / ".venvs" / GUIDES[heading] / "bin" / "python"
-    told = run([str(python), "program.py"], server.url + path, tmp_path)
-    assert "Basketball, then." in told
-    assert "Move your feet." in told, "the whole reply, not only its beginning"
+    output = run([str(python), "program.py"], server.url + path, tmp_path)
+    assert "Basketball, then." in output
+    assert "Move your feet." in output, "the whole reply, not only its beginning"
 
 
 @pytest.mark.skipif(not (ROOT / ".venvs/js/node_modules").exists(), reason="no npm on this machine")

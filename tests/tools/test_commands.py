@@ -43,9 +43,9 @@ def test_help_lists_all_without_a_package() -> None:
 
 
 def test_without_the_packages_a_command_says_what_to_write() -> None:
-    told = run(sys.executable, "-S", "-m", "tools.a2a", "run")
-    assert (told.returncode, told.stderr.count("\n")) == (1, 1)
-    assert "Write make run, or uv run a2a run" in told.stderr
+    done = run(sys.executable, "-S", "-m", "tools.a2a", "run")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "Write make run, or uv run a2a run" in done.stderr
 
 
 def test_a_path_may_have_a_space(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ class Key:
         value = json.loads(text)
         if not isinstance(value["agents"], list):
             raise ValueError("not a key")
-        return cls(label, **value | {"agents": tuple(value["agents"])})._checked()
+        return cls(label, **value | {"agents": tuple(value["agents"])})._check()
 
     def parameter(self) -> str:
         """Value of the key's parameter."""
@@ -62,13 +62,13 @@ class Key:
         label, digest, owner, expires, agents, local = row
         if not isinstance(agents, list):
             raise ValueError("not a key")
-        return cls(label, digest, owner, expires, tuple(agents), local)._checked()
+        return cls(label, digest, owner, expires, tuple(agents), local)._check()
 
     def row(self) -> list[Any]:
         """The key as JSON values."""
         return [self.label, self.digest, self.owner, self.expires, list(self.agents), self.local]
 
-    def _checked(self) -> "Key":
+    def _check(self) -> "Key":
         if not (
             isinstance(self.digest, str)
             and DIGEST.fullmatch(self.digest)

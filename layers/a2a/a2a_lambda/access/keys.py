@@ -149,11 +149,11 @@ class Keys:
     def _use(self, copy: Copy) -> bool:
         """Use the keys of a copy. False if its rows are no keys of this release; then nothing changes."""
         try:
-            known = [Key.of_row(row) for row in copy.rows]
+            keys = [Key.of_row(row) for row in copy.rows]
         except (ValueError, TypeError) as error:
             logger.warning("a copy of the keys cannot be read: %r", error)
             return False
-        self._known, self._copy = known, copy
+        self._known, self._copy = keys, copy
         # Containers that started together must not ask again together.
         self._fresh = FRESH_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311  # no secret
         self._reread = max(REREAD_SECONDS, copy.pages / PAGES_PER_SECOND)

@@ -65,11 +65,13 @@ def _without_server(event: Event) -> Event:
     Mangum reads a port in `X-Forwarded-Port`, which is a list after two proxies, and in `Host`, which may be
     anything. The application never reads that address.
     """
-    plain = dict(event)
+    readable = dict(event)
     for name in ("headers", "multiValueHeaders"):
         if isinstance(event.get(name), Mapping):
-            plain[name] = {key: value for key, value in event[name].items() if not _is_of_server(key, value)}
-    return plain
+            readable[name] = {
+                key: value for key, value in event[name].items() if not _is_of_server(key, value)
+            }
+    return readable
 
 
 def _is_of_server(name: str, value: Any) -> bool:

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from a2a_lambda import threads
 from a2a_lambda.protocol.model import INTERRUPTED, STOPPED, Event, Published, Task, unix_time
 from a2a_lambda.store.store import Store
-from a2a_lambda.tasks.event_log import acknowledged, without_mark
+from a2a_lambda.tasks.event_log import number_for_clients, without_mark
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.turns.recovery import load_live_head, load_progress
 
@@ -89,7 +89,7 @@ async def follow_from(
     events = await threads.run(store.get_events, head, after=after)
     pause = POLL_SECONDS
     while True:
-        for sequence, event in acknowledged(events):
+        for sequence, event in number_for_clients(events):
             after = sequence or after
             if "artifactUpdate" in event or _is_progress(event):
                 yield sequence, without_mark(event)

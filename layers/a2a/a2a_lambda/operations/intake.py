@@ -146,8 +146,8 @@ class Intake:
         """Raises UnsupportedOperation if a task of the context pauses: the message is for it, because its
         client can name no task."""
         query = TaskQuery(size=LISTED_TASKS, state=TaskState.WORKING, context_id=context_id)
-        found = await threads.run(self._store.list_tasks, call.scope, query)
-        for task_id, _ in found.tasks:
+        page = await threads.run(self._store.list_tasks, call.scope, query)
+        for task_id, _ in page.tasks:
             head = await threads.run(self._store.get_head, call.scope, task_id)
             if head is not None and head.is_suspended and not head.is_stopped:
                 raise UnsupportedOperation(

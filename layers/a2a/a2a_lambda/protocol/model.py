@@ -137,8 +137,8 @@ class Callback(TypedDict):
 class Event(TypedDict, total=False):
     """A StreamResponse of 1.0: exactly one of `task`, `message`, `statusUpdate` and `artifactUpdate`.
 
-    past: beside a status that the task has left since: the stream goes on. The log has more, which clients do
-    not see. asked: beside a message. mark: beside an output of a durable
+    past: beside a status that the task has left since, so that it ends no stream. The log has more, which
+    clients do not see. asked: beside a message. mark: beside an output of a durable
     turn; see `tasks/replay`. callback: a reply to such a turn. context: what it sees of its conversation.
     """
 

@@ -88,11 +88,11 @@ def split(events: Iterable[Event], *, after: int, epoch: int) -> list[Entry]:
     entries."""
     entries: list[Entry] = []
     for group in _groups(events):
-        whole = group[0] if len(group) == 1 else b"[" + b",".join(group) + b"]"
-        for piece, start in enumerate(range(0, len(whole), ENTRY_BYTES)):
+        body = group[0] if len(group) == 1 else b"[" + b",".join(group) + b"]"
+        for piece, start in enumerate(range(0, len(body), ENTRY_BYTES)):
             end = start + ENTRY_BYTES
             sequence = after + len(entries) + 1
-            entries.append(Entry(sequence, epoch, whole[start:end], piece, end < len(whole)))
+            entries.append(Entry(sequence, epoch, body[start:end], piece, end < len(body)))
     return entries
 
 
@@ -143,9 +143,9 @@ def join(inline: Iterable[Numbered], entries: Iterable[Entry], *, after: int) ->
         sequence += 1
 
 
-def acknowledged(numbered: Sequence[Numbered]) -> Iterator[Published]:
-    """Events with the numbers that a client may acknowledge: of the events of one entry, the last has it. A
-    client that has its number has them all."""
+def number_for_clients(numbered: Sequence[Numbered]) -> Iterator[Published]:
+    """Events with their numbers for clients. Of the events of one entry only the last has the number, because
+    a client that has the number must have all of them."""
     for (sequence, event), (following, _) in zip(numbered, [*numbered[1:], (None, None)], strict=False):
         yield (None if sequence == following else sequence), event
 
