@@ -48,6 +48,7 @@ PURE = ("protocol", "wire", "tasks")
 PURE_GROUND = {"errors", "mistakes", "strictjson"}
 
 PURE_LIBRARIES = {
+    "rfc8785",
     *(
         "base64",
         "binascii",

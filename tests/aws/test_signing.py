@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 from starlette.testclient import TestClient
 
 from a2a_lambda.aws.signing import Signer
-from a2a_lambda.aws.signing import _without_empty as signing_form
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
+from a2a_lambda.protocol.signed_card import signed_forms
 from a2a_lambda.settings import Settings
 from tests.conftest import BASE_URL
 
@@ -93,7 +93,7 @@ def test_a_signature_holds(signing: TestClient, kms: Kms, path: str) -> None:
     assert header["typ"] == "JOSE"
     assert header["jku"] == f"{BASE_URL}/.well-known/jwks.json"
     verify(strict, signature, jwk)
-    verify(signing_form(strict), of_sdks, jwk)
+    verify(json.loads(signed_forms(strict)[1]), of_sdks, jwk)
     assert signing.get("/.well-known/agent-card.json").json()["signatures"] == [signature, of_sdks]
     again = signing.get("/.well-known/agent-card.json", headers={"A2A-Version": "1.0"})
     assert again.json()["signatures"] == [signature, of_sdks]

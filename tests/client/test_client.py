@@ -3,16 +3,20 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import pytest
 
+from a2a_lambda.aws.signing import Signer
 from a2a_lambda.client import AgentError, Client, Refused, Undiscovered, discovery, sse
+from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Event, Json, TaskState
-from tests.conftest import BASE_URL
+from a2a_lambda.settings import Settings
+from tests.aws.test_signing import Kms
+from tests.conftest import BASE_URL, new_key
 from tests.helpers.rpc import intent
 
 CARDS: dict[str, Json] = {
@@ -47,6 +51,59 @@ class Served(httpx2.AsyncBaseTransport):
         if request.url.path.endswith(".json") and self._card is not None:
             return httpx2.Response(200, json=self._card)
         return await self._inner.handle_async_request(request)
+
+
+@pytest.fixture
+def kms() -> Kms:
+    return Kms("ECC_NIST_P256")
+
+
+@pytest.mark.parametrize("change", ["", "description", "signatures", "keys", "none"])
+def test_a_card_is_verified(settings: Settings, kms: Kms, change: str) -> None:
+    """By keys that the caller has, and not by those that the card names."""
+    kit = Kit(settings)
+    key = new_key(kit.keys)
+    signer = Signer(cast(Any, kms), "arn:aws:kms:us-east-1:1:key/k")
+    kit.signer = signer
+    keys = {"keys": [signer.jwk()]}
+    other = Signer(cast(Any, Kms("RSA_2048")), "arn:aws:kms:us-east-1:1:key/k")
+    if change == "keys":
+        keys = {"keys": [other.jwk()]}
+
+    class Changed(httpx2.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            answer = await httpx2.ASGITransport(create_app(kit)).handle_async_request(request)
+            if not request.url.path.endswith(".json"):
+                return answer
+            card = json.loads(await answer.aread())
+            if change == "description":
+                card["description"] = "Something else."
+            if change == "signatures":
+                card["signatures"] = [{"protected": "e30", "signature": ""}, 7, {"protected": None}]
+            if change == "none":
+                del card["signatures"]
+            return httpx2.Response(200, json=card)
+
+    async def send() -> Any:
+        async with Client(f"{BASE_URL}/a2a/probe", key=key, transport=Changed(), verify=keys) as agent:
+            return await agent.send("hi")
+
+    if change:
+        with pytest.raises(Undiscovered, match="none of the keys in `verify` has signed the card"):
+            asyncio.run(send())
+    else:
+        assert asyncio.run(send())["status"]["state"] == TaskState.COMPLETED
+
+
+def test_keys_that_are_none_are_a_mistake_of_the_caller(kit: Kit) -> None:
+    async def discover(verify: Json) -> None:
+        async with Client(BASE_URL, transport=httpx2.ASGITransport(create_app(kit)), verify=verify) as agent:
+            await agent.discover()
+
+    wrong: list[Json] = [{}, {"keys": [{}]}, {"keys": 7}]
+    for verify in wrong:
+        with pytest.raises(ConfigurationError, match="verify is no set of public keys"):
+            asyncio.run(discover(verify))
 
 
 Talk = Callable[[Callable[[Client], Coroutine[Any, Any, Any]]], Any]

@@ -16,6 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from a2a_lambda import strictjson
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.model import Json
+from a2a_lambda.protocol.signed_card import signed_forms
 
 if TYPE_CHECKING:
     from mypy_boto3_kms import KMSClient
@@ -44,15 +45,9 @@ class Signer:
         self._signed: dict[bytes, Jws] = {}
 
     def signatures(self, card: Json, jku: str) -> list[Json]:
-        """AgentCardSignatures of a strict 1.0 card, the same for the life of the process. jku: url of the
-        public key.
-
-        The first is of the card as section 8.4.1 says, the second of what a2a-sdk and @a2a-js/sdk 1.3 make
-        of it before they verify: without its empty values, also where these say something. One valid
-        signature is enough for a verifier.
-        """
-        payloads = dict.fromkeys(rfc8785.dumps(form) for form in (card, _without_empty(card)))
-        return [self._signature(payload, jku) for payload in payloads]
+        """AgentCardSignatures of a strict 1.0 card, one for each of its forms. They are the same for the life
+        of the process. jku: url of the public key."""
+        return [self._signature(payload, jku) for payload in signed_forms(card)]
 
     def _signature(self, payload: bytes, jku: str) -> Json:
         jws = self._signed.get(payload)
@@ -112,17 +107,6 @@ class Signer:
         except (ClientError, BotoCoreError) as error:
             raise ConfigurationError(f"the signing key {self._key} does not sign: {error}") from error
         return answer["Signature"]
-
-
-def _without_empty(value: Json) -> Json:
-    """The value without nulls, and without empty texts, lists and objects, at any depth; None if nothing is
-    left."""
-    if isinstance(value, dict):
-        fields = {name: _without_empty(each) for name, each in value.items()}
-        return {name: each for name, each in fields.items() if each is not None} or None
-    if isinstance(value, list):
-        return [item for each in value if (item := _without_empty(each)) is not None] or None
-    return None if value == "" else value
 
 
 def _jwk(der: bytes) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any, Self
 import httpx2
 
 from a2a_lambda import strictjson
-from a2a_lambda.client import discovery, sse
+from a2a_lambda.client import discovery, signatures, sse
 from a2a_lambda.errors import KitError, ProtocolError
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task
@@ -43,7 +43,8 @@ class Client:
     hosts: other hosts that its card may send callers to. private: the agent may be in a private network,
         and use plain http. extensions: URIs to activate. timeout: seconds of silence after which a call
         fails.
-    agent: the agent, if its card is known already.
+    agent: the agent, if its card is known already. verify: public keys, as {"keys": […]} (RFC 7517); the card
+        must have a signature of one of them. It needs the package joserfc.
 
     async with Client("https://agents.example.com", key=key) as agent:
         task = await agent.send("What is 1 plus 2?")
@@ -60,8 +61,10 @@ class Client:
         timeout: float = 60.0,
         transport: httpx2.AsyncBaseTransport | None = None,
         agent: discovery.DiscoveredAgent | None = None,
+        verify: signatures.Jwks | None = None,
     ) -> None:
         self._url = url
+        self._verify = verify
         self._key = key
         self._hosts = hosts
         self._extensions = ", ".join(extensions)
@@ -77,7 +80,8 @@ class Client:
         await self._http.aclose()
 
     async def discover(self) -> discovery.DiscoveredAgent:
-        """The agent, from its card, which is read once. Raises Undiscovered, Refused, AgentError."""
+        """The agent, from its card, which is read once. Raises Undiscovered, also for a card that is not
+        signed as it must be; Refused, AgentError, ConfigurationError."""
         if self._agent is None:
             self._agent = await self._discover()
         return self._agent
@@ -163,14 +167,18 @@ class Client:
         return {"Content-Type": "application/json", **headers, **agent.headers}
 
     async def _discover(self) -> discovery.DiscoveredAgent:
+        # A signature is of the strict card of 1.0.
+        strict = {"A2A-Version": "1.0"} if self._verify is not None else {}
         shown = {"X-API-Key": self._key, "Authorization": f"Bearer {self._key}"} if self._key else {}
         for url in discovery.card_urls(self._url):
-            content, status = await self._read("GET", url, shown)
+            content, status = await self._read("GET", url, {**shown, **strict})
             if status == 200:
                 try:
                     card = strictjson.loads(content)
                 except ProtocolError as error:
                     raise _agent_error(url, error) from error
+                if self._verify is not None and isinstance(card, dict):
+                    signatures.check_signature(card, self._verify, url)
                 return discovery.agent_of_card(card, url, self._key, self._hosts)
             if status != 404:
                 raise AgentError(f"{url}: the card has the status {status}", status=status)

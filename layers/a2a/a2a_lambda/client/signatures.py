@@ -1,0 +1,52 @@
+"""Verifies the signature of another agent's card, with joserfc. It is no package of the kit's layer: an agent
+that verifies cards adds it."""
+
+import base64
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from a2a_lambda.client.discovery import Undiscovered
+from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.protocol.model import Json
+from a2a_lambda.protocol.signed_card import signed_forms
+
+ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA"]
+"""Of asymmetric keys only: with another one, a public key would do for signing."""
+
+SIGNATURES = 8
+"""Most signatures of a card that are looked at."""
+
+Jwks = Mapping[str, Json]
+"""Public keys (RFC 7517 section 5): {"keys": […]}."""
+
+
+def check_signature(card: Mapping[str, Json], keys: Jwks, source: str) -> None:
+    """Raises Undiscovered if none of the keys has signed a card, and ConfigurationError if joserfc is absent
+    or the keys are none.
+
+    source: url of the card. The urls in its signatures' headers are not followed: whoever changes a card
+    would name a key of its own.
+    """
+    try:
+        jwk, jws, errors = (importlib.import_module(f"joserfc.{name}") for name in ("jwk", "jws", "errors"))
+    except ModuleNotFoundError:
+        raise ConfigurationError("verify needs the package joserfc: make add PACKAGE=joserfc") from None
+    try:
+        trusted = jwk.KeySet.import_key_set(dict(keys))
+    except (ValueError, TypeError, KeyError, errors.JoseError) as error:
+        raise ConfigurationError(f"verify is no set of public keys: {error!r}") from None
+    try:
+        payloads = [base64.urlsafe_b64encode(form).rstrip(b"=").decode() for form in signed_forms(dict(card))]
+    except ValueError:
+        payloads = []
+    signatures: Any = card.get("signatures")
+    for signature in signatures[:SIGNATURES] if isinstance(signatures, list) else ():
+        for payload in payloads:
+            try:
+                token = f"{signature['protected']}.{payload}.{signature['signature']}"
+                jws.deserialize_compact(token, trusted, algorithms=ALGORITHMS)
+                return
+            except (ValueError, TypeError, KeyError, errors.JoseError):
+                continue
+    raise Undiscovered(f"{source}: none of the keys in `verify` has signed the card")
