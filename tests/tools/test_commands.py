@@ -55,7 +55,7 @@ def test_a_path_may_have_a_space(tmp_path: Path) -> None:
     uv.write_text('#!/bin/sh\necho "$UV_PYTHON: $1" >> "$(dirname "$0")/called"\n')
     uv.chmod(0o755)
     (folder / "uv.lock").touch()  # so it must be installed again
-    made = run("make", f"UV={uv}", "agent", "NAME=", folder=folder)
+    made = run("make", f"UV={uv}", "agent", "NAME=", folder=folder, CI="")
     assert made.stderr.startswith("error: name the agent"), made.stdout + made.stderr
     assert (folder / "called").read_text().splitlines()[-2:] == [": lock", ": sync"]
 
