@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from a2a_lambda import Agent
-from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.errors import AgentMistake, ConfigurationError
 from tests.agent.test_agent import CARD, write
 
 GOOD = "@skill\ndef hello(turn): return 'x'"
@@ -141,7 +141,7 @@ def test_a_skill_or_a_slot_that_there_is_not(tmp_path: Path) -> None:
 @pytest.mark.parametrize("asked", ["Ask('Which?', fills='citty')", "Ask('Which?', known={'citty': 'x'})"])
 def test_a_question_for_a_parameter_that_there_is_not(tmp_path: Path, asked: str) -> None:
     agent = Agent.load(write(tmp_path, f"@skill\ndef hello(city: str = ''): return {asked}"))
-    with pytest.raises(ValueError, match="'citty', which skill hello does not have; did you mean city\\?"):
+    with pytest.raises(AgentMistake, match="'citty', which skill hello does not have; did you mean city\\?"):
         asyncio.run(agent.run())
 
 
@@ -149,7 +149,7 @@ def test_a_wrong_output_names_every_right_one(tmp_path: Path) -> None:
     from a2a_lambda.agent import outputs
 
     agent = Agent.load(write(tmp_path, "@skill\ndef hello(turn): return object()"))
-    with pytest.raises(TypeError) as raised:
+    with pytest.raises(AgentMistake) as raised:
         asyncio.run(agent.run())
     said = str(raised.value)
     classes = [

@@ -35,8 +35,12 @@ WARM_UP_SECONDS = 6.0
 """Seconds for which the initialization waits for imports. Lambda ends it after ten. An import that takes
 longer continues while the first request waits for it."""
 
-IMPORT_SECONDS = 10.0
-"""Seconds for which `make run`, or a function without a manifest, waits for the imports of its agents."""
+SERVE_SECONDS = 8.0
+"""Seconds for which `make run`, or a function without a manifest, waits for the imports of its agents. Then
+it serves the others, and calls of an agent that is not there yet wait for it."""
+
+IMPORT_SECONDS = 30.0
+"""Seconds after which such an import is given up."""
 
 NO_AGENT = "no agent; an agent is a folder with card.yaml and agent.py"
 
@@ -102,9 +106,11 @@ class Agents(Mapping[str, Profile]):
             modified = (folder / name / "card.yaml").stat().st_mtime
             made._profiles[name] = Profile(name=name, card=card, input_schemas={}, modified=modified)
         loading = {name: made.start(name) for name in cards}
-        late = wait(loading.values(), timeout=IMPORT_SECONDS).not_done
+        late = wait(loading.values(), timeout=SERVE_SECONDS).not_done
         for name in [name for name in cards if loading[name] in late]:
-            made._give_up(name, loading[name])
+            timer = threading.Timer(IMPORT_SECONDS - SERVE_SECONDS, made._give_up, (name, loading[name]))
+            timer.daemon = True
+            timer.start()
         made._unreadable = unreadable
         profiles = list(made._profiles.values())
         if not unreadable or any(card.default for card in cards.values()):
@@ -188,6 +194,8 @@ class Agents(Mapping[str, Profile]):
 
     def _give_up(self, name: str, loading: Loading) -> None:
         """Fail an import that takes too long. Its thread cannot be stopped, so it is not tried again."""
+        if loading.done():
+            return
         file = mistakes.short_path(self._folder / name / "agent.py")
         reason = (
             f"{file}: its import takes longer than {IMPORT_SECONDS:.0f} s. Move what takes long into a skill,"
