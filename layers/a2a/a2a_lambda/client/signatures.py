@@ -9,7 +9,6 @@ from typing import Any
 from a2a_lambda.client.discovery import Undiscovered
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.model import Json
-from a2a_lambda.protocol.signed_card import signed_forms
 
 ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA"]
 """Of asymmetric keys only: with another one, a public key would do for signing."""
@@ -28,6 +27,8 @@ def check_signature(card: Mapping[str, Json], keys: Jwks, source: str) -> None:
     source: url of the card. The urls in its signatures' headers are not followed: whoever changes a card
     would name a key of its own.
     """
+    from a2a_lambda.protocol.signed_card import signed_forms  # noqa: PLC0415  # other clients need no rfc8785
+
     try:
         jwk, jws, errors = (importlib.import_module(f"joserfc.{name}") for name in ("jwk", "jws", "errors"))
     except ModuleNotFoundError:
