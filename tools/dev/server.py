@@ -46,7 +46,7 @@ HOST = "127.0.0.1"
 
 ENDPOINTS = ("AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SSM")
 
-END_SECONDS = 1.5
+END_SECONDS = 1.2
 """Seconds in which the server's process ends by itself."""
 
 RELOADED = ("functions", "layers/a2a")
