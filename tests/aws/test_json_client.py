@@ -143,7 +143,15 @@ def serve() -> Iterator[Callable[..., FakeService]]:
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Pauses that botocore's client would make. It makes none."""
     made: list[float] = []
-    monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=made.append, time=time.time))
+    own = threading.current_thread()
+
+    def sleep(seconds: float) -> None:
+        if threading.current_thread() is own:
+            made.append(seconds)
+        else:  # a thread that another test has left: its clients may try again, too
+            time.sleep(seconds)
+
+    monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=sleep, time=time.time))
     monkeypatch.setattr("a2a_lambda.aws.json_client.random.random", lambda: 0.75)
     initialize = ExponentialBackoff.__init__
     monkeypatch.setattr(ExponentialBackoff, "__init__", partialmethod(initialize, random=lambda: 0.75))
