@@ -63,7 +63,7 @@ def test(arguments: list[str]) -> int:
         if not Path(path).exists():
             known = ", ".join(sorted(str(card.parent) for card in AGENTS.glob("*/card.yaml")))
             raise ConfigurationError(f"there is no {path}. Agents are {known}")
-    folders = [Path(path).resolve().relative_to(Path.cwd()).parts for path in paths]
+    folders = [Path(path).parts for path in paths]
     names = {parts[2] for parts in folders if parts[:2] == AGENTS.parts and len(parts) > 2}
     if missing := imports.find_missing(AGENTS, names if paths else None):
         raise ConfigurationError("\n".join(missing))

@@ -136,18 +136,13 @@ class Turn(Steps):
 
     def __post_init__(self) -> None:
         # A skill may change its message. What the client said stays as it is, for the conversation, too.
-        self._said = self.message["parts"]
+        self.said = self.message["parts"]
         self.message = copy.deepcopy(self.message)
         self.memory = Memory(self.context.memory)
         self.slots: dict[str, list[str]] = {}
         self.skill = ""
         self._operations = []
         self._cancelled = threading.Event()
-
-    @property
-    def said(self) -> list[Part]:
-        """Parts of the message as the client sent it."""
-        return self._said
 
     @property
     def text(self) -> str:

@@ -21,11 +21,11 @@ Jwks = Mapping[str, Json]
 
 
 def check_signature(card: Mapping[str, Json], keys: Jwks, source: str) -> None:
-    """Raises Undiscovered if none of the keys has signed a card, and ConfigurationError if joserfc is absent
-    or the keys are none.
+    """Raises Undiscovered if no signature of a card is by one of the keys, and ConfigurationError if joserfc
+    is absent or the keys are no public keys.
 
-    source: url of the card. The urls in its signatures' headers are not followed: whoever changes a card
-    would name a key of its own.
+    source: url of the card. The urls in the headers of its signatures are not followed, because someone who
+    changes a card would name a key of their own.
     """
     from a2a_lambda.protocol.signed_card import signed_forms  # noqa: PLC0415  # other clients need no rfc8785
 
