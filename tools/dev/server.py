@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import re
+import signal
 import socket
 import sys
 from collections.abc import Iterator, Mapping
@@ -46,8 +47,9 @@ HOST = "127.0.0.1"
 
 ENDPOINTS = ("AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SSM")
 
-END_SECONDS = 1.2
-"""Seconds in which the server's process ends by itself."""
+END_SECONDS = 5.0
+"""Seconds after which the server's process is killed. It ends by itself after one, unless its loop is kept
+busy."""
 
 RELOADED = ("functions", "layers/a2a")
 
@@ -93,6 +95,13 @@ def main() -> int:
 
 
 class Server(uvicorn.Server):
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Make the application, then serve it. While agents are imported no one waits for an answer, so that
+        SIGTERM ends the process at once; a Ctrl-C becomes one, from the reloader."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self.config.load()
+        super().run(sockets)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         LINES.end()
         await super().shutdown(sockets)
@@ -116,8 +125,7 @@ class Reload(WatchFilesReload):
             listener.close()
 
     def _end_process(self) -> None:
-        """End the server's process, which an agent's code may keep from ending by itself. uvicorn would wait
-        for it."""
+        """End the server's process, also if an agent's code keeps it from ending by itself."""
         self.process.terminate()
         self.process.join(END_SECONDS)
         self.process.kill()
