@@ -25,7 +25,7 @@ from tests.e2e.stack import NAME, Json, Stack, Unwrapped, eventually
 from tests.helpers.builds import building
 from tests.helpers.rest import message_1_0
 from tests.processes.servers import LAMBDA_PATH, MINISTACK, running_ministack
-from tests.push.test_delivery import Webhook
+from tests.push.courier import Webhook
 from tools.build.built_functions import HOST
 from tools.client import logs
 from tools.deployment import doctor

@@ -27,7 +27,7 @@ from tests.faults import node
 from tests.helpers.rest import message_1_0
 from tests.helpers.rpc import intent
 from tests.processes.servers import KEYS_PATH, process
-from tests.push.test_delivery import Webhook
+from tests.push.courier import Webhook
 from tools.build.built_functions import free_port
 from tools.dev import event_sources
 

@@ -4,11 +4,8 @@ import asyncio
 import base64
 import hashlib
 import json
-import threading
 import uuid
-from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -17,124 +14,20 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from starlette.testclient import TestClient
 
 from a2a_lambda.access.key_register import KeyRegister
-from a2a_lambda.aws import clients
 from a2a_lambda.aws.signing import Signer
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import NotificationHandler
 from a2a_lambda.net.addresses import Unresolved
 from a2a_lambda.push.delivery import PushNotifications, Undelivered
-from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
 from tests.aws.test_signing import Kms
-from tests.conftest import BASE_URL, new_key
+from tests.conftest import BASE_URL
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, intent, message
-from tools.dev import event_sources
+from tests.push.courier import Courier, Webhook
 
 Json = Any
-
-
-class Webhook:
-    """Receives, and answers with the status it is told to."""
-
-    def __init__(self) -> None:
-        self.seen: list[tuple[dict[str, str], Json, bytes]] = []
-        self.status = 200
-        webhook = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                webhook.seen.append((headers, json.loads(body), body))
-                self.send_response(webhook.status)
-                self.send_header("Location", "http://127.0.0.1:1/")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-
-
-@pytest.fixture
-def webhook() -> Iterator[Webhook]:
-    made = Webhook()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def posting(settings: Settings) -> Kit:
-    """The probe, with queues and webhooks in one's own network."""
-    queues = event_sources.create_queues(clients.sqs(settings), f"notices-{uuid.uuid4().hex[:8]}")
-    return Kit(settings.model_copy(update={"notices": queues.notices, "loopback_webhooks": True}))
-
-
-@pytest.fixture
-def rest(posting: Kit) -> Rest:
-    return Rest(TestClient(create_app(posting), base_url=BASE_URL), new_key(posting.keys))
-
-
-class Courier:
-    """Calls the notifier's handler with what the stream and the queue would bring it."""
-
-    def __init__(self, kit: Kit) -> None:
-        self.kit = kit
-        self.handler = NotificationHandler(kit.push_notifications)
-        self.records = event_sources.Records(kit)
-        self.iterator = self.records.first()
-        while self._read():  # what other tests did, a page at a time
-            pass
-        self.sqs = clients.sqs(kit.settings)
-
-    def relay(self) -> None:
-        """All records there are."""
-        if wanted := self.pending():
-            assert self.handler({"Records": wanted}, event_sources.Context()) == {"batchItemFailures": []}
-
-    def pending(self) -> list[Json]:
-        """Records no one has looked at yet."""
-        found = [event_sources.to_lambda_json(record) for record in self._read()]
-        return [record for record in found if self.records.wants(record)]
-
-    def _read(self) -> list[Any]:
-        """A page of the stream."""
-        answer = self.records._client.get_records(ShardIterator=self.iterator)
-        self.iterator = answer["NextShardIterator"]
-        records: list[Any] = answer["Records"]
-        return records
-
-    def deliver(self) -> list[bool]:
-        """All messages there are; whether each was taken."""
-        taken: list[bool] = []
-        while True:
-            found = self.sqs.receive_message(
-                QueueUrl=self.kit.settings.notices, MaxNumberOfMessages=1, AttributeNames=["All"]
-            ).get("Messages", [])
-            if not found:
-                return taken
-            [sent] = found
-            record = event_sources.sqs_record(sent, "notices")
-            answer = self.handler({"Records": [record]}, event_sources.Context())
-            taken.append(not answer["batchItemFailures"])
-            if taken[-1]:
-                self.sqs.delete_message(
-                    QueueUrl=self.kit.settings.notices, ReceiptHandle=sent["ReceiptHandle"]
-                )
-
-
-@pytest.fixture
-def courier(posting: Kit) -> Courier:
-    return Courier(posting)
 
 
 def test_1_0(rest: Rest, webhook: Webhook, courier: Courier) -> None:
@@ -149,8 +42,10 @@ def test_1_0(rest: Rest, webhook: Webhook, courier: Courier) -> None:
         assert headers["authorization"] == "Bearer secret-credentials"
         assert headers["x-a2a-notification-token"] == "secret-token"
         assert headers["content-type"] == "application/a2a+json"
-        assert body["task"]["id"] == asked["id"]
-    assert webhook.seen[-1][1]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+        [update] = body.values()
+        assert update["taskId"] == asked["id"]
+    assert [next(iter(body)) for _, body, _ in webhook.seen] == ["artifactUpdate", "statusUpdate"]
+    assert webhook.seen[-1][1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
 @pytest.mark.parametrize("version", ["0.1", "0.3"])
@@ -268,7 +163,7 @@ def test_a_name_server_that_fails_once_costs_no_notification(
         with pytest.raises(Undelivered):
             asyncio.run(notices.deliver(sent["Body"]))
     asyncio.run(notices.deliver(sent["Body"]))
-    assert len(webhook.seen) == 1
+    assert len(webhook.seen) == 2  # the artifact, and the end
 
 
 def test_a_private_address_is_never_called(

@@ -21,7 +21,7 @@ from tests.helpers.dev_server import PATIENCE, DevServer
 from tests.helpers.project import copy_kit
 from tests.helpers.rpc import Rpc, events, message, request, texts
 from tests.processes.servers import answers
-from tests.push.test_delivery import Webhook
+from tests.push.courier import Webhook
 
 NOISY = """
 import logging

@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from a2a_lambda import threads
-from a2a_lambda.protocol.model import INTERRUPTED, STOPPED, Event, Published, Task, unix_time
+from a2a_lambda.protocol.model import INTERRUPTED, Event, Published, Task, unix_time
 from a2a_lambda.store.store import Store
-from a2a_lambda.tasks.event_log import number_for_clients, without_mark
+from a2a_lambda.tasks.event_log import publish
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.turns.recovery import load_live_head, load_progress
 
@@ -89,12 +89,9 @@ async def follow_from(
     events = await threads.run(store.get_events, head, after=after)
     pause = POLL_SECONDS
     while True:
-        for sequence, event in number_for_clients(events):
-            after = sequence or after
-            if "artifactUpdate" in event or _is_progress(event):
-                yield sequence, without_mark(event)
-            elif _is_question(event):
-                yield sequence, Event(statusUpdate=event["statusUpdate"], past=True)
+        for published in publish(events):
+            yield published
+        after = events[-1][0] if events else after
         if head.is_stopped:
             yield head.sequence, head.closing_event()
             return
@@ -126,16 +123,6 @@ def truncate_history(task: Task, length: int | None) -> Task:
     else:
         task.pop("history", None)
     return task
-
-
-def _is_progress(event: Event) -> bool:
-    """Whether an event is a status of a running turn."""
-    return "statusUpdate" in event and event["statusUpdate"]["status"]["state"] not in STOPPED
-
-
-def _is_question(event: Event) -> bool:
-    """Whether an event of the log is a question that has been answered."""
-    return "statusUpdate" in event and event["statusUpdate"]["status"]["state"] in INTERRUPTED
 
 
 def _rests(store: Store, head: Head, deadline: float | None) -> bool:

@@ -31,6 +31,7 @@ from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head, WaitState
 from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest
+from a2a_lambda.tasks.push import PushRegistration
 from a2a_lambda.turns.claim import LEASE_SECONDS, Claim, make_turn, minute_after
 from a2a_lambda.turns.durable import store_reply
 from a2a_lambda.turns.recovery import abandon, load_live_head
@@ -91,11 +92,15 @@ class Intake:
         if config is not None:
             head = started if isinstance(started, Head) else started.head
             # After the head's write, which decides whether this request counts. If the first try died in
-            # between, a retry stores the config; it overwrites none.
+            # between, a retry stores the config; it overwrites none. What happened in between, the webhook
+            # has to be told, so that the retry does not say from where on.
             whole, _ = with_ids(head, config, _push_config_id(call, head))
             if whole["id"] in head.push_config_ids:
                 is_retry = isinstance(started, Head)
-                await threads.run(self._store.put_push_config, head, whole, call.wire_name, absent=is_retry)
+                push = PushRegistration(whole, call.wire_name)
+                if not is_retry:
+                    push = push._replace(delivered=head.sequence, state=head.state)
+                await threads.run(self._store.put_push_config, head, push, absent=is_retry)
         return started
 
     async def _start(self, call: CallContext, request: SendMessageRequest) -> Started:

@@ -12,6 +12,7 @@ from a2a_lambda.push import webhook
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.push import PushRegistration
 from a2a_lambda.turns.recovery import load_live_head
 
 ID_BYTES = 64
@@ -58,7 +59,8 @@ class PushConfigs:
         while True:
             head = await load_live_head(self._store, scope, config["taskId"], path="params.taskId")
             whole, new_head = with_ids(head, config, default_id)
-            await threads.run(self._store.put_push_config, head, whole, wire_name)
+            push = PushRegistration(whole, wire_name, head.sequence, head.state)
+            await threads.run(self._store.put_push_config, head, push)
             if new_head == head:
                 return whole
             try:
@@ -75,7 +77,7 @@ class PushConfigs:
             found = await threads.run(self._store.get_push_config, scope, head.task_id, identity)
         if found is None:
             raise TaskNotFound("the task has no such push notification config", path="params.id")
-        return found[0]
+        return found.config
 
     async def list(self, scope: Scope, request: ListPushConfigsRequest) -> ListPushConfigsResponse:
         """Configs, ordered by id. A page token is the last id of the page before."""

@@ -3,8 +3,9 @@
     head's status changes ── stream record ── relay ── FIFO queue (a group for each task and config)
                                                            └── deliver ── POST, in the config's dialect
 
-The queue carries only ids. The task is read when it is sent, so it is never older than its notification. A
-webhook that fails delays only its own group.
+The queue carries only ids: a message says that a task changed, and `updates` finds what its webhook has not
+been told. How far it was told is stored with its config, so that several messages for one change, or one that
+comes twice, tell it nothing again. A webhook that fails delays only its own group.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ import hashlib
 import json
 import logging
 import random
+import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,7 @@ from a2a_lambda.errors import KitError
 from a2a_lambda.net.addresses import Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import Json, TaskPushNotificationConfig
+from a2a_lambda.push.updates import list_updates
 from a2a_lambda.push.webhook import wants_jwt
 from a2a_lambda.store.items import status_change, task_of_item
 from a2a_lambda.store.store import Store
@@ -35,6 +38,10 @@ if TYPE_CHECKING:
 
 WEBHOOK_SECONDS = 10.0
 """Seconds in which a webhook must answer."""
+
+DELIVERY_SECONDS = 5.0
+"""Seconds after which a delivery makes no further call, and leaves the rest to the next. With a call and the
+reads before it, it ends within the shortest timeout of the function: 20 s."""
 
 MAX_PAUSE_SECONDS = 900.0
 
@@ -83,43 +90,55 @@ class PushNotifications:
             return 0
         version, names = found
         for name in names:
-            ids = [scope.owner, scope.agent, task_id, name]
-            self._client.send_message(
-                QueueUrl=self._url,
-                MessageBody=json.dumps(ids),
-                MessageGroupId=_digest(ids),
-                MessageDeduplicationId=_digest([*ids, version]),
-            )
+            self._enqueue([scope.owner, scope.agent, task_id, name], version)
         return len(names)
 
+    def _enqueue(self, ids: list[str], cause: Json) -> None:
+        """cause: one message for each."""
+        self._client.send_message(
+            QueueUrl=self._url,
+            MessageBody=json.dumps(ids),
+            MessageGroupId=_digest(ids),
+            MessageDeduplicationId=_digest([*ids, cause]),
+        )
+
     async def deliver(self, body: str) -> None:
-        """Send a task, as it is now, to a webhook. Raises Undelivered, StoreError."""
+        """Tell a webhook what is new of a task. Raises Undelivered, StoreError."""
         owner, agent, task_id, name = json.loads(body)
         telemetry.about(owner=owner, agent=agent, task_id=task_id)
-        outcome = "failed"
         try:
-            outcome = await self._notify(Scope(owner, agent), task_id, name)
-        except Undelivered as error:
+            await self._notify(Scope(owner, agent), task_id, name)
+        except Exception as error:
+            telemetry.measure({"Pushes": 1}, agent=agent, outcome="failed")
+            if not isinstance(error, Undelivered):
+                raise
             raise Undelivered(f"task {task_id}, config {name!r}: {error}") from error
-        finally:
-            if outcome:
-                telemetry.measure({"Pushes": 1}, agent=agent, outcome=outcome)
 
-    async def _notify(self, scope: Scope, task_id: str, name: str) -> str:
-        """The outcome of a notification; "" if it is no longer wanted. Raises what `deliver` raises."""
+    async def _notify(self, scope: Scope, task_id: str, name: str) -> None:
+        """Raises what `deliver` raises. What was posted before a failure is not posted again."""
+        began = time.monotonic()
         head = await threads.run(self._store.get_head, scope, task_id)
-        found = await threads.run(self._store.get_push_config, scope, task_id, name)
+        push = await threads.run(self._store.get_push_config, scope, task_id, name)
         if head is None or name not in head.push_config_ids:
-            return ""
-        if found is None:  # `start` stores it after the head that names it; `delete` deletes it before
+            return
+        if push is None:  # `start` stores it after the head that names it; `delete` deletes it before
             raise Undelivered("a webhook's config is not stored yet")
-        config, dialect = found
-        telemetry.bind(context_id=head.context_id, version=dialect)
-        wire = negotiation.wire_named(dialect)
-        task, _ = await threads.run(self._store.get_task, head)
-        content = strictjson.dumps(wire.encode_notification(task))
-        headers = {"Content-Type": wire.media_type, **await self._headers(config, content)}
-        return await self._post(config["url"], content, headers)
+        telemetry.bind(context_id=head.context_id, version=push.wire_name)
+        wire = negotiation.wire_named(push.wire_name)
+        told = push
+        try:
+            for body, delivered, state in await threads.run(list_updates, self._store, wire, head, push):
+                if told != push and time.monotonic() - began > DELIVERY_SECONDS:
+                    self._enqueue([scope.owner, scope.agent, task_id, name], [head.version, told.delivered])
+                    break
+                content = strictjson.dumps(body)
+                headers = {"Content-Type": wire.media_type, **await self._headers(push.config, content)}
+                outcome = await self._post(push.config["url"], content, headers)
+                telemetry.measure({"Pushes": 1}, agent=scope.agent, outcome=outcome)
+                told = push._replace(delivered=delivered, state=state)
+        finally:
+            if told != push:
+                await threads.run(self._store.advance_push, head, told)
 
     def postpone(self, handle: str, attempt: int) -> None:
         """Make a message come again. The pause grows with each attempt, and is random in part."""

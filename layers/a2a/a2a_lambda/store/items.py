@@ -25,11 +25,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from a2a_lambda import strictjson
-from a2a_lambda.protocol.model import TaskPushNotificationConfig, TaskState, unix_time
+from a2a_lambda.protocol.model import TaskState, unix_time
 from a2a_lambda.tasks.context import Context, Utterance
 from a2a_lambda.tasks.event_log import Entry
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.push import PushRegistration
 
 Item = Mapping[str, Any]
 
@@ -244,22 +245,22 @@ def to_entry(item: Item) -> Entry:
     )
 
 
-def from_push(head: Head, config: TaskPushNotificationConfig, wire_name: str) -> dict[str, Any]:
-    return {
-        **push_key(head.scope, head.task_id, config["id"]),
-        "dialect": {"S": wire_name},
+def from_push(head: Head, push: PushRegistration) -> dict[str, Any]:
+    item = {
+        **push_key(head.scope, head.task_id, push.config["id"]),
+        "dialect": {"S": push.wire_name},
         "expires": number(head.expires),
-        "document": {"B": strictjson.dumps(config)},
+        "document": {"B": strictjson.dumps(push.config)},
     }
+    if push.delivered is not None:
+        item |= {"delivered": number(push.delivered), "state": {"S": push.state}}
+    return item
 
 
-def to_push(item: Item) -> TaskPushNotificationConfig:
-    config: TaskPushNotificationConfig = json.loads(item["document"]["B"])
-    return config
-
-
-def push_dialect(item: Item) -> str:
-    return str(item["dialect"]["S"])
+def to_push(item: Item) -> PushRegistration:
+    delivered = int(item["delivered"]["N"]) if "delivered" in item else None
+    state = TaskState(item["state"]["S"]) if delivered is not None else None
+    return PushRegistration(json.loads(item["document"]["B"]), item["dialect"]["S"], delivered, state)
 
 
 def from_context(scope: Scope, context_id: str, context: Context, expires: int) -> dict[str, Any]:

@@ -13,6 +13,7 @@ otherwise. A write that conflicts changes nothing.
     free_slot       slot      holder unchanged                it ends
     count_requests  count     none                            an owner makes requests
     put_push_config config    none, or absent                 the head decides whether it counts
+    advance_push    config    unchanged, and not further      its webhook was called
     delete_push_config  config  none                          the head names it no more
 
 After a timeout, we cannot know whether a write was made. So it is tried again, and a write that conflicts
@@ -38,6 +39,7 @@ from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import Entry, Numbered, apply, join, split
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.push import PushRegistration
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -288,30 +290,34 @@ class Store:
         """See `indexes.count_tasks`."""
         return indexes.count_tasks(self._table, scope, page, self._list_shards)
 
-    def put_push_config(
-        self, head: Head, config: TaskPushNotificationConfig, wire_name: str, *, absent: bool = False
-    ) -> None:
+    def put_push_config(self, head: Head, push: PushRegistration, *, absent: bool = False) -> None:
         """Store a config of a task under its id. absent: only if there is none."""
-        item = items.from_push(head, config, wire_name)
+        item = items.from_push(head, push)
         if not absent:
             self._table.put(item)
             return
         with suppress(ConditionFailed):
             self._table.put(item, ABSENT, {":now": number(int(self.clock()))})
 
-    def get_push_config(
-        self, scope: Scope, task_id: str, identity: str
-    ) -> tuple[TaskPushNotificationConfig, str] | None:
-        """A config, and the dialect in which it was set; or None."""
+    def advance_push(self, head: Head, push: PushRegistration) -> None:
+        """Store how far a config's notifications have come, unless it was deleted or changed meanwhile."""
+        item = items.from_push(head, push)
+        unchanged = "document = :document AND dialect = :dialect"
+        behind = "(attribute_not_exists(delivered) OR delivered <= :delivered)"
+        values = {f":{name}": item[name] for name in ("document", "dialect", "delivered")}
+        with suppress(ConditionFailed):
+            self._table.put(item, f"{unchanged} AND {behind}", values)
+
+    def get_push_config(self, scope: Scope, task_id: str, identity: str) -> PushRegistration | None:
         item = self._table.get(items.push_key(scope, task_id, identity))
-        return None if item is None else (items.to_push(item), items.push_dialect(item))
+        return None if item is None else items.to_push(item)
 
     def list_push_configs(self, scope: Scope, task_id: str) -> list[TaskPushNotificationConfig]:
         """Push notification configs of a task, ordered by id."""
         found = self._query_unexpired(
             "pk = :pk AND begins_with(sk, :prefix)", items.push_prefix(scope, task_id)
         )
-        return [items.to_push(item) for item in found]
+        return [items.to_push(item).config for item in found]
 
     def delete_push_config(self, scope: Scope, task_id: str, identity: str) -> None:
         self._table.delete(items.push_key(scope, task_id, identity))

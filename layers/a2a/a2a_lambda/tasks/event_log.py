@@ -16,6 +16,7 @@ from itertools import groupby
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import (
     INTERRUPTED,
+    STOPPED,
     Artifact,
     Event,
     Json,
@@ -143,32 +144,49 @@ def join(inline: Iterable[Numbered], entries: Iterable[Entry], *, after: int) ->
         sequence += 1
 
 
-def number_for_clients(numbered: Sequence[Numbered]) -> Iterator[Published]:
-    """Events with their numbers for clients. Of the events of one entry only the last has the number, because
-    a client that has the number must have all of them."""
+def publish(numbered: Sequence[Numbered]) -> Iterator[Published]:
+    """What clients get of a log: artifacts, statuses of running turns, and questions that were answered since
+    (`past`). Of the events of one entry only the last has the number, because a client that has the number
+    must have all of them."""
     for (sequence, event), (following, _) in zip(numbered, [*numbered[1:], (None, None)], strict=False):
-        yield (None if sequence == following else sequence), event
+        number = None if sequence == following else sequence
+        if "artifactUpdate" in event:
+            yield number, without_mark(event)
+        elif "statusUpdate" in event:
+            state = event["statusUpdate"]["status"]["state"]
+            if state in INTERRUPTED:
+                yield number, Event(statusUpdate=event["statusUpdate"], past=True)
+            elif state not in STOPPED:
+                yield number, without_mark(event)
 
 
 def coalesce(events: Iterable[Event]) -> list[Event]:
     """The same log in fewer events: consecutive chunks of an artifact become one."""
-    runs: list[list[Event]] = []
-    for event in events:
+    return [event for _, event in coalesce_published((None, event) for event in events)]
+
+
+def coalesce_published(published: Iterable[Published]) -> list[Published]:
+    """The same, each event with the number of its last chunk."""
+    runs: list[list[Published]] = []
+    for number, event in published:
         chunk = event.get("artifactUpdate")
-        before = runs[-1][-1].get("artifactUpdate") if runs else None
+        before = runs[-1][-1][1].get("artifactUpdate") if runs else None
         if (
             chunk is not None
             and before is not None
             and chunk["append"]
             and chunk["artifact"]["artifactId"] == before["artifact"]["artifactId"]
         ):
-            runs[-1].append(event)
+            runs[-1].append((number, event))
         else:
-            runs.append([event])
+            runs.append([(number, event)])
     return [
         run[0]
         if len(run) == 1
-        else _with_mark_of(run[-1], _join_chunks([each["artifactUpdate"] for each in run]))
+        else (
+            run[-1][0],
+            _with_mark_of(run[-1][1], _join_chunks([each["artifactUpdate"] for _, each in run])),
+        )
         for run in runs
     ]
 

@@ -40,7 +40,9 @@ class Wire:
     methods: JSON-RPC methods. routes: HTTP+JSON, below path_prefix.
     requests, results: parameters and results of the operations that the version has.
     encode_event: an event of a stream; some dialects send one event as several, or as none.
-    encode_notification: body of a push notification. media_type: of that body, and of HTTP+JSON answers.
+    encode_notification: a task, as the body of a push notification. notifies_events: later notifications are
+        events, encoded as in a stream; otherwise each is the task. media_type: of those bodies, and of
+        HTTP+JSON answers.
     blocking_by_default: a send that does not say otherwise is answered after its turn has ended.
     names_tasks: its clients know the ids of tasks. Otherwise all messages of a context are for one task at a
         time.
@@ -68,6 +70,7 @@ class Wire:
     encode_notification: Callable[[Task], Json]
     encode_error: Callable[[ProtocolError], Json]
     encode_failure: Callable[[ProtocolError], tuple[int, Json]] = encode_failure
+    notifies_events: bool = False
     media_type: str = "application/json"
     blocking_by_default: bool = False
     names_tasks: bool = True

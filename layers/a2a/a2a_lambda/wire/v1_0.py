@@ -279,6 +279,7 @@ WIRE = Wire(
     encode_event=encode_event,
     decode_event=protojson.decode_event,
     encode_notification=encode_notification,
+    notifies_events=True,
     encode_error=error_json.encode_error,
     media_type="application/a2a+json",
     blocking_by_default=True,

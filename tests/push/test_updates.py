@@ -1,0 +1,249 @@
+"""What is posted to a webhook: what changed, once and in order."""
+
+import asyncio
+import random
+import uuid
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from a2a_lambda.aws import clients
+from a2a_lambda.kit import Kit
+from a2a_lambda.protocol.model import (
+    Artifact,
+    Event,
+    Message,
+    Part,
+    Role,
+    TaskArtifactUpdateEvent,
+    TaskState,
+    TaskStatusUpdateEvent,
+    status,
+)
+from a2a_lambda.push.delivery import Undelivered
+from a2a_lambda.push.updates import list_updates
+from a2a_lambda.settings import Settings
+from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.push import PushRegistration
+from a2a_lambda.wire import negotiation
+from tests.helpers.clock import Clock
+from tests.helpers.rest import Rest
+from tests.helpers.rpc import Rpc, intent, message
+from tests.push.courier import Courier, Webhook
+
+Json = Any
+
+
+def kinds(webhook: Webhook) -> list[str]:
+    """Of 1.0: artifacts' texts, and states."""
+    return [kind_of(body) for _, body, _ in webhook.seen]
+
+
+def kind_of(body: Json) -> str:
+    if "artifactUpdate" in body:
+        return "".join(part.get("text", "") for part in body["artifactUpdate"]["artifact"]["parts"])
+    if "task" in body:
+        return "task"
+    return str(body["statusUpdate"]["status"]["state"].removeprefix("TASK_STATE_").lower())
+
+
+def test_each_change_is_posted_once_and_in_order(rest: Rest, webhook: Webhook, courier: Courier) -> None:
+    rest.send("everything", configuration={"taskPushNotificationConfig": {"url": webhook.url}})
+    courier.relay()
+    assert courier.deliver() == [True, True]  # claimed, and completed: both are told by the first
+    said = kinds(webhook)
+    assert said[:2] == ["working", "text"]
+    assert said.count("first second") == 1
+    assert said[-1] == "completed"
+    assert said.count("completed") == said.count("working") == 1
+    assert webhook.seen[0][1]["statusUpdate"]["status"]["message"]["parts"][0]["text"] == "thinking"
+
+
+def test_a_question_is_posted_however_soon_it_is_answered(
+    rest: Rest, webhook: Webhook, courier: Courier
+) -> None:
+    asked = rest.send(
+        "question", slots={"length": 3}, configuration={"taskPushNotificationConfig": {"url": webhook.url}}
+    )
+    rest.send("question", taskId=asked["id"])
+    courier.relay()
+    courier.deliver()
+    assert kinds(webhook) == ["input_required", "thanks", "completed"]
+    assert webhook.seen[0][1]["statusUpdate"]["status"]["message"]["parts"] == [{"text": "???"}]
+
+
+def test_in_0_3_it_is_the_task_as_of_the_question(rest: Rest, webhook: Webhook, courier: Courier) -> None:
+    rpc = Rpc(rest.client, rest.headers["X-API-Key"], "/a2a/probe")
+    options = {"configuration": {"pushNotificationConfig": {"url": webhook.url}}}
+    slots = intent("question", length="3")
+    asked = rpc.call("message/send", {"message": message(metadata=slots), **options})
+    rpc.call("message/send", {"message": message(taskId=asked["id"], metadata=intent("question"))})
+    courier.relay()
+    courier.deliver()
+    [first, last] = [body for _, body, _ in webhook.seen]
+    assert first["status"]["state"] == "input-required"
+    assert first["status"]["message"]["parts"][0]["text"] == "???"
+    assert "artifacts" not in first
+    assert last["status"]["state"] == "completed"
+    assert last["artifacts"][0]["parts"][0]["text"] == "thanks"
+
+
+def test_a_call_that_fails_repeats_none_before_it(rest: Rest, webhook: Webhook, courier: Courier) -> None:
+    rest.send("step", configuration={"taskPushNotificationConfig": {"url": webhook.url}})
+    courier.relay()
+    webhook.answers = [200, 503]
+    [sent] = courier.sqs.receive_message(QueueUrl=courier.kit.settings.notices)["Messages"]
+    with pytest.raises(Undelivered, match="503"):
+        asyncio.run(courier.kit.push_notifications.deliver(sent["Body"]))
+    assert kinds(webhook) == ["working", "It is done."]
+    asyncio.run(courier.kit.push_notifications.deliver(sent["Body"]))
+    assert kinds(webhook) == ["working", "It is done.", "It is done.", "completed"]
+
+
+def test_a_slow_webhook_gets_the_rest_from_the_next_delivery(
+    rest: Rest, webhook: Webhook, courier: Courier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("a2a_lambda.push.delivery.DELIVERY_SECONDS", 0.0)
+    slots = {"count": 4}
+    rest.send("shelf", slots=slots, configuration={"taskPushNotificationConfig": {"url": webhook.url}})
+    courier.relay()
+    assert courier.deliver().count(True) >= 5
+    assert kinds(webhook) == [*(f"text {number}" for number in range(4)), "completed"]
+
+
+def test_a_config_that_was_set_on_an_ended_task_is_told_nothing(
+    rest: Rest, webhook: Webhook, courier: Courier
+) -> None:
+    task = rest.send()
+    rest.call("POST", f"tasks/{task['id']}/pushNotificationConfigs", {"url": webhook.url})
+    courier.relay()
+    courier.deliver()
+    assert webhook.seen == []
+
+
+def test_a_config_of_an_earlier_release_gets_the_task_once(
+    rest: Rest, webhook: Webhook, courier: Courier, posting: Kit
+) -> None:
+    task = rest.send(configuration={"taskPushNotificationConfig": {"url": webhook.url, "id": "a"}})
+    courier.relay()
+    table, dynamodb = posting.settings.table, clients.dynamodb(posting.settings)
+    for item in dynamodb.scan(TableName=table)["Items"]:
+        if item["pk"]["S"].endswith(task["id"]) and item["sk"]["S"] == "push#a":
+            dynamodb.put_item(
+                TableName=table,
+                Item={name: value for name, value in item.items() if name not in ("delivered", "state")},
+            )
+    assert courier.deliver() == [True, True]
+    [(_, body, _)] = webhook.seen
+    assert body["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+@pytest.fixture
+def store(settings: Settings, clock: Clock) -> Store:
+    return Store(clients.dynamodb(settings), settings.table, ttl=1000, clock=clock)
+
+
+def test_what_is_stored_late_does_not_undo_a_newer_config(store: Store, scope: Scope) -> None:
+    head = store.new_head(scope, str(uuid.uuid4()), "c", status(TaskState.WORKING, 0))
+    config: Any = {"id": "a", "taskId": head.task_id, "url": "https://example.com/old"}
+    old = PushRegistration(config, "1.0", 3, TaskState.WORKING)
+    newer = PushRegistration(config | {"url": "https://example.com/new"}, "1.0", 5, TaskState.WORKING)
+    for stored, late in (
+        (newer, old._replace(delivered=9)),
+        (old, old._replace(delivered=2)),
+        (None, old._replace(delivered=9)),
+    ):
+        if stored is None:
+            store.delete_push_config(scope, head.task_id, "a")
+        else:
+            store.put_push_config(head, stored)
+        store.advance_push(head, late)
+        assert store.get_push_config(scope, head.task_id, "a") == stored
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_deliveries_at_any_moment_add_up_to_the_task(store: Store, scope: Scope, seed: int) -> None:
+    """A task of three turns, two of them with a question. Whenever the webhook is called, 1.0 has each event
+    once, in order; 0.3 has every question, and the task at last."""
+    chance = random.Random(seed)
+    head = store.new_head(scope, str(uuid.uuid4()), "c", status(TaskState.WORKING, 1), "1.0")
+    store.create_head(head)
+    config: Any = {"id": "a", "taskId": head.task_id, "url": "https://example.com/"}
+    pushes = {name: PushRegistration(config, name, 0, TaskState.WORKING) for name in ("1.0", "0.3")}
+    told: dict[str, list[Json]] = {name: [] for name in pushes}
+    wanted: list[str] = []
+
+    def look(head: Head, share: float = 0.5) -> None:
+        for name, push in pushes.items():
+            if chance.random() < share:
+                found = list_updates(store, negotiation.wire_named(name), head, push)
+                for body, delivered, state in found:
+                    told[name].append(body)
+                    pushes[name] = push._replace(delivered=delivered, state=state)
+                are_chunks = ["artifactUpdate" in body for body, _, _ in found]
+                assert (True, True) not in pairwise(are_chunks), "chunks that are posted together are one"
+
+    for turn, end in enumerate((TaskState.INPUT_REQUIRED, TaskState.INPUT_REQUIRED, TaskState.COMPLETED)):
+        last = max(0, head.sequence - 1) if head.is_stopped else head.sequence
+        opening: list[Event] = [head.closing_event()] if head.is_stopped else []
+        opening.append(Event(message=words(f"turn {turn}", Role.USER)))
+        last = store.append(head, opening, after=last)
+        if turn:
+            head = store.update_head(replace(head, status=status(TaskState.WORKING, turn), sequence=last))
+        look(head)
+        for _ in range(chance.randint(0, 4)):
+            events = [
+                chance.choice((progress, chunk))(head, f"{turn}.{chance.random()}")
+                for _ in range(chance.choice((1, 2, 20)))
+            ]
+            wanted += [text_of(event) for event in events]
+            last = store.append(head, events, after=last)
+            look(head)
+        closing = status(end, 10 + turn, message=words(f"{end} {turn}"))
+        head = store.update_head(replace(head, status=closing, sequence=last + 1))
+        wanted.append(text_of(head.closing_event()))
+        look(head)
+    look(head, 1)
+    look(head, 1)
+    # A turn's first status has no text, and is told only if the webhook is called while it counts.
+    assert "".join(text_of(body) for body in told["1.0"]) == "".join(wanted)
+    statuses = [body["statusUpdate"]["status"] for body in told["1.0"] if "statusUpdate" in body]
+    for before, after in pairwise(statuses):
+        assert before["state"] != after["state"] or text_of_status(after), "a state is no news twice"
+    states = [body["status"] for body in told["0.3"]]
+    questions = [each["message"]["parts"][0]["text"] for each in states if each["state"] == "input-required"]
+    assert questions == [f"{TaskState.INPUT_REQUIRED} 0", f"{TaskState.INPUT_REQUIRED} 1"]
+    assert [each["state"] for each in states].count("completed") == 1
+    assert len({str(body) for body in told["0.3"]}) == len(told["0.3"]), "no body twice"
+
+
+def words(text: str, role: Role = Role.AGENT) -> Message:
+    return Message(messageId=str(uuid.uuid4()), role=role, parts=[Part(text=text)])
+
+
+def progress(head: Head, text: str) -> Event:
+    made = status(TaskState.WORKING, 5, message=words(text))
+    return Event(statusUpdate=TaskStatusUpdateEvent(taskId=head.task_id, contextId="c", status=made))
+
+
+def chunk(head: Head, text: str) -> Event:
+    artifact = Artifact(artifactId="a", parts=[Part(text=text)])
+    return Event(
+        artifactUpdate=TaskArtifactUpdateEvent(
+            taskId=head.task_id, contextId="c", artifact=artifact, append=True, lastChunk=False
+        )
+    )
+
+
+def text_of(body: Json) -> str:
+    if "artifactUpdate" in body:
+        return "".join(part["text"] for part in body["artifactUpdate"]["artifact"]["parts"])
+    return text_of_status(body["statusUpdate"]["status"])
+
+
+def text_of_status(found: Json) -> str:
+    return "".join(part["text"] for part in found.get("message", {"parts": []})["parts"])
