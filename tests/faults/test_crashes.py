@@ -274,7 +274,5 @@ def test_a_push(deployment: Deployment) -> None:
 
 def told(webhook: Webhook, task_id: str) -> bool:
     """Whether the end of a task was told."""
-    return any(
-        item["task"]["id"] == task_id and item["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
-        for _, item, _ in webhook.seen
-    )
+    ends = (item["statusUpdate"] for _, item, _ in webhook.seen if "statusUpdate" in item)
+    return any(end["taskId"] == task_id and end["status"]["state"] == "TASK_STATE_COMPLETED" for end in ends)
