@@ -153,7 +153,7 @@ def test_redriving(stack: Stack, rest: "Rest") -> None:
     ]
     seen = len(webhook.seen)
     # As if the webhook had not been told.
-    dynamodb.update_item(TableName=table, Key=push, UpdateExpression="REMOVE delivered")
+    dynamodb.update_item(TableName=table, Key=push, UpdateExpression="REMOVE told")
     body = json.dumps(["alice", "assistant", task["id"], "a"])
     sqs.send_message(
         QueueUrl=stack.resources["DeadNotices"],

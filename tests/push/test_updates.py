@@ -1,6 +1,5 @@
 """What is posted to a webhook: what changed, once and in order."""
 
-import asyncio
 import random
 import uuid
 from dataclasses import replace
@@ -22,13 +21,13 @@ from a2a_lambda.protocol.model import (
     TaskStatusUpdateEvent,
     status,
 )
-from a2a_lambda.push.delivery import Undelivered
+from a2a_lambda.push import updates
 from a2a_lambda.push.updates import list_updates
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.tasks.push import PushRegistration
+from a2a_lambda.tasks.push import Cursor, PushRegistration
 from a2a_lambda.wire import negotiation
 from tests.helpers.clock import Clock
 from tests.helpers.rest import Rest
@@ -96,12 +95,80 @@ def test_a_call_that_fails_repeats_none_before_it(rest: Rest, webhook: Webhook, 
     rest.send("step", configuration={"taskPushNotificationConfig": {"url": webhook.url}})
     courier.relay()
     webhook.answers = [200, 503]
-    [sent] = courier.sqs.receive_message(QueueUrl=courier.kit.settings.notices)["Messages"]
-    with pytest.raises(Undelivered, match="503"):
-        asyncio.run(courier.kit.push_notifications.deliver(sent["Body"]))
-    assert kinds(webhook) == ["working", "It is done."]
-    asyncio.run(courier.kit.push_notifications.deliver(sent["Body"]))
+    assert courier.deliver() == [True, True, True], "the rest has a message, and attempts, of its own"
     assert kinds(webhook) == ["working", "It is done.", "It is done.", "completed"]
+
+
+def test_neither_within_an_entry_of_the_log(rest: Rest, webhook: Webhook, courier: Courier) -> None:
+    slots = {"count": 40}
+    rest.send("shelf", slots=slots, configuration={"taskPushNotificationConfig": {"url": webhook.url}})
+    courier.relay()
+    webhook.answers = [200] * 25 + [503]
+    courier.deliver()
+    books = [f"text {number}" for number in range(40)]
+    assert kinds(webhook) == [*books[:25], *books[25:26], *books[25:], "completed"]
+
+
+def test_a_webhook_gets_the_task_instead_of_very_many_events(
+    rest: Rest, webhook: Webhook, courier: Courier
+) -> None:
+    slots = {"count": updates.MAX_EVENTS}
+    rest.send("shelf", slots=slots, configuration={"taskPushNotificationConfig": {"url": webhook.url}})
+    courier.relay()
+    courier.deliver()
+    [(_, body, _)] = webhook.seen
+    assert len(body["task"]["artifacts"]) == updates.MAX_EVENTS
+
+
+@pytest.mark.parametrize("status", [410, 200])
+def test_a_webhook_that_is_gone_is_left_alone(
+    rest: Rest, webhook: Webhook, courier: Courier, status: int
+) -> None:
+    webhook.status = status
+    rest.send("shelf", configuration={"taskPushNotificationConfig": {"url": webhook.url}})
+    courier.relay()
+    assert courier.deliver() == [True, True]
+    assert len(webhook.seen) == (1 if status == 410 else 11)
+
+
+@pytest.mark.parametrize("version", ["1.0", "0.3"])
+def test_a_config_that_is_sent_again_keeps_its_place(
+    rest: Rest, webhook: Webhook, courier: Courier, version: str
+) -> None:
+    """A client may repeat its config with every message, or change a token that the webhook refused."""
+    rpc = Rpc(rest.client, rest.headers["X-API-Key"], "/a2a/probe")
+    if version == "1.0":
+        options: Json = {"configuration": {"taskPushNotificationConfig": {"id": "a", "url": webhook.url}}}
+        asked = rest.send("question", slots={"length": 3}, **options)
+        rest.send("question", taskId=asked["id"], **options)
+    else:
+        options = {"configuration": {"pushNotificationConfig": {"url": webhook.url}}}
+        first = message(metadata=intent("question", length="3"))
+        asked = rpc.call("message/send", {"message": first, **options})
+        answer = message(taskId=asked["id"], metadata=intent("question"))
+        rpc.call("message/send", {"message": answer, **options})
+    courier.relay()
+    courier.deliver()
+    bodies = [body for _, body, _ in webhook.seen]
+    if version == "1.0":
+        assert kinds(webhook) == ["input_required", "thanks", "completed"]
+    else:
+        assert [body["status"]["state"] for body in bodies] == ["input-required", "completed"]
+
+
+def test_an_end_in_the_place_of_a_question_is_told(store: Store, scope: Scope) -> None:
+    """A turn that could not begin ends its task with the number that the question had."""
+    head = store.new_head(scope, str(uuid.uuid4()), "c", status(TaskState.INPUT_REQUIRED, 1), "1.0")
+    head = replace(head, sequence=3)
+    config: Any = {"id": "a", "taskId": head.task_id, "url": "https://example.com/"}
+    for name in ("1.0", "0.3"):
+        push = PushRegistration(config, name, Cursor(3, 0, TaskState.INPUT_REQUIRED))
+        wire = negotiation.wire_named(name)
+        assert list_updates(store, wire, head, push) == []
+        failed = replace(head, status=status(TaskState.FAILED, 2))
+        [update] = list_updates(store, wire, failed, push)
+        assert "failed" in str(update.body).lower()
+        assert list_updates(store, wire, failed, push._replace(cursor=update.cursor)) == []
 
 
 def test_a_slow_webhook_gets_the_rest_from_the_next_delivery(
@@ -135,7 +202,7 @@ def test_a_config_of_an_earlier_release_gets_the_task_once(
         if item["pk"]["S"].endswith(task["id"]) and item["sk"]["S"] == "push#a":
             dynamodb.put_item(
                 TableName=table,
-                Item={name: value for name, value in item.items() if name not in ("delivered", "state")},
+                Item={name: value for name, value in item.items() if name != "told"},
             )
     assert courier.deliver() == [True, True]
     [(_, body, _)] = webhook.seen
@@ -147,22 +214,27 @@ def store(settings: Settings, clock: Clock) -> Store:
     return Store(clients.dynamodb(settings), settings.table, ttl=1000, clock=clock)
 
 
-def test_what_is_stored_late_does_not_undo_a_newer_config(store: Store, scope: Scope) -> None:
+def test_a_cursor_moves_forward_only_and_outlives_a_change_of_its_config(store: Store, scope: Scope) -> None:
     head = store.new_head(scope, str(uuid.uuid4()), "c", status(TaskState.WORKING, 0))
     config: Any = {"id": "a", "taskId": head.task_id, "url": "https://example.com/old"}
-    old = PushRegistration(config, "1.0", 3, TaskState.WORKING)
-    newer = PushRegistration(config | {"url": "https://example.com/new"}, "1.0", 5, TaskState.WORKING)
-    for stored, late in (
-        (newer, old._replace(delivered=9)),
-        (old, old._replace(delivered=2)),
-        (None, old._replace(delivered=9)),
-    ):
-        if stored is None:
-            store.delete_push_config(scope, head.task_id, "a")
-        else:
-            store.put_push_config(head, stored)
-        store.advance_push(head, late)
-        assert store.get_push_config(scope, head.task_id, "a") == stored
+    cursor = Cursor(3, 1, TaskState.WORKING)
+    push = PushRegistration(config, "1.0", cursor)
+    store.put_push_config(head, push)
+    for late in (Cursor(2, 5, TaskState.COMPLETED), Cursor(3, 0, TaskState.COMPLETED)):
+        store.advance_push(scope, head.task_id, "a", late)
+        assert store.get_push_config(scope, head.task_id, "a") == push
+    # Set again: the cursor stays, because the webhook has not been told what follows it.
+    newer = PushRegistration(config | {"url": "https://example.com/new"}, "0.3", cursor)
+    store.put_push_config(head, newer._replace(cursor=Cursor(9, 0, TaskState.COMPLETED)))
+    assert store.get_push_config(scope, head.task_id, "a") == newer
+    store.put_push_config(head, push._replace(cursor=None))
+    assert store.get_push_config(scope, head.task_id, "a") == newer
+    later = Cursor(4, 0, TaskState.COMPLETED)
+    store.advance_push(scope, head.task_id, "a", later)
+    assert store.get_push_config(scope, head.task_id, "a") == newer._replace(cursor=later)
+    store.delete_push_config(scope, head.task_id, "a")
+    store.advance_push(scope, head.task_id, "a", later)
+    assert store.get_push_config(scope, head.task_id, "a") is None
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -173,7 +245,9 @@ def test_deliveries_at_any_moment_add_up_to_the_task(store: Store, scope: Scope,
     head = store.new_head(scope, str(uuid.uuid4()), "c", status(TaskState.WORKING, 1), "1.0")
     store.create_head(head)
     config: Any = {"id": "a", "taskId": head.task_id, "url": "https://example.com/"}
-    pushes = {name: PushRegistration(config, name, 0, TaskState.WORKING) for name in ("1.0", "0.3")}
+    pushes = {
+        name: PushRegistration(config, name, Cursor(0, 0, TaskState.WORKING)) for name in ("1.0", "0.3")
+    }
     told: dict[str, list[Json]] = {name: [] for name in pushes}
     wanted: list[str] = []
 
@@ -181,11 +255,13 @@ def test_deliveries_at_any_moment_add_up_to_the_task(store: Store, scope: Scope,
         for name, push in pushes.items():
             if chance.random() < share:
                 found = list_updates(store, negotiation.wire_named(name), head, push)
-                for body, delivered, state in found:
+                reached = chance.randint(1, len(found)) if found and share < 1 else len(found)
+                for body, cursor in found[:reached]:  # the next call fails
                     told[name].append(body)
-                    pushes[name] = push._replace(delivered=delivered, state=state)
-                are_chunks = ["artifactUpdate" in body for body, _, _ in found]
-                assert (True, True) not in pairwise(are_chunks), "chunks that are posted together are one"
+                    pushes[name] = push._replace(cursor=cursor)
+                chunks = [body.get("artifactUpdate", {}).get("artifact") for body, _ in found]
+                for before, after in pairwise(chunks):
+                    assert not (before and after) or before["artifactId"] != after["artifactId"], "one"
 
     for turn, end in enumerate((TaskState.INPUT_REQUIRED, TaskState.INPUT_REQUIRED, TaskState.COMPLETED)):
         last = max(0, head.sequence - 1) if head.is_stopped else head.sequence
@@ -197,7 +273,9 @@ def test_deliveries_at_any_moment_add_up_to_the_task(store: Store, scope: Scope,
         look(head)
         for _ in range(chance.randint(0, 4)):
             events = [
-                chance.choice((progress, chunk))(head, f"{turn}.{chance.random()}")
+                chance.choice((progress, chunk, chunk))(
+                    head, f"{turn}.{chance.random()}", chance.choice("ab")
+                )
                 for _ in range(chance.choice((1, 2, 20)))
             ]
             wanted += [text_of(event) for event in events]
@@ -214,6 +292,9 @@ def test_deliveries_at_any_moment_add_up_to_the_task(store: Store, scope: Scope,
     statuses = [body["statusUpdate"]["status"] for body in told["1.0"] if "statusUpdate" in body]
     for before, after in pairwise(statuses):
         assert before["state"] != after["state"] or text_of_status(after), "a state is no news twice"
+    for earlier, body in pairwise(told["1.0"]):
+        if "statusUpdate" in body and not text_of(body):
+            assert "INPUT_REQUIRED" in str(earlier), "a turn's first status comes before its events"
     states = [body["status"] for body in told["0.3"]]
     questions = [each["message"]["parts"][0]["text"] for each in states if each["state"] == "input-required"]
     assert questions == [f"{TaskState.INPUT_REQUIRED} 0", f"{TaskState.INPUT_REQUIRED} 1"]
@@ -225,13 +306,13 @@ def words(text: str, role: Role = Role.AGENT) -> Message:
     return Message(messageId=str(uuid.uuid4()), role=role, parts=[Part(text=text)])
 
 
-def progress(head: Head, text: str) -> Event:
+def progress(head: Head, text: str, _: str) -> Event:
     made = status(TaskState.WORKING, 5, message=words(text))
     return Event(statusUpdate=TaskStatusUpdateEvent(taskId=head.task_id, contextId="c", status=made))
 
 
-def chunk(head: Head, text: str) -> Event:
-    artifact = Artifact(artifactId="a", parts=[Part(text=text)])
+def chunk(head: Head, text: str, identity: str) -> Event:
+    artifact = Artifact(artifactId=identity, parts=[Part(text=text)])
     return Event(
         artifactUpdate=TaskArtifactUpdateEvent(
             taskId=head.task_id, contextId="c", artifact=artifact, append=True, lastChunk=False

@@ -34,7 +34,7 @@ ACTIONS = {
     ("Rpc", "Executions"): "lambda:SendDurableExecutionCallbackSuccess StopDurableExecution",
     ("Worker", "Executions"): "lambda:GetDurableExecution SendDurableExecutionCallbackSuccess",
     **{(name, "StartExecutions"): "lambda:InvokeFunction" for name in ("Rpc", "Worker")},
-    ("Notifier", "Table"): "dynamodb:GetItem PutItem Query",
+    ("Notifier", "Table"): "dynamodb:GetItem UpdateItem Query",
     ("Notifier", "Stream"): "dynamodb:DescribeStream GetRecords GetShardIterator",
     ("Notifier", "Streams"): "dynamodb:ListStreams",
     ("Notifier", "DeadRecords"): "sqs:SendMessage",

@@ -108,12 +108,13 @@ def _names(node: ast.AST | None) -> set[str]:
 
 
 def _missing_distribution(package: str, folder: Path) -> str:
-    """Name of the distribution that has a package; "" if Lambda has it. folder: of the agent."""
+    """Name of the distribution that has a package; words for it if none that is installed does, because another
+    may bear that name; "" if Lambda has it. folder: of the agent."""
     if package in sys.stdlib_module_names or package in OWN:
         return ""
     if package not in _distributions():  # its import fails here, too
         is_own_file = (folder / f"{package}.py").exists() or (folder / package).is_dir()
-        return "" if is_own_file else package
+        return "" if is_own_file else f"<the one that has {package!r}>"
     distributions = _distributions()[package]
     return "" if any(_normalized(name) in _shipped() for name in distributions) else distributions[0]
 

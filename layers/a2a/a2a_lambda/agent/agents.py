@@ -91,8 +91,8 @@ class Agents(Mapping[str, Profile]):
 
     @classmethod
     def of_folder(cls, folder: Path, names: Collection[str] = (), *, shows_reasons: bool = False) -> "Agents":
-        """Agents of a folder, all of them imported. What is wrong with one is logged; the others work. An
-        import that never ends is given up.
+        """Agents of a folder, imported, or still importing after SERVE_SECONDS. What is wrong with one is
+        logged; the others work. An import that never ends is given up.
 
         names: of those to serve; empty = all. Raises ConfigurationError if there is no agent, an unknown
         name, or no clear default.
@@ -100,25 +100,28 @@ class Agents(Mapping[str, Profile]):
         cards, unreadable = read_cards(folder, names)
         for reason in unreadable.values():
             logger.error("%s", reason)
-        made = cls((), folder, shows_reasons=shows_reasons)
+        profiles = [
+            Profile(
+                name=name, card=card, input_schemas={}, modified=(folder / name / "card.yaml").stat().st_mtime
+            )
+            for name, card in cards.items()
+        ]
+        has_default = not unreadable or any(card.default for card in cards.values())
+        made = cls(
+            _default_first(profiles, folder, names) if has_default else profiles,
+            folder,
+            shows_reasons=shows_reasons,
+        )
+        if not has_default:  # any of the unreadable ones may be the default: no other takes its place
+            made.default = next(iter(unreadable))
+        made._unreadable = unreadable
         made._reads_profiles = True
-        for name, card in cards.items():
-            modified = (folder / name / "card.yaml").stat().st_mtime
-            made._profiles[name] = Profile(name=name, card=card, input_schemas={}, modified=modified)
         loading = {name: made.start(name) for name in cards}
         late = wait(loading.values(), timeout=SERVE_SECONDS).not_done
         for name in [name for name in cards if loading[name] in late]:
             timer = threading.Timer(IMPORT_SECONDS - SERVE_SECONDS, made._give_up, (name, loading[name]))
             timer.daemon = True
             timer.start()
-        made._unreadable = unreadable
-        profiles = list(made._profiles.values())
-        if not unreadable or any(card.default for card in cards.values()):
-            profiles = _default_first(profiles, folder, names)
-            made.default = profiles[0].name
-        else:  # any of the unreadable ones may be the default agent: no other one takes its place
-            made.default = next(iter(unreadable))
-        made._profiles = {profile.name: profile for profile in profiles}
         return made
 
     def __getitem__(self, name: str) -> Profile:

@@ -31,7 +31,7 @@ from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head, WaitState
 from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest
-from a2a_lambda.tasks.push import PushRegistration
+from a2a_lambda.tasks.push import Cursor, PushRegistration
 from a2a_lambda.turns.claim import LEASE_SECONDS, Claim, make_turn, minute_after
 from a2a_lambda.turns.durable import store_reply
 from a2a_lambda.turns.recovery import abandon, load_live_head
@@ -47,9 +47,10 @@ QUEUED_TURN_WAIT_SECONDS = 10.0
 @dataclass(frozen=True, slots=True)
 class Handover:
     """A turn that is stored for the worker, and must be put into its queue. Or a durable one, whose execution
-    must be started, or woken."""
+    must be started, or woken. sequence: last number that is stored."""
 
     head: Head
+    sequence: int
 
 
 Started = Claim | Handover | Head
@@ -96,11 +97,9 @@ class Intake:
             # has to be told, so that the retry does not say from where on.
             whole, _ = with_ids(head, config, _push_config_id(call, head))
             if whole["id"] in head.push_config_ids:
-                is_retry = isinstance(started, Head)
-                push = PushRegistration(whole, call.wire_name)
-                if not is_retry:
-                    push = push._replace(delivered=head.sequence, state=head.state)
-                await threads.run(self._store.put_push_config, head, push, absent=is_retry)
+                cursor = None if isinstance(started, Head) else Cursor(started.sequence, 0, head.state)
+                push = PushRegistration(whole, call.wire_name, cursor)
+                await threads.run(self._store.put_push_config, head, push)
         return started
 
     async def _start(self, call: CallContext, request: SendMessageRequest) -> Started:
@@ -269,7 +268,8 @@ class Intake:
         def change(head: Head) -> Head:
             return _with_request(call, _with_push_config(call, head, request), self._store.clock())
 
-        return Handover(await store_reply(self._store, head, wait, reply, change))
+        replied = await store_reply(self._store, head, wait, reply, change)
+        return Handover(replied, replied.sequence)
 
     async def _choose_turn(
         self, call: CallContext, context: Context, last: Head | None = None
@@ -338,7 +338,7 @@ class Intake:
                 await abandon(self._store, head)
                 raise
         if call.is_background:
-            return Handover(head)
+            return Handover(head, sequence)
         task, resumed = new.task, new.resumed
         task["status"] = status(TaskState.SUBMITTED, self._store.clock())
         turn = make_turn(

@@ -12,7 +12,7 @@ from a2a_lambda.push import webhook
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.tasks.push import PushRegistration
+from a2a_lambda.tasks.push import Cursor, PushRegistration
 from a2a_lambda.turns.recovery import load_live_head
 
 ID_BYTES = 64
@@ -59,7 +59,7 @@ class PushConfigs:
         while True:
             head = await load_live_head(self._store, scope, config["taskId"], path="params.taskId")
             whole, new_head = with_ids(head, config, default_id)
-            push = PushRegistration(whole, wire_name, head.sequence, head.state)
+            push = PushRegistration(whole, wire_name, Cursor(head.sequence, 0, head.state))
             await threads.run(self._store.put_push_config, head, push)
             if new_head == head:
                 return whole

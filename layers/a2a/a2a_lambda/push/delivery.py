@@ -29,6 +29,7 @@ from a2a_lambda.push.webhook import wants_jwt
 from a2a_lambda.store.items import status_change, task_of_item
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.push import Cursor
 from a2a_lambda.wire import negotiation
 
 if TYPE_CHECKING:
@@ -90,16 +91,16 @@ class PushNotifications:
             return 0
         version, names = found
         for name in names:
-            self._enqueue([scope.owner, scope.agent, task_id, name], version)
+            self._enqueue([scope.owner, scope.agent, task_id, name], [version])
         return len(names)
 
-    def _enqueue(self, ids: list[str], cause: Json) -> None:
-        """cause: one message for each."""
+    def _enqueue(self, ids: list[str], cause: list[Json]) -> None:
+        """Two messages with the same cause are one."""
         self._client.send_message(
             QueueUrl=self._url,
             MessageBody=json.dumps(ids),
             MessageGroupId=_digest(ids),
-            MessageDeduplicationId=_digest([*ids, cause]),
+            MessageDeduplicationId=_digest([*ids, *cause]),
         )
 
     async def deliver(self, body: str) -> None:
@@ -115,30 +116,44 @@ class PushNotifications:
             raise Undelivered(f"task {task_id}, config {name!r}: {error}") from error
 
     async def _notify(self, scope: Scope, task_id: str, name: str) -> None:
-        """Raises what `deliver` raises. What was posted before a failure is not posted again."""
+        """Raises what `deliver` raises, unless a part was delivered: the rest then gets its own message."""
         began = time.monotonic()
-        head = await threads.run(self._store.get_head, scope, task_id)
+        # The config first: a head that is read before may be older than the cursor.
         push = await threads.run(self._store.get_push_config, scope, task_id, name)
+        head = await threads.run(self._store.get_head, scope, task_id)
         if head is None or name not in head.push_config_ids:
             return
         if push is None:  # `start` stores it after the head that names it; `delete` deletes it before
             raise Undelivered("a webhook's config is not stored yet")
         telemetry.bind(context_id=head.context_id, version=push.wire_name)
         wire = negotiation.wire_named(push.wire_name)
-        told = push
-        try:
-            for body, delivered, state in await threads.run(list_updates, self._store, wire, head, push):
-                if told != push and time.monotonic() - began > DELIVERY_SECONDS:
-                    self._enqueue([scope.owner, scope.agent, task_id, name], [head.version, told.delivered])
+        updates = await threads.run(list_updates, self._store, wire, head, push)
+        told: Cursor | None = None
+        is_rest = False
+        async with self._client_of_webhooks() as http:
+            for update in updates:
+                if is_rest := told is not None and time.monotonic() - began > DELIVERY_SECONDS:
                     break
-                content = strictjson.dumps(body)
+                content = strictjson.dumps(update.body)
                 headers = {"Content-Type": wire.media_type, **await self._headers(push.config, content)}
-                outcome = await self._post(push.config["url"], content, headers)
+                try:
+                    outcome = await self._post(http, push.config["url"], content, headers)
+                except Undelivered as error:
+                    if told is None:
+                        raise
+                    is_rest = True
+                    logger.warning("a part was delivered: %s", error)
+                    break
                 telemetry.measure({"Pushes": 1}, agent=scope.agent, outcome=outcome)
-                told = push._replace(delivered=delivered, state=state)
-        finally:
-            if told != push:
-                await threads.run(self._store.advance_push, head, told)
+                told = update.cursor
+                if outcome != "delivered":
+                    told = updates[-1].cursor
+                    break
+        if told is not None:
+            await threads.run(self._store.advance_push, scope, task_id, name, told)
+            if is_rest:
+                ids = [scope.owner, scope.agent, task_id, name]
+                await threads.run(self._enqueue, ids, [head.version, *told])
 
     def postpone(self, handle: str, attempt: int) -> None:
         """Make a message come again. The pause grows with each attempt, and is random in part."""
@@ -158,15 +173,18 @@ class PushNotifications:
             headers["Authorization"] = f"{info.get('scheme') or 'Bearer'} {info['credentials']}"
         return headers
 
-    async def _post(self, url: str, content: bytes, headers: Mapping[str, str]) -> str:
+    def _client_of_webhooks(self) -> httpx2.AsyncClient:
+        transport = GuardedTransport(allow_loopback=self._allow_loopback)
+        return httpx2.AsyncClient(transport=transport, timeout=WEBHOOK_SECONDS)
+
+    async def _post(
+        self, http: httpx2.AsyncClient, url: str, content: bytes, headers: Mapping[str, str]
+    ) -> str:
         """Call a webhook once, without redirects, and do not read its answer's body. Returns delivered,
         gone, or refused if the url must not be called. Raises Undelivered."""
         try:
             async with (
                 asyncio.timeout(WEBHOOK_SECONDS),
-                httpx2.AsyncClient(
-                    transport=GuardedTransport(allow_loopback=self._allow_loopback), timeout=WEBHOOK_SECONDS
-                ) as http,
                 http.stream("POST", url, content=content, headers=dict(headers)) as answer,
             ):
                 status = answer.status_code

@@ -6,65 +6,96 @@ nothing is known of    the task as it is
 earlier notifications
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from a2a_lambda.protocol.model import Json, Published, TaskState
+from a2a_lambda.protocol.model import Event, Json, Published, TaskState
 from a2a_lambda.protocol.requests import Recipient
 from a2a_lambda.store.store import Store
-from a2a_lambda.tasks.event_log import apply, coalesce_published, publish
+from a2a_lambda.tasks.event_log import apply, coalesce_numbered, publish
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.push import PushRegistration
+from a2a_lambda.tasks.push import Cursor, PushRegistration
 from a2a_lambda.wire.interface import Wire
+
+MAX_EVENTS = 100
+"""Events that a webhook gets one by one. Of more than that it gets the questions, and then the task."""
 
 
 class Update(NamedTuple):
-    """body: of a POST. delivered, state: as in PushRegistration, after it."""
+    """body: of a POST. cursor: of the webhook after it."""
 
     body: Json
-    delivered: int
-    state: TaskState
+    cursor: Cursor
+
+
+_Positioned = tuple[Cursor, Event]
 
 
 def list_updates(store: Store, wire: Wire, head: Head, push: PushRegistration) -> list[Update]:
     """What the webhook has to be told, in order. Blocks. Raises StoreError."""
-    if push.delivered is None or push.state is None:
+    if push.cursor is None:
         return [_task_as_it_is(store, wire, head)]
-    published = list(publish(store.get_events(head, after=push.delivered)))
-    if head.is_stopped and head.sequence > push.delivered:
-        published.append((head.sequence, head.closing_event()))
-    elif not head.is_stopped and head.state != _last_state(published, push.state):
-        published.append((None, head.closing_event()))
-    if not published:
+    numbered = publish(store.get_events(head, after=push.cursor.sequence))
+    news = _with_status(head, list(_positioned(numbered, push.cursor))[push.cursor.part :], push.cursor)
+    if not news:
         return []
-    if wire.notifies_events:
-        return list(_events(wire, head, published, push.delivered, push.state))
-    return [*_tasks_of_questions(store, wire, head, published), _task_as_it_is(store, wire, head)]
+    last = _task_as_it_is(store, wire, head, push.cursor.sequence)
+    if not wire.notifies_events:
+        return [*_tasks_of_questions(store, wire, head, news), last]
+    events = coalesce_numbered(news)
+    if len(events) > MAX_EVENTS:
+        return [*_encode(wire, head, (each for each in events if "past" in each[1])), last]
+    return list(_encode(wire, head, events))
 
 
-def _events(
-    wire: Wire, head: Head, published: list[Published], delivered: int, state: TaskState
-) -> Iterator[Update]:
-    for sequence, event in coalesce_published(published):
-        delivered = sequence or delivered
-        state = _last_state([(sequence, event)], state)
+def _positioned(published: Iterable[Published], cursor: Cursor) -> Iterator[_Positioned]:
+    """Events with the cursor after each."""
+    for number, event in published:
+        state = event["statusUpdate"]["status"]["state"] if "statusUpdate" in event else cursor.state
+        sequence, part = (number, 0) if number is not None else (cursor.sequence, cursor.part + 1)
+        cursor = Cursor(sequence, part, state)
+        yield cursor, event
+
+
+def _with_status(head: Head, news: list[_Positioned], cursor: Cursor) -> list[_Positioned]:
+    """The same with the status of the head, unless the webhook has been told that one. It is not in the log:
+    the closing status comes last, and that of a running turn before the turn's events."""
+    last = news[-1][0] if news else cursor
+    if head.is_stopped:
+        if head.sequence <= last.sequence and head.state == last.state:
+            return news
+        return [*news, (Cursor(max(head.sequence, last.sequence), 0, head.state), head.closing_event())]
+    if head.state == last.state:
+        return news
+    place = len(news)
+    if head.state == TaskState.WORKING:
+        place = max((index for index, (_, event) in enumerate(news, 1) if "past" in event), default=0)
+    before = news[place - 1][0] if place else cursor
+    after = [
+        (reached if "statusUpdate" in event else reached._replace(state=head.state), event)
+        for reached, event in news[place:]
+    ]
+    return [*news[:place], (before._replace(state=head.state), head.closing_event()), *after]
+
+
+def _encode(wire: Wire, head: Head, news: Iterable[_Positioned]) -> Iterator[Update]:
+    for cursor, event in news:
         for body in wire.encode_event(event, Recipient(head.scope.owner)):
-            yield Update(body, delivered, state)
+            yield Update(body, cursor)
 
 
-def _tasks_of_questions(store: Store, wire: Wire, head: Head, published: list[Published]) -> Iterator[Update]:
-    for asked, event in published:
-        if asked is not None and "past" in event:
-            task = head.empty_task()
-            apply(task, (each for sequence, each in store.get_events(head) if sequence <= asked))
-            yield Update(wire.encode_notification(task), asked, task["status"]["state"])
+def _tasks_of_questions(
+    store: Store, wire: Wire, head: Head, news: Iterable[_Positioned]
+) -> Iterator[Update]:
+    questions = [cursor for cursor, event in news if "past" in event]
+    events = store.get_events(head) if questions else []
+    for cursor in questions:
+        task = head.empty_task()
+        apply(task, (event for sequence, event in events if sequence <= cursor.sequence))
+        yield Update(wire.encode_notification(task), cursor)
 
 
-def _task_as_it_is(store: Store, wire: Wire, head: Head) -> Update:
+def _task_as_it_is(store: Store, wire: Wire, head: Head, told: int = 0) -> Update:
+    """told: number of the last entry that the webhook has been told."""
     task, sequence = store.get_task(head)
-    return Update(wire.encode_notification(task), sequence, head.state)
-
-
-def _last_state(published: list[Published], default: TaskState) -> TaskState:
-    states = [event["statusUpdate"]["status"]["state"] for _, event in published if "statusUpdate" in event]
-    return states[-1] if states else default
+    return Update(wire.encode_notification(task), Cursor(max(sequence, told), 0, head.state))

@@ -30,7 +30,7 @@ from a2a_lambda.tasks.context import Context, Utterance
 from a2a_lambda.tasks.event_log import Entry
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.tasks.push import PushRegistration
+from a2a_lambda.tasks.push import Cursor, PushRegistration
 
 Item = Mapping[str, Any]
 
@@ -252,15 +252,20 @@ def from_push(head: Head, push: PushRegistration) -> dict[str, Any]:
         "expires": number(head.expires),
         "document": {"B": strictjson.dumps(push.config)},
     }
-    if push.delivered is not None:
-        item |= {"delivered": number(push.delivered), "state": {"S": push.state}}
-    return item
+    return item if push.cursor is None else item | from_cursor(push.cursor)
+
+
+def from_cursor(cursor: Cursor) -> dict[str, Any]:
+    """Attributes of a config."""
+    return {"told": number(cursor.sequence), "part": number(cursor.part), "told_state": {"S": cursor.state}}
 
 
 def to_push(item: Item) -> PushRegistration:
-    delivered = int(item["delivered"]["N"]) if "delivered" in item else None
-    state = TaskState(item["state"]["S"]) if delivered is not None else None
-    return PushRegistration(json.loads(item["document"]["B"]), item["dialect"]["S"], delivered, state)
+    cursor = None
+    if "told" in item:
+        state = TaskState(item["told_state"]["S"])
+        cursor = Cursor(int(item["told"]["N"]), int(item["part"]["N"]), state)
+    return PushRegistration(json.loads(item["document"]["B"]), item["dialect"]["S"], cursor)
 
 
 def from_context(scope: Scope, context_id: str, context: Context, expires: int) -> dict[str, Any]:

@@ -12,8 +12,8 @@ otherwise. A write that conflicts changes nothing.
     keep_slot       slot      holder unchanged                it continues
     free_slot       slot      holder unchanged                it ends
     count_requests  count     none                            an owner makes requests
-    put_push_config config    none, or absent                 the head decides whether it counts
-    advance_push    config    unchanged, and not further      its webhook was called
+    put_push_config config    present, else absent            the head decides whether it counts
+    advance_push    config    present, and not further        its webhook was called
     delete_push_config  config  none                          the head names it no more
 
 After a timeout, we cannot know whether a write was made. So it is tried again, and a write that conflicts
@@ -39,13 +39,18 @@ from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import Entry, Numbered, apply, join, split
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.tasks.push import PushRegistration
+from a2a_lambda.tasks.push import Cursor, PushRegistration
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 CONTEXT_MERGES = 20
 """Number of times that a change is made on a newer context, before the store gives up."""
+
+REPLACE_PUSH = (
+    "SET document = :document, dialect = :dialect, expires = :expires, told = if_not_exists(told, :told),"
+    " part = if_not_exists(part, :part), told_state = if_not_exists(told_state, :told_state)"
+)
 
 ABSENT = "attribute_not_exists(pk) OR expires <= :now"
 
@@ -290,23 +295,30 @@ class Store:
         """See `indexes.count_tasks`."""
         return indexes.count_tasks(self._table, scope, page, self._list_shards)
 
-    def put_push_config(self, head: Head, push: PushRegistration, *, absent: bool = False) -> None:
-        """Store a config of a task under its id. absent: only if there is none."""
-        item = items.from_push(head, push)
-        if not absent:
-            self._table.put(item)
+    def put_push_config(self, head: Head, push: PushRegistration) -> None:
+        """Store a config of a task under its id. One that is there keeps its cursor, because its webhook may
+        not have been told all. Without a cursor: only if there is none."""
+        item, now = items.from_push(head, push), number(int(self.clock()))
+        if push.cursor is None:
+            with suppress(ConditionFailed):
+                self._table.put(item, ABSENT, {":now": now})
             return
-        with suppress(ConditionFailed):
-            self._table.put(item, ABSENT, {":now": number(int(self.clock()))})
+        key = items.push_key(head.scope, head.task_id, push.config["id"])
+        values = {f":{name}": value for name, value in item.items() if name not in key}
+        try:
+            self._table.update(key, REPLACE_PUSH, "expires > :now", {**values, ":now": now})
+        except ConditionFailed:
+            self._table.put(item)
 
-    def advance_push(self, head: Head, push: PushRegistration) -> None:
-        """Store how far a config's notifications have come, unless it was deleted or changed meanwhile."""
-        item = items.from_push(head, push)
-        unchanged = "document = :document AND dialect = :dialect"
-        behind = "(attribute_not_exists(delivered) OR delivered <= :delivered)"
-        values = {f":{name}": item[name] for name in ("document", "dialect", "delivered")}
+    def advance_push(self, scope: Scope, task_id: str, identity: str, cursor: Cursor) -> None:
+        """Store how far a config's notifications have come, unless it was deleted, or they have come further,
+        in the meantime."""
+        values = {f":{name}": value for name, value in items.from_cursor(cursor).items()}
+        changes = ", ".join(f"{name[1:]} = {name}" for name in values)
+        behind = "attribute_not_exists(told) OR told < :told OR (told = :told AND part <= :part)"
         with suppress(ConditionFailed):
-            self._table.put(item, f"{unchanged} AND {behind}", values)
+            key = items.push_key(scope, task_id, identity)
+            self._table.update(key, f"SET {changes}", f"attribute_exists(pk) AND ({behind})", values)
 
     def get_push_config(self, scope: Scope, task_id: str, identity: str) -> PushRegistration | None:
         item = self._table.get(items.push_key(scope, task_id, identity))

@@ -122,6 +122,17 @@ class Table:
             )
         return int(answer["Attributes"][attribute]["N"])
 
+    def update(self, key: dict[str, Any], expression: str, condition: str, values: Mapping[str, Any]) -> None:
+        """Change attributes of an item. Raises ConditionFailed."""
+        with _errors():
+            self._client.update_item(
+                TableName=self.name,
+                Key=key,
+                UpdateExpression=expression,
+                ConditionExpression=condition,
+                ExpressionAttributeValues=values,
+            )
+
     def delete(
         self, key: dict[str, Any], condition: str = "", values: Mapping[str, Any] | None = None
     ) -> None:

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TypeVar
 
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import (
@@ -37,6 +38,8 @@ GROUPED_CHUNKS = 16
 
 Numbered = tuple[int, Event]
 """An event, and the sequence number of its last entry. Events of one entry have the same number."""
+
+_Number = TypeVar("_Number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +165,13 @@ def publish(numbered: Sequence[Numbered]) -> Iterator[Published]:
 
 def coalesce(events: Iterable[Event]) -> list[Event]:
     """The same log in fewer events: consecutive chunks of an artifact become one."""
-    return [event for _, event in coalesce_published((None, event) for event in events)]
+    return [event for _, event in coalesce_numbered((None, event) for event in events)]
 
 
-def coalesce_published(published: Iterable[Published]) -> list[Published]:
+def coalesce_numbered(numbered: Iterable[tuple[_Number, Event]]) -> list[tuple[_Number, Event]]:
     """The same, each event with the number of its last chunk."""
-    runs: list[list[Published]] = []
-    for number, event in published:
+    runs: list[list[tuple[_Number, Event]]] = []
+    for number, event in numbered:
         chunk = event.get("artifactUpdate")
         before = runs[-1][-1][1].get("artifactUpdate") if runs else None
         if (
