@@ -108,8 +108,8 @@ def _names(node: ast.AST | None) -> set[str]:
 
 
 def _missing_distribution(package: str, folder: Path) -> str:
-    """Name of the distribution that has a package; words for it if none that is installed does, because another
-    may bear that name; "" if Lambda has it. folder: of the agent."""
+    """Name of the distribution that has a package; words for it if none that is installed does, because
+    another may bear that name; "" if Lambda has it. folder: of the agent."""
     if package in sys.stdlib_module_names or package in OWN:
         return ""
     if package not in _distributions():  # its import fails here, too
