@@ -1,0 +1,72 @@
+"""The templates with values, to evaluate who may do what."""
+
+from typing import Any
+
+import pytest
+from samtranslator.yaml_helper import yaml_parse
+
+from tests.conftest import ROOT
+from tests.template.permissions.rendering import ACCOUNT, REGION, Rendered
+from tools.build import lint
+
+Json = Any
+
+STACK = "a2a-prod"
+
+KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/k"
+
+ACL = f"arn:aws:wafv2:{REGION}:{ACCOUNT}:regional/webacl/a/b"
+
+OPTIONS = {
+    "FunctionUrl": "true",
+    "SigningKey": KEY,
+    "DomainName": "agents.example.com",
+    "CertificateArn": f"arn:aws:acm:{REGION}:{ACCOUNT}:certificate/c",
+    "HostedZoneId": "Z1",
+    "WebAclArn": ACL,
+    "TableKeyArn": KEY,
+    "ApiConcurrency": 1,
+    "RpcConcurrency": 1,
+    "RpcProvisioned": 1,
+    "WarmWrites": 4000,
+    "Tracing": "true",
+    "AccessLogs": "true",
+    "CorsOrigins": "https://example.com",
+    "SnapStart": "true",
+    "ExecutionTimeout": 3600,
+    "SubnetIds": "subnet-1",
+    "SecurityGroupIds": "sg-1",
+    "AgentPolicyArns": f"arn:aws:iam::{ACCOUNT}:policy/theirs",
+}
+"""Every parameter that adds a resource, or a property."""
+
+
+def rendered(**parameters: Json) -> Rendered:
+    """templates/deploy-role.yaml, for the stack with everything."""
+    template = yaml_parse((ROOT / "templates" / "deploy-role.yaml").read_text())
+    options = {name: OPTIONS[name] for name in ("SigningKey", "TableKeyArn", "HostedZoneId", "WebAclArn")}
+    given = {"StackName": STACK, "Repository": "owner/name", **options, **parameters}
+    return Rendered(template, given, "a2a-deploy-prod")
+
+
+@pytest.fixture(scope="session")
+def roles() -> Rendered:
+    return rendered()
+
+
+def statements_of(roles: Rendered, role: str) -> list[Json]:
+    [policy] = roles.resources[role]["Properties"]["Policies"]
+    found: list[Json] = policy["PolicyDocument"]["Statement"]
+    return found
+
+
+@pytest.fixture(scope="session")
+def stacks(source: str, roles: Rendered) -> list[Rendered]:
+    """The stack with everything, and its nested one, as their resources would be named."""
+    release = {"Rollout": "Canary10Percent5Minutes", "Release": "0" * 64}
+    boundary = {"PermissionsBoundaryArn": roles.arn_of("Boundary")}
+    main = Rendered(lint.translate(source, release), {**OPTIONS, **release, **boundary}, STACK)
+    nested = yaml_parse((ROOT / "templates" / "monitoring.yaml").read_text())
+    given = main.resources["Monitoring"]["Properties"]["Parameters"]
+    topic = {"AlarmTopicArn": f"arn:aws:sns:{REGION}:{ACCOUNT}:t", "AlarmSummary": "true"}
+    return [main, Rendered(nested, {**given, **topic}, f"{STACK}-Monitoring-X")]

@@ -1,0 +1,171 @@
+"""templates/deploy-role.yaml: who may deploy cannot become more than that."""
+
+from typing import Any
+
+import pytest
+from samtranslator.yaml_helper import yaml_parse
+
+from tests.conftest import ROOT
+from tests.template.permissions.conftest import STACK, rendered, statements_of
+from tests.template.permissions.iam import is_allowed
+from tests.template.permissions.rendering import Rendered
+from tools.deployment.deploy import stages
+
+Json = Any
+
+
+@pytest.fixture(scope="module")
+def resources() -> Json:
+    found: Json = yaml_parse((ROOT / "templates" / "deploy-role.yaml").read_text())["Resources"]
+    return found
+
+
+def statements(role: Json) -> dict[str, Json]:
+    [policy] = role["Properties"]["Policies"]
+    return {item["Sid"]: item for item in plain(policy["PolicyDocument"]["Statement"])}
+
+
+def plain(items: list[Json]) -> list[Json]:
+    """Statements, those of a condition too."""
+    return [item["Fn::If"][1] if "Fn::If" in item else item for item in items]
+
+
+@pytest.mark.parametrize(
+    ("ids", "subject"),
+    [
+        ({}, "repo:octo/agents:environment:prod"),
+        ({"OwnerId": "12", "RepositoryId": "345"}, "repo:octo@12/agents@345:environment:prod"),
+    ],
+)
+def test_only_jobs_of_the_environment_take_the_role(ids: dict[str, str], subject: str) -> None:
+    """GitHub's subject is of one form or the other, as the repository is newer or older: each is exact."""
+    roles = rendered(Repository="octo/agents", **ids)
+    [trust] = roles.resources["DeployRole"]["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+    assert trust["Action"] == "sts:AssumeRoleWithWebIdentity"
+    service = "token.actions.githubusercontent.com"
+    assert trust["Condition"] == {
+        "StringEquals": {f"{service}:aud": "sts.amazonaws.com", f"{service}:sub": subject}
+    }
+
+
+def test_the_workflow_may_only_start_a_deployment(resources: Json) -> None:
+    found = statements(resources["DeployRole"])
+    actions = [action for item in found.values() for action in item["Action"]]
+    assert not [action for action in actions if "*" in action]
+    assert {action for action in actions if action.startswith("iam:")} == {"iam:PassRole"}
+    assert found["DeployAs"]["Resource"] == {"Fn::GetAtt": ["ExecutionRole", "Arn"]}
+    passed = {"StringEquals": {"iam:PassedToService": "cloudformation.amazonaws.com"}}
+    assert found["DeployAs"]["Condition"] == passed
+
+
+def test_no_role_is_made_without_the_boundary(resources: Json) -> None:
+    found = statements(resources["ExecutionRole"])
+    grows = {
+        *("iam:CreateRole", "iam:PutRolePolicy", "iam:AttachRolePolicy", "iam:PutRolePermissionsBoundary"),
+        *("iam:DeleteRolePermissionsBoundary", "iam:PassRole", "iam:CreateUser", "iam:CreateAccessKey"),
+    }
+    bounded = {"StringEquals": {"iam:PermissionsBoundary": {"Ref": "Boundary"}}}
+    for sid, item in found.items():
+        if item["Effect"] == "Allow":
+            assert not [action for action in item["Action"] if action in ("*", "iam:*", "sts:*")], sid
+            if sid == "RolesWithinTheBoundary":
+                assert item["Condition"] == bounded
+            elif sid in ("PassRoles", "PassItself"):
+                assert item["Condition"]["StringEquals"]["iam:PassedToService"]
+            else:
+                assert not grows & set(item["Action"]), sid
+
+
+def test_the_role_cannot_change_itself_nor_its_boundary() -> None:
+    """Also where the name of the stack begins that of this one."""
+    for name in (STACK, "a2a"):
+        roles = rendered(StackName=name)
+        statements = statements_of(roles, "ExecutionRole")
+        itself, boundary = roles.arn_of("ExecutionRole"), roles.arn_of("Boundary")
+        bounded = {"iam:PermissionsBoundary": boundary}
+        for role in (itself, roles.arn_of("DeployRole")):
+            for action in ("PutRolePolicy", "UpdateAssumeRolePolicy", "DeleteRole", "AttachRolePolicy"):
+                assert not is_allowed(statements, f"iam:{action}", role, bounded)
+        for action in ("CreatePolicyVersion", "DeletePolicy"):
+            assert not is_allowed(statements, f"iam:{action}", boundary)
+        for service, may_pass in (("cloudformation", True), ("lambda", False), ("codedeploy", False)):
+            passed = {"iam:PassedToService": f"{service}.amazonaws.com"}
+            assert is_allowed(statements, "iam:PassRole", itself, passed) is may_pass
+            deploy = roles.arn_of("DeployRole")
+            assert not is_allowed(statements, "iam:PassRole", deploy, passed)
+        theirs = "arn:aws:iam::123456789012:role/a2a-prod-RpcRole-X"
+        assert is_allowed(statements, "iam:PutRolePolicy", theirs, bounded)
+        assert not is_allowed(statements, "iam:PutRolePolicy", theirs, {"iam:PermissionsBoundary": "other"})
+
+
+WITHOUT_NAME = {
+    *("Mappings", "WithoutResources", "MappingTags", "Apis", "Transform", "DomainRole"),
+    *("PassItself", "NotItself", "PassItselfToNoOther"),
+}
+"""Statements whose resources cannot bear the stack's name; what they may do is spelled out."""
+
+
+def test_all_else_it_makes_bears_the_stacks_name(resources: Json) -> None:
+    for sid, item in statements(resources["ExecutionRole"]).items():
+        if sid in WITHOUT_NAME:
+            assert not [action for action in item.get("Action", []) if action.endswith("*")]
+            continue
+        given = item["Resource"] if isinstance(item["Resource"], list) else [item["Resource"]]
+        for resource in given:
+            named = "${StackName}" in str(resource) or "${HostedZoneId}" in str(resource)
+            assert named or "Ref" in resource or sid == "WebAcl", (sid, resource)
+    found = statements(resources["ExecutionRole"])
+    assert "${StackName}-*" in str(found["Mappings"]["Condition"]["ArnLike"]["lambda:FunctionArn"])
+
+
+def test_a_stage_cannot_change_what_another_deploys(resources: Json) -> None:
+    """Both keep artifacts in sam's bucket, each below its own name."""
+    [bucket] = [statements(resources["DeployRole"])["Artifacts"]["Resource"]["Fn::Sub"]]
+    assert bucket.endswith("/${StackName}/*")
+    for given in stages(ROOT / "samconfig.toml").values():
+        assert given.get("s3_prefix") == given["stack_name"], (
+            "templates/deploy-role.yaml allows no other prefix"
+        )
+
+
+def test_no_key_but_the_stacks_own(resources: Json) -> None:
+    boundary = resources["Boundary"]["Properties"]["PolicyDocument"]["Statement"]
+    for item in [*plain(boundary), *statements(resources["ExecutionRole"]).values()]:
+        if item["Sid"] == "Secrets":  # of whatever key encrypts the stack's own parameters
+            assert item["Action"] == ["kms:Decrypt"]
+            [own] = item["Condition"]["StringLike"].values()
+            assert own["Fn::Sub"].endswith("parameter/a2a/${StackName}/*")
+        elif any(action.startswith("kms:") for action in item.get("Action", [])):
+            assert item["Resource"] in ({"Ref": "SigningKey"}, {"Ref": "TableKeyArn"})
+            assert ("Condition" in item) is (item["Resource"] == {"Ref": "TableKeyArn"})
+
+
+def test_the_boundary_admits_what_the_roles_of_a_stack_may_do(
+    stacks: list[Rendered], roles: Rendered
+) -> None:
+    """Each statement of a role is evaluated against the boundary, on resources as they are named."""
+    boundary = roles.resources["Boundary"]["Properties"]["PolicyDocument"]["Statement"]
+    documents = [
+        document
+        for name, resource in stacks[0].resources.items()
+        if name != "AgentPolicy"  # a fork's: it names its actions in the parameter AgentActions
+        for document in documents_of(resource["Properties"])
+    ]
+    assert len(documents) >= 6
+    for statement in (each for document in documents for each in document["Statement"]):
+        context = {
+            key: str(value).replace("*", "x")
+            for tests in statement.get("Condition", {}).values()
+            for key, value in tests.items()
+        }
+        resources = statement["Resource"]
+        for resource in resources if isinstance(resources, list) else [resources]:
+            for action in statement["Action"]:
+                named = resource if resource == "*" else resource.replace("*", "x")
+                assert is_allowed(boundary, action, named, context), (action, named)
+
+
+def documents_of(properties: Json) -> list[Json]:
+    """Policies' documents of a role, or of a policy."""
+    own = [properties["PolicyDocument"]] if "PolicyDocument" in properties else []
+    return own + [policy["PolicyDocument"] for policy in properties.get("Policies", [])]
