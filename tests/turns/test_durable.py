@@ -546,6 +546,20 @@ def test_a_reply_whose_turn_was_not_woken_is_delivered_by_the_sweep(
     assert bench.wait(task["id"], lambda head: "nights" in json.dumps(head.status))
 
 
+@pytest.mark.parametrize("skill", ["pay", "ask"])
+def test_a_turn_whose_function_was_removed_fails(bench: Bench, skill: str) -> None:
+    """ExecutionTimeout became 0, or its function was deleted by hand: the task does not work for ever."""
+    task = bench.send(skill=skill)
+    bench.wait_until_open(task["id"])
+    head = bench.store.update_head(replace(bench.head(task["id"]), due=0))
+    without = Worker(bench.store, bench.worker._agents, bench.worker._queue)
+    asyncio.run(without._sweep_task(bench.scope, task["id"], int(bench.store.clock()) // 60))
+    assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
+    assert head.execution is not None
+    assert bench.head(task["id"]).execution is None
+    bench.executions.stop(head.execution["arn"])
+
+
 def test_a_turn_whose_execution_is_gone_fails(bench: Bench) -> None:
     task = bench.send(skill="pay")
     bench.wait_until_open(task["id"])

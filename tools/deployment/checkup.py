@@ -15,7 +15,8 @@ from a2a_lambda.aws import clients
 from a2a_lambda.errors import KitError
 from a2a_lambda.settings import Settings
 from tools.deployment.account import QUOTA
-from tools.deployment.stack import ALIAS, functions_of
+from tools.deployment.stack import ALIAS, DURABLE, functions_of
+from tools.deployment.versions import Versions
 
 SOURCES = {
     "WorkerTurns": "background turns",
@@ -90,6 +91,7 @@ class Checkup:
 
     def _functions(self) -> Iterator[Row]:
         functions = self._client("lambda")
+        releases: dict[str, str] = {}
         for name in functions_of(self.resources):
             function = self.resources[name]
             alias = functions.get_alias(FunctionName=function, Name=ALIAS)
@@ -97,7 +99,19 @@ class Checkup:
             shares = alias.get("RoutingConfig", {}).get("AdditionalVersionWeights", {})
             state = live.get("State", "Active")
             said = f"version {alias['FunctionVersion']}, {state}" + (f"; also {shares}" if shares else "")
+            versions = Versions(functions, function).all()
+            release = (
+                versions.get(int(alias["FunctionVersion"]), "") if alias["FunctionVersion"].isdigit() else ""
+            )
+            releases[name] = release
+            said += f", release {release[:12]}" if release else ""
             yield f"{name} serves a version", state == "Active" and alias["FunctionVersion"].isdigit(), said
+        core = {release for name, release in releases.items() if name != DURABLE}
+        yield (
+            "they are of one release",
+            len(core) == 1,
+            "" if len(core) == 1 else f"they differ: make rollback STACK={self.stack}, or deploy again",
+        )
 
     def _sources(self) -> Iterator[Row]:
         functions = self._client("lambda")
@@ -131,7 +145,7 @@ class Checkup:
         said = f"{most} functions at once" + (
             "" if most >= 100 else f"; request more: {QUOTA} --desired-value 1000"
         )
-        yield "room for calls", most >= 100, said
+        yield "room for calls", True if most >= 100 else None, said
         role = self._client("apigateway").get_account().get("cloudwatchRoleArn")
         logs = "AccessLines" in self.resources
         said = f"as {role}" if role else "API Gateway has no role to write them; run make account"

@@ -137,7 +137,10 @@ def notes(account: Account, parameters: Mapping[str, str]) -> Iterator[str]:
             f"AccessLogs=true, but API Gateway has no role to write logs in {region}. Run make account first"
         )
     if not account.logs_role:
-        yield "access logs are off: API Gateway has no role to write them. To make one: make account"
+        yield (
+            "access logs are off: API Gateway has no role to write them. To make one, after this deployment:"
+            " make account"
+        )
 
 
 def command(environ: Mapping[str, str], parameters: Mapping[str, str]) -> list[str]:
@@ -181,6 +184,8 @@ def changes(name: str, parameters: Mapping[str, str]) -> Iterator[str]:
     """Parameters of a deployed stack that get a new value. Raises ConfigurationError."""
     for parameter, value in stack.parameters_of(name).items():
         new = parameters.get(parameter, value)
+        if parameter == "ExecutionTimeout" and value not in ("0", "") and new == "0":
+            _check_executions(name)
         if parameter in GROWING and int(new) < int(value or 0):
             raise ConfigurationError(
                 f"{parameter} is {value} in this stack, and must not become {new}: see docs/scale.md. Set"
@@ -188,6 +193,20 @@ def changes(name: str, parameters: Mapping[str, str]) -> Iterator[str]:
             )
         if new != value and parameter != "Release":
             yield f"{parameter} changes from {value or 'nothing'} to {new or 'nothing'}"
+
+
+def _check_executions(name: str) -> None:
+    """Raises ConfigurationError if durable turns run, which would lose their function."""
+    with stack.aws_errors(f"stack {name}"):
+        client: Any = clients.session().create_client("lambda")
+        function = stack.resources_of(name).get(stack.DURABLE, "")
+        found = list(Versions(client, function).open_executions()) if function else []
+    if found:
+        raise ConfigurationError(
+            f"ExecutionTimeout=0 removes the function of durable skills, and {len(found)} of its turns have"
+            " not ended. Wait for them, cancel their tasks, or end each one:"
+            f" aws lambda stop-durable-execution --durable-execution-arn {found[0]}"
+        )
 
 
 def stages(config: Path) -> dict[str, Any]:

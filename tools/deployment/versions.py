@@ -19,6 +19,10 @@ from a2a_lambda.errors import ConfigurationError
 from tools.command import reports_errors
 from tools.deployment.stack import ALIAS, DURABLE, aws_errors, functions_of, resources_of
 
+OPEN_STATUSES = ("RUNNING", "PAUSING", "PAUSED")
+"""Of durable executions. A turn that sleeps or waits is RUNNING; an operator pauses one.
+Source: https://docs.aws.amazon.com/lambda/latest/dg/durable-functions.html"""
+
 RELEASE = re.compile(r"[0-9a-f]{64}$")
 
 
@@ -53,11 +57,21 @@ class Versions:
         self._client.update_alias(FunctionName=self._function, Name=ALIAS, FunctionVersion=str(version))
 
     def runs_turns(self, version: int) -> bool:
-        """Whether durable turns run on a version. A turn stays on the version on which it began."""
-        found = self._client.list_durable_executions_by_function(
-            FunctionName=self._function, Qualifier=str(version), Statuses=["RUNNING"], MaxItems=1
-        )
-        return bool(found["DurableExecutions"])
+        """Whether durable turns run, or are paused, on a version. A turn stays on the version on which it
+        began."""
+        return next(self.open_executions(version), None) is not None
+
+    def open_executions(self, version: int | None = None) -> Iterator[str]:
+        """ARNs of durable executions that have not ended. version: None = all."""
+        asked: dict[str, Any] = {"FunctionName": self._function, "Statuses": list(OPEN_STATUSES)}
+        if version is not None:
+            asked["Qualifier"] = str(version)
+        while True:  # a page may be empty, and others follow
+            page = self._client.list_durable_executions_by_function(**asked)
+            yield from (each["DurableExecutionArn"] for each in page["DurableExecutions"])
+            if not page.get("NextMarker"):
+                return
+            asked["Marker"] = page["NextMarker"]
 
     def delete(self, version: int) -> None:
         self._client.delete_function(FunctionName=self._function, Qualifier=str(version))
@@ -65,13 +79,17 @@ class Versions:
 
 def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[str]:
     """Return to a release; yields a line for each function. Raises ConfigurationError, before it changes
-    anything, unless all functions have a version of the release.
+    anything, unless all functions have a version of the release. The durable one need not: a stack gets it
+    when durable skills are switched on. It then stays as it is, so that turns that pause can end.
 
     release: the first characters of its digest; "" = the newest one before the live one.
     """
     known = {name: versions.all() for name, versions in functions.items()}
     live = {name: versions.live() for name, versions in functions.items()}
-    common = set.intersection(*(set(releases.values()) for releases in known.values())) - {""}
+    always = [
+        set(releases.values()) for name, releases in known.items() if name != DURABLE or len(known) == 1
+    ]
+    common = set.intersection(*always) - {""}
     [lead, *_] = functions
     order = [each for version, each in known[lead].items() if each in common and version != live[lead]]
     older = [each for version, each in known[lead].items() if each in common and version < live[lead]]
@@ -80,7 +98,10 @@ def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[
         there = ", ".join(each[:12] for each in order) or "none"
         raise ConfigurationError(f"not every function has such a release. All have: {there}")
     for name, versions in functions.items():
-        target = max(version for version, each in known[name].items() if each == chosen[-1])
+        target = max((version for version, each in known[name].items() if each == chosen[-1]), default=0)
+        if not target:
+            yield f"{name}: stays at version {live[name]}: it has no version of release {chosen[-1][:12]}"
+            continue
         versions.make_live(target)
         yield f"{name}: version {live[name]} → {target}, release {chosen[-1][:12]}"
 

@@ -13,6 +13,7 @@ from tests.conftest import ROOT
 from tools import environments, template
 from tools.deployment import deploy, stack
 from tools.deployment.account import Account, use_stage
+from tools.deployment.versions import Versions
 
 ASKED = {"STAGE": "prod", "ARCH": "x86_64", "BUILD_DIR": "built"}
 
@@ -282,6 +283,23 @@ def test_what_must_not_shrink_does_not(
             list(deploy.changes("s", {"ListShards": after}))
     else:
         list(deploy.changes("s", {"ListShards": after}))
+
+
+@pytest.mark.parametrize(("turns", "is_refused"), [(["arn:a", "arn:b"], True), ([], False)])
+def test_durable_skills_are_not_switched_off_under_turns_that_run(
+    monkeypatch: pytest.MonkeyPatch, turns: list[str], is_refused: bool
+) -> None:
+    monkeypatch.setattr(stack, "parameters_of", lambda _: {"ExecutionTimeout": "3600"})
+    monkeypatch.setattr(stack, "resources_of", lambda _: {"DurableFunction": "durable"})
+    monkeypatch.setattr(Versions, "open_executions", lambda _: iter(turns))
+    monkeypatch.setattr(clients, "session", Session)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    list(deploy.changes("s", {"ExecutionTimeout": "7200"}))
+    if is_refused:
+        with pytest.raises(ConfigurationError, match=r"2 of its turns have not ended.*arn:a"):
+            list(deploy.changes("s", {"ExecutionTimeout": "0"}))
+    else:
+        assert list(deploy.changes("s", {"ExecutionTimeout": "0"}))
 
 
 def test_a_mistake_in_a_name_is_found() -> None:

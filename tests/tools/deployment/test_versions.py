@@ -17,7 +17,7 @@ class Lambda:
         self.functions = functions
         self.live = live
         self.weights: dict[str, float] = {}
-        self.busy: set[int] = set()
+        self.busy: dict[int, str] = {}
 
     def get_paginator(self, _: str) -> Any:
         functions = self.functions
@@ -39,8 +39,18 @@ class Lambda:
     def update_alias(self, FunctionName: str, Name: str, FunctionVersion: str) -> None:
         self.live[FunctionName] = int(FunctionVersion)
 
-    def list_durable_executions_by_function(self, Qualifier: str, **_: Any) -> Any:
-        return {"DurableExecutions": [{}] if int(Qualifier) in self.busy else []}
+    def list_durable_executions_by_function(
+        self, FunctionName: str, Statuses: list[str], Qualifier: str = "", Marker: str = ""
+    ) -> Any:
+        if not Marker:  # a page may be empty
+            return {"DurableExecutions": [], "NextMarker": "more"}
+        return {
+            "DurableExecutions": [
+                {"DurableExecutionArn": f"arn:{version}"}
+                for version, status in self.busy.items()
+                if Qualifier in ("", str(version)) and status in Statuses
+            ]
+        }
 
     def delete_function(self, FunctionName: str, Qualifier: str) -> None:
         del self.functions[FunctionName][int(Qualifier)]
@@ -88,8 +98,22 @@ def test_what_is_live_is_never_deleted() -> None:
     assert set(client.functions["rpc"]) == {1, 3, 4}
 
 
-def test_a_version_on_which_durable_turns_run_is_kept() -> None:
+@pytest.mark.parametrize(
+    ("status", "is_kept"), [("RUNNING", True), ("PAUSING", True), ("PAUSED", True), ("SUCCEEDED", False)]
+)
+def test_a_version_on_which_durable_turns_run_is_kept(status: str, is_kept: bool) -> None:
     client = Lambda({"DurableFunction": {1: ONE, 2: TWO, 3: THREE, 4: FOUR}}, {"DurableFunction": 4})
-    client.busy = {2}
-    assert "1 deleted, 3 kept" in next(iter(prune(functions_of(client), 2)))
-    assert set(client.functions["DurableFunction"]) == {2, 3, 4}
+    client.busy = {2: status}
+    list(prune(functions_of(client), 2))
+    assert set(client.functions["DurableFunction"]) == ({2, 3, 4} if is_kept else {3, 4})
+
+
+def test_rollback_right_after_durable_skills_were_switched_on() -> None:
+    """The new function has one release. It stays, so that its turns can end."""
+    client = Lambda(
+        {"RpcFunction": {1: ONE, 2: TWO}, "WorkerFunction": {1: ONE, 2: TWO}, "DurableFunction": {1: TWO}},
+        {"RpcFunction": 2, "WorkerFunction": 2, "DurableFunction": 1},
+    )
+    said = list(roll_back(functions_of(client)))
+    assert client.live == {"RpcFunction": 1, "WorkerFunction": 1, "DurableFunction": 1}
+    assert "stays at version 1" in said[-1]

@@ -6,6 +6,7 @@
     Pushes           service, agent, outcome (delivered, gone, refused, failed)
     FailedRecords    service, function. Records of queues and of the stream, except notifications
     KeyFailures      service, function. Reads of Parameter Store that failed
+    Sweeps           service, function
     DynamoDBCalls    service, function. Calls in an invocation
 
 Most invocations write one line: a log's bytes cost money. A line has a measurement only once, and one value

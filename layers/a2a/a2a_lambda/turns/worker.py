@@ -87,6 +87,7 @@ class Worker:
     async def sweep(self) -> int:
         """Look at every task that is due: end what died, put what waits into the queue. Returns how many
         tasks it looked at."""
+        telemetry.measure({"Sweeps": 1})
         minute = int(self._store.clock()) // 60
         due = await threads.run(self._store.list_due, minute)
         for scope, task_id in due:
@@ -107,6 +108,8 @@ class Worker:
         if head.execution is not None:
             if self._durable is not None:
                 await self._durable.sweep(head)
+            else:  # the deployment has lost the function that would continue it
+                await self._give_up(head)
             return
         if head.is_stopped:
             return
