@@ -24,10 +24,10 @@ from a2a_lambda.protocol.model import (
 from a2a_lambda.push import updates
 from a2a_lambda.push.updates import list_updates
 from a2a_lambda.settings import Settings
+from a2a_lambda.store.items import Cursor, PushRegistration
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.tasks.push import Cursor, PushRegistration
 from a2a_lambda.wire import negotiation
 from tests.helpers.clock import Clock
 from tests.helpers.rest import Rest
@@ -198,7 +198,8 @@ def test_a_config_of_an_earlier_release_gets_the_task_once(
     task = rest.send(configuration={"taskPushNotificationConfig": {"url": webhook.url, "id": "a"}})
     courier.relay()
     table, dynamodb = posting.settings.table, clients.dynamodb(posting.settings)
-    for item in dynamodb.scan(TableName=table)["Items"]:
+    pages = dynamodb.get_paginator("scan").paginate(TableName=table)
+    for item in (item for page in pages for item in page["Items"]):
         if item["pk"]["S"].endswith(task["id"]) and item["sk"]["S"] == "push#a":
             dynamodb.put_item(
                 TableName=table,

@@ -4,6 +4,7 @@ They answer in no time, so what is measured is the kit. Conditions of writes alw
 """
 
 import json
+import re
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from typing import Any
@@ -35,6 +36,14 @@ class MemoryTable:
         if "listing" in Item:
             insort(self._listed[Item["listing"]["S"]], (Item["changed"]["S"], *key))
         self._items[key] = Item
+        return {}
+
+    def update_item(
+        self, *, Key: Item, UpdateExpression: str, ExpressionAttributeValues: Item, **_: Any
+    ) -> Item:
+        changes = re.findall(r"(\w+) = (:\w+)", UpdateExpression)
+        new = {name: ExpressionAttributeValues[value] for name, value in changes}
+        self.put_item(Item={**self._items.get(_key(Key), Key), **new})
         return {}
 
     def get_item(self, *, Key: Item, **_: Any) -> Item:

@@ -25,13 +25,13 @@ from a2a_lambda.operations.push_configs import with_ids
 from a2a_lambda.protocol.model import INTERRUPTED, TERMINAL, Event, Task, TaskState, status
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.store.indexes import TaskQuery
+from a2a_lambda.store.items import Cursor, PushRegistration
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head, WaitState
 from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest
-from a2a_lambda.tasks.push import Cursor, PushRegistration
 from a2a_lambda.turns.claim import LEASE_SECONDS, Claim, make_turn, minute_after
 from a2a_lambda.turns.durable import store_reply
 from a2a_lambda.turns.recovery import abandon, load_live_head

@@ -9,10 +9,10 @@ from a2a_lambda.errors import InvalidParams, TaskNotFound
 from a2a_lambda.protocol.model import TaskPushNotificationConfig
 from a2a_lambda.protocol.requests import ListPushConfigsRequest, ListPushConfigsResponse, PushConfigRequest
 from a2a_lambda.push import webhook
+from a2a_lambda.store.items import Cursor, PushRegistration
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.tasks.push import Cursor, PushRegistration
 from a2a_lambda.turns.recovery import load_live_head
 
 ID_BYTES = 64

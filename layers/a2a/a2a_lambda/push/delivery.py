@@ -26,10 +26,9 @@ from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import Json, TaskPushNotificationConfig
 from a2a_lambda.push.updates import list_updates
 from a2a_lambda.push.webhook import wants_jwt
-from a2a_lambda.store.items import status_change, task_of_item
+from a2a_lambda.store.items import Cursor, status_change, task_of_item
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.tasks.push import Cursor
 from a2a_lambda.wire import negotiation
 
 if TYPE_CHECKING:

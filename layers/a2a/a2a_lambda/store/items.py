@@ -22,15 +22,14 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from a2a_lambda import strictjson
-from a2a_lambda.protocol.model import TaskState, unix_time
+from a2a_lambda.protocol.model import TaskPushNotificationConfig, TaskState, unix_time
 from a2a_lambda.tasks.context import Context, Utterance
 from a2a_lambda.tasks.event_log import Entry
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.tasks.push import Cursor, PushRegistration
 
 Item = Mapping[str, Any]
 
@@ -44,6 +43,27 @@ RESTORED_AGE_SECONDS = 600.0
 """A head that is new in the table, with a status older than this many seconds, was restored from a backup."""
 
 LAST_SEQUENCE = 10**10 - 1
+
+
+class Cursor(NamedTuple):
+    """How much of a task a webhook has been told.
+
+    sequence: number of the last entry of the log. part: events after that, of an entry that has several.
+    state: the last one that the webhook, or the client that set the config, has been told.
+    """
+
+    sequence: int
+    part: int
+    state: TaskState
+
+
+class PushRegistration(NamedTuple):
+    """wire_name: of the wire over which the config was set. cursor: None if no one knows it. The webhook then
+    gets the task as it is."""
+
+    config: TaskPushNotificationConfig
+    wire_name: str
+    cursor: Cursor | None = None
 
 
 def head_key(scope: Scope, task_id: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ otherwise. A write that conflicts changes nothing.
     keep_slot       slot      holder unchanged                it continues
     free_slot       slot      holder unchanged                it ends
     count_requests  count     none                            an owner makes requests
-    put_push_config config    present, else absent            the head decides whether it counts
+    put_push_config config    absent, else present            the head decides whether it counts
     advance_push    config    present, and not further        its webhook was called
     delete_push_config  config  none                          the head names it no more
 
@@ -32,14 +32,13 @@ from a2a_lambda.errors import StoreError
 from a2a_lambda.protocol.model import Event, Task, TaskPushNotificationConfig, TaskState, TaskStatus
 from a2a_lambda.store import indexes, items
 from a2a_lambda.store.indexes import TaskPage, TaskQuery
-from a2a_lambda.store.items import number
+from a2a_lambda.store.items import Cursor, PushRegistration, number
 from a2a_lambda.store.key_copies import Copies
 from a2a_lambda.store.table import ConditionFailed, Table
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import Entry, Numbered, apply, join, split
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.tasks.push import Cursor, PushRegistration
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -298,17 +297,15 @@ class Store:
     def put_push_config(self, head: Head, push: PushRegistration) -> None:
         """Store a config of a task under its id. One that is there keeps its cursor, because its webhook may
         not have been told all. Without a cursor: only if there is none."""
-        item, now = items.from_push(head, push), number(int(self.clock()))
-        if push.cursor is None:
-            with suppress(ConditionFailed):
-                self._table.put(item, ABSENT, {":now": now})
-            return
-        key = items.push_key(head.scope, head.task_id, push.config["id"])
-        values = {f":{name}": value for name, value in item.items() if name not in key}
+        item = items.from_push(head, push)
         try:
-            self._table.update(key, REPLACE_PUSH, "expires > :now", {**values, ":now": now})
+            self._table.put(item, ABSENT, {":now": number(int(self.clock()))})
         except ConditionFailed:
-            self._table.put(item)
+            if push.cursor is not None:
+                key = items.push_key(head.scope, head.task_id, push.config["id"])
+                values = {f":{name}": value for name, value in item.items() if name not in key}
+                with suppress(ConditionFailed):  # it was deleted just now
+                    self._table.update(key, REPLACE_PUSH, "attribute_exists(pk)", values)
 
     def advance_push(self, scope: Scope, task_id: str, identity: str, cursor: Cursor) -> None:
         """Store how far a config's notifications have come, unless it was deleted, or they have come further,
