@@ -35,6 +35,7 @@ from typing import Any
 import boto3
 import httpx2
 
+from tests.e2e.calls import Call, Recorder
 from tests.processes.servers import MINISTACK
 from tools.build.built_functions import HOST
 from tools.deployment.stack import FUNCTIONS
@@ -63,15 +64,25 @@ class CommandFailed(AssertionError):
 
 class Stack:
     """A deployed stack. url: of the emulator. project: folder that is deployed. stage: of its samconfig.toml,
-    with the stack's name."""
+    with the stack's name. asked: what commands have asked of AWS, by command, if there is a recorder."""
 
-    def __init__(self, url: str, project: Path, stage: str = "dev", name: str = NAME) -> None:
+    def __init__(
+        self,
+        url: str,
+        project: Path,
+        stage: str = "dev",
+        name: str = NAME,
+        *,
+        recorder: Recorder | None = None,
+    ) -> None:
         self.url = url
         self.project = project
         self.stage = stage
         self.name = name
+        self.recorder = recorder
+        self.asked: dict[str, set[Call]] = {}
         self.environment = {
-            "AWS_ENDPOINT_URL": url,
+            "AWS_ENDPOINT_URL": recorder.url if recorder else url,
             "AWS_ACCESS_KEY_ID": "test",
             "AWS_SECRET_ACCESS_KEY": "test",
             "AWS_DEFAULT_REGION": REGION,
@@ -88,6 +99,7 @@ class Stack:
 
     def run(self, *command: str, **variables: str) -> str:
         """Output of a command that calls the emulator as it would AWS."""
+        before = len(self.recorder.calls) if self.recorder else 0
         done = subprocess.run(
             command,
             cwd=self.project,
@@ -97,6 +109,9 @@ class Stack:
             check=False,
             timeout=600,
         )
+        if self.recorder:
+            goal = next((word for word in command[1:] if re.fullmatch("[a-z]+", word)), "doctor")
+            self.asked.setdefault(goal, set()).update(self.recorder.calls[before:])
         if done.returncode:
             raise CommandFailed(done.stdout + done.stderr)
         return done.stdout

@@ -21,11 +21,14 @@ from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from tests.conftest import ROOT
+from tests.e2e.calls import Recorder
 from tests.e2e.stack import NAME, Json, Stack, Unwrapped, eventually
 from tests.helpers.builds import building
 from tests.helpers.rest import message_1_0
 from tests.processes.servers import LAMBDA_PATH, MINISTACK, running_ministack
 from tests.push.courier import Webhook
+from tests.template.permissions.conftest import rendered, statements_of
+from tests.template.permissions.iam import is_allowed
 from tools.build.built_functions import HOST
 from tools.client import logs
 from tools.deployment import doctor
@@ -47,11 +50,14 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     with building() as project:
         pass
     with running_ministack(tmp_path_factory.mktemp("ministack")) as url:
-        made = Stack(url, project)
+        recorder = Recorder(url)
+        made = Stack(url, project, recorder=recorder)
         with building():
             made.deploy()
+        made.asked.clear()  # an administrator's: it makes sam's bucket
         made.mend()
         yield made
+        recorder.close()
         table = made.outputs["TableName"]
         made.delete()
         with pytest.raises(ClientError, match="does not exist"):
@@ -114,6 +120,7 @@ def test_the_operators_commands(stack: Stack, key: str) -> None:
     assert "alice" in stack.run(*make)
     secret, *_ = stack.run(*make, "NAME=brief", "AGENTS=assistant", "DAYS=1").splitlines()
     assert secret not in stack.run(*make)
+    stack.run("make", "--silent", "secret", f"STACK={NAME}")
     stack.run(*make, "NAME=brief", "REVOKE=1")
     assert "brief" not in stack.run(*make)
     nobodys = subprocess.run(
@@ -341,3 +348,22 @@ def test_versions_go_back_and_are_deleted(stack: Stack) -> None:
     stack.run("make", "--silent", "prune", f"STACK={NAME}", "KEEP=2")
     kept = functions.list_versions_by_function(FunctionName=stack.resources["RpcFunction"])["Versions"]
     assert len(kept) == 3, "$LATEST, and two"
+
+
+def test_the_roles_of_templates_allow_what_the_commands_asked(stack: Stack) -> None:
+    """The workflow's role allows make deploy, the operators' policy the other commands. Only
+    an administrator runs make account."""
+    roles = rendered(StackName=NAME)
+    operators = roles.resources["OperatorPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    assert set(stack.asked) >= {"deploy", "key", "doctor", "redrive", "rollback", "prune", "secret"}
+    for command, calls in stack.asked.items():
+        statements = statements_of(roles, "DeployRole") if command == "deploy" else operators
+        assert len(calls) >= 2, command
+        refused = {
+            call
+            for call in calls
+            if command != "account"
+            and not call.action.startswith("sts:GetCallerIdentity")  # it needs no permission
+            and not is_allowed(statements, call.action, call.resource)
+        }
+        assert not refused, command
