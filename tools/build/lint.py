@@ -55,6 +55,7 @@ def translate(source: str, parameters: Mapping[str, str] = STATES[0], *, artifac
     artifact: S3 key of code and layers, which sam deploy inserts.
     """
     template = yaml_parse(source)
+    template.pop("Metadata", None)
     code = f"s3://bucket/{artifact}"
     template["Globals"]["Function"]["CodeUri"] = code
     for resource in template["Resources"].values():

@@ -1,0 +1,40 @@
+"""The Makefiles of the layers, which sam build calls: with make build's uv, or with nothing of ours."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+LAYERS = {"dependencies": "build-DependenciesLayer", "agents": "build-AgentsLayer"}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize(("architecture", "machine"), [("arm64", "aarch64"), ("x86_64", "x86_64")])
+@pytest.mark.parametrize("has_uv", [True, False])
+def test_wheels_are_lambdas_with_uv_or_without(
+    layer: str, architecture: str, machine: str, has_uv: bool, tmp_path: Path
+) -> None:
+    uv = tmp_path / "uv"
+    if has_uv:
+        uv.write_text("#!/bin/sh\n")
+        uv.chmod(0o755)
+    said = subprocess.run(
+        ["make", "--dry-run", LAYERS[layer], "ARTIFACTS_DIR=out", f"ARCH={architecture}", f"UV={uv}"],
+        cwd=ROOT / "layers" / layer,
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.replace("\\\n", "")
+    assert "--only-binary :all: --no-deps --require-hashes" in said
+    assert "--python-version 3.13" in said
+    if has_uv:
+        assert f'"{uv}" pip install' in said
+        assert f"--python-platform {machine}-manylinux_2_34" in said
+    else:
+        assert "python3 -m pip install" in said
+        assert f"--platform manylinux2014_{machine}" in said
+        assert "uv" not in said.replace("require-hashes", "").split("pip install")[0]
