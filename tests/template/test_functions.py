@@ -109,6 +109,7 @@ def test_the_durable_function_is_a_choice(translated: Json) -> None:
     assert config == {
         "ExecutionTimeout": {"Ref": "ExecutionTimeout"},
         "RetentionPeriodInDays": {"Ref": "ExecutionRetention"},
+        "KMSKeyArn": {"Fn::If": ["HasDurableKey", {"Ref": "DurableKeyArn"}, {"Ref": "AWS::NoValue"}]},
     }
     for name in ("RpcFunction", "WorkerFunction"):
         variables = translated[name]["Properties"]["Environment"]["Variables"]

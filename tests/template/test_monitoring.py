@@ -25,10 +25,9 @@ def test_every_alarm_is_sent_and_documented(monitoring: Json) -> None:
     for name in alarms:
         assert f"${{{name}}}" in rule, "the summary stands for all"
     watched = {
-        (metric["MetricName"], json.dumps(dimension["Value"]))
+        (alarm["Properties"]["MetricName"], json.dumps(dimension["Value"]))
         for alarm in alarms.values()
-        for metric in metrics_of(alarm)
-        for dimension in metric.get("Dimensions", [])
+        for dimension in alarm["Properties"].get("Dimensions", [])
     }
     for name in ("RpcFunction", "ApiFunction"):  # private cards need keys, too
         assert ("KeyFailures", json.dumps({"Ref": name})) in watched
@@ -41,14 +40,6 @@ def test_every_alarm_is_sent_and_documented(monitoring: Json) -> None:
         *("KeyFailures", "WriteThrottleEvents"),
     }
     assert ("WriteThrottleEvents", json.dumps("by-status-time")) in watched
-
-
-def metrics_of(alarm: Json) -> list[Json]:
-    """Metrics that an alarm looks at, with their namespaces."""
-    properties = alarm["Properties"]
-    if "Metrics" not in properties:
-        return [properties]
-    return [each["MetricStat"]["Metric"] for each in properties["Metrics"] if "MetricStat" in each]
 
 
 def test_a_sweep_that_does_not_run_is_an_alarm(monitoring: Json) -> None:
@@ -75,10 +66,12 @@ def test_metrics_are_called_what_the_functions_call_them(monitoring: Json) -> No
     assert {namespace for namespace, _, _ in searched} == {metrics.NAMESPACE}
     assert metrics.__doc__ is not None
     own = [
-        (",".join(item["Name"] for item in metric["Dimensions"]), metric["MetricName"])
+        (
+            ",".join(item["Name"] for item in alarm["Properties"]["Dimensions"]),
+            alarm["Properties"]["MetricName"],
+        )
         for alarm in of_type(monitoring, "AWS::CloudWatch::Alarm").values()
-        for metric in metrics_of(alarm)
-        if metric["Namespace"] == metrics.NAMESPACE
+        if alarm["Properties"]["Namespace"] == metrics.NAMESPACE
     ]
     for dimensions, metric in [*(found[1:] for found in searched), *own]:
         [line] = [line for line in metrics.__doc__.splitlines() if line.strip().startswith(f"{metric} ")]

@@ -25,6 +25,8 @@ OPTIONS = {
     "HostedZoneId": "Z1",
     "WebAclArn": ACL,
     "TableKeyArn": KEY,
+    "DurableKeyArn": KEY,
+    "MaxWriteRequestUnits": 1000,
     "ApiConcurrency": 1,
     "RpcConcurrency": 1,
     "RpcProvisioned": 1,
@@ -44,7 +46,10 @@ OPTIONS = {
 def rendered(**parameters: Json) -> Rendered:
     """templates/deploy-role.yaml, for the stack with everything."""
     template = yaml_parse((ROOT / "templates" / "deploy-role.yaml").read_text())
-    options = {name: OPTIONS[name] for name in ("SigningKey", "TableKeyArn", "HostedZoneId", "WebAclArn")}
+    options = {
+        name: OPTIONS[name]
+        for name in ("SigningKey", "TableKeyArn", "DurableKeyArn", "HostedZoneId", "WebAclArn")
+    }
     given = {"StackName": STACK, "Repository": "owner/name", **options, **parameters}
     return Rendered(template, given, "a2a-deploy-prod")
 

@@ -136,8 +136,8 @@ def test_no_key_but_the_stacks_own(resources: Json) -> None:
             [own] = item["Condition"]["StringLike"].values()
             assert own["Fn::Sub"].endswith("parameter/a2a/${StackName}/*")
         elif any(action.startswith("kms:") for action in item.get("Action", [])):
-            assert item["Resource"] in ({"Ref": "SigningKey"}, {"Ref": "TableKeyArn"})
-            assert ("Condition" in item) is (item["Resource"] == {"Ref": "TableKeyArn"})
+            assert item["Resource"]["Ref"] in ("SigningKey", "TableKeyArn", "DurableKeyArn")
+            assert ("Condition" in item) is (item["Resource"] != {"Ref": "SigningKey"})
 
 
 def test_the_boundary_admits_what_the_roles_of_a_stack_may_do(

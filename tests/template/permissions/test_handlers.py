@@ -39,7 +39,8 @@ UNUSED = {
     "AWS::IAM::Policy": r"iam:(Get|Put|Delete)(User|Group)Policy",
     "AWS::IAM::Role": r"iam:DeleteRolePermissionsBoundary",
     "AWS::Lambda::EventSourceMapping": r"kms:.*",
-    "AWS::Lambda::Function": r"kms:.*|elasticfilesystem:.*|lambda:.*CodeSigningConfig|s3files:.*|"
+    "AWS::Lambda::Function": r"kms:(?!Decrypt|DescribeKey|GenerateDataKey|CreateGrant).*|"
+    r"elasticfilesystem:.*|lambda:.*CodeSigningConfig|s3files:.*|"
     r"lambda:(Get|Put|Delete)(Runtime|FunctionScaling|FunctionRecursion).*",
     "AWS::Lambda::Version": r"lambda:PutFunctionScalingConfig",
     "AWS::Logs::LogGroup": r"firehose:.*|s3:.*|kms:.*|"
@@ -107,7 +108,8 @@ def targets(stack: Rendered, logical: str, action: str, roles: Rendered) -> Iter
         bucket = f"arn:aws:s3:::aws-sam-cli-managed-default-source-1/{STACK}/0123"
         yield Call(logical, action, bucket, {})
     elif action.startswith("kms:"):
-        yield Call(logical, action, KEY, {"kms:ViaService": f"dynamodb.{REGION}.amazonaws.com"})
+        service = "lambda" if "Lambda" in kind else "dynamodb"
+        yield Call(logical, action, KEY, {"kms:ViaService": f"{service}.{REGION}.amazonaws.com"})
     elif action.startswith("apigateway:"):
         path = API_PATHS.get(kind, "/restapis/a/stages/live")
         yield Call(logical, action, f"{APIS}{path}", {})

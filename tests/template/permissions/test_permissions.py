@@ -31,6 +31,7 @@ ACTIONS = {
     ("Worker", "Turns"): f"sqs:SendMessage {CONSUME}",
     ("Worker", "DeadTurns"): f"sqs:{CONSUME}",
     ("Durable", "Table"): "dynamodb:GetItem PutItem Query",
+    ("Durable", "DurableKey"): "kms:Decrypt GenerateDataKey",
     ("Rpc", "Executions"): "lambda:SendDurableExecutionCallbackSuccess StopDurableExecution",
     ("Worker", "Executions"): "lambda:GetDurableExecution SendDurableExecutionCallbackSuccess",
     **{(name, "StartExecutions"): "lambda:InvokeFunction" for name in ("Rpc", "Worker")},
@@ -75,13 +76,14 @@ RESOURCES = {
     "Traces": "*",  # X-Ray knows no resources
     "TableKey": {"Ref": "TableKeyArn"},
     "TableKeyGrants": {"Ref": "TableKeyArn"},
+    "DurableKey": {"Ref": "DurableKeyArn"},
     "AgentParameters": [{"Fn::Sub": KEYS.replace("/keys", f"/{kind}/*")} for kind in ("secrets", "settings")],
     "Network": "*",  # network interfaces have no ARN before they are made
     "Keys": {"Fn::Sub": KEYS},
 }
 
 
-CONDITIONAL = ("CopyOfKeys", "Requests", "TableKey", "TableKeyGrants")
+CONDITIONAL = ("CopyOfKeys", "Requests", "TableKey", "TableKeyGrants", "DurableKey")
 
 
 def test_iam_names_exact_actions_and_resources(translated: Json) -> None:
