@@ -129,25 +129,24 @@ class PushNotifications:
         updates = await threads.run(list_updates, self._store, wire, head, push)
         told: Cursor | None = None
         is_rest = False
-        async with self._client_of_webhooks() as http:
-            for update in updates:
-                if is_rest := told is not None and time.monotonic() - began > DELIVERY_SECONDS:
-                    break
-                content = strictjson.dumps(update.body)
-                headers = {"Content-Type": wire.media_type, **await self._headers(push.config, content)}
-                try:
+        try:
+            async with self._client_of_webhooks() as http:
+                for update in updates:
+                    if is_rest := told is not None and time.monotonic() - began > DELIVERY_SECONDS:
+                        break
+                    content = strictjson.dumps(update.body)
+                    headers = {"Content-Type": wire.media_type, **await self._headers(push.config, content)}
                     outcome = await self._post(http, push.config["url"], content, headers)
-                except Undelivered as error:
-                    if told is None:
-                        raise
-                    is_rest = True
-                    logger.warning("a part was delivered: %s", error)
-                    break
-                telemetry.measure({"Pushes": 1}, agent=scope.agent, outcome=outcome)
-                told = update.cursor
-                if outcome != "delivered":
-                    told = updates[-1].cursor
-                    break
+                    telemetry.measure({"Pushes": 1}, agent=scope.agent, outcome=outcome)
+                    told = update.cursor
+                    if outcome != "delivered":
+                        told = updates[-1].cursor
+                        break
+        except KitError as error:
+            if told is None:
+                raise
+            is_rest = True
+            logger.warning("a part was delivered: %s", error if error.safe_to_log else type(error).__name__)
         if told is not None:
             await threads.run(self._store.advance_push, scope, task_id, name, told)
             if is_rest:
