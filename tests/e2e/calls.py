@@ -44,6 +44,10 @@ NAMED = {
     ("cloudformation", "StackName"): ("stack/{}/id", r".*:stack/|/.*"),
     ("dynamodb", "TableName"): ("table/{}", r".*table/"),
     ("dynamodb", "StreamArn"): ("table/{}", r".*:table/"),
+    ("dynamodb", "ShardIterator"): (
+        "table/a2a-dev-Table/stream/label",
+        "",
+    ),  # it is opaque: of the stack's one
     ("sqs", "QueueUrl"): ("{}", r".*/"),
     ("sqs", "SourceArn"): ("{}", r".*:"),
     **dict.fromkeys((("ssm", "Name"), ("ssm", "Names"), ("ssm", "Path")), ("parameter{}", "")),
