@@ -28,12 +28,14 @@ def mistake(folder: Path, code: str = GOOD, card: str = CARD) -> str:
     [
         (
             "import httpxx",
-            "hello/agent.py:2: there is no module 'httpxx'. If it is a package, add it: make add",
+            "hello/agent.py:2: there is no module 'httpxx'. If it is of a package, add that: make add",
         ),
         (
             "import helper",
             "hello/agent.py:2: there is no module 'helper'. It is a file of this agent: write `fr",
         ),
+        ("from hello import helper", "A module of this agent is imported with a dot: write `from .module"),
+        ("from a2a_lambda.nothing import x", "The kit has none of this name"),
         ("x = (", "hello/agent.py:2: '(' was never closed\n    x = ("),
         ("if True:\nx = 1", "hello/agent.py:3: expected an indented block"),
         (

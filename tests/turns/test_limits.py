@@ -178,10 +178,14 @@ def test_ten_thousand_artifacts_take_a_few_writes(bench: Bench) -> None:
     assert bench.calls.count["put_item"] <= 20
 
 
-def test_a_turn_with_too_many_artifacts_fails_with_the_reason(bench: Bench) -> None:
+def test_a_turn_with_too_many_artifacts_fails_with_the_reason(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
     task = within(bench.send("shelf", slots={"count": str(ARTIFACTS + 1)}))
     assert task["status"]["state"] == TaskState.FAILED
     assert reason(task) == "A turn may put out at most 10,000 artifacts."
+    assert "Traceback" not in caplog.text
+    assert "agent.py" in caplog.text
 
 
 @pytest.mark.parametrize("skill", ["flood", "pour"])

@@ -66,7 +66,7 @@ class Watch:
                 continue
             place = (thread.ident or 0, id(own[-1]))  # the call from outside stays, whatever it calls
             began = since[place] = self._since.get(place, now)
-            is_import = thread.name.startswith("import ")
+            is_import = own[-1].f_code.co_name == "<module>"
             if thread.name == AGENT_LOOP:
                 began = max(began, self._pinged)
             limit = BLOCKED_SECONDS if is_import or thread.name == AGENT_LOOP else LONG_SECONDS

@@ -13,6 +13,7 @@ from a2a_lambda.agent.agents import check_all
 from a2a_lambda.agent.profile import encode_manifest
 from a2a_lambda.errors import ConfigurationError
 from tools.agents import imports
+from tools.agents.watch import Watch
 from tools.command import reports_errors
 
 AGENTS = Path("functions/agents")
@@ -25,8 +26,10 @@ SECRETS = re.compile(
 )
 """Names of files that usually hold secrets."""
 
-PRIVATE_KEY = b"PRIVATE KEY-----"
-"""In a file of PEM, which may also hold public certificates."""
+PEM_LABEL = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----")
+
+PUBLIC = {b"CERTIFICATE", b"TRUSTED CERTIFICATE", b"PUBLIC KEY", b"RSA PUBLIC KEY", b"X509 CRL"}
+"""What a .pem may hold that is no secret."""
 
 
 @reports_errors
@@ -36,6 +39,7 @@ def main(argv: list[str] = sys.argv) -> int:
             f"these files would be in every function: {', '.join(secrets)}. Move them out of {AGENTS}, and"
             " store what an agent needs with make secret"
         )
+    Watch(AGENTS).start()
     profiles = check_all(AGENTS)
     if missing := imports.find_missing(AGENTS):
         raise ConfigurationError("\n".join(missing))
@@ -55,7 +59,8 @@ def find_secrets(agents: Path) -> list[str]:
 
 def _is_secret(path: Path) -> bool:
     if path.suffix.lower() == ".pem":
-        return PRIVATE_KEY in path.read_bytes()
+        labels = set(PEM_LABEL.findall(path.read_bytes()))
+        return not labels or not labels <= PUBLIC
     return SECRETS.fullmatch(path.name) is not None
 
 

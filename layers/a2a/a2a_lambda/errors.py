@@ -28,6 +28,10 @@ class SkillError(KitError):
     """Raise it in a skill to end the task as failed, with a text that the client may read."""
 
 
+class LimitExceeded(SkillError):
+    """A turn puts out more than the kit stores. The client is told, as of any SkillError."""
+
+
 class AgentMistake(KitError):
     """An agent's code has given the kit what it cannot use. The text says what to write instead."""
 

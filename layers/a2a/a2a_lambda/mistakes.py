@@ -73,12 +73,16 @@ def _missing_module(name: str, folder: Path) -> str:
     if name.startswith(own):
         return f"There is no file {name.removeprefix(own).replace('.', '/')}.py in {short_path(folder)}."
     package = name.partition(".")[0]
+    if package == "a2a_lambda":
+        return "The kit has none of this name: see docs/authoring.md for what it has."
+    if package in (folder.name, "functions"):
+        return "A module of this agent is imported with a dot: write `from .module import name`."
     if (folder / f"{package}.py").exists() or (folder / package).is_dir():
         return f"It is a file of this agent: write `from . import {package}`."
     own_files = [path.stem for path in folder.glob("*.py")]
     if close := difflib.get_close_matches(package, own_files, n=1):
         return f"If you mean {close[0]}.py of this agent: write `from . import {close[0]}`."
-    return f"If it is a package, add it: make add PACKAGE={package}"
+    return f"If it is of a package, add that: make add PACKAGE=<the one that has {package!r}>"
 
 
 def _quote(line: str | None) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import importlib.util
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +53,14 @@ def looks(tmp_path: Path, *times: float) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("thread", "limit", "what"),
-    [("import bad", BLOCKED_SECONDS, "importing"), ("skill greet", LONG_SECONDS, "running")],
+    ("is_import", "limit", "what"), [(True, BLOCKED_SECONDS, "importing"), (False, LONG_SECONDS, "running")]
 )
 def test_code_that_does_not_end_is_named_once_with_its_line(
-    tmp_path: Path, module: Any, thread: str, limit: float, what: str
+    tmp_path: Path, module: Any, is_import: bool, limit: float, what: str
 ) -> None:
-    held = threading.Thread(target=module.hold, name=thread, daemon=True)
+    top_level = compile("hold()", module.__file__, "exec")
+    run = partial(exec, top_level, vars(module)) if is_import else module.hold
+    held = threading.Thread(target=run, daemon=True)
     held.start()
     assert module.began.wait(60)
     assert looks(tmp_path, 0.0, limit - 1) == []

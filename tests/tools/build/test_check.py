@@ -42,9 +42,18 @@ def test_files_that_hold_secrets_stop_the_build(
     assert f"these files would be in every function: {secret}. Move them" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("text", ["K=1", "", "-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----"])
+def test_a_pem_is_packed_only_if_all_of_it_is_public(tmp_path: Path, text: str) -> None:
+    agents = agent(tmp_path, "")
+    (agents / "bad" / "x.pem").write_text(text)
+    assert find_secrets(agents) == [str(agents / "bad" / "x.pem")]
+    (agents / "bad" / "x.pem").write_text("-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n")
+    assert find_secrets(agents) == []
+
+
 def test_other_files_are_packed(tmp_path: Path) -> None:
     agents = agent(tmp_path, "")
-    for name in ("prices.csv", "environment.py", "monkey.txt", ".prettierrc", ".env.example", "ca.pem"):
+    for name in ("prices.csv", "environment.py", "monkey.txt", ".prettierrc", ".env.example"):
         (agents / "bad" / name).write_text("")
     (agents / "bad" / "tests").mkdir()
     (agents / "bad" / "tests" / ".env").write_text("")  # tests are left out

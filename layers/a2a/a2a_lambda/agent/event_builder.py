@@ -13,7 +13,7 @@ from a2a_lambda import strictjson
 from a2a_lambda.agent import outputs
 from a2a_lambda.agent.outputs import Ask, Authorize, Batch, Command, File, Progress, Reject
 from a2a_lambda.durable.engine import Notice
-from a2a_lambda.errors import AgentMistake, SkillError
+from a2a_lambda.errors import AgentMistake, LimitExceeded, SkillError
 from a2a_lambda.protocol.model import (
     OPERATION,
     STAGE,
@@ -207,7 +207,7 @@ class EventBuilder:
             self._said += parts
         append = name in self._artifacts
         if not append and len(self._artifacts) >= ARTIFACTS:
-            raise SkillError(f"A turn may put out at most {ARTIFACTS:,} artifacts.")
+            raise LimitExceeded(f"A turn may put out at most {ARTIFACTS:,} artifacts.")
         identity = self._artifacts.setdefault(name, artifact_id(self._before + len(self._artifacts)))
         artifact = Artifact(artifactId=identity, parts=parts)
         if named is not None:

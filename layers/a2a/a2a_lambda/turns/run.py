@@ -27,7 +27,7 @@ from a2a_lambda.agent.event_builder import FAILED, EventBuilder
 from a2a_lambda.agent.outputs import Batch
 from a2a_lambda.agent.turn import context_after
 from a2a_lambda.durable.engine import Notice, Suspended
-from a2a_lambda.errors import AgentMistake, SkillError, StoreError
+from a2a_lambda.errors import AgentMistake, LimitExceeded, SkillError, StoreError
 from a2a_lambda.protocol.model import INTERRUPTED, Event, Published
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.context import Context
@@ -218,7 +218,7 @@ class Run:
                     events = self._replay.take(events)  # without those that an earlier run has stored
                     size = size_of(events)
                 if self._journal.size_bytes + size > OUTPUT_BYTES:
-                    raise SkillError(f"The agent put out more than {OUTPUT_BYTES:,} bytes in one turn.")
+                    raise LimitExceeded(f"The agent put out more than {OUTPUT_BYTES:,} bytes in one turn.")
                 is_due = self._journal.add(events, size)
                 is_stored = False
                 try:
@@ -253,7 +253,10 @@ class Run:
             if self._stop_reason:
                 failure = self._stop_reason
                 logger.warning("skill %s was stopped", self._turn.skill)
-            elif isinstance(error, AgentMistake):  # its frames are the kit's
+            elif isinstance(reason := self._agent.result() if self._agent.done() else None, str):
+                failure = reason  # the agent could not be imported; public, as `agent_of` says it
+                logger.error("%s", reason)
+            elif isinstance(error, AgentMistake | LimitExceeded):  # its frames are the kit's
                 logger.error("%s: %s", agent_of(self._agent).place_of(self._turn), error)
             else:
                 logger.error("skill %s failed", self._turn.skill, exc_info=error)
