@@ -95,8 +95,10 @@ def test_an_import_that_fails_late_fails_the_turn(
     bad = rpc(deploy(f"{WAITS}raise RuntimeError('too late')"), "bad")
     [*_, last] = events(bad.post(request("message/stream", {"message": message()})).text)
     assert last["status"]["state"] == "failed"
+    assert "the agent 'bad' cannot be loaded" in str(last)
     assert "too late" not in str(last)
     assert "too late" in caplog.text
+    assert "skill  failed" not in caplog.text
 
 
 def test_a_slow_import_is_waited_for(deploy: Deploy, gate: threading.Event) -> None:
