@@ -8,6 +8,7 @@ client. The key goes only to the card's origin.
 import asyncio
 import os
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -180,13 +181,19 @@ class Visit:
 
     async def _stream(self, agent: discovery.DiscoveredAgent, first: str) -> None:
         async with self._errors_as_rows("a stream"), self._client(agent) as client:
-            events: list[Any] = [event async for event in client.stream(self._text)]
+            began = time.monotonic()
+            events: list[Any] = []
+            times: list[float] = []
+            async for event in client.stream(self._text):
+                events.append(event)
+                times.append(time.monotonic() - began)
             kinds = [next(iter(event)) for event in events]
             begins = not first or (bool(kinds) and kinds[0] == first)
             last: Any = events[-1] if events else Event()
             status = last.get("statusUpdate", last.get("task", {})).get("status", {})
             ends = status.get("state") in STOPPED or kinds == ["message"]
-            self.report.add("a stream", begins and ends, ", ".join(kinds) or "no events")
+            said = f"{', '.join(kinds)}; the first after {times[0]:.1f} s, the last after {times[-1]:.1f} s"
+            self.report.add("a stream", begins and ends, said if kinds else "no events")
 
     @asynccontextmanager
     async def _errors_as_rows(self, what: str) -> AsyncIterator[None]:
