@@ -61,7 +61,6 @@ def test_their_variables_and_packages_are_theirs_alone(translated: Json) -> None
     layers = {name: str(translated[name]["Properties"]["Layers"]) for name in FUNCTIONS}
     carries = {name for name, text in layers.items() if "AgentsLayer" in text}
     assert carries == {f"{short}Function" for short in RUN_AGENTS}
-    assert carries == {name for name, text in layers.items() if "ExtraLayerArns" in text}
 
 
 def test_they_alone_are_in_the_vpc(translated: Json) -> None:

@@ -17,8 +17,6 @@ KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/k"
 
 ACL = f"arn:aws:wafv2:{REGION}:{ACCOUNT}:regional/webacl/a/b"
 
-LAYERS = f"arn:aws:lambda:{REGION}:999999999999:layer"
-
 OPTIONS = {
     "FunctionUrl": "true",
     "SigningKey": KEY,
@@ -40,7 +38,6 @@ OPTIONS = {
     "ExecutionTimeout": 3600,
     "SubnetIds": "subnet-1",
     "SecurityGroupIds": "sg-1",
-    "ExtraLayerArns": f"{LAYERS}:a:1,{LAYERS}:b:2",
     "AgentPolicyArns": f"arn:aws:iam::{ACCOUNT}:policy/theirs",
 }
 """Every parameter that adds a resource, or a property."""
@@ -51,14 +48,7 @@ def rendered(**parameters: Json) -> Rendered:
     template = yaml_parse((ROOT / "templates" / "deploy-role.yaml").read_text())
     options = {
         name: OPTIONS[name]
-        for name in (
-            "SigningKey",
-            "TableKeyArn",
-            "DurableKeyArn",
-            "HostedZoneId",
-            "WebAclArn",
-            "ExtraLayerArns",
-        )
+        for name in ("SigningKey", "TableKeyArn", "DurableKeyArn", "HostedZoneId", "WebAclArn")
     }
     given = {"StackName": STACK, "Repository": "owner/name", **options, **parameters}
     return Rendered(template, given, "a2a-deploy-prod")
