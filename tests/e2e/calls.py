@@ -19,11 +19,11 @@ from tests.template.permissions.rendering import ACCOUNT, REGION
 
 Json = Any
 
-MODELS = {"monitoring": "cloudwatch"}
-"""botocore's names of services, by those that sign requests."""
+SERVICES = {"monitoring": "cloudwatch"}
+"""Names of services in botocore and in IAM's actions, where requests are signed with another."""
 
-PREFIXES = {"monitoring": "cloudwatch"}
-"""Prefixes of IAM's actions, where they are not what signs requests."""
+HOP = {"connection", "transfer-encoding", "keep-alive", "expect"}
+"""Headers of one connection, which a proxy does not pass on."""
 
 ACTIONS = {
     "lambda:Invoke": "lambda:InvokeFunction",
@@ -118,16 +118,13 @@ class Recorder:
         self._server.server_close()
 
 
-HOP = {"connection", "transfer-encoding", "keep-alive", "expect"}
-
-
 def calls_of(method: str, path: str, headers: Mapping[str, str], body: bytes) -> Iterator[Call]:
     """What a signed request asks."""
     signed = re.search(r"Credential=[^/]+/\d+/[^/]+/([^/]+)/", headers.get("Authorization", ""))
     if signed is None:
         return
     service = signed[1]
-    prefix = PREFIXES.get(service, service)
+    prefix = SERVICES.get(service, service)
     where = urlsplit(path)
     if service == "apigateway":
         yield Call(f"apigateway:{method}", f"arn:aws:apigateway:{REGION}::{where.path}")
@@ -148,7 +145,7 @@ def calls_of(method: str, path: str, headers: Mapping[str, str], body: bytes) ->
 def _rest_operation(service: str, method: str, path: str, query: str) -> tuple[str, dict[str, str]]:
     """Operation of a REST request, and the names in its path. Of several that match, the longest pattern."""
     matches = []
-    for name, verb, uri in _uris(MODELS.get(service, service)):
+    for name, verb, uri in _uris(SERVICES.get(service, service)):
         pattern, _, wanted = uri.partition("?")
         place = re.sub(
             r"\\{(\w+)(\\\+)?\\}", lambda found: _group(found[1], bool(found[2])), re.escape(pattern)

@@ -27,7 +27,7 @@ from tests.helpers.builds import building
 from tests.helpers.rest import message_1_0
 from tests.processes.servers import LAMBDA_PATH, MINISTACK, running_ministack
 from tests.push.courier import Webhook
-from tests.template.permissions.conftest import rendered, statements_of
+from tests.template.permissions.conftest import render_roles, statements_of
 from tests.template.permissions.iam import is_allowed
 from tools.build.built_functions import HOST
 from tools.client import logs
@@ -353,7 +353,7 @@ def test_versions_go_back_and_are_deleted(stack: Stack) -> None:
 def test_the_roles_of_templates_allow_what_the_commands_asked(stack: Stack) -> None:
     """The workflow's role allows make deploy, the operators' policy the other commands. Only
     an administrator runs make account."""
-    roles = rendered(StackName=NAME)
+    roles = render_roles(StackName=NAME)
     operators = roles.resources["OperatorPolicy"]["Properties"]["PolicyDocument"]["Statement"]
     assert set(stack.asked) >= {"deploy", "key", "doctor", "redrive", "rollback", "prune", "secret"}
     for command, calls in stack.asked.items():

@@ -21,8 +21,7 @@ from a2a_lambda.protocol.model import (
     TaskStatusUpdateEvent,
     status,
 )
-from a2a_lambda.push import updates
-from a2a_lambda.push.updates import list_updates
+from a2a_lambda.push.updates import MAX_EVENTS, list_updates
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.items import Cursor, PushRegistration
 from a2a_lambda.store.store import Store
@@ -112,12 +111,12 @@ def test_neither_within_an_entry_of_the_log(rest: Rest, webhook: Webhook, courie
 def test_a_webhook_gets_the_task_instead_of_very_many_events(
     rest: Rest, webhook: Webhook, courier: Courier
 ) -> None:
-    slots = {"count": updates.MAX_EVENTS}
+    slots = {"count": MAX_EVENTS}
     rest.send("shelf", slots=slots, configuration={"taskPushNotificationConfig": {"url": webhook.url}})
     courier.relay()
     courier.deliver()
     [(_, body, _)] = webhook.seen
-    assert len(body["task"]["artifacts"]) == updates.MAX_EVENTS
+    assert len(body["task"]["artifacts"]) == MAX_EVENTS
 
 
 @pytest.mark.parametrize("status", [410, 200])

@@ -16,7 +16,7 @@ from a2a_lambda.errors import KitError
 from a2a_lambda.settings import Settings
 from tools.deployment.account import QUOTA
 from tools.deployment.stack import ALIAS, DURABLE, functions_of
-from tools.deployment.versions import Versions
+from tools.deployment.versions import release_of
 
 SOURCES = {
     "WorkerTurns": "background turns",
@@ -98,12 +98,9 @@ class Checkup:
             live = functions.get_function_configuration(FunctionName=function, Qualifier=ALIAS)
             shares = alias.get("RoutingConfig", {}).get("AdditionalVersionWeights", {})
             state = live.get("State", "Active")
-            said = f"version {alias['FunctionVersion']}, {state}" + (f"; also {shares}" if shares else "")
-            versions = Versions(functions, function).all()
-            release = (
-                versions.get(int(alias["FunctionVersion"]), "") if alias["FunctionVersion"].isdigit() else ""
-            )
-            releases[name] = release
+            releases[name] = release = release_of(live)
+            said = f"version {alias['FunctionVersion']}, {state}"
+            said += f"; also {shares}" if shares else ""
             said += f", release {release[:12]}" if release else ""
             yield f"{name} serves a version", state == "Active" and alias["FunctionVersion"].isdigit(), said
         core = {release for name, release in releases.items() if name != DURABLE}

@@ -38,11 +38,10 @@ class Versions:
         paginator = self._client.get_paginator("list_versions_by_function")
         pages = paginator.paginate(FunctionName=self._function)
         found = [version for page in pages for version in page["Versions"] if version["Version"].isdigit()]
-        releases = {}
-        for version in sorted(found, key=lambda version: int(version["Version"])):
-            said = RELEASE.search(version.get("Description", ""))
-            releases[int(version["Version"])] = said[0] if said else ""
-        return releases
+        return {
+            int(version["Version"]): release_of(version)
+            for version in sorted(found, key=lambda version: int(version["Version"]))
+        }
 
     def live(self) -> int:
         """The live version. Raises ConfigurationError while a rollout is in progress."""
@@ -77,6 +76,12 @@ class Versions:
         self._client.delete_function(FunctionName=self._function, Qualifier=str(version))
 
 
+def release_of(configuration: Mapping[str, Any]) -> str:
+    """Release of a version, from its configuration; "" if it was deployed without one."""
+    digest = RELEASE.search(configuration.get("Description", ""))
+    return digest[0] if digest else ""
+
+
 def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[str]:
     """Return to a release; yields a line for each function. Raises ConfigurationError, before it changes
     anything, unless all functions have a version of the release. The durable one need not: a stack gets it
@@ -86,9 +91,7 @@ def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[
     """
     known = {name: versions.all() for name, versions in functions.items()}
     live = {name: versions.live() for name, versions in functions.items()}
-    always = [
-        set(releases.values()) for name, releases in known.items() if name != DURABLE or len(known) == 1
-    ]
+    always = [set(releases.values()) for name, releases in known.items() if name != DURABLE]
     common = set.intersection(*always) - {""}
     [lead, *_] = functions
     order = [each for version, each in known[lead].items() if each in common and version != live[lead]]

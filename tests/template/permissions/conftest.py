@@ -43,7 +43,7 @@ OPTIONS = {
 """Every parameter that adds a resource, or a property."""
 
 
-def rendered(**parameters: Json) -> Rendered:
+def render_roles(**parameters: Json) -> Rendered:
     """templates/deploy-role.yaml, for the stack with everything."""
     template = yaml_parse((ROOT / "templates" / "deploy-role.yaml").read_text())
     options = {
@@ -56,7 +56,7 @@ def rendered(**parameters: Json) -> Rendered:
 
 @pytest.fixture(scope="session")
 def roles() -> Rendered:
-    return rendered()
+    return render_roles()
 
 
 def statements_of(roles: Rendered, role: str) -> list[Json]:

@@ -50,11 +50,11 @@ def _holds(operator: str, key: str, wanted: Json, context: Mapping[str, str]) ->
     value = values.get(key.lower())
     match operator:
         case "StringEquals":
-            return value is not None and value in _listed(wanted)
+            return value is not None and value in _as_list(wanted)
         case "StringLike" | "ArnLike" | "ArnEquals":
             return value is not None and _any_matches(wanted, value)
         case "StringNotEquals":
-            return value is None or value not in _listed(wanted)
+            return value is None or value not in _as_list(wanted)
         case "ForAllValues:StringLike":
             return value is None or _any_matches(wanted, value)
     raise NotImplementedError(operator)
@@ -67,9 +67,9 @@ def _any_matches(patterns: Json, value: str, *, ignore_case: bool = False) -> bo
             value,
             re.DOTALL | (re.IGNORECASE if ignore_case else 0),
         )
-        for pattern in _listed(patterns)
+        for pattern in _as_list(patterns)
     )
 
 
-def _listed(value: Json) -> list[Any]:
+def _as_list(value: Json) -> list[Any]:
     return value if isinstance(value, list) else [value]

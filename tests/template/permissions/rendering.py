@@ -75,7 +75,7 @@ class Rendered:
     def breaks_a_rule(self) -> bool:
         """Whether CloudFormation refuses the parameters."""
         return any(
-            self._condition(rule.get("RuleCondition", {"Fn::Not": [{"Fn::Equals": [0, 1]}]}))
+            ("RuleCondition" not in rule or self._condition(rule["RuleCondition"]))
             and not all(self._condition(each["Assert"]) for each in rule["Assertions"])
             for rule in self._template.get("Rules", {}).values()
         )

@@ -6,7 +6,7 @@ import pytest
 from samtranslator.yaml_helper import yaml_parse
 
 from tests.conftest import ROOT
-from tests.template.permissions.conftest import STACK, rendered, statements_of
+from tests.template.permissions.conftest import STACK, render_roles, statements_of
 from tests.template.permissions.iam import is_allowed
 from tests.template.permissions.rendering import Rendered
 from tools.deployment.deploy import stages
@@ -39,7 +39,7 @@ def plain(items: list[Json]) -> list[Json]:
 )
 def test_only_jobs_of_the_environment_take_the_role(ids: dict[str, str], subject: str) -> None:
     """GitHub's subject is of one form or the other, as the repository is newer or older: each is exact."""
-    roles = rendered(Repository="octo/agents", **ids)
+    roles = render_roles(Repository="octo/agents", **ids)
     [trust] = roles.resources["DeployRole"]["Properties"]["AssumeRolePolicyDocument"]["Statement"]
     assert trust["Action"] == "sts:AssumeRoleWithWebIdentity"
     service = "token.actions.githubusercontent.com"
@@ -79,7 +79,7 @@ def test_no_role_is_made_without_the_boundary(resources: Json) -> None:
 def test_the_role_cannot_change_itself_nor_its_boundary() -> None:
     """Also where the name of the stack begins that of this one."""
     for name in (STACK, "a2a"):
-        roles = rendered(StackName=name)
+        roles = render_roles(StackName=name)
         statements = statements_of(roles, "ExecutionRole")
         itself, boundary = roles.arn_of("ExecutionRole"), roles.arn_of("Boundary")
         bounded = {"iam:PermissionsBoundary": boundary}

@@ -125,11 +125,11 @@ def targets(stack: Rendered, logical: str, action: str, roles: Rendered) -> Iter
         yield Call(logical, action, stack.arn_of(logical), {"lambda:FunctionArn": function})
     elif kind == "AWS::IAM::Policy":
         for name in properties["Roles"]:
-            yield Call(logical, action, f"arn:aws:iam::{ACCOUNT}:role/{name}", bounded(roles))
+            yield Call(logical, action, f"arn:aws:iam::{ACCOUNT}:role/{name}", boundary_context(roles))
     elif kind == "AWS::IAM::ManagedPolicy" and action.endswith("RolePolicy"):
-        yield Call(logical, action, f"arn:aws:iam::{ACCOUNT}:role/{STACK}-RpcRole-X", bounded(roles))
+        yield Call(logical, action, f"arn:aws:iam::{ACCOUNT}:role/{STACK}-RpcRole-X", boundary_context(roles))
     elif action.startswith("iam:"):
-        yield Call(logical, action, stack.arn_of(logical), bounded(roles))
+        yield Call(logical, action, stack.arn_of(logical), boundary_context(roles))
     elif action.startswith("codedeploy:"):
         yield Call(logical, action, stack.arn_of(logical), {})
     elif action.startswith("logs:") and re.search(r"Tag", action):
@@ -143,7 +143,7 @@ def targets(stack: Rendered, logical: str, action: str, roles: Rendered) -> Iter
             yield Call(logical, action, f"{arn}:1", {})
 
 
-def bounded(roles: Rendered) -> dict[str, str]:
+def boundary_context(roles: Rendered) -> dict[str, str]:
     return {"iam:PermissionsBoundary": roles.arn_of("Boundary")}
 
 

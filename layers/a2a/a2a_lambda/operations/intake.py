@@ -93,8 +93,8 @@ class Intake:
         if config is not None:
             head = started if isinstance(started, Head) else started.head
             # After the head's write, which decides whether this request counts. If the first try died in
-            # between, a retry stores the config; it overwrites none. What happened in between, the webhook
-            # has to be told, so that the retry does not say from where on.
+            # between, a retry stores the config; it overwrites none. A retry stores no cursor, because the
+            # webhook must also get what happened in between.
             whole, _ = with_ids(head, config, _push_config_id(call, head))
             if whole["id"] in head.push_config_ids:
                 cursor = None if isinstance(started, Head) else Cursor(started.sequence, 0, head.state)

@@ -4,8 +4,8 @@
                                                            └── deliver ── POST, in the config's dialect
 
 The queue carries only ids: a message says that a task changed, and `updates` finds what its webhook has not
-been told. How far it was told is stored with its config, so that several messages for one change, or one that
-comes twice, tell it nothing again. A webhook that fails delays only its own group.
+been sent. How far it has come is stored with its config, so that several messages for one change, or one that
+comes twice, send nothing again. A webhook that fails delays only its own group.
 """
 
 import asyncio
@@ -103,7 +103,7 @@ class PushNotifications:
         )
 
     async def deliver(self, body: str) -> None:
-        """Tell a webhook what is new of a task. Raises Undelivered, StoreError."""
+        """Send a webhook what is new of a task. Raises Undelivered, StoreError."""
         owner, agent, task_id, name = json.loads(body)
         telemetry.about(owner=owner, agent=agent, task_id=task_id)
         try:
@@ -127,31 +127,31 @@ class PushNotifications:
         telemetry.bind(context_id=head.context_id, version=push.wire_name)
         wire = negotiation.wire_named(push.wire_name)
         updates = await threads.run(list_updates, self._store, wire, head, push)
-        told: Cursor | None = None
+        cursor: Cursor | None = None
         is_rest = False
         try:
             async with self._client_of_webhooks() as http:
                 for update in updates:
-                    if is_rest := told is not None and time.monotonic() - began > DELIVERY_SECONDS:
+                    if is_rest := cursor is not None and time.monotonic() - began > DELIVERY_SECONDS:
                         break
                     content = strictjson.dumps(update.body)
                     headers = {"Content-Type": wire.media_type, **await self._headers(push.config, content)}
                     outcome = await self._post(http, push.config["url"], content, headers)
                     telemetry.measure({"Pushes": 1}, agent=scope.agent, outcome=outcome)
-                    told = update.cursor
+                    cursor = update.cursor
                     if outcome != "delivered":
-                        told = updates[-1].cursor
+                        cursor = updates[-1].cursor
                         break
         except KitError as error:
-            if told is None:
+            if cursor is None:
                 raise
             is_rest = True
             logger.warning("a part was delivered: %s", error if error.safe_to_log else type(error).__name__)
-        if told is not None:
-            await threads.run(self._store.advance_push, scope, task_id, name, told)
+        if cursor is not None:
+            await threads.run(self._store.advance_push, scope, task_id, name, cursor)
             if is_rest:
                 ids = [scope.owner, scope.agent, task_id, name]
-                await threads.run(self._enqueue, ids, [head.version, *told])
+                await threads.run(self._enqueue, ids, [head.version, *cursor])
 
     def postpone(self, handle: str, attempt: int) -> None:
         """Make a message come again. The pause grows with each attempt, and is random in part."""

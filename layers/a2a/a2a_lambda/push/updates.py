@@ -1,4 +1,4 @@
-"""What a webhook has to be told of a task: what its log has after the last notification.
+"""What a webhook is sent of a task: what its log has after the last notification.
 
 wire posts events      each event, as in a stream; consecutive chunks of an artifact are one
 wire posts tasks       the task as of each question that was answered since, then the task as it is
@@ -28,27 +28,28 @@ class Update(NamedTuple):
     cursor: Cursor
 
 
-_Positioned = tuple[Cursor, Event]
+_WithCursor = tuple[Cursor, Event]
 
 
 def list_updates(store: Store, wire: Wire, head: Head, push: PushRegistration) -> list[Update]:
-    """What the webhook has to be told, in order. Blocks. Raises StoreError."""
+    """What the webhook is to be sent, in order. Blocks. Raises StoreError."""
     if push.cursor is None:
         return [_task_as_it_is(store, wire, head)]
     numbered = publish(store.get_events(head, after=push.cursor.sequence))
-    news = _with_status(head, list(_positioned(numbered, push.cursor))[push.cursor.part :], push.cursor)
+    news = _with_status(head, list(_with_cursors(numbered, push.cursor))[push.cursor.part :], push.cursor)
     if not news:
         return []
-    last = _task_as_it_is(store, wire, head, push.cursor.sequence)
-    if not wire.notifies_events:
-        return [*_tasks_of_questions(store, wire, head, news), last]
-    events = coalesce_numbered(news)
-    if len(events) > MAX_EVENTS:
-        return [*_encode(wire, head, (each for each in events if "past" in each[1])), last]
-    return list(_encode(wire, head, events))
+    if wire.notifies_events:
+        events = coalesce_numbered(news)
+        if len(events) <= MAX_EVENTS:
+            return list(_encode(wire, head, events))
+        questions = list(_encode(wire, head, (each for each in events if "past" in each[1])))
+    else:
+        questions = list(_tasks_of_questions(store, wire, head, news))
+    return [*questions, _task_as_it_is(store, wire, head, push.cursor.sequence)]
 
 
-def _positioned(published: Iterable[Published], cursor: Cursor) -> Iterator[_Positioned]:
+def _with_cursors(published: Iterable[Published], cursor: Cursor) -> Iterator[_WithCursor]:
     """Events with the cursor after each."""
     for number, event in published:
         state = event["statusUpdate"]["status"]["state"] if "statusUpdate" in event else cursor.state
@@ -57,9 +58,9 @@ def _positioned(published: Iterable[Published], cursor: Cursor) -> Iterator[_Pos
         yield cursor, event
 
 
-def _with_status(head: Head, news: list[_Positioned], cursor: Cursor) -> list[_Positioned]:
-    """The same with the status of the head, unless the webhook has been told that one. It is not in the log:
-    the closing status comes last, and that of a running turn before the turn's events."""
+def _with_status(head: Head, news: list[_WithCursor], cursor: Cursor) -> list[_WithCursor]:
+    """The same with the status of the head, unless the webhook has it already. It is not in the log: the
+    closing status comes last, and that of a running turn before the turn's events."""
     last = news[-1][0] if news else cursor
     if head.is_stopped:
         if head.sequence <= last.sequence and head.state == last.state:
@@ -78,14 +79,14 @@ def _with_status(head: Head, news: list[_Positioned], cursor: Cursor) -> list[_P
     return [*news[:place], (before._replace(state=head.state), head.closing_event()), *after]
 
 
-def _encode(wire: Wire, head: Head, news: Iterable[_Positioned]) -> Iterator[Update]:
+def _encode(wire: Wire, head: Head, news: Iterable[_WithCursor]) -> Iterator[Update]:
     for cursor, event in news:
         for body in wire.encode_event(event, Recipient(head.scope.owner)):
             yield Update(body, cursor)
 
 
 def _tasks_of_questions(
-    store: Store, wire: Wire, head: Head, news: Iterable[_Positioned]
+    store: Store, wire: Wire, head: Head, news: Iterable[_WithCursor]
 ) -> Iterator[Update]:
     questions = [cursor for cursor, event in news if "past" in event]
     events = store.get_events(head) if questions else []
@@ -95,7 +96,7 @@ def _tasks_of_questions(
         yield Update(wire.encode_notification(task), cursor)
 
 
-def _task_as_it_is(store: Store, wire: Wire, head: Head, told: int = 0) -> Update:
-    """told: number of the last entry that the webhook has been told."""
+def _task_as_it_is(store: Store, wire: Wire, head: Head, reached: int = 0) -> Update:
+    """reached: number of the last entry that the webhook has."""
     task, sequence = store.get_task(head)
-    return Update(wire.encode_notification(task), Cursor(max(sequence, told), 0, head.state))
+    return Update(wire.encode_notification(task), Cursor(max(sequence, reached), 0, head.state))
