@@ -17,7 +17,7 @@ from tests.conftest import AGENTS, ROOT
 
 PACKAGE = ROOT / "layers" / "a2a" / "a2a_lambda"
 
-GROUND = {"errors", "mistakes", "settings", "strictjson", "telemetry", "threads"}
+GROUND = {"errors", "mistakes", "settings", "strictjson", "telemetry", "threads", "tracing"}
 """Modules of the root that every folder may import."""
 
 ALLOWED = {
@@ -215,7 +215,7 @@ def test_the_cold_path_imports_nothing_it_does_not_need() -> None:
             check=True,
         )
         loaded = set(found.stdout.split())
-        assert not loaded & {"fastapi", "boto3", "httpx2", "rfc8785", "aws_xray_sdk", "uvicorn", "moto"}, (
+        assert not loaded & {"fastapi", "boto3", "httpx2", "rfc8785", "opentelemetry", "uvicorn", "moto"}, (
             function
         )
 

@@ -30,7 +30,12 @@ COMMANDS = {
     "run": Command(
         "serve on http://127.0.0.1:8080",
         ["tools.dev.server"],
-        {"PORT": "8080", "LOCAL_KEY": "local-key", "LONGEST_PAUSE": "5"},
+        {
+            "PORT": "8080",
+            "LOCAL_KEY": "local-key",
+            "LONGEST_PAUSE": "5",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318",
+        },
     ),
     "chat": Command(
         "talk to an agent in the terminal",

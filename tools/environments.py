@@ -8,6 +8,7 @@ This module imports no package: `make lock` runs it before any is installed.
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,9 @@ VENV, VENVS, PROJECTS = Path(".venv"), Path(".venvs"), Path("environments")
 
 DEPENDENCIES = Path("layers/dependencies/requirements.txt")
 """What the kit ships to Lambda, exported from uv.lock."""
+
+TRACING = Path("layers/dependencies/tracing.txt")
+"""What a stack with tracing has besides, exported from uv.lock, too."""
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -118,11 +122,16 @@ def install_browser() -> bool:
     return True
 
 
-def export(path: Path) -> int:
-    """Write what the kit ships to Lambda, as uv.lock has it. Returns the exit status."""
+def export(lock: Path, path: Path) -> int:
+    """Write what uv.lock has for one of the kit's layers. Returns the exit status. lock: DEPENDENCIES or
+    TRACING, which lacks what is in the first. path: of the file to write."""
+    chosen = ["--no-dev"]
+    if lock == TRACING:
+        shipped = re.findall(r"^([a-z0-9-]+)==", DEPENDENCIES.read_text("utf-8"), re.MULTILINE)
+        chosen = ["--only-group", "tracing", *(f"--no-emit-package={name}" for name in shipped)]
     done = subprocess.run(
         [
-            *(find_uv(), "export", "--locked", "--quiet", "--no-dev", "--no-emit-project", "--no-annotate"),
+            *(find_uv(), "export", "--locked", "--quiet", *chosen, "--no-emit-project", "--no-annotate"),
             *("--no-header", "--output-file", str(path)),
         ],
         stdout=subprocess.DEVNULL,  # it prints what it writes
@@ -142,7 +151,10 @@ def lock() -> int:
             print(folder, flush=True)
         if status := _uv("lock", "--project", str(folder)):
             return status
-    if status := export(DEPENDENCIES) or _uv("sync", "--locked", "--quiet"):
+    for layer in (DEPENDENCIES, TRACING):
+        if status := export(layer, layer):
+            return status
+    if status := _uv("sync", "--locked", "--quiet"):
         return status
     return run(str(_program(VENV, "python")), "-m", "tools.build.packages", "sync")
 

@@ -104,10 +104,6 @@ def test_botocore_takes_over(name: str, value: str, monkeypatch: pytest.MonkeyPa
     assert isinstance(hot_path.dynamodb(Settings()), BaseClient)
 
 
-def test_botocore_takes_over_for_x_ray() -> None:
-    assert isinstance(hot_path.dynamodb(Settings(tracing=True)), BaseClient)
-
-
 def test_with_snapstart_it_uses_and_renews_lambdas_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lambda gives them at an address, not in the environment, and they run out."""
     fetched: list[str] = []

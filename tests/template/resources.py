@@ -6,7 +6,7 @@ Json = Any
 
 FUNCTIONS: dict[str, tuple[str, list[str]]] = {
     "ApiFunction": ("api.handler", []),
-    "RpcFunction": ("rpc.handler", ["AWS_LAMBDA_EXEC_WRAPPER", "A2A_DURABLE_FUNCTION"]),
+    "RpcFunction": ("rpc.handler", ["A2A_NEXT_WRAPPER", "A2A_DURABLE_FUNCTION"]),
     "WorkerFunction": ("worker.handler", ["A2A_DEAD_LETTERS", "A2A_DURABLE_FUNCTION"]),
     "DurableFunction": ("durable.handler", []),
     "NotifierFunction": ("notifier.handler", ["A2A_NOTICES"]),

@@ -53,6 +53,9 @@ def test_functions(translated: Json) -> None:
             "A2A_LOG_LEVEL",
             "A2A_DEBUG_LOGS",
             "A2A_TRACING",
+            "A2A_OTLP_ENDPOINT",
+            "A2A_TRACE_SHARE",
+            "AWS_LAMBDA_EXEC_WRAPPER",
             "A2A_AGENT_METRICS",
             *own,
         }
@@ -60,20 +63,23 @@ def test_functions(translated: Json) -> None:
 
 def test_variables_are_settings(translated: Json) -> None:
     """Each A2A_ variable is one the kit reads."""
-    known = {PATH_VARIABLE, *(f"A2A_{name.upper()}" for name in Settings.model_fields)}
+    known = {PATH_VARIABLE, "A2A_NEXT_WRAPPER", *(f"A2A_{name.upper()}" for name in Settings.model_fields)}
     for function in of_type(translated, "AWS::Lambda::Function").values():
         given = {name for name in function["Properties"]["Environment"]["Variables"] if name[:4] == "A2A_"}
         assert given <= known
 
 
 def test_the_wrapper_is_the_streaming_functions_alone(translated: Json) -> None:
-    functions = of_type(translated, "AWS::Lambda::Function")
-    wrappers = {
-        name: item["Properties"]["Environment"]["Variables"].get("AWS_LAMBDA_EXEC_WRAPPER")
-        for name, item in functions.items()
-    }
-    assert {name for name, wrapper in wrappers.items() if wrapper} == {"RpcFunction"}
-    assert wrappers["RpcFunction"] == "/opt/a2a-runtime"
+    """It starts the wrapper of another layer, which the other functions have themselves."""
+    others = {"Fn::If": ["HasExtraWrapper", {"Ref": "ExtraLayerWrapper"}, {"Ref": "AWS::NoValue"}]}
+    for name, item in of_type(translated, "AWS::Lambda::Function").items():
+        variables = item["Properties"]["Environment"]["Variables"]
+        if name == "RpcFunction":
+            assert variables["AWS_LAMBDA_EXEC_WRAPPER"] == "/opt/a2a-runtime"
+            assert variables["A2A_NEXT_WRAPPER"] == others
+        else:
+            assert variables["AWS_LAMBDA_EXEC_WRAPPER"] == others
+            assert "A2A_NEXT_WRAPPER" not in variables
 
 
 def test_everything_calls_the_alias(translated: Json) -> None:
@@ -183,4 +189,4 @@ def test_provisioned_concurrency_is_a_choice_for_calls(translated: Json) -> None
 def test_layers_are_named_after_their_stack(translated: Json) -> None:
     layers = of_type(translated, "AWS::Lambda::LayerVersion").values()
     names = {item["Properties"]["LayerName"]["Fn::Sub"] for item in layers}
-    assert names == {f"${{AWS::StackName}}-{name}" for name in ("kit", "dependencies", "agents")}
+    assert names == {f"${{AWS::StackName}}-{name}" for name in ("kit", "dependencies", "tracing", "agents")}

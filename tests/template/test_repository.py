@@ -64,6 +64,7 @@ def test_the_dependencies_are_built_from_their_lock_alone() -> None:
     assert {path.name for path in (ROOT / "layers" / "dependencies").iterdir()} == {
         "Makefile",
         "requirements.txt",
+        "tracing.txt",
         "trim.py",
     }
 

@@ -23,7 +23,16 @@ from tools.builds import LAMBDA_PYTHON, find_python
 HOST = {"x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}.get(platform.machine(), "")
 """Architecture of this machine, as Lambda names it."""
 
-LAYERS = ("A2ALayer", "DependenciesLayer", "AgentsLayer")
+LAYERS = {
+    "A2ALayer": "kit",
+    "DependenciesLayer": "its dependencies",
+    "TracingLayer": "tracing",
+    "AgentsLayer": "your packages",
+}
+"""What each is, as make build says it."""
+
+TRACING = "TracingLayer"
+"""Only a stack with an OtlpEndpoint has it."""
 
 INVOKE = "/2015-03-31/functions/function/invocations"
 
@@ -50,7 +59,8 @@ class Built:
         self._variables = variables
         (opt / "python").mkdir()
         for layer in LAYERS:
-            _merge((folder / layer / "python").resolve(), opt / "python")
+            if layer != TRACING:  # as in a stack by its defaults
+                _merge((folder / layer / "python").resolve(), opt / "python")
         os.link(folder / "A2ALayer" / "a2a-runtime", opt / "a2a-runtime")
 
     @contextmanager

@@ -29,6 +29,14 @@ FUNCTION = "AWS::Serverless::Function"
 
 KITS = (*FUNCTIONS, DURABLE)
 
+WRAPPERS = ("AWS_LAMBDA_EXEC_WRAPPER", "A2A_NEXT_WRAPPER")
+
+OF_LAYERS = {
+    "Parameters": ("ExtraLayerArns", "ExtraLayerWrapper"),
+    "Conditions": ("HasExtraLayers", "HasExtraWrapper"),
+}
+"""What is of the layers of others: an image has none."""
+
 
 def write(build: Path) -> None:
     """Make the image's folder of a build. Raises ConfigurationError."""
@@ -57,7 +65,14 @@ def with_images(template: dict[str, Any], folder: Path) -> dict[str, Any]:
     """A template whose functions run the image. It is changed in place. folder: of the Dockerfile."""
     shared = template["Globals"]["Function"]
     zipped = {name: shared.pop(name) for name in ("Runtime", "CodeUri", "Layers")}
+    del shared["Environment"]["Variables"]["AWS_LAMBDA_EXEC_WRAPPER"]
     del template["Conditions"]["HasSnapStart"]
+    for name in OF_LAYERS["Parameters"]:
+        del template["Parameters"][name]
+    for name in OF_LAYERS["Conditions"]:
+        del template["Conditions"][name]
+    spans = template["Conditions"]["HasSpans"]["Fn::Or"]
+    spans[:] = [each for each in spans if each["Condition"] not in OF_LAYERS["Conditions"]]
     resources = template["Resources"]
     own = [item for name, item in resources.items() if item["Type"] == FUNCTION and name not in KITS]
     for function in own:  # a fork's: it stays as it is, with what it had from Globals
@@ -71,7 +86,8 @@ def with_images(template: dict[str, Any], folder: Path) -> dict[str, Any]:
             properties["ImageConfig"] = {"Command": [properties.pop("Handler")]}
             for absent in ("Layers", "SnapStart"):  # of an image
                 properties.pop(absent, None)
-            properties.get("Environment", {}).get("Variables", {}).pop("AWS_LAMBDA_EXEC_WRAPPER", None)
+            for wrapper in WRAPPERS:
+                properties.get("Environment", {}).get("Variables", {}).pop(wrapper, None)
             resource["Metadata"] = {"Dockerfile": "Dockerfile", "DockerContext": ".", "DockerTag": "agents"}
         elif "TemplateURL" in properties:
             nested = Path(properties["TemplateURL"]).resolve()

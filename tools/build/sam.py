@@ -89,17 +89,15 @@ def build_image(folder: Path, architecture: str) -> int:
 
 
 def _export_requirements() -> int:
-    """The dependency layer is built from uv.lock."""
+    """The kit's layers are built from uv.lock."""
     exported = FOLDER / "requirements.txt"
     FOLDER.mkdir(exist_ok=True)
-    if status := environments.export(exported):
-        return status
-    if not filecmp.cmp(exported, environments.DEPENDENCIES, shallow=False):
-        print(
-            f"{environments.DEPENDENCIES} did not match uv.lock. It was written again; commit it",
-            file=sys.stderr,
-        )
-        shutil.copyfile(exported, environments.DEPENDENCIES)
+    for layer in (environments.DEPENDENCIES, environments.TRACING):
+        if status := environments.export(layer, exported):
+            return status
+        if not filecmp.cmp(exported, layer, shallow=False):
+            print(f"{layer} did not match uv.lock. It was written again; commit it", file=sys.stderr)
+            shutil.copyfile(exported, layer)
     return 0
 
 

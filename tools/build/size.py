@@ -39,7 +39,7 @@ def report(build: Path, *, for_image: bool = False) -> tuple[str, int]:
     layers = {name: size_of(build / name) for name in LAYERS}
     code = max(functions.values())
     total = code + sum(layers.values())
-    parts = zip(("kit", "its dependencies", "your packages"), layers.values(), strict=True)
+    parts = zip(LAYERS.values(), layers.values(), strict=True)
     listed = ", ".join(f"{name} {size / MB:.1f}" for name, size in (*parts, ("agents and handlers", code)))
     said = f"{total / MB:.1f} of {LIMIT_MB} MB unzipped: {listed}"
     if for_image:

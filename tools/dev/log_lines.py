@@ -33,22 +33,11 @@ class LogLines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self._add(record)
+            self.add(_entry_of(record))
         except Exception:  # as logging's own handlers do: a wrong call of a logger stops no one
             self.handleError(record)
 
-    def _add(self, record: logging.LogRecord) -> None:
-        ids = telemetry.ids()
-        entry = LogEntry(
-            at=round(record.created * 1000),
-            level=record.levelname,
-            logger=record.name,
-            message=record.getMessage(),
-            agent=str(ids.get("agent", "")),
-            task=str(ids.get("task_id", "")),
-        )
-        if record.exc_info and record.exc_info[1] is not None:
-            entry["trace"] = console.trace_of(record.exc_info[1])
+    def add(self, entry: LogEntry) -> None:
         self._kept.append(entry)
         for queue, loop in list(self._followers.items()):
             loop.call_soon_threadsafe(_put, queue, entry)
@@ -83,6 +72,21 @@ class LogLines(logging.Handler):
             while queue.full():
                 queue.get_nowait()
             queue.put_nowait(None)
+
+
+def _entry_of(record: logging.LogRecord) -> LogEntry:
+    ids = telemetry.ids()
+    entry = LogEntry(
+        at=round(record.created * 1000),
+        level=record.levelname,
+        logger=record.name,
+        message=record.getMessage(),
+        agent=str(ids.get("agent", "")),
+        task=str(ids.get("task_id", "")),
+    )
+    if record.exc_info and record.exc_info[1] is not None:
+        entry["trace"] = console.trace_of(record.exc_info[1])
+    return entry
 
 
 def _put(queue: Queue, entry: LogEntry) -> None:

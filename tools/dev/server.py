@@ -35,7 +35,7 @@ from tools import template
 from tools.agents import imports
 from tools.agents.watch import Watch
 from tools.command import listen, read_port, reports_errors
-from tools.dev import console, emulator, event_sources
+from tools.dev import console, emulator, event_sources, spans
 from tools.dev.log_lines import LINES
 from tools.playground.app import Playground, Target
 from tools.state import KEYS_PATH, STATE, TABLE, local_key
@@ -154,6 +154,7 @@ def application() -> "ASGIApp":
     console.install()
     Watch(Settings.of(os.environ).agents).start()
     logging.getLogger().addHandler(LINES)
+    spans.start(LINES)
     agents: list[str] = []
     reason = ""
     try:
@@ -256,6 +257,7 @@ def _has_own_endpoints() -> bool:
 def _configure(port: int, emulator_url: str) -> None:
     os.environ["A2A_LOCAL"] = "1"
     os.environ["A2A_EMULATOR"] = emulator_url
+    os.environ["A2A_TRACING"] = "1"
     os.environ.setdefault("A2A_TABLE", TABLE)
     os.environ.setdefault("A2A_KEYS_PATH", KEYS_PATH)
     os.environ.setdefault("A2A_BASE_URL", f"http://{HOST}:{port}")

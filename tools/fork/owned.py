@@ -15,7 +15,12 @@ OWN_PLACES = {
 }
 """Parts of a fork in the kit's files. The kit does not change these lines."""
 
-LOCKS = ("uv.lock", "environments/*/uv.lock", "layers/dependencies/requirements.txt")
+LOCKS = (
+    "uv.lock",
+    "environments/*/uv.lock",
+    "layers/dependencies/requirements.txt",
+    "layers/dependencies/tracing.txt",
+)
 """Files that a command writes. After an upgrade they are the kit's, and then written again."""
 
 

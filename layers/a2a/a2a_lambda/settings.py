@@ -42,7 +42,9 @@ class Settings(BaseModel):
         skills are refused. execution_timeout: seconds that a durable turn may take.
     dead_letters: ARN of its dead-letter queue. notices: url of the FIFO queue of push notifications.
     service: name of the deployment, on log lines and metrics. log_level: of Python's logging.
-    debug_logs: log the text of exceptions, which may hold messages of clients. tracing: use X-Ray.
+    debug_logs: log the text of exceptions, which may hold messages of clients.
+    tracing: whether there are spans. otlp_endpoint: base url that takes them; "" = the provider of a layer
+        does. trace_share: part of the traces that is recorded, from 0 to 1.
     agent_metrics: whether each agent has metrics of its own, besides those of the deployment.
     loopback_webhooks: webhooks may be on this machine, and use http, for tests and `make run`.
     local: the process is a development server; local keys are accepted. emulator: url of its emulator, or "".
@@ -73,6 +75,8 @@ class Settings(BaseModel):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     debug_logs: bool = False
     tracing: bool = False
+    otlp_endpoint: str = Field(default="", pattern=r"^(https?://[^/?#\s]+[^?#\s]*)?$")
+    trace_share: float = Field(default=1, ge=0, le=1)
     agent_metrics: bool = True
     signing_key: str = Field(default="", pattern=r"^(arn:aws[a-z-]*:kms:[^\s]+:key/[^\s]+)?$")
     local: bool = False

@@ -7,6 +7,7 @@ and time limits need a loop that does not wait.
 """
 
 import asyncio
+import contextvars
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +31,8 @@ class Pool:
     ) -> Result:
         """Result of a blocking function."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._executor, lambda: function(*args, **kwargs))
+        context = contextvars.copy_context()  # ids of log lines, and the current span
+        return await loop.run_in_executor(self._executor, lambda: context.run(function, *args, **kwargs))
 
     @cached_property
     def _executor(self) -> ThreadPoolExecutor:

@@ -15,6 +15,8 @@ STACK = "a2a-prod"
 
 KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/k"
 
+LAYERS = f"arn:aws:lambda:{REGION}:999999999999:layer"
+
 ACL = f"arn:aws:wafv2:{REGION}:{ACCOUNT}:regional/webacl/a/b"
 
 OPTIONS = {
@@ -38,6 +40,9 @@ OPTIONS = {
     "ExecutionTimeout": 3600,
     "SubnetIds": "subnet-1",
     "SecurityGroupIds": "sg-1",
+    "ExtraLayerArns": f"{LAYERS}:a:1,{LAYERS}:b:2",
+    "ExtraLayerWrapper": "/opt/otel-instrument",
+    "OtlpEndpoint": "https://otlp.example.com",
     "AgentPolicyArns": f"arn:aws:iam::{ACCOUNT}:policy/theirs",
 }
 """Every parameter that adds a resource, or a property."""
@@ -48,7 +53,10 @@ def render_roles(**parameters: Json) -> Rendered:
     template = yaml_parse((ROOT / "templates" / "deploy-role.yaml").read_text())
     options = {
         name: OPTIONS[name]
-        for name in ("SigningKey", "TableKeyArn", "DurableKeyArn", "HostedZoneId", "WebAclArn")
+        for name in (
+            *("SigningKey", "TableKeyArn", "DurableKeyArn", "HostedZoneId", "WebAclArn"),
+            "ExtraLayerArns",
+        )
     }
     given = {"StackName": STACK, "Repository": "owner/name", **options, **parameters}
     return Rendered(template, given, "a2a-deploy-prod")

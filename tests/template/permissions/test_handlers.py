@@ -128,6 +128,10 @@ def targets(stack: Rendered, logical: str, action: str, roles: Rendered) -> Iter
             yield Call(logical, action, f"arn:aws:iam::{ACCOUNT}:role/{name}", boundary_context(roles))
     elif kind == "AWS::IAM::ManagedPolicy" and action.endswith("RolePolicy"):
         yield Call(logical, action, f"arn:aws:iam::{ACCOUNT}:role/{STACK}-RpcRole-X", boundary_context(roles))
+    elif action == "lambda:GetLayerVersion" and kind == "AWS::Lambda::Function":
+        for layer in properties["Layers"]:
+            arn = layer if layer.startswith("arn:") else f"arn:aws:lambda:{REGION}:{ACCOUNT}:layer:{layer}:1"
+            yield Call(logical, action, arn, {})
     elif action.startswith("iam:"):
         yield Call(logical, action, stack.arn_of(logical), boundary_context(roles))
     elif action.startswith("codedeploy:"):

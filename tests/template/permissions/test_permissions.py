@@ -45,6 +45,7 @@ ACTIONS = {
     ("Rpc", "Turns"): "sqs:SendMessage",
     **{(name, "Network"): f"ec2:{NETWORK}" for name in ("Rpc", "Worker", "Durable")},
     **{(name, "AgentParameters"): "ssm:GetParameter" for name in ("Rpc", "Worker", "Durable")},
+    **{(name, "OtlpHeaders"): "ssm:GetParameter" for name in ("Api", "Notifier")},
     **{(name, "Traces"): "xray:PutTraceSegments PutTelemetryRecords" for name in ALL},
     **{(name, "TableKey"): f"kms:{USE_KEY}" for name in ALL},
     **{(name, "TableKeyGrants"): "kms:CreateGrant" for name in ALL},
@@ -59,6 +60,7 @@ KEYS = "arn:${AWS::Partition}:ssm:${AWS::Region}:${AWS::AccountId}:parameter/a2a
 
 
 RESOURCES = {
+    "OtlpHeaders": {"Fn::Sub": KEYS.replace("/keys", "/secrets/otlp-headers")},
     "Table": {"Fn::GetAtt": ["Table", "Arn"]},
     "CopyOfKeys": {"Fn::GetAtt": ["Table", "Arn"]},
     "Requests": {"Fn::GetAtt": ["Table", "Arn"]},

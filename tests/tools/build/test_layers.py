@@ -8,22 +8,26 @@ import pytest
 
 from tests.conftest import ROOT
 
-LAYERS = {"dependencies": "build-DependenciesLayer", "agents": "build-AgentsLayer"}
+LAYERS = {
+    "build-DependenciesLayer": "dependencies",
+    "build-TracingLayer": "dependencies",
+    "build-AgentsLayer": "agents",
+}
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("target", LAYERS)
 @pytest.mark.parametrize(("architecture", "machine"), [("arm64", "aarch64"), ("x86_64", "x86_64")])
 @pytest.mark.parametrize("has_uv", [True, False])
 def test_wheels_are_lambdas_with_uv_or_without(
-    layer: str, architecture: str, machine: str, has_uv: bool, tmp_path: Path
+    target: str, architecture: str, machine: str, has_uv: bool, tmp_path: Path
 ) -> None:
     uv = tmp_path / "uv"
     if has_uv:
         uv.write_text("#!/bin/sh\n")
         uv.chmod(0o755)
     said = subprocess.run(
-        ["make", "--dry-run", LAYERS[layer], "ARTIFACTS_DIR=out", f"ARCH={architecture}", f"UV={uv}"],
-        cwd=ROOT / "layers" / layer,
+        ["make", "--dry-run", target, "ARTIFACTS_DIR=out", f"ARCH={architecture}", f"UV={uv}"],
+        cwd=ROOT / "layers" / LAYERS[target],
         env={"PATH": os.environ["PATH"]},
         capture_output=True,
         text=True,

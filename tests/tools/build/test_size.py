@@ -13,6 +13,7 @@ def built(folder: Path, *, package: int) -> Path:
         "ApiFunction": {"api.py": 2},
         "A2ALayer": {"python/a2a_lambda/kit.py": 1},
         "DependenciesLayer": {"python/heavy/data.bin": package, "python/light/data.bin": 1},
+        "TracingLayer": {"python/sdk/data.bin": 0},
         "AgentsLayer": {"python/own/data.bin": 0},
     }.items():
         for path, megabytes in files.items():

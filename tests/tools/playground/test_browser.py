@@ -107,7 +107,8 @@ def test_the_log_is_beside_the_chat(page: "Page") -> None:
     choose(page, "boom")
     send(page, "oh")
     state(page, "failed")
-    expect(page.locator("#lines .here pre")).to_contain_text("RuntimeError: secret detail: oh")
+    expect(page.locator("#lines .here pre", has_text="RuntimeError: secret detail: oh")).to_be_visible()
+    expect(page.locator("#lines .here pre", has_text="invoke_agent probe  failed")).to_be_visible()
     page.get_by_label("Only this task").check()
     expect(page.locator("#lines li:visible")).not_to_have_count(0)
 

@@ -195,6 +195,7 @@ export function showLine(place, entry, task) {
   const time = make("time", { textContent: new Date(entry.at).toLocaleTimeString() });
   const level = make("span", { className: entry.level, textContent: entry.level });
   const line = make("li", {}, time, " ", level, ` ${entry.logger}: ${entry.message}`);
+  if (entry.spans) line.append(make("pre", { textContent: entry.spans }));
   if (entry.trace) line.append(make("pre", { className: "error", textContent: entry.trace }));
   line.dataset.task = entry.task ?? "";
   line.classList.toggle("here", Boolean(task) && entry.task === task);

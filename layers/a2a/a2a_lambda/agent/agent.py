@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from a2a_lambda import mistakes, strictjson
 from a2a_lambda.agent import configuration, executor
@@ -28,7 +28,6 @@ from a2a_lambda.agent.profile import Profile
 from a2a_lambda.agent.skill import MARK, ROUTE, Skill
 from a2a_lambda.agent.turn import Turn, context_after
 from a2a_lambda.durable.engine import Reply, Suspended
-from a2a_lambda.durable.memory import MemoryEngine, Record
 from a2a_lambda.errors import AgentMistake, ConfigurationError
 from a2a_lambda.protocol.alibaba_metadata import intents
 from a2a_lambda.protocol.card import Card
@@ -50,6 +49,9 @@ from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import apply, without_mark
 from a2a_lambda.tasks.head import PENDING_BYTES, Pending
 from a2a_lambda.tasks.replay import Replay
+
+if TYPE_CHECKING:
+    from a2a_lambda.durable.memory import Record  # of tests of agents, which a function never runs
 
 
 class Agent:
@@ -175,6 +177,8 @@ class Agent:
             id=str(uuid.uuid4()),
             configuration=configuration.of_environment(configuration.given(secrets, settings)),
         )
+        from a2a_lambda.durable.memory import Record
+
         record = Record()
         known_replies = dict(replies)
         if after is not None and after.suspension is not None:
@@ -192,11 +196,15 @@ class Agent:
                 )
         return await self._run(make_turn, record, known_replies)
 
-    async def _run(self, make_turn: Callable[[], Turn], record: Record, replies: dict[str, Any]) -> "Answer":
+    async def _run(
+        self, make_turn: Callable[[], Turn], record: "Record", replies: dict[str, Any]
+    ) -> "Answer":
         """Run a turn until it ends, or waits for a reply that is not known."""
         replay = Replay()
         while True:
             turn = make_turn()
+            from a2a_lambda.durable.memory import MemoryEngine
+
             engine = turn.engine = MemoryEngine(record, replies)
             builder = EventBuilder(turn.task_id, turn.context_id)
             task = Task(id=turn.task_id, contextId=turn.context_id, status=status(TaskState.WORKING, 0))
@@ -321,7 +329,7 @@ class Answer:
     context: Context
     pending: Pending | None
     steps: list[str] = field(default_factory=list)
-    suspension: tuple[Callable[[], Turn], Record, dict[str, Any]] | None = None
+    suspension: "tuple[Callable[[], Turn], Record, dict[str, Any]] | None" = None
 
     @property
     def state(self) -> str:

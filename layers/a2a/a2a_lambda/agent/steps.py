@@ -14,7 +14,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from a2a_lambda import strictjson
+from a2a_lambda import strictjson, tracing
 from a2a_lambda.agent import executor
 from a2a_lambda.agent.outputs import Ask, Authorize
 from a2a_lambda.durable.engine import (
@@ -231,7 +231,7 @@ async def _run_step(name: str, function: Callable[..., Any], args: Any, kwargs: 
         result = await executor.call_apart(partial(function, *args, **kwargs), f"step {name}")
         return await result if inspect.isawaitable(result) else result
 
-    with _set(_step, name):
+    with _set(_step, name), tracing.span(f"step {name}", {"a2a.step": name}):
         return await StepOutcome.of(name, call)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from a2a_lambda import tracing
 from a2a_lambda.aws.queue import QueuedTurn, message_body
 from a2a_lambda.errors import StoreError
 
@@ -86,8 +87,10 @@ class LambdaExecutions:
 
     def _call(self, method: str, expected: Set[str], **arguments: Any) -> Any:
         """Lambda's answer, or None for an error that is expected. Raises StoreError."""
+        operation = "".join(word.capitalize() for word in method.split("_"))
         try:
-            return getattr(self._client, method)(**arguments)
+            with tracing.aws_span("Lambda", operation):
+                return getattr(self._client, method)(**arguments)
         except ClientError as error:
             code = error.response["Error"]["Code"]
             if code in expected:

@@ -5,7 +5,6 @@ botocore's client takes its place in these cases:
 - The environment sets what only botocore knows, such as a proxy or a FIPS endpoint.
 - The region is in a partition of AWS that is not listed here.
 - The credentials come from neither the environment nor Lambda.
-- X-Ray traces the calls. It traces those of botocore.
 """
 
 import os
@@ -74,7 +73,7 @@ def _client(service: Service, settings: Settings, attempts: int) -> Any:
     region = EMULATOR_REGION if is_emulated else _region()
     url = settings.emulator if is_emulated else _url(service.name, region)
     read_credentials = (lambda: LOCAL_CREDENTIALS) if is_emulated else _credentials_reader()
-    is_unusual = settings.tracing or any(name.upper() in UNUSUAL for name in os.environ)
+    is_unusual = any(name.upper() in UNUSUAL for name in os.environ)
     if is_unusual or not url or read_credentials is None:
         from a2a_lambda.aws import clients
 

@@ -14,7 +14,7 @@ import random
 import threading
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from botocore.exceptions import (
 )
 from botocore.exceptions import ConnectionError as NotConnected
 
+from a2a_lambda import tracing
 from a2a_lambda.aws.connections import Answer, Connections, Timeouts
 from a2a_lambda.aws.sigv4 import Credentials, signed_headers
 
@@ -71,20 +72,21 @@ RETRY_COST = 14
 
 
 class Service(NamedTuple):
-    """name: in signatures and host names. target: prefix of an operation's name. version: of the JSON
-    protocol. pause_seconds: longest pause before the first retry. had_queries: errors keep the codes of its
-    older protocol."""
+    """name: in signatures and host names. title: in spans. target: prefix of an operation's name. version: of
+    the JSON protocol. pause_seconds: longest pause before the first retry. had_queries: errors keep the codes
+    of its older protocol."""
 
     name: str
+    title: str
     target: str
     version: str
     pause_seconds: float = 0.05
     had_queries: bool = False
 
 
-DYNAMODB = Service("dynamodb", "DynamoDB_20120810", "1.0", pause_seconds=0.025)
-SSM = Service("ssm", "AmazonSSM", "1.1")
-SQS = Service("sqs", "AmazonSQS", "1.0", had_queries=True)
+DYNAMODB = Service("dynamodb", "DynamoDB", "DynamoDB_20120810", "1.0", pause_seconds=0.025)
+SSM = Service("ssm", "SSM", "AmazonSSM", "1.1")
+SQS = Service("sqs", "SQS", "AmazonSQS", "1.0", had_queries=True)
 
 
 class JsonClient:
@@ -112,6 +114,9 @@ class JsonClient:
         self._sleep = sleep
         self._connections = Connections(url, timeouts)
         self._quota = RetryQuota()
+        self._attributes = {"cloud.region": region}
+        if service is DYNAMODB:
+            self._attributes["db.system.name"] = "aws.dynamodb"
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
         if method.startswith("_"):
@@ -119,6 +124,10 @@ class JsonClient:
         return partial(self._call, "".join(word.capitalize() for word in method.split("_")))
 
     def _call(self, operation: str, **arguments: Any) -> Any:
+        with tracing.aws_span(self._service.title, operation, self._attributes):
+            return self._try(operation, arguments)
+
+    def _try(self, operation: str, arguments: Mapping[str, Any]) -> Any:
         body = json.dumps(arguments, separators=(",", ":"), default=_text_of_binary).encode()
         cost = 0
         for attempt in range(1, self._attempts + 1):

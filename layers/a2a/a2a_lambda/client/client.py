@@ -6,11 +6,12 @@ message ── wire.encode ── POST ── wire.decode ── task, message, 
 
 import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractContextManager, aclosing
 from typing import Any, Self
 
 import httpx2
 
-from a2a_lambda import strictjson
+from a2a_lambda import strictjson, tracing
 from a2a_lambda.client import discovery, signatures, sse
 from a2a_lambda.errors import KitError, ProtocolError
 from a2a_lambda.net.transport import GuardedTransport
@@ -117,9 +118,19 @@ class Client:
         """Send a message; yields its events as they come. Raises as `discover`."""
         agent = await self.discover()
         body = rpc_body(agent.wire, "stream", _request(message, configuration, fields), agent.tenant)
-        headers = {**self._headers(agent), "Accept": EVENT_STREAM}
+        # Not as the current span: the caller's code runs between the events.
+        with self._span(agent, is_current=False) as span:
+            async with aclosing(self._events(agent, body, span)) as events:
+                async for event in events:
+                    yield event
+
+    async def _events(
+        self, agent: discovery.DiscoveredAgent, body: bytes, span: tracing.Span
+    ) -> AsyncGenerator[Event, None]:
+        headers = {**self._headers(agent), **span.headers(), "Accept": EVENT_STREAM}
         try:
             async with self._http.stream("POST", agent.url, content=body, headers=headers) as answer:
+                span.answer(answer.status_code)
                 if answer.headers.get("content-type", "").partition(";")[0] != EVENT_STREAM:
                     _result(await read_whole(answer), answer.status_code)
                     raise AgentError("the answer is not a stream of events", status=answer.status_code)
@@ -144,11 +155,24 @@ class Client:
     async def _call(self, operation: Operation, request: Any) -> Any:
         agent = await self.discover()
         body = rpc_body(agent.wire, operation, request, agent.tenant)
-        content, status = await self._read("POST", agent.url, self._headers(agent), body)
-        try:
-            return agent.wire.results[operation].decode(_result(content, status))
-        except ProtocolError as error:
-            raise _agent_error(agent.url, error) from error
+        with self._span(agent) as span:
+            headers = {**self._headers(agent), **span.headers()}
+            content, status = await self._read("POST", agent.url, headers, body)
+            span.answer(status)
+            try:
+                return agent.wire.results[operation].decode(_result(content, status))
+            except ProtocolError as error:
+                raise _agent_error(agent.url, error) from error
+
+    def _span(
+        self, agent: discovery.DiscoveredAgent, *, is_current: bool = True
+    ) -> AbstractContextManager[tracing.Span]:
+        """A span of a call of the agent, which continues the caller's trace."""
+        name = str(agent.card.get("name", ""))
+        known = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": name}
+        return tracing.http_span(
+            "POST", agent.url, known, name=f"invoke_agent {name}".strip(), is_current=is_current
+        )
 
     async def _read(
         self, verb: str, url: str, headers: Mapping[str, str], body: bytes | None = None

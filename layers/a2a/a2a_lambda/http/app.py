@@ -21,13 +21,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import request_response
 
+from a2a_lambda import telemetry, tracing
 from a2a_lambda.errors import InternalError, InvalidRequest, NotFromOrigin, ProtocolError
 from a2a_lambda.http import callbacks, cards, rest, rpc
 from a2a_lambda.http.error_responses import error_response
 from a2a_lambda.kit import Kit
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 ORIGIN_HEADER = "x-origin-secret"
 
@@ -42,6 +43,8 @@ ALLOWED_HEADERS = (
     "A2A-Version",
     "A2A-Extensions",
     "X-A2A-Extensions",
+    "traceparent",
+    "tracestate",
 )
 
 
@@ -62,6 +65,8 @@ def create_app(kit: Kit, app: Starlette | None = None) -> Starlette:
     if kit.settings.base_path:
         app.add_middleware(BasePath, path=kit.settings.base_path)
     app.add_middleware(SingleSlashes)
+    if kit.settings.tracing:
+        app.add_middleware(Traced)
     if kit.settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -124,6 +129,40 @@ class SingleSlashes:
         if "//" in scope.get("path", ""):
             scope = {**scope, "path": re.sub("/{2,}", "/", scope["path"])}
         await self._app(scope, receive, send)
+
+
+class Traced:
+    """A span of each request, until the last byte of its answer. It continues the caller's trace."""
+
+    def __init__(self, app: "ASGIApp") -> None:
+        self._app = app
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        carrier = {name: headers[name] for name in ("traceparent", "tracestate") if name in headers}
+        attributes = {
+            "http.request.method": scope["method"],
+            "url.scheme": scope["scheme"],
+            "url.path": callbacks.PREFIX
+            if callbacks.PREFIX in scope["path"]
+            else scope["path"],  # a secret follows
+            "server.address": headers.get("host", ""),
+            "user_agent.original": headers.get("user-agent", ""),
+        }
+        with tracing.span(scope["method"], attributes, kind="server", parent=carrier) as span:
+
+            async def send_traced(message: "Message") -> None:
+                if message["type"] == "http.response.start":
+                    span.answer(message["status"], least_failure=500)
+                await send(message)
+
+            try:
+                await self._app(scope, receive, send_traced)
+            finally:
+                span.set(tracing.attributes_of(telemetry.ids()))
 
 
 class BasePath:

@@ -12,7 +12,7 @@ from typing import Protocol
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from a2a_lambda import telemetry
+from a2a_lambda import telemetry, tracing
 from a2a_lambda.access.key import Key
 from a2a_lambda.agent.profile import Profile
 from a2a_lambda.errors import InvalidParams, ProtocolError
@@ -158,6 +158,7 @@ async def accept(request: Request, check: Callable[[Request], None]) -> Accepted
 async def answer(call: OperationCall) -> Response:
     """Run an operation. Raises ProtocolError and StoreError; after the answer has begun, it sends them."""
     telemetry.bind(owner=call.scope.owner, agent=call.scope.agent, version=call.wire.name)
+    tracing.current().set({"rpc.method": call.method}, name=f"{call.request.method} {call.method}")
     call.kit.service.check(call.scope, call.operation)
     if call.operation in STREAMED:
         return await _stream(call)

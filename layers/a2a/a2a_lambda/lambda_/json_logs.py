@@ -16,12 +16,12 @@ from typing import Any
 
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 
-from a2a_lambda import telemetry
+from a2a_lambda import telemetry, tracing
 from a2a_lambda.errors import KitError
 
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
-CHATTY = ("botocore", "boto3", "urllib3", "s3transfer", "httpx2", "httpcore2", "aws_xray_sdk")
+CHATTY = ("botocore", "boto3", "urllib3", "s3transfer", "httpx2", "httpcore2", "opentelemetry")
 """Loggers that write whole requests, with secrets and messages, at a low level."""
 
 LOGGED_EXCEPTIONS = 50
@@ -39,6 +39,7 @@ class Formatter(LambdaPowertoolsFormatter):
 
     def format(self, record: logging.LogRecord) -> str:
         record.__dict__.update(telemetry.ids())
+        record.__dict__.update(tracing.ids())
         if not self._debug:
             if record.name == "asyncio":  # the rest is the repr of an exception
                 record.msg, record.args = re.split(r"[\n(%]", str(record.msg))[0], ()

@@ -1,4 +1,4 @@
-"""Observability: log lines, metrics and traces around each invocation."""
+"""Observability: log lines, metrics and spans around each invocation."""
 
 import os
 import random
@@ -48,11 +48,11 @@ class Observed:
         )
         self._metrics = metrics.install(settings.service, function, by_agent=settings.agent_metrics)
         self._is_cold = True
-        self._traces: Any = None
+        self._send_spans: Callable[[], object] = lambda: None
         if settings.tracing:
-            from a2a_lambda.lambda_.traces import Traces
+            from a2a_lambda.lambda_ import traces
 
-            self._traces = Traces(settings.service)
+            self._send_spans = traces.install(settings)
 
     def __call__(self, event: Event, context: Any) -> Any:
         telemetry.begin(
@@ -61,8 +61,6 @@ class Observed:
             cold_start=self._is_cold,
         )
         self._is_cold = False
-        if self._traces:
-            self._traces.begin()
         answer: Any = None
         try:
             answer = self._handler(event, context)
@@ -82,7 +80,6 @@ class Observed:
         return end_and_release
 
     def _end(self) -> None:
-        if self._traces:
-            self._traces.end(telemetry.ids())
         telemetry.about()  # the sums are of the whole invocation
         self._metrics.write()
+        self._send_spans()

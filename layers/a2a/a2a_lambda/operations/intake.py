@@ -18,7 +18,7 @@ import time
 import uuid
 from dataclasses import dataclass, replace
 
-from a2a_lambda import threads
+from a2a_lambda import threads, tracing
 from a2a_lambda.errors import InvalidParams, StoreError, TaskNotFound, UnsupportedOperation
 from a2a_lambda.operations.follow import wait_until_stopped
 from a2a_lambda.operations.push_configs import with_ids
@@ -319,6 +319,7 @@ class Intake:
             attempts=0,
             pending=head.pending if is_background else None,
             execution=new_execution(call.url) if call.is_durable else None,
+            trace=tracing.headers().get("traceparent", ""),
         )
         return claimed.with_events(events)
 

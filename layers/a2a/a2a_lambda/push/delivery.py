@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from a2a_lambda import strictjson, telemetry, threads
+from a2a_lambda import strictjson, telemetry, threads, tracing
 from a2a_lambda.errors import KitError
 from a2a_lambda.net.addresses import Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
@@ -136,7 +136,7 @@ class PushNotifications:
                         break
                     content = strictjson.dumps(update.body)
                     headers = {"Content-Type": wire.media_type, **await self._headers(push.config, content)}
-                    outcome = await self._post(http, push.config["url"], content, headers)
+                    outcome = await self._post(http, push.config["url"], content, headers, head.trace)
                     telemetry.measure({"Pushes": 1}, agent=scope.agent, outcome=outcome)
                     cursor = update.cursor
                     if outcome != "delivered":
@@ -176,16 +176,20 @@ class PushNotifications:
         return httpx2.AsyncClient(transport=transport, timeout=WEBHOOK_SECONDS)
 
     async def _post(
-        self, http: httpx2.AsyncClient, url: str, content: bytes, headers: Mapping[str, str]
+        self, http: httpx2.AsyncClient, url: str, content: bytes, headers: Mapping[str, str], trace: str
     ) -> str:
         """Call a webhook once, without redirects, and do not read its answer's body. Returns delivered,
-        gone, or refused if the url must not be called. Raises Undelivered."""
+        gone, or refused if the url must not be called. Raises Undelivered. trace: of the task's turn."""
         try:
-            async with (
-                asyncio.timeout(WEBHOOK_SECONDS),
-                http.stream("POST", url, content=content, headers=dict(headers)) as answer,
-            ):
-                status = answer.status_code
+            with tracing.http_span("POST", url, parent={"traceparent": trace}) as span:
+                async with (
+                    asyncio.timeout(WEBHOOK_SECONDS),
+                    http.stream(
+                        "POST", url, content=content, headers={**headers, **span.headers()}
+                    ) as answer,
+                ):
+                    status = answer.status_code
+                span.answer(status)
         except Refused as error:
             logger.error("a webhook was not called: %s", error)
             return "refused"

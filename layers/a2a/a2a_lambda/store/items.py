@@ -241,6 +241,7 @@ def to_head(scope: Scope, item: Item) -> Head:
         attempts=document["attempts"],
         artifact_count=document["artifacts"],
         execution=document.get("execution"),
+        trace=document.get("trace", ""),
     )
 
 

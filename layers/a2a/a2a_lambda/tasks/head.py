@@ -99,6 +99,7 @@ class Head:
         turn, since it was last suspended.
     execution: of a durable turn that has not ended.
     artifact_count: artifacts that the task had before the turn. The next attempt replaces those of the turn.
+    trace: `traceparent` of the request that began the turn, for the spans of other processes; "" = none.
     """
 
     scope: Scope
@@ -127,6 +128,7 @@ class Head:
     attempts: int = 0
     artifact_count: int = 0
     execution: Execution | None = None
+    trace: str = ""
 
     @property
     def state(self) -> TaskState:
@@ -193,6 +195,7 @@ class Head:
             "attempts": self.attempts,
             "artifacts": self.artifact_count,
             **({"execution": self.execution} if self.execution else {}),
+            **({"trace": self.trace} if self.trace else {}),
         }
 
     @property

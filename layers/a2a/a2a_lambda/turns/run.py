@@ -21,14 +21,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from a2a_lambda import telemetry, threads
+from a2a_lambda import telemetry, threads, tracing
 from a2a_lambda.agent.agents import Loading, agent_of
 from a2a_lambda.agent.event_builder import FAILED, EventBuilder
 from a2a_lambda.agent.outputs import Batch
 from a2a_lambda.agent.turn import context_after
 from a2a_lambda.durable.engine import Notice, Suspended
 from a2a_lambda.errors import AgentMistake, LimitExceeded, SkillError, StoreError
-from a2a_lambda.protocol.model import INTERRUPTED, Event, Published
+from a2a_lambda.protocol.model import INTERRUPTED, Event, Published, TaskState
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.head import Head, Pending
@@ -158,6 +158,23 @@ class Run:
             self._has_read.set()
 
     async def _execute(self) -> None:
+        """The turn, in a span below that of its request, which may have been in another process."""
+        head = self.head
+        parent = {"traceparent": head.trace} if head.is_background else None
+        attributes = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.provider.name": "a2a_lambda",
+            "gen_ai.agent.name": head.scope.agent,
+            "gen_ai.conversation.id": head.context_id,
+            "a2a.task.id": head.task_id,
+        }
+        with tracing.span(f"invoke_agent {head.scope.agent}", attributes, parent=parent) as span:
+            await self._work_under_lease()
+            span.set({"a2a.skill": self._turn.skill, "a2a.task.state": self.head.state.value})
+            if self.head.state == TaskState.FAILED:
+                span.fail("failed")
+
+    async def _work_under_lease(self) -> None:
         started = time.monotonic()
         renewal = asyncio.create_task(self._lease.renew_until_lost())
         flusher = asyncio.create_task(self._journal.flush_in_silence())

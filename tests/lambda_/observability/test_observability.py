@@ -5,7 +5,6 @@ import base64
 import io
 import json
 import logging
-import subprocess
 import sys
 import threading
 import time
@@ -401,37 +400,3 @@ def test_the_worker_tells_of_its_turn(settings: Settings, capsys: pytest.Capture
     turns = metric(lines, "Turns")
     assert (turns["agent"], turns["outcome"], turns["task_id"]) == ("probe", "completed", task["id"])
     assert turns["owner"] == ticket.scope.owner
-
-
-def test_traces_are_of_the_parameter_alone() -> None:
-    """The X-Ray SDK is loaded where tracing is on; an invocation runs in a subsegment then."""
-    code = """
-import json, os, sys
-os.environ |= {"AWS_XRAY_SDK_ENABLED": "true", "LAMBDA_TASK_ROOT": "/tmp", "_X_AMZN_TRACE_ID":
-    "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"}
-from a2a_lambda.lambda_ import json_logs
-from a2a_lambda.lambda_.metrics import Metrics
-from a2a_lambda.lambda_.observability import Observed
-from a2a_lambda.settings import Settings
-from a2a_lambda import telemetry
-Observed(lambda event, context: None, Settings())
-before = "aws_xray_sdk" in sys.modules
-def handler(event, context):
-    from aws_xray_sdk.core import xray_recorder
-    telemetry.bind(task_id="t-1")
-    sent.append(xray_recorder.current_subsegment())
-sent = []
-class Context:
-    aws_request_id = "r-1"
-    function_name = "function"
-Observed(handler, Settings(tracing=True, service="my-stack"))({}, Context())
-[segment] = sent
-print(json.dumps([before, segment.name, segment.annotations, segment.in_progress]))
-"""
-    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    before, name, annotations, open_ = json.loads(found.stdout.splitlines()[-1])
-    assert not before
-    assert name == "## invocation"
-    assert annotations["task_id"] == "t-1"
-    assert annotations["function_request_id"] == "r-1"
-    assert open_ is False

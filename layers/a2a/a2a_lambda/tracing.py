@@ -1,0 +1,211 @@
+"""Spans: when a request, a turn, a step and each call of another service began and ended, by OpenTelemetry.
+
+Every module may open one. While tracing is off, `span` is a comparison, and `opentelemetry` is not imported.
+No span has a key, the text of a message, or that of an exception.
+
+Source: https://opentelemetry.io/docs/specs/semconv/ (1.41; its names of HTTP, JSON-RPC, AWS and GenAI)
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from opentelemetry import trace
+
+Attributes = Mapping[str, str | bool | int | float]
+
+NO_ATTRIBUTES: Attributes = MappingProxyType({})
+
+Kind = Literal["internal", "server", "client"]
+
+NAMES = {
+    "owner": "a2a.owner",
+    "agent": "gen_ai.agent.name",
+    "version": "a2a.version",
+    "task_id": "a2a.task.id",
+    "context_id": "gen_ai.conversation.id",
+    "function_request_id": "faas.invocation_id",
+    "cold_start": "faas.coldstart",
+}
+"""Attributes of spans, by the ids of `telemetry`."""
+
+_tracer: "trace.Tracer | None" = None
+
+
+class Span:
+    """A span that has begun; while tracing is off, nothing."""
+
+    def __init__(self, span: "trace.Span | None" = None) -> None:
+        self._span = span
+
+    def set(self, attributes: Attributes, *, name: str = "") -> None:
+        """Add attributes. name: of the span, if it was not known when it began."""
+        if self._span is not None:
+            self._span.set_attributes(attributes)
+            if name:
+                self._span.update_name(name)
+
+    def fail(self, error_type: str) -> None:
+        """Say that what the span is of has failed. error_type: a name or a number, no text of an error."""
+        if self._span is not None:
+            from opentelemetry.trace import Status, StatusCode
+
+            self._span.set_attribute("error.type", error_type)
+            self._span.set_status(Status(StatusCode.ERROR))
+
+    def answer(self, status: int, *, least_failure: int = 400) -> None:
+        """Set the HTTP status of the answer."""
+        self.set({"http.response.status_code": status})
+        if status >= least_failure:
+            self.fail(str(status))
+
+    def headers(self) -> dict[str, str]:
+        """Headers that make another system's spans children of this one (W3C Trace Context)."""
+        if self._span is None:
+            return {}
+        from opentelemetry import trace
+
+        return _headers(trace.set_span_in_context(self._span))
+
+
+_NONE = Span()
+
+_OFF = nullcontext(_NONE)
+
+
+def start(provider: "trace.TracerProvider | None" = None) -> None:
+    """Switch tracing on. provider: takes the spans; None = the one that a layer or the process has set."""
+    global _tracer  # noqa: PLW0603
+    from opentelemetry import trace
+
+    if provider is not None:
+        trace.set_tracer_provider(provider)  # also of the agents' own spans
+    _tracer = trace.get_tracer("a2a_lambda", tracer_provider=provider)
+
+
+def stop() -> None:
+    global _tracer  # noqa: PLW0603
+    _tracer = None
+
+
+def span(
+    name: str,
+    attributes: Attributes = NO_ATTRIBUTES,
+    *,
+    kind: Kind = "internal",
+    parent: Mapping[str, str] | None = None,
+    is_current: bool = True,
+) -> AbstractContextManager[Span]:
+    """A span from here to the end of the `with` block. It fails with the exception that leaves the block.
+
+    parent: headers of a caller in another process; None = the current span is the parent. is_current: spans
+    that begin meanwhile are its children. A generator must not say so: its caller runs between its steps.
+    """
+    if _tracer is None:
+        return _OFF
+    from opentelemetry import trace
+
+    context = None if parent is None else _context_of(parent)
+    return _lasting(
+        _tracer.start_span(name, context, trace.SpanKind[kind.upper()], attributes), is_current=is_current
+    )
+
+
+def http_span(
+    method: str, url: str, attributes: Attributes = NO_ATTRIBUTES, **options: Any
+) -> AbstractContextManager[Span]:
+    """A span of a call to another server. Of the url it has the host alone: the rest may be a secret.
+
+    options: as of `span`.
+    """
+    if _tracer is None:
+        return _OFF
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    place: Attributes = {
+        "http.request.method": method,
+        "server.address": parts.hostname or "",
+        "server.port": port,
+    }
+    return span(options.pop("name", method), {**place, **attributes}, kind="client", **options)
+
+
+def aws_span(
+    service: str, operation: str, attributes: Attributes = NO_ATTRIBUTES
+) -> AbstractContextManager[Span]:
+    """A span of a call of AWS, within another span: by itself, it would tell nothing."""
+    if _tracer is None or not ids():
+        return _OFF
+    named = {"rpc.system.name": "aws-api", "rpc.method": f"{service}/{operation}"}
+    return span(f"{service}.{operation}", {**named, **attributes}, kind="client")
+
+
+def current() -> Span:
+    if _tracer is None:
+        return _NONE
+    from opentelemetry import trace
+
+    return Span(trace.get_current_span())
+
+
+def headers() -> dict[str, str]:
+    """Headers that make another system's spans children of the current one."""
+    return {} if _tracer is None else _headers(None)
+
+
+def ids() -> dict[str, str]:
+    """Ids of the current span, for log lines, as OpenTelemetry names them there."""
+    if _tracer is None:
+        return {}
+    from opentelemetry import trace
+
+    context = trace.get_current_span().get_span_context()
+    if not context.is_valid:
+        return {}
+    return {
+        "trace_id": trace.format_trace_id(context.trace_id),
+        "span_id": trace.format_span_id(context.span_id),
+    }
+
+
+def attributes_of(ids: Mapping[str, str | bool]) -> dict[str, str | bool]:
+    """Attributes of a span, from the ids of `telemetry`."""
+    return {NAMES[name]: value for name, value in ids.items() if name in NAMES}
+
+
+@contextmanager
+def _lasting(begun: "trace.Span", *, is_current: bool) -> Iterator[Span]:
+    """A span that ends with a `with` block."""
+    from opentelemetry import trace
+
+    span = Span(begun)
+    try:
+        if not is_current:
+            yield span
+            return
+        with trace.use_span(begun, record_exception=False, set_status_on_exception=False):
+            yield span
+    except BaseException as error:
+        code = getattr(error, "response", {}).get("Error", {}).get("Code")  # of a ClientError
+        span.fail(code or type(error).__name__)
+        raise
+    finally:
+        begun.end()
+
+
+def _headers(context: Any) -> dict[str, str]:
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    carrier: dict[str, str] = {}
+    TraceContextTextMapPropagator().inject(carrier, context)
+    return carrier
+
+
+def _context_of(carrier: Mapping[str, str]) -> Any:
+    from opentelemetry.context import Context
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    return TraceContextTextMapPropagator().extract(carrier, Context())

@@ -1,0 +1,171 @@
+"""Spans of a function: they reach an OTLP endpoint before the invocation ends, or a layer's provider."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.conftest import ROOT
+
+Json = Any
+
+CALLER = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+CODE = """
+import json, sys
+from a2a_lambda import telemetry, tracing
+from a2a_lambda.aws import parameters
+from a2a_lambda.lambda_ import json_logs
+from a2a_lambda.lambda_.observability import Observed
+from a2a_lambda.settings import Settings
+parameters.get_parameter = lambda name: {"/a2a/s/secrets/otlp-headers": "x-team=my%20team"}.get(name)
+settings = Settings(**json.loads(sys.argv[1]), keys_path="/a2a/s/keys", service="s")
+json_logs.install("s", "INFO", debug=False)
+def handler(event, context):
+    import logging
+    for carrier in json.loads(sys.argv[2]):
+        with tracing.span("work", parent=carrier):
+            telemetry.bind(task_id="t-1")
+            logging.getLogger("agent").info("working")
+class Context:
+    aws_request_id = "r-1"
+    function_name = "function"
+observed = Observed(handler, settings)
+import time
+began = time.monotonic()
+observed({}, Context())
+print(json.dumps({"seconds": time.monotonic() - began, "loaded": sorted(sys.modules)}))
+"""
+
+
+class Collector:
+    """An OTLP endpoint. status: that it answers with. posts: headers and body of each request."""
+
+    def __init__(self, status: int = 200, *, pause_seconds: float = 0) -> None:
+        self.posts: list[tuple[dict[str, str], bytes]] = []
+        collector = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                collector.posts.append(({**self.headers, "path": self.path}, body))
+                time.sleep(pause_seconds)
+                self.send_response(status)
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def traces(self) -> list[tuple[str, str]]:
+        """Trace and name of each span."""
+        requests = [ExportTraceServiceRequest.FromString(body) for _, body in self.posts]
+        scopes = [scope for each in requests for spans in each.resource_spans for scope in spans.scope_spans]
+        return [(span.trace_id.hex(), span.name) for scope in scopes for span in scope.spans]
+
+
+Collect = Callable[..., Collector]
+
+
+@pytest.fixture
+def collect() -> Iterator[Collect]:
+    made: list[Collector] = []
+
+    def collector(*args: Any, **options: Any) -> Collector:
+        made.append(Collector(*args, **options))
+        return made[-1]
+
+    yield collector
+    for each in made:
+        each.close()
+
+
+def invoke(settings: Json, *carriers: Json, code: str = CODE) -> tuple[list[Json], Json]:
+    """Log lines of an invocation, and what it says of itself."""
+    found = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(settings), json.dumps(carriers or [{}])],
+        cwd=ROOT,
+        env={**os.environ, "AWS_LAMBDA_FUNCTION_NAME": "f", "AWS_REGION": "eu-central-1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *lines, last = map(json.loads, found.stdout.splitlines())
+    return lines, last
+
+
+def carrier(*, sampled: bool = True) -> Json:
+    return {"traceparent": f"00-{CALLER}-00f067aa0ba902b7-0{int(sampled)}"}
+
+
+def test_spans_are_sent_before_the_invocation_ends(collect: Collect) -> None:
+    collector = collect()
+    lines, _ = invoke({"tracing": True, "otlp_endpoint": collector.url + "/"}, carrier())
+    assert collector.traces() == [(CALLER, "work")]
+    [(headers, body)] = collector.posts
+    assert (headers["path"], headers["x-team"]) == ("/v1/traces", "my team")
+    [resource] = ExportTraceServiceRequest.FromString(body).resource_spans
+    named = {each.key: each.value.string_value for each in resource.resource.attributes}
+    assert (named["service.name"], named["faas.name"], named["cloud.region"]) == ("s", "f", "eu-central-1")
+    [line] = [line for line in lines if line.get("message") == "working"]
+    assert (line["trace_id"], line["task_id"]) == (CALLER, "t-1")
+    assert len(line["span_id"]) == 16
+
+
+@pytest.mark.parametrize("options", [{"status": 500}, {"pause_seconds": 30}])
+def test_an_endpoint_that_does_not_take_them_harms_no_invocation(collect: Collect, options: Json) -> None:
+    collector = collect(**options)
+    lines, said = invoke({"tracing": True, "otlp_endpoint": collector.url})
+    assert collector.posts
+    assert said["seconds"] < 15
+    assert any(line["level"] in ("WARNING", "ERROR") for line in lines if "level" in line)
+
+
+def test_a_caller_cannot_make_us_record_more_than_our_share(collect: Collect) -> None:
+    collector = collect()
+    settings = {"tracing": True, "otlp_endpoint": collector.url, "trace_share": 0}
+    invoke(settings, {}, carrier())
+    assert not collector.posts
+
+
+def test_a_caller_may_leave_its_trace_out(collect: Collect) -> None:
+    collector = collect()
+    invoke({"tracing": True, "otlp_endpoint": collector.url}, carrier(sampled=False))
+    assert not collector.posts
+
+
+def test_they_go_to_the_provider_that_a_layer_has_set() -> None:
+    """As AWS's layer does, before the handler is imported."""
+    layer = """
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
+provider = TracerProvider()
+one_line = lambda span: span.to_json(indent=None) + "\\n"
+provider.add_span_processor(BatchSpanProcessor(ConsoleSpanExporter(formatter=one_line)))
+trace.set_tracer_provider(provider)
+"""
+    lines, _ = invoke({"tracing": True}, code=layer + CODE)
+    assert [line["name"] for line in lines if "name" in line] == ["work"]
+
+
+def test_without_a_layer_nothing_happens_and_off_nothing_is_imported() -> None:
+    _, said = invoke({"tracing": True})
+    assert "opentelemetry.sdk" not in said["loaded"]
+    _, said = invoke({})
+    assert not [name for name in said["loaded"] if name.startswith("opentelemetry")]

@@ -1,0 +1,201 @@
+"""Spans: what was called within what, across processes too; and nothing that a client wrote."""
+
+import asyncio
+import json
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
+from starlette.testclient import TestClient
+
+from a2a_lambda import tracing
+from a2a_lambda.aws import clients
+from a2a_lambda.client import Client
+from a2a_lambda.http.app import create_app
+from a2a_lambda.kit import Kit
+from a2a_lambda.protocol.model import TaskState
+from a2a_lambda.settings import Settings
+from tests.client.test_client import CARDS, Served
+from tests.conftest import BASE_URL, new_key
+from tests.helpers.rest import Rest
+from tests.helpers.rpc import Rpc, intent, message
+from tests.push.courier import Courier, Webhook
+from tests.turns import test_durable
+from tests.turns.test_durable import durable_settings  # noqa: F401
+from tests.turns.test_worker import Bench
+from tools.dev import event_sources
+
+TEXT = "what the client said in confidence"
+
+CALLER = {"trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "span_id": "00f067aa0ba902b7"}
+
+TRACEPARENT = f"00-{CALLER['trace_id']}-{CALLER['span_id']}-01"
+
+
+class Spans:
+    """Spans that have ended, in the order in which they began."""
+
+    def __init__(self) -> None:
+        self._exporter = InMemorySpanExporter()
+        self.provider = TracerProvider()
+        self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+
+    def all(self) -> list[ReadableSpan]:
+        return sorted(self._exporter.get_finished_spans(), key=lambda span: span.start_time or 0)
+
+    def named(self, name: str) -> ReadableSpan:
+        [found] = [span for span in self.all() if span.name == name]
+        return found
+
+    def names(self) -> list[str]:
+        return [span.name for span in self.all()]
+
+    def below(self, parent: ReadableSpan) -> set[str]:
+        return {span.name for span in self.all() if parent_of(span) == ids_of(parent)[1]}
+
+
+@pytest.fixture
+def spans() -> Iterator[Spans]:
+    made = Spans()
+    tracing.start(made.provider)
+    yield made
+    tracing.stop()
+
+
+@pytest.fixture
+def traced(settings: Settings) -> Kit:
+    return Kit(settings.model_copy(update={"tracing": True}))
+
+
+@pytest.fixture
+def rpc(traced: Kit) -> Rpc:
+    return Rpc(TestClient(create_app(traced), base_url=BASE_URL), new_key(traced.keys), "/a2a/probe")
+
+
+def ids_of(span: ReadableSpan) -> tuple[str, str]:
+    return format_trace_id(span.context.trace_id), format_span_id(span.context.span_id)
+
+
+def parent_of(span: ReadableSpan) -> str:
+    return "" if span.parent is None else format_span_id(span.parent.span_id)
+
+
+def test_a_request_continues_its_callers_trace(rpc: Rpc, spans: Spans) -> None:
+    rpc.client.headers["traceparent"] = TRACEPARENT
+    task = rpc.call("message/send", {"message": message(text=TEXT)})
+    request = spans.named("POST message/send")
+    assert request.kind == SpanKind.SERVER
+    assert ids_of(request)[0] == CALLER["trace_id"]
+    assert parent_of(request) == CALLER["span_id"]
+    attributes = request.attributes or {}
+    assert attributes["http.response.status_code"] == 200
+    assert attributes["url.path"] == "/a2a/probe"
+    assert {"invoke_agent probe", "DynamoDB.PutItem"} <= spans.below(request)
+    turn = spans.named("invoke_agent probe")
+    told = turn.attributes or {}
+    assert (told["gen_ai.operation.name"], told["gen_ai.agent.name"]) == ("invoke_agent", "probe")
+    assert (told["a2a.task.id"], told["gen_ai.conversation.id"]) == (task["id"], task["contextId"])
+    assert (told["a2a.skill"], told["a2a.task.state"]) == ("echo", "TASK_STATE_COMPLETED")
+    writes = [span for span in spans.all() if span.name == "DynamoDB.PutItem"]
+    assert {span.kind for span in writes} == {SpanKind.CLIENT}
+    assert {ids_of(span)[0] for span in spans.all()} == {CALLER["trace_id"]}
+
+
+def test_no_span_has_what_a_client_said_or_a_key(rpc: Rpc, spans: Spans) -> None:
+    rpc.call("message/send", {"message": message(text=TEXT, metadata=intent("boom"))})
+    told = json.dumps([json.loads(span.to_json()) for span in spans.all()])
+    assert TEXT not in told
+    assert "secret detail" not in told
+    assert rpc.key not in told
+    turn = spans.named("invoke_agent probe")
+    assert turn.status.status_code == StatusCode.ERROR
+    assert not turn.events
+
+
+def test_a_callback_shows_no_token(rpc: Rpc, spans: Spans) -> None:
+    """Whoever has the token may play the other system."""
+    rpc.client.post("/callbacks/t0ken", json={})
+    [request] = [span for span in spans.all() if span.kind == SpanKind.SERVER]
+    assert "t0ken" not in request.to_json()
+
+
+def test_a_background_turn_is_in_the_trace_of_its_request(settings: Settings, spans: Spans) -> None:
+    bench = Bench(settings)
+    with tracing.span("request") as request:
+        assert request.headers()
+        bench.send("echo")
+    assert bench.work() == 1
+    assert ids_of(spans.named("invoke_agent probe"))[0] == ids_of(spans.named("request"))[0]
+    assert spans.below(spans.named("request")) >= {"invoke_agent probe"}
+
+
+def test_a_webhook_gets_the_trace_of_the_turn(settings: Settings, spans: Spans) -> None:
+    queues = event_sources.create_queues(clients.sqs(settings), f"notices-{uuid.uuid4().hex[:8]}")
+    changes = {"tracing": True, "notices": queues.notices, "loopback_webhooks": True}
+    kit = Kit(settings.model_copy(update=changes))
+    rest = Rest(TestClient(create_app(kit), base_url=BASE_URL), new_key(kit.keys))
+    webhook, courier = Webhook(), Courier(kit)
+    try:
+        rest.client.headers["traceparent"] = TRACEPARENT
+        asked = rest.send("question")
+        rest.call("POST", f"tasks/{asked['id']}/pushNotificationConfigs", {"url": webhook.url + "/s3cret"})
+        rest.send("question", taskId=asked["id"])
+        courier.relay()
+        courier.deliver()
+    finally:
+        webhook.close()
+    sent = [headers["traceparent"].split("-") for headers, _, _ in webhook.seen]
+    posts = [span for span in spans.all() if span.name == "POST"]
+    assert {trace for _, trace, _, _ in sent} == {CALLER["trace_id"]}
+    assert [parent for *_, parent, _ in sent] == [ids_of(span)[1] for span in posts]
+    assert "s3cret" not in json.dumps([json.loads(span.to_json()) for span in posts])
+
+
+@pytest.mark.parametrize("method", ["send", "stream"])
+def test_a_call_of_another_agent_takes_the_trace_along(traced: Kit, spans: Spans, method: str) -> None:
+    served = Served(traced, {**CARDS["1.0"], "name": "Probe"})
+
+    async def call() -> None:
+        async with Client(BASE_URL, key=new_key(traced.keys), transport=served) as other:
+            with tracing.span("mine"):
+                own = tracing.ids()
+                if method == "send":
+                    await other.send("hi")
+                else:
+                    async for _ in other.stream("hi"):
+                        assert tracing.ids() == own, "what the caller does between events is not in the call"
+
+    asyncio.run(call())
+    mine, called = spans.named("mine"), spans.named("invoke_agent Probe")
+    assert parent_of(called) == ids_of(mine)[1]
+    assert called.kind == SpanKind.CLIENT
+    assert (called.attributes or {})["http.response.status_code"] == 200
+    [request] = [span for span in spans.all() if span.kind == SpanKind.SERVER]
+    assert parent_of(request) == ids_of(called)[1]
+    assert "traceparent" not in served.seen[0].headers, "the card is read outside of the call"
+
+
+def test_the_steps_of_a_durable_turn_are_in_the_trace_of_its_request(
+    durable_settings: Settings,  # noqa: F811
+    spans: Spans,
+) -> None:
+    """Each once, although the skill runs again after each pause."""
+    bench = test_durable.Bench(durable_settings)
+    with tracing.span("request"):
+        task = bench.send("Oslo")
+    bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
+    bench.send("yes", taskId=task["id"])
+    bench.wait_for(task["id"], TaskState.COMPLETED)
+    bench.wait_for_runs(3)
+    trace, _ = ids_of(spans.named("request"))
+    own = [span for span in spans.all() if ids_of(span)[0] == trace]
+    steps = [span.name for span in own if span.name.startswith("step ")]
+    assert sorted(steps) == ["step hotel", "step plan", "step table", "step train"]
+    runs = [span for span in own if span.name == "invoke_agent traveler"]
+    assert len(runs) >= 3
+    parents = {parent_of(span) for span in own if span.name.startswith("step ")}
+    assert parents <= {ids_of(run)[1] for run in runs}

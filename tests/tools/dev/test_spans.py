@@ -1,0 +1,75 @@
+"""A turn's spans, in the log of the playground."""
+
+import re
+
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+
+from a2a_lambda import tracing
+from tools.dev.log_lines import LogLines
+from tools.dev.spans import MOST_TRACES, Lines
+from tools.log_entry import LogEntry
+
+TURN = {"a2a.task.id": "t-1", "gen_ai.agent.name": "trip"}
+
+
+class Kept(LogLines):
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries: list[LogEntry] = []
+
+    def add(self, entry: LogEntry) -> None:
+        self.entries.append(entry)
+
+
+def start() -> Kept:
+    kept = Kept()
+    provider = TracerProvider()
+    provider.add_span_processor(Lines(kept))
+    tracing.start(provider)
+    return kept
+
+
+def test_a_turn_is_a_tree() -> None:
+    kept = start()
+    try:
+        with tracing.span("POST message/send"), tracing.span("invoke_agent trip", TURN):
+            with tracing.span("step plan") as step:
+                step.fail("TimeoutError")
+            with tracing.span("step book"):
+                pass
+    finally:
+        tracing.stop()
+    [entry] = kept.entries
+    assert (entry["agent"], entry["task"]) == ("trip", "t-1")
+    assert re.fullmatch(r"POST message/send took \d+\.\d ms", entry["message"])
+    assert re.sub(r" *\d+\.\d ms", "", entry["spans"]).splitlines() == [
+        "  POST message/send",
+        "    invoke_agent trip",
+        "      step plan  TimeoutError",
+        "      step book",
+    ]
+
+
+def test_a_turn_after_its_request_is_an_entry_of_its_own() -> None:
+    """It runs in the background, and its request has ended."""
+    kept = start()
+    try:
+        with tracing.span("POST message/send") as request:
+            headers = request.headers()
+        with tracing.span("invoke_agent trip", TURN, parent=headers):
+            pass
+    finally:
+        tracing.stop()
+    assert [entry["message"].split(" took")[0] for entry in kept.entries] == ["invoke_agent trip"]
+
+
+def test_spans_whose_outermost_one_never_ends_are_forgotten() -> None:
+    lines = Lines(Kept())
+    provider = TracerProvider()
+    provider.add_span_processor(lines)
+    tracer = provider.get_tracer("tests")
+    for _ in range(MOST_TRACES + 10):
+        outer = trace.set_span_in_context(tracer.start_span("outer"))
+        tracer.start_span("inner", outer).end()
+    assert len(lines._ended) == MOST_TRACES

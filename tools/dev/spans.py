@@ -1,0 +1,85 @@
+"""A turn's spans, in the log of the playground: what took how long, and within what.
+
+make run OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 also sends them there, such as to Jaeger.
+"""
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+from a2a_lambda import tracing
+from tools.dev.log_lines import LogLines
+from tools.log_entry import LogEntry
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+"""OpenTelemetry's own variable. The exporter reads it, and the others of its kind."""
+
+TURN = "invoke_agent"
+
+MOST_TRACES = 1000
+"""Traces whose spans are kept until the outermost one has ended."""
+
+
+class Lines(SpanProcessor):
+    """Adds an entry to the log when a turn's outermost span of this process has ended."""
+
+    def __init__(self, log: LogLines) -> None:
+        self._log = log
+        self._ended: OrderedDict[int, list[ReadableSpan]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def on_end(self, span: ReadableSpan) -> None:
+        trace = span.context.trace_id
+        with self._lock:
+            self._ended.setdefault(trace, []).append(span)
+            if span.parent is not None and not span.parent.is_remote:
+                while len(self._ended) > MOST_TRACES:
+                    self._ended.popitem(last=False)
+                return
+            spans = self._ended.pop(trace)
+        turns = [
+            each for each in spans if each.name.startswith(TURN) and "a2a.task.id" in (each.attributes or {})
+        ]
+        if turns:
+            self._log.add(entry_of(span, spans, turns[0]))
+
+
+def entry_of(outermost: ReadableSpan, spans: Sequence[ReadableSpan], turn: ReadableSpan) -> LogEntry:
+    known = turn.attributes or {}
+    return LogEntry(
+        at=(outermost.end_time or 0) // 1_000_000,
+        level="INFO",
+        logger="a2a_lambda.spans",
+        message=f"{outermost.name} took {_milliseconds(outermost)} ms",
+        agent=str(known.get("gen_ai.agent.name", "")),
+        task=str(known["a2a.task.id"]),
+        spans="\n".join(_rows(outermost, sorted(spans, key=lambda span: span.start_time or 0))),
+    )
+
+
+def _rows(span: ReadableSpan, spans: Sequence[ReadableSpan], depth: int = 0) -> Iterator[str]:
+    """A line for a span, and one for each below it, in the order in which they began."""
+    failed = "" if span.status.is_unset else f"  {(span.attributes or {}).get('error.type', 'failed')}"
+    yield f"{_milliseconds(span):>8} ms  {'  ' * depth}{span.name}{failed}"
+    for each in spans:
+        if each.parent is not None and each.parent.span_id == span.context.span_id and each is not span:
+            yield from _rows(each, spans, depth + 1)
+
+
+def _milliseconds(span: ReadableSpan) -> str:
+    return f"{((span.end_time or 0) - (span.start_time or 0)) / 1e6:.1f}"
+
+
+def start(log: LogLines) -> None:
+    """Switch tracing on for this process."""
+    provider = TracerProvider(resource=Resource.create({"service.name": "make run"}))
+    provider.add_span_processor(Lines(log))
+    if os.environ.get(ENDPOINT):
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    tracing.start(provider)
