@@ -1,11 +1,13 @@
 """The deployed stack, as its clients and its operator meet it; `stack` says what the emulator leaves out."""
 
 import asyncio
+import io
 import json
 import os
 import subprocess
 import sys
 import uuid
+import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -25,6 +27,7 @@ from tests.e2e.calls import Recorder
 from tests.e2e.stack import NAME, Json, Stack, Unwrapped, eventually
 from tests.helpers.builds import building
 from tests.helpers.rest import message_1_0
+from tests.lambda_.observability.test_traces import Collector
 from tests.processes.servers import LAMBDA_PATH, MINISTACK, running_ministack
 from tests.push.courier import Webhook
 from tests.template.permissions.conftest import render_roles, statements_of
@@ -281,7 +284,17 @@ def test_the_sweep(stack: Stack, rest: Rest, key: str) -> None:
     eventually(lambda: rest.state(head.task_id) == "TASK_STATE_COMPLETED")
 
 
-def test_an_update_with_all_that_is_optional(stack: Stack) -> None:
+def publish_layer(stack: Stack, name: str) -> str:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr(f"python/{name}.py", "")
+    made = stack.client("lambda").publish_layer_version(
+        LayerName=name, Content={"ZipFile": content.getvalue()}
+    )
+    return str(made["LayerVersionArn"])
+
+
+def test_an_update_with_all_that_is_optional(stack: Stack, request: pytest.FixtureRequest) -> None:
     """A second deployment, with every parameter that adds a resource."""
     arn = "arn:aws:{}:us-east-1:000000000000:{}"
     topic = stack.client("sns").create_topic(Name="alarms")["TopicArn"]
@@ -289,6 +302,9 @@ def test_an_update_with_all_that_is_optional(stack: Stack) -> None:
     signing = kms.create_key(KeySpec="RSA_2048", KeyUsage="SIGN_VERIFY")["KeyMetadata"]["Arn"]
     zone = stack.client("route53").create_hosted_zone(Name="example.com", CallerReference="e2e")
     boundary = f"arn:aws:iam::000000000000:policy/{uuid.uuid4()}"
+    layer = publish_layer(stack, "tracer")  # the fifth: the kit has four with an OtlpEndpoint
+    collector = Collector()
+    request.addfinalizer(collector.close)
     with building():
         stack.deploy(
             PermissionsBoundaryArn=boundary,
@@ -307,6 +323,8 @@ def test_an_update_with_all_that_is_optional(stack: Stack) -> None:
             RpcConcurrency="20",
             ApiConcurrency="10",
             Tracing="true",
+            OtlpEndpoint=collector.url,
+            ExtraLayerArns=layer,
         )
     del stack.outputs, stack.resources
     assert stack.outputs["BaseUrl"] == "https://agents.example.com/"
@@ -327,6 +345,8 @@ def test_an_update_with_all_that_is_optional(stack: Stack) -> None:
     card = stack.card(".well-known/agent-card.json")
     assert card.json()["signatures"]
     assert card.json()["supportedInterfaces"][0]["url"].startswith("https://agents.example.com/")
+    assert [each["Arn"] for each in rpc["Layers"]][-1:] == [layer]
+    assert "GET" in [name for _, name in collector.traces()]
 
 
 def test_versions_go_back_and_are_deleted(stack: Stack) -> None:

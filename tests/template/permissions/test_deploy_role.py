@@ -100,7 +100,7 @@ def test_the_role_cannot_change_itself_nor_its_boundary() -> None:
 
 WITHOUT_NAME = {
     *("Mappings", "WithoutResources", "MappingTags", "Apis", "Transform", "DomainRole"),
-    *("PassItself", "NotItself", "PassItselfToNoOther"),
+    *("PassItself", "NotItself", "PassItselfToNoOther", "LayersOfOthers"),
 }
 """Statements whose resources cannot bear the stack's name; what they may do is spelled out."""
 
