@@ -80,7 +80,11 @@ COMMANDS = {
     "invoke": Command(
         "send one event to the built function", ["tools.build.invoke"], {"EVENT": "events/send.json"}
     ),
-    "e2e": Command("deploy your agents to an emulator of AWS, and call them there", ["tools.dev.checks e2e"]),
+    "e2e": Command(
+        "deploy your agents to an emulator of AWS, and call them there",
+        ["tools.dev.checks e2e"],
+        {"AWS": "1", "STACK": "a2a-proof", "ROLE": "<arn>", "BOUNDARY": "<arn>"},
+    ),
     "bench": Command("measure what the kit costs, beside its peers", ["tools.bench.bench"], {"WRITE": "1"}),
     "scale": Command(
         "simulate large loads on AWS, and see what breaks first", ["tools.scale.scale"], {"WRITE": "1"}

@@ -152,8 +152,8 @@ def _rest_operation(service: str, method: str, path: str, query: str) -> tuple[s
         )
         found = re.fullmatch(place.rstrip("/") + "/?", path)
         keys = {each.partition("=")[0] for each in wanted.split("&") if each}
-        if "Copy" in name:  # they are a PUT with one more header, and no command copies
-            continue
+        if "Copy" in name or (name.startswith("Abort") and "uploadId" not in query):
+            continue  # they are another operation with one more header or field; no command copies
         if verb == method and found and keys <= {each.partition("=")[0] for each in query.split("&")}:
             matches.append((len(keys), len(pattern), name, found.groupdict()))
     assert matches, f"{service}: {method} {path}"

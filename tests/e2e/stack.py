@@ -15,7 +15,7 @@ What this emulator cannot do, and what is done about it here:
   processes see their layers, and nothing of its environment (tests/processes/lambda_path).
 - It knows no durable execution by its name, so a durable turn stays `submitted`.
 - Authorization by IAM, throttling, WAF, alarms and domains are stored and do nothing.
-- It gives tables no TTL and no point-in-time recovery.
+- It gives tables no TTL and no point-in-time recovery, and takes DeletionProtection=false for true.
 - `sam delete` wants the templates of nested stacks on a host of AWS: the tests delete the stack with
   CloudFormation's own call.
 - It gives SAM's transform no parameters, so a new Release publishes no version: the tests publish it.
@@ -47,6 +47,9 @@ NAME = "a2a-dev"
 
 REGION = "us-east-1"
 
+COMMAND_SECONDS = 3600.0
+"""Seconds that a command has. A canary on AWS takes a quarter of an hour."""
+
 PATIENCE = 180.0
 """Seconds for what the emulator does by itself: a queue, a stream."""
 
@@ -63,8 +66,68 @@ class CommandFailed(AssertionError):
 
 
 class Stack:
-    """A deployed stack. url: of the emulator. project: folder that is deployed. stage: of its samconfig.toml,
-    with the stack's name. asked: what commands have asked of AWS, by command, if there is a recorder."""
+    """A deployed stack, of the account and the region of the environment. project: folder that is deployed.
+    stage: of its samconfig.toml, with the stack's name."""
+
+    def __init__(self, project: Path, stage: str = "dev", name: str = NAME) -> None:
+        self.project = project
+        self.stage = stage
+        self.name = name
+        self.environment: dict[str, str] = {}
+
+    def client(self, service: str) -> Any:
+        return boto3.session.Session().client(service)  # type: ignore[call-overload]
+
+    def run(self, *command: str, **variables: str) -> str:
+        """Output of a command. Raises CommandFailed."""
+        done = subprocess.run(
+            command,
+            cwd=self.project,
+            env={**os.environ, **self.environment, **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=COMMAND_SECONDS,
+        )
+        if done.returncode:
+            raise CommandFailed(done.stdout + done.stderr)
+        return done.stdout
+
+    def deploy(self, *options: str, **parameters: str) -> None:
+        """make deploy, with parameters beside those of the stage. options: of make."""
+        given = " ".join(f"{name}={value}" for name, value in parameters.items())
+        self.run("make", "deploy", f"STAGE={self.stage}", f"PARAMETERS={given}", *options)
+
+    def delete(self) -> None:
+        client = self.client("cloudformation")
+        client.delete_stack(StackName=self.name)
+        client.get_waiter("stack_delete_complete").wait(StackName=self.name, WaiterConfig={"Delay": 5})
+
+    @cached_property
+    def outputs(self) -> dict[str, str]:
+        [found] = self.client("cloudformation").describe_stacks(StackName=self.name)["Stacks"]
+        return {output["OutputKey"]: output["OutputValue"] for output in found["Outputs"]}
+
+    @cached_property
+    def resources(self) -> dict[str, str]:
+        """Physical ids by logical ones."""
+        pages = self.client("cloudformation").get_paginator("list_stack_resources")
+        return {
+            item["LogicalResourceId"]: item["PhysicalResourceId"]
+            for page in pages.paginate(StackName=self.name)
+            for item in page["StackResourceSummaries"]
+        }
+
+    def release(self) -> str:
+        """Of the last deployment."""
+        [found] = self.client("cloudformation").describe_stacks(StackName=self.name)["Stacks"]
+        [release] = [each for each in found["Parameters"] if each["ParameterKey"] == "Release"]
+        return str(release["ParameterValue"])
+
+
+class EmulatedStack(Stack):
+    """A stack on the emulator. url: of the emulator. asked: what commands have asked of AWS, by command, if
+    there is a recorder."""
 
     def __init__(
         self,
@@ -75,10 +138,8 @@ class Stack:
         *,
         recorder: Recorder | None = None,
     ) -> None:
+        super().__init__(project, stage, name)
         self.url = url
-        self.project = project
-        self.stage = stage
-        self.name = name
         self.recorder = recorder
         self.asked: dict[str, set[Call]] = {}
         self.environment = {
@@ -98,51 +159,17 @@ class Stack:
         )
 
     def run(self, *command: str, **variables: str) -> str:
-        """Output of a command that calls the emulator as it would AWS."""
         before = len(self.recorder.calls) if self.recorder else 0
-        done = subprocess.run(
-            command,
-            cwd=self.project,
-            env={**os.environ, **self.environment, **variables},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-        )
+        said = super().run(*command, **variables)
         if self.recorder:
             goal = next((word for word in command[1:] if re.fullmatch("[a-z]+", word)), "doctor")
             self.asked.setdefault(goal, set()).update(self.recorder.calls[before:])
-        if done.returncode:
-            raise CommandFailed(done.stdout + done.stderr)
-        return done.stdout
+        return said
 
-    def deploy(self, **parameters: str) -> None:
-        """make deploy, with parameters beside those of the stage; a function URL among them."""
-        given = " ".join(f"{name}={value}" for name, value in {"FunctionUrl": "true", **parameters}.items())
-        self.run(
-            *("make", "deploy", f"STAGE={self.stage}", f"PARAMETERS={given}"),
-            *(f"ARCH={HOST}", f"LAMBDA_PYTHON={interpreter()}", "BUILD_DIR=.aws-sam/e2e"),
-        )
-
-    def delete(self) -> None:
-        client = self.client("cloudformation")
-        client.delete_stack(StackName=self.name)
-        client.get_waiter("stack_delete_complete").wait(StackName=self.name, WaiterConfig={"Delay": 1})
-
-    @cached_property
-    def outputs(self) -> dict[str, str]:
-        [found] = self.client("cloudformation").describe_stacks(StackName=self.name)["Stacks"]
-        return {output["OutputKey"]: output["OutputValue"] for output in found["Outputs"]}
-
-    @cached_property
-    def resources(self) -> dict[str, str]:
-        """Physical ids by logical ones."""
-        pages = self.client("cloudformation").get_paginator("list_stack_resources")
-        return {
-            item["LogicalResourceId"]: item["PhysicalResourceId"]
-            for page in pages.paginate(StackName=self.name)
-            for item in page["StackResourceSummaries"]
-        }
+    def deploy(self, *options: str, **parameters: str) -> None:
+        """Built for this machine; with a function URL."""
+        here = (f"ARCH={HOST}", f"LAMBDA_PYTHON={interpreter()}", "BUILD_DIR=.aws-sam/e2e")
+        super().deploy(*here, *options, **{"FunctionUrl": "true", **parameters})
 
     def mend(self) -> None:
         """Make up for what the emulator leaves out; and let webhooks be on this machine."""
@@ -178,12 +205,6 @@ class Stack:
             version = published["Version"]
             functions.update_alias(FunctionName=self.resources[name], Name="live", FunctionVersion=version)
 
-    def release(self) -> str:
-        """Of the last deployment."""
-        [found] = self.client("cloudformation").describe_stacks(StackName=self.name)["Stacks"]
-        [release] = [each for each in found["Parameters"] if each["ParameterKey"] == "Release"]
-        return str(release["ParameterValue"])
-
     def card(self, path: str) -> httpx2.Response:
         """A card's answer, through the API."""
         api = f"{self.url}/_aws/execute-api/{self.resources['Api']}/live"
@@ -209,7 +230,7 @@ class Stack:
 class Unwrapped(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
     """Calls of the function URL's own host, made to the emulator; a proxy answer is unwrapped."""
 
-    def __init__(self, stack: Stack) -> None:
+    def __init__(self, stack: EmulatedStack) -> None:
         self._url = httpx2.URL(stack.url)
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:

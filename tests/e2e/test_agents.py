@@ -13,7 +13,7 @@ import pytest
 
 from a2a_lambda.agent.agents import read_cards
 from tests.conftest import ROOT
-from tests.e2e.stack import CommandFailed, Stack, eventually
+from tests.e2e.stack import CommandFailed, EmulatedStack, eventually
 from tests.helpers.rest import message_1_0
 from tests.processes.servers import running_ministack
 
@@ -33,11 +33,11 @@ ENDED = {"COMPLETED", "FAILED", "REJECTED", "INPUT_REQUIRED", "AUTH_REQUIRED"}
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedStack]:
     began = time.monotonic()
     print("\nstarting the emulator (tests/e2e/stack.py lists what it cannot do)", flush=True)
     with running_ministack(tmp_path_factory.mktemp("ministack")) as url:
-        made = Stack(url, ROOT, STAGE, STAGES[STAGE]["stack_name"])
+        made = EmulatedStack(url, ROOT, STAGE, STAGES[STAGE]["stack_name"])
         print(f"make deploy STAGE={STAGE}: building, then creating the stack {made.name}", flush=True)
         try:
             made.deploy()
@@ -49,19 +49,19 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="module")
-def key(stack: Stack) -> str:
+def key(stack: EmulatedStack) -> str:
     return stack.run("make", "--silent", "key", "NAME=e2e", f"STACK={stack.name}").split()[0]
 
 
 @pytest.mark.parametrize("agent", CARDS)
-def test_its_card_is_served(stack: Stack, key: str, agent: str) -> None:
+def test_its_card_is_served(stack: EmulatedStack, key: str, agent: str) -> None:
     path = f"/a2a/{agent}/.well-known/agent-card.json"
     found = stack.call("GET", path, **{"X-API-Key": key, "A2A-Version": "1.0"})
     assert found.json()["name"] == CARDS[agent].name
 
 
 @pytest.mark.parametrize("agent", CARDS)
-def test_it_answers(stack: Stack, key: str, agent: str) -> None:
+def test_it_answers(stack: EmulatedStack, key: str, agent: str) -> None:
     headers = {"X-API-Key": key, "A2A-Version": "1.0"}
     examples = [text for skill in CARDS[agent].skills for text in skill.examples] or ["Hello!"]
     said = message_1_0(text=examples[0], messageId=str(uuid.uuid4()))

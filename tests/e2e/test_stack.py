@@ -24,7 +24,8 @@ from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from tests.conftest import ROOT
 from tests.e2e.calls import Recorder
-from tests.e2e.stack import NAME, Json, Stack, Unwrapped, eventually
+from tests.e2e.proof import Proof
+from tests.e2e.stack import NAME, EmulatedStack, Json, Unwrapped, eventually
 from tests.helpers.builds import building
 from tests.helpers.rest import message_1_0
 from tests.lambda_.observability.test_traces import Collector
@@ -48,29 +49,23 @@ POLICIES = [
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Deployed once; deleted at the end, which is a test of its own."""
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedStack]:
+    """Deployed once. The last test deletes it."""
     with building() as project:
         pass
     with running_ministack(tmp_path_factory.mktemp("ministack")) as url:
         recorder = Recorder(url)
-        made = Stack(url, project, recorder=recorder)
+        made = EmulatedStack(url, project, recorder=recorder)
         with building():
             made.deploy()
         made.asked.clear()  # an administrator's: it makes sam's bucket
         made.mend()
         yield made
         recorder.close()
-        table = made.outputs["TableName"]
-        made.delete()
-        with pytest.raises(ClientError, match="does not exist"):
-            made.client("cloudformation").describe_stacks(StackName=NAME)
-        assert made.client("lambda").list_functions()["Functions"] == []
-        assert made.client("dynamodb").describe_table(TableName=table), "data outlives its stack"
 
 
 @pytest.fixture(scope="module")
-def key(stack: Stack) -> str:
+def key(stack: EmulatedStack) -> str:
     """A key as the stack's own output says it is made."""
     command = stack.outputs["MakeKey"].split()
     assert command == ["make", "key", "NAME=alice", f"STACK={NAME}"]
@@ -79,14 +74,14 @@ def key(stack: Stack) -> str:
 
 
 @pytest.fixture
-def rest(stack: Stack, key: str) -> "Rest":
+def rest(stack: EmulatedStack, key: str) -> "Rest":
     return Rest(stack, key)
 
 
 class Rest:
     """HTTP+JSON of A2A 1.0."""
 
-    def __init__(self, stack: Stack, key: str) -> None:
+    def __init__(self, stack: EmulatedStack, key: str) -> None:
         self._stack, self._key = stack, key
 
     def ask(self, method: str, path: str, body: Json = None) -> Json:
@@ -102,7 +97,7 @@ class Rest:
         return str(self.ask("GET", f"/tasks/{task_id}")["status"]["state"])
 
 
-def test_cards_through_the_api(stack: Stack) -> None:
+def test_cards_through_the_api(stack: EmulatedStack) -> None:
     for path in (".well-known/agent-card.json", ".well-known/agent.json"):
         card = stack.card(path)
         assert card.status_code == 200, card.text
@@ -111,14 +106,14 @@ def test_cards_through_the_api(stack: Stack) -> None:
     assert "CardIsNotAtTheRoot" in stack.outputs
 
 
-def test_no_one_without_a_key(stack: Stack, key: str) -> None:
+def test_no_one_without_a_key(stack: EmulatedStack, key: str) -> None:
     asked = {"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"id": "x"}}
     assert stack.call("POST", "/", asked).status_code == 401
     assert stack.call("POST", "/", asked, **{"X-API-Key": key[:-1] + "x"}).status_code == 401
     assert stack.call("POST", "/", asked, **{"X-API-Key": key}).json()["error"]["code"] == -32001
 
 
-def test_the_operators_commands(stack: Stack, key: str) -> None:
+def test_the_operators_commands(stack: EmulatedStack, key: str) -> None:
     make = ("make", "--silent", "key", f"STACK={NAME}")
     assert "alice" in stack.run(*make)
     secret, *_ = stack.run(*make, "NAME=brief", "AGENTS=assistant", "DAYS=1").splitlines()
@@ -138,7 +133,7 @@ def test_the_operators_commands(stack: Stack, key: str) -> None:
     assert "nosuch" in nobodys.stderr
 
 
-def test_the_operators_look(stack: Stack, key: str) -> None:
+def test_the_operators_look(stack: EmulatedStack, key: str) -> None:
     """All that make doctor STACK=… asks of AWS, on a stack that is well."""
     code = f"from tools.deployment import doctor; print(doctor.inspect({NAME!r}))"
     said = stack.run(sys.executable, "-c", code)
@@ -149,7 +144,7 @@ def test_the_operators_look(stack: Stack, key: str) -> None:
     assert "NotifierFunction serves a version" in said
 
 
-def test_redriving(stack: Stack, rest: "Rest") -> None:
+def test_redriving(stack: EmulatedStack, rest: "Rest") -> None:
     """What a webhook did not accept, and a change that was not relayed, are sent again."""
     webhook = Webhook()
     task = rest.send("What is 1 plus 2?", taskPushNotificationConfig={"url": webhook.url, "id": "a"})
@@ -195,13 +190,13 @@ def test_redriving(stack: Stack, rest: "Rest") -> None:
     webhook.close()
 
 
-def test_access_logs(stack: Stack) -> None:
+def test_access_logs(stack: EmulatedStack) -> None:
     """API Gateway's role is made once; a second time there is nothing to do."""
     assert "make deploy turns access logs on" in stack.run("make", "--silent", "account")
 
 
 def test_the_playground_calls_it_and_reads_its_log(
-    stack: Stack, key: str, monkeypatch: pytest.MonkeyPatch
+    stack: EmulatedStack, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in stack.environment.items():
         monkeypatch.setenv(name, value)
@@ -217,7 +212,7 @@ def test_the_playground_calls_it_and_reads_its_log(
     eventually(lambda: [entry for entry in log.read() if entry["level"] == "INFO"])
 
 
-def test_the_doctor_is_content(stack: Stack, key: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_doctor_is_content(stack: EmulatedStack, key: str, capsys: pytest.CaptureFixture[str]) -> None:
     failed = asyncio.run(
         doctor.examine(stack.outputs["FunctionUrl"], key, "What is 1 plus 2?", Unwrapped(stack))
     )
@@ -268,7 +263,7 @@ def test_a_push(rest: Rest) -> None:
     webhook.close()
 
 
-def test_the_sweep(stack: Stack, rest: Rest, key: str) -> None:
+def test_the_sweep(stack: EmulatedStack, rest: Rest, key: str) -> None:
     """A turn whose message never came to the queue is run all the same."""
     store = Store(stack.client("dynamodb"), stack.outputs["TableName"], ttl=86_400)
     scope = Scope("alice", "assistant")
@@ -284,7 +279,7 @@ def test_the_sweep(stack: Stack, rest: Rest, key: str) -> None:
     eventually(lambda: rest.state(head.task_id) == "TASK_STATE_COMPLETED")
 
 
-def publish_layer(stack: Stack, name: str) -> str:
+def publish_layer(stack: EmulatedStack, name: str) -> str:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr(f"python/{name}.py", "")
@@ -294,7 +289,7 @@ def publish_layer(stack: Stack, name: str) -> str:
     return str(made["LayerVersionArn"])
 
 
-def test_an_update_with_all_that_is_optional(stack: Stack, request: pytest.FixtureRequest) -> None:
+def test_an_update_with_all_that_is_optional(stack: EmulatedStack, request: pytest.FixtureRequest) -> None:
     """A second deployment, with every parameter that adds a resource."""
     arn = "arn:aws:{}:us-east-1:000000000000:{}"
     topic = stack.client("sns").create_topic(Name="alarms")["TopicArn"]
@@ -349,7 +344,7 @@ def test_an_update_with_all_that_is_optional(stack: Stack, request: pytest.Fixtu
     assert "GET" in [name for _, name in collector.traces()]
 
 
-def test_versions_go_back_and_are_deleted(stack: Stack) -> None:
+def test_versions_go_back_and_are_deleted(stack: EmulatedStack) -> None:
     """After the update: the alias is at the version before, and old ones go."""
     functions = stack.client("lambda")
 
@@ -370,7 +365,7 @@ def test_versions_go_back_and_are_deleted(stack: Stack) -> None:
     assert len(kept) == 3, "$LATEST, and two"
 
 
-def test_the_roles_of_templates_allow_what_the_commands_asked(stack: Stack) -> None:
+def test_the_roles_of_templates_allow_what_the_commands_asked(stack: EmulatedStack) -> None:
     """The workflow's role allows make deploy, the operators' policy the other commands. Only
     an administrator runs make account."""
     roles = render_roles(StackName=NAME)
@@ -387,3 +382,35 @@ def test_the_roles_of_templates_allow_what_the_commands_asked(stack: Stack) -> N
             and not is_allowed(statements, call.action, call.resource)
         }
         assert not refused, command
+
+
+def test_the_table_outlives_its_stack_and_a_proof_on_aws_leaves_nothing(stack: EmulatedStack) -> None:
+    """Its steps that this emulator can take; and its role allows what they ask."""
+    assert stack.recorder
+    recorded = EmulatedStack(stack.recorder.url, stack.project)
+    proof = Proof(recorded)
+    del stack.recorder.calls[:]
+    proof.make_key()
+    assert proof.alarm().startswith(f"{NAME}-Monitoring-")
+    assert not proof.weights()
+    assert len(list(proof.left())) > 5
+    table = stack.outputs["TableName"]
+    stack.client("dynamodb").update_table(TableName=table, DeletionProtectionEnabled=False)
+    recorded.delete()
+    with pytest.raises(ClientError, match="does not exist"):
+        stack.client("cloudformation").describe_stacks(StackName=NAME)
+    assert stack.client("lambda").list_functions()["Functions"] == []
+    assert stack.client("dynamodb").describe_table(TableName=table), "data outlives its stack"
+    assert proof.delete() == "nothing is left"
+    roles = render_roles(StackName=NAME, Proof="true")
+    statements = [
+        *statements_of(roles, "DeployRole"),
+        *(
+            statement
+            for name in ("OperatorPolicy", "ProofPolicy")
+            for statement in roles.resources[name]["Properties"]["PolicyDocument"]["Statement"]
+        ),
+    ]
+    asked = set(stack.recorder.calls)
+    assert {call.action for call in asked} >= {"cloudformation:DeleteStack", "dynamodb:DeleteTable"}
+    assert not {call for call in asked if not is_allowed(statements, call.action, call.resource)}

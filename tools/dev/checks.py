@@ -37,7 +37,12 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
             return test(split_words("ARGS", environ))
         case "check":
             return check()
+        case "e2e" if environ.get("AWS"):
+            environments.install("sam")
+            return _run("-m", "tests.e2e.proof")
         case "e2e":
+            if given := [name for name in ("STACK", "ROLE", "BOUNDARY") if environ.get(name)]:
+                raise ConfigurationError(f"{given[0]} is of a deployment on AWS: add AWS=1, or leave it out")
             environments.install("sam", "ministack")
             status = _run("-m", "pytest", "tests/e2e/test_agents.py", "-n", "0", "-q", "-s")
             if not status:

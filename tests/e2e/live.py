@@ -1,0 +1,100 @@
+"""What clients see of a kit that runs somewhere: `make run`, or a stack on AWS, with agents of the tests.
+
+traveler waits ── url of its wait ── webhook of a background turn of probe ── the wait ends
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from a2a_lambda.client import Client
+from a2a_lambda.protocol.model import Json, Task, TaskState, state_word
+from a2a_lambda.protocol.requests import SendMessageConfiguration
+from tests.helpers.rpc import intent
+
+AGENTS = ("assistant", "probe", "traveler")
+
+PATIENCE_SECONDS = 300.0
+"""Seconds for what happens in the background."""
+
+POLL_SECONDS = 1.0
+
+AT_ONCE = SendMessageConfiguration(returnImmediately=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """url: of the deployment, without an agent. is_private: it is on this machine."""
+
+    url: str
+    key: str
+    is_private: bool = False
+
+    async def check_stream(self, seconds: int) -> str:
+        """A stream takes its time, and its events come one by one. Returns what was seen."""
+        began = time.monotonic()
+        texts, times = [], []
+        async with self._client("probe") as agent:
+            async for event in agent.stream("hi", metadata=intent("pieces", count=str(seconds), every="1")):
+                for part in event.get("artifactUpdate", {}).get("artifact", {}).get("parts", []):
+                    if text := part.get("text"):
+                        texts.append(text)
+                        times.append(time.monotonic() - began)
+        assert "".join(texts).split() == [str(number) for number in range(seconds)]
+        assert times[-1] >= seconds - 1
+        assert times[0] < times[-1] / 2, f"the first event came after {times[0]:.1f} s of {times[-1]:.1f}"
+        return f"{len(texts)} events, the first after {times[0]:.1f} s, the last after {times[-1]:.1f}"
+
+    async def check_background_turn_and_webhook(self) -> str:
+        """A background turn ends, and its webhook is called. The webhook is the url of a durable turn's wait,
+        so that the turn tells what came."""
+        async with self._client("traveler") as traveler, self._client("probe") as probe:
+            waiting = await traveler.send("", metadata=intent("pay"), configuration=AT_ONCE)
+            waits = await _until(traveler, waiting, lambda task: bool(_data(task)))
+            url = _data(waits)[0]["pay at"]
+            config = SendMessageConfiguration(returnImmediately=True, taskPushNotificationConfig={"url": url})
+            sent = await probe.send("in the background", configuration=config)
+            done = await _until(probe, sent, _is_stopped)
+            paid = await _until(traveler, waits, _is_stopped)
+        assert done["status"]["state"] == paid["status"]["state"] == TaskState.COMPLETED
+        assert _task_ids(_data(paid)[-1]["paid"]) == {done["id"]}
+        return f"task {done['id']}, webhook and callback in the turn of {paid['id']}"
+
+    async def check_pause(self) -> str:
+        """A durable turn pauses three times, and continues."""
+        began = time.monotonic()
+        async with self._client("traveler") as traveler:
+            sent = await traveler.send("", metadata=intent("nap"), configuration=AT_ONCE)
+            done = await _until(traveler, sent, _is_stopped)
+        texts = [part.get("text", "") for artifact in done["artifacts"] for part in artifact["parts"]]
+        assert "".join(texts).split() == ["1", "2", "3", "awake"]
+        return f"three pauses, {time.monotonic() - began:.1f} s"
+
+    def _client(self, agent: str) -> Client:
+        return Client(f"{self.url.rstrip('/')}/a2a/{agent}", key=self.key, private=self.is_private)
+
+
+async def _until(agent: Client, sent: Any, holds: Callable[[Task], bool]) -> Task:
+    """The task, as soon as something holds for it."""
+    give_up = time.monotonic() + PATIENCE_SECONDS
+    while not holds(task := await agent.get(sent["id"])):
+        assert time.monotonic() < give_up, f"task {task['id']} is {state_word(task['status']['state'])}"
+        await asyncio.sleep(POLL_SECONDS)
+    return task
+
+
+def _is_stopped(task: Task) -> bool:
+    return task["status"]["state"] in (TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED)
+
+
+def _data(task: Task) -> list[Json]:
+    """Values of the data parts of a task's artifacts."""
+    artifacts = task.get("artifacts", [])
+    return [part["data"] for artifact in artifacts for part in artifact["parts"] if "data" in part]
+
+
+def _task_ids(posted: Json) -> set[str]:
+    """Ids of the tasks in what a webhook got."""
+    return {update.get("taskId") or update["id"] for body in posted for update in body.values()}

@@ -1,0 +1,258 @@
+"""Proves the kit on AWS, in a stack of its own, which it deletes: python -m tests.e2e.proof
+
+    deploy ── key ── stream, background turn, durable turn ── doctor ── two canaries ── rollback ── prune
+                                                                   └── in any case, at last: delete
+
+The credentials and the region are those of the environment. STACK names the stack. If a role deploys, ROLE
+and BOUNDARY are outputs of templates/deploy-role.yaml with Proof=true. .github/workflows/aws.yml runs this.
+"""
+
+import asyncio
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from tests.e2e.live import AGENTS, Live
+from tests.e2e.stack import NAME, CommandFailed, Json, Stack
+from tests.helpers.project import copy_kit
+
+STREAM_SECONDS = 40
+"""More than the 29 s after which API Gateway ends an answer that it buffers."""
+
+READY_SECONDS = 900.0
+"""Seconds in which a new stack must please make doctor: an alarm is on until the sweep has run."""
+
+POLL_SECONDS = 10.0
+
+CANARY = "Canary10Percent5Minutes"
+
+KEY = "proof"
+
+
+class Proof:
+    """Steps in order. options: of make deploy. parameters: of every deployment."""
+
+    def __init__(self, stack: Stack, options: tuple[str, ...] = (), **parameters: str) -> None:
+        self.stack = stack
+        self._options = options
+        self._parameters = {
+            "ExecutionTimeout": "3600",
+            "DeletionProtection": "false",
+            "LogDays": "1",
+            **parameters,
+        }
+        self._key = ""
+
+    @property
+    def steps(self) -> Mapping[str, Callable[[], str]]:
+        return {
+            "the stack is deployed": self.deploy,
+            "a key is made": self.make_key,
+            f"a stream of {STREAM_SECONDS} s arrives event by event": lambda: self._check(
+                "stream", STREAM_SECONDS
+            ),
+            "a background turn ends, and its webhook is called": lambda: self._check(
+                "background_turn_and_webhook"
+            ),
+            "a durable turn pauses": lambda: self._check("pause"),
+            "make doctor passes": self.see_doctor,
+            "a canary takes over": self.roll_out,
+            "an alarm stops a canary": self.stop_rollout,
+            "make rollback": self.roll_back,
+            "make prune": self.prune,
+        }
+
+    def deploy(self, **parameters: str) -> str:
+        self.stack.deploy(*self._options, **{**self._parameters, **parameters})
+        return f"version {self.live()}"
+
+    def make_key(self) -> str:
+        said = self.stack.run("make", "--silent", "key", f"NAME={KEY}", f"STACK={self.stack.name}")
+        self._key = said.split()[0]
+        return ""
+
+    def _check(self, what: str, *arguments: Any) -> str:
+        live = Live(self.stack.outputs["BaseUrl"], self._key)
+        return str(asyncio.run(getattr(live, f"check_{what}")(*arguments)))
+
+    def see_doctor(self) -> str:
+        give_up = time.monotonic() + READY_SECONDS
+        while True:
+            try:
+                said = self.stack.run(
+                    "make", "--silent", "doctor", f"STACK={self.stack.name}", f"KEY={self._key}"
+                )
+            except CommandFailed:
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(POLL_SECONDS)
+            else:
+                return said.strip().splitlines()[-1]
+
+    def roll_out(self) -> str:
+        before = self.live()
+        self.deploy(Rollout=CANARY, LogLevel="DEBUG")
+        assert self.live() > before
+        assert not self.weights()
+        return f"version {before} → {self.live()}"
+
+    def stop_rollout(self) -> str:
+        """A canary during which an alarm goes off returns all calls to the version before."""
+        before = self.live()
+        alarms = self.stack.client("cloudwatch")
+        with ThreadPoolExecutor() as pool:
+            deployment = pool.submit(self.deploy, Rollout=CANARY, LogLevel="WARNING")
+            while not self.weights():
+                assert not deployment.done(), deployment.exception()
+                time.sleep(POLL_SECONDS)
+            alarms.set_alarm_state(
+                AlarmName=self.alarm(), StateValue="ALARM", StateReason="the proof stops a canary"
+            )
+            error = deployment.exception()
+        assert isinstance(error, CommandFailed), "the deployment succeeded, although an alarm was on"
+        assert (self.live(), self.weights()) == (before, {})
+        alarms.set_alarm_state(AlarmName=self.alarm(), StateValue="OK", StateReason="the proof has seen it")
+        return f"version {before} is live"
+
+    def roll_back(self) -> str:
+        before = self.live()
+        said = self.stack.run("make", "--silent", "rollback", f"STACK={self.stack.name}")
+        assert self.live() < before, said
+        return f"version {before} → {self.live()}"
+
+    def prune(self) -> str:
+        said = self.stack.run("make", "--silent", "prune", f"STACK={self.stack.name}", "KEEP=2")
+        return said.strip().splitlines()[0]
+
+    def live(self) -> int:
+        return int(self._alias()["FunctionVersion"])
+
+    def weights(self) -> Mapping[str, float]:
+        """Shares of calls that a rollout gives to other versions."""
+        found: Mapping[str, float] = (
+            self._alias().get("RoutingConfig", {}).get("AdditionalVersionWeights", {})
+        )
+        return found
+
+    def _alias(self) -> Json:
+        functions = self.stack.client("lambda")
+        return functions.get_alias(FunctionName=self.stack.resources["RpcFunction"], Name="live")
+
+    def alarm(self) -> str:
+        """Name of the alarm that a rollout of RpcFunction watches."""
+        prefix = f"{self.stack.name}-Monitoring-"
+        pages = self.stack.client("cloudwatch").get_paginator("describe_alarms")
+        names = [
+            alarm["AlarmName"]
+            for page in pages.paginate(AlarmNamePrefix=prefix)
+            for alarm in page["MetricAlarms"]
+        ]
+        [found] = [name for name in names if "-RpcErrorsAlarm-" in name]
+        return str(found)
+
+    def delete(self) -> str:
+        """Delete the stack, and what outlives one: the table, the key, what sam has uploaded."""
+        self.stack.delete()
+        dynamodb = self.stack.client("dynamodb")
+        for table in self._tables():
+            dynamodb.delete_table(TableName=table)
+            dynamodb.get_waiter("table_not_exists").wait(TableName=table)
+        ssm = self.stack.client("ssm")
+        for name in self._parameters_left():
+            ssm.delete_parameter(Name=name)
+        s3 = self.stack.client("s3")
+        bucket, objects = self._uploads()
+        for key in objects:
+            s3.delete_object(Bucket=bucket, Key=key)
+        left = list(self.left())
+        assert not left, left
+        return "nothing is left"
+
+    def left(self) -> Iterator[str]:
+        """Names of what is still there of the stack."""
+        functions = self.stack.client("lambda").get_paginator("list_functions").paginate()
+        yield from (
+            each["FunctionName"]
+            for page in functions
+            for each in page["Functions"]
+            if each["FunctionName"].startswith(f"{self.stack.name}-")
+        )
+        yield from self._tables()
+        logs = self.stack.client("logs")
+        for place in ("lambda", "apigateway"):
+            base = f"/aws/{place}/{self.stack.name}"
+            groups = logs.describe_log_groups(logGroupNamePrefix=base)["logGroups"]
+            yield from (
+                name for each in groups if f"{(name := each['logGroupName'])}/".startswith(f"{base}/")
+            )
+        yield from self._parameters_left()
+        yield from self._uploads()[1]
+
+    def _tables(self) -> list[str]:
+        pages = self.stack.client("dynamodb").get_paginator("list_tables").paginate()
+        prefix = f"{self.stack.name}-"
+        return [name for page in pages for name in page["TableNames"] if name.startswith(prefix)]
+
+    def _parameters_left(self) -> list[str]:
+        pages = self.stack.client("ssm").get_paginator("get_parameters_by_path")
+        found = pages.paginate(Path=f"/a2a/{self.stack.name}/", Recursive=True)
+        return [each["Name"] for page in found for each in page["Parameters"]]
+
+    def _uploads(self) -> tuple[str, list[str]]:
+        """sam's bucket, and the objects of the stack in it."""
+        clouds = self.stack.client("cloudformation")
+        try:
+            [made] = clouds.describe_stacks(StackName="aws-sam-cli-managed-default")["Stacks"]
+        except ClientError:
+            return "", []
+        bucket = next(each["OutputValue"] for each in made["Outputs"] if each["OutputKey"] == "SourceBucket")
+        pages = self.stack.client("s3").get_paginator("list_objects_v2")
+        found = pages.paginate(Bucket=bucket, Prefix=f"{self.stack.name}/")
+        return bucket, [each["Key"] for page in found for each in page.get("Contents", [])]
+
+
+def run(proof: Proof) -> int:
+    """Take each step until one fails, then delete the stack. Prints a line each; returns the exit status."""
+    status = 0
+    try:
+        for what, step in proof.steps.items():
+            if status := _report(what, step):
+                break
+    finally:
+        status = _report("the stack is deleted, and nothing is left", proof.delete) or status
+    return status
+
+
+def _report(what: str, step: Callable[[], str]) -> int:
+    began = time.monotonic()
+    try:
+        said, status = step(), 0
+    except Exception as error:  # whatever it is, the stack must be deleted
+        said, status = f"{type(error).__name__}: {error}", 1
+    print(
+        f"  {'FAIL' if status else 'pass'}  {what}  {time.monotonic() - began:.0f} s  {said}".rstrip(),
+        flush=True,
+    )
+    return status
+
+
+def main(environ: Mapping[str, str] = os.environ) -> int:
+    name = environ.get("STACK") or "a2a-proof"
+    role = (f"ROLE={environ['ROLE']}",) if environ.get("ROLE") else ()
+    boundary = {"PermissionsBoundaryArn": environ["BOUNDARY"]} if environ.get("BOUNDARY") else {}
+    with tempfile.TemporaryDirectory() as folder:
+        project = copy_kit(Path(folder), AGENTS)
+        config = project / "samconfig.toml"
+        config.write_text(config.read_text().replace(NAME, name))
+        return run(Proof(Stack(project, name=name), role, **boundary))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,30 @@
+"""The checks that `tests.e2e.aws` makes of a stack on AWS, made here of `make run`."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.live import AGENTS, Live
+from tests.helpers.dev_server import DevServer
+from tests.helpers.project import copy_kit
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    server = DevServer(copy_kit(tmp_path_factory.mktemp("live"), AGENTS), LONGEST_PAUSE="0.2")
+    server.until(lambda: "Serving" in server.output.read_text() and server.rpc().post({}).status_code < 500)
+    yield Live(server.url, "local-key", is_private=True)
+    server.interrupt()
+
+
+def test_a_stream(live: Live) -> None:
+    assert "4 events" in asyncio.run(live.check_stream(4))
+
+
+def test_a_background_turn_and_its_webhook(live: Live) -> None:
+    asyncio.run(live.check_background_turn_and_webhook())
+
+
+def test_a_durable_turn_that_pauses(live: Live) -> None:
+    asyncio.run(live.check_pause())
