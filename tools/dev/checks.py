@@ -37,17 +37,8 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
             return test(split_words("ARGS", environ))
         case "check":
             return check()
-        case "e2e" if environ.get("AWS"):
-            environments.install("sam")
-            return _run("-m", "tests.e2e.proof")
         case "e2e":
-            if given := [name for name in ("STACK", "ROLE", "BOUNDARY") if environ.get(name)]:
-                raise ConfigurationError(f"{given[0]} is of a deployment on AWS: add AWS=1, or leave it out")
-            environments.install("sam", "ministack")
-            status = _run("-m", "pytest", "tests/e2e/test_agents.py", "-n", "0", "-q", "-s")
-            if not status:
-                print("Next: make deploy STAGE=dev")
-            return status
+            return e2e(environ)
         case "conformance":
             return _run("-m", "tests.conformance.run", environ.get("TCK", ""), environ.get("LINE", ""))
         case "pictures":
@@ -58,6 +49,20 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
             environments.install_all()
             return _run("-m", "pytest", "tests/lambda_/test_costs.py", "-s", "-n", "0")
     raise AssertionError(argv)
+
+
+def e2e(environ: Mapping[str, str]) -> int:
+    """Returns the exit status. Raises ConfigurationError."""
+    if environ.get("AWS"):
+        environments.install("sam")
+        return _run("-m", "tests.e2e.proof")
+    if given := [name for name in ("STACK", "ROLE", "BOUNDARY") if environ.get(name)]:
+        raise ConfigurationError(f"{given[0]} is of a deployment on AWS: add AWS=1, or leave it out")
+    environments.install("sam", "ministack")
+    status = _run("-m", "pytest", "tests/e2e/test_agents.py", "-n", "0", "-q", "-s")
+    if not status:
+        print("Next: make deploy STAGE=dev")
+    return status
 
 
 def test(arguments: list[str]) -> int:
