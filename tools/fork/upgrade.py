@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from a2a_lambda.errors import ConfigurationError
 from tools.command import reports_errors
@@ -26,14 +27,22 @@ TAGS = "refs/upstream/tags"
 
 RELEASE = re.compile(r"v(\d+)\.(\d+)\.(\d+)")
 
-UNRELATED = """this repository and the kit's have no common history, as after GitHub's "Use this template".
-Join them once: find the release that your repository was made from, and run
+UNRELATED = """this repository and the kit's have no common history, as after GitHub's "Use this template",
+or after sam init. Join them once: find the release that your repository was made from, and run
 
   git merge --allow-unrelated-histories -s ours {tags}/<release>"""
+
+NO_REPOSITORY = """this folder is not a git repository of its own, as after sam init, and make upgrade merges
+releases by git. Make it one, then run make upgrade again:
+
+  git init && git add --all && git commit --message "The kit, as it came\""""
 
 
 @reports_errors
 def main(environ: Mapping[str, str] = os.environ) -> int:
+    top = _run("git", "rev-parse", "--show-toplevel").stdout.strip()
+    if not top or not Path(top).samefile(Path()):
+        raise ConfigurationError(NO_REPOSITORY)
     if git("status", "--porcelain", "--untracked-files=no"):
         raise ConfigurationError("there are changes that are not committed: commit them first, or git stash")
     _fetch(environ.get("UPSTREAM", ""))

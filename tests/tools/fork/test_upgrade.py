@@ -240,6 +240,7 @@ def test_what_the_fork_made_of_the_example_stays_its_own(fork: Repository, upstr
 
 def test_a_copy_without_history_is_told_how_to_join(fork: Repository, upstream: Repository) -> None:
     shutil.rmtree(fork.folder / ".git")
+    assert "git init && git add" in fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
     fork.run("git", "init", "--quiet", "--initial-branch=main")
     fork.commit("from a template")
     said = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
