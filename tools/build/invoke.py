@@ -2,6 +2,7 @@
 Lambda, without Docker. It uses the state of the running development server, or its own for this call."""
 
 import base64
+import hashlib
 import json
 import os
 import re
@@ -28,6 +29,11 @@ from tools.state import KEYS_PATH, STATE, TABLE
 
 HOST_BUILD = Path(".aws-sam/host")
 
+BUILT = Path(".aws-sam/host.digest")
+"""Digest of what HOST_BUILD was made from."""
+
+SOURCES = tuple(map(Path, ("functions", "layers", "tools/build", "template.yaml", "templates", "uv.lock")))
+
 
 @reports_errors
 def main(environ: Mapping[str, str] = os.environ) -> int:
@@ -52,7 +58,12 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
 
 
 def _build() -> int:
-    """Build for this machine, silently if it succeeds. Returns the exit status."""
+    """Build for this machine, silently if it succeeds, and unless the last build is of the same files.
+    Returns the exit status."""
+    digest = _digest()
+    if BUILT.exists() and BUILT.read_text("utf-8") == digest and HOST_BUILD.is_dir():
+        return 0
+    BUILT.unlink(missing_ok=True)
     print("building", file=sys.stderr)
     done = subprocess.run(
         [sys.executable, "-m", "tools.build.sam", "build"],
@@ -63,7 +74,19 @@ def _build() -> int:
     )
     if done.returncode:
         sys.stderr.buffer.write(done.stdout)
+    else:
+        BUILT.write_text(digest, "utf-8")
     return done.returncode
+
+
+def _digest() -> str:
+    """Of everything that a build reads, and of its architecture."""
+    digest = hashlib.sha256(HOST.encode())
+    for place in SOURCES:
+        for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
+            if path.is_file() and "__pycache__" not in path.parts:
+                digest.update(f"{path}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def _event(names: list[str]) -> tuple[dict[str, Any], str]:

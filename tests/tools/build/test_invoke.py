@@ -1,0 +1,52 @@
+"""make invoke builds only what has changed."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.build import invoke
+
+
+@pytest.fixture
+def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The exit statuses of the builds to come."""
+    monkeypatch.chdir(tmp_path)
+    for place in invoke.SOURCES:
+        (tmp_path / place.parent).mkdir(exist_ok=True)
+        if place.suffix:
+            (tmp_path / place).write_text("1")
+        else:
+            (tmp_path / place).mkdir(parents=True)
+            (tmp_path / place / "file").write_text("1")
+    invoke.HOST_BUILD.mkdir(parents=True)
+    statuses: list[int] = []
+
+    def run(*_: Any, **__: Any) -> "subprocess.CompletedProcess[bytes]":
+        return subprocess.CompletedProcess([], statuses.pop(0), b"", b"")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    return statuses
+
+
+def test_the_same_files_are_built_once(builds: list[int]) -> None:
+    builds[:] = [0]
+    assert invoke._build() == invoke._build() == 0
+    Path("functions/__pycache__").mkdir()
+    Path("functions/__pycache__/api.pyc").write_text("1")
+    assert invoke._build() == 0
+    for place in invoke.SOURCES:
+        builds[:] = [0]
+        (place if place.suffix else place / "file").write_text("2")
+        assert invoke._build() == 0
+        assert not builds, place
+        (place if place.suffix else place / "file").write_text("1")
+        builds[:] = [0]
+        assert invoke._build() == 0
+
+
+def test_a_build_that_failed_is_made_again(builds: list[int]) -> None:
+    builds[:] = [2, 0]
+    assert [invoke._build(), invoke._build(), invoke._build()] == [2, 0, 0]
+    assert not builds
