@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import random
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
@@ -116,6 +118,49 @@ def test_no_span_has_what_a_client_said_or_a_key(rpc: Rpc, spans: Spans) -> None
     assert not turn.events
 
 
+@pytest.mark.parametrize("response", [None, "text", {"Error": {"Code": "Throttled"}}, {"Error": None}])
+def test_what_fails_within_a_span_fails_as_without(spans: Spans, response: Any) -> None:
+    """Errors of other libraries have a `response` of another kind than botocore's."""
+    error = RuntimeError("boom")
+    error.response = response  # type: ignore[attr-defined]
+    with pytest.raises(RuntimeError, match="boom"), tracing.span("work"):
+        raise error
+    failure = (spans.named("work").attributes or {})["error.type"]
+    assert failure == ("Throttled" if response == {"Error": {"Code": "Throttled"}} else "RuntimeError")
+
+
+def test_a_cancellation_is_no_failure(spans: Spans) -> None:
+    with pytest.raises(asyncio.CancelledError), tracing.span("work"):
+        raise asyncio.CancelledError
+    assert spans.named("work").status.is_unset
+
+
+@pytest.mark.parametrize("place", ["on_start", "on_end"])
+def test_a_span_processor_that_fails_stops_no_turn(spans: Spans, rpc: Rpc, place: str) -> None:
+    """An agent, or a layer, may have added it."""
+
+    class Failing(SpanProcessor):
+        pass
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("the processor fails")
+
+    setattr(Failing, place, fail)
+    spans.provider.add_span_processor(Failing())
+    assert rpc.call("message/send", {"message": message(text="hi")})["status"]["state"] == "completed"
+
+
+def test_a_callers_wish_to_be_recorded_counts_for_our_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its trace id decides nothing: the caller chooses it."""
+    wish = {"traceparent": TRACEPARENT, "tracestate": "a=b"}
+    assert tracing.admitted(wish, 1) == wish
+    assert tracing.admitted(wish, 0) == {**wish, "traceparent": f"{TRACEPARENT[:-2]}00"}
+    for luck, flag in ((0.29, "01"), (0.31, "00")):
+        monkeypatch.setattr(random, "random", lambda luck=luck: luck)
+        assert tracing.admitted(wish, 0.3)["traceparent"][-2:] == flag
+    assert tracing.admitted({"traceparent": "broken"}, 0) == {"traceparent": "broken"}
+
+
 def test_a_callback_shows_no_token(rpc: Rpc, spans: Spans) -> None:
     """Whoever has the token may play the other system."""
     rpc.client.post("/callbacks/t0ken", json={})
@@ -176,7 +221,8 @@ def test_a_call_of_another_agent_takes_the_trace_along(traced: Kit, spans: Spans
     assert (called.attributes or {})["http.response.status_code"] == 200
     [request] = [span for span in spans.all() if span.kind == SpanKind.SERVER]
     assert parent_of(request) == ids_of(called)[1]
-    assert "traceparent" not in served.seen[0].headers, "the card is read outside of the call"
+    trace, _ = ids_of(mine)
+    assert served.seen[0].headers["traceparent"].split("-")[1] == trace, "the card is of the same trace"
 
 
 def test_the_steps_of_a_durable_turn_are_in_the_trace_of_its_request(

@@ -83,7 +83,7 @@ COMMANDS = {
     "e2e": Command(
         "deploy your agents to an emulator of AWS, and call them there",
         ["tools.dev.checks e2e"],
-        {"AWS": "1", "STACK": "a2a-proof", "ROLE": "<arn>", "BOUNDARY": "<arn>"},
+        {"AWS": "1|delete", "STACK": "a2a-proof", "ROLE": "<arn>", "BOUNDARY": "<arn>"},
     ),
     "bench": Command("measure what the kit costs, beside its peers", ["tools.bench.bench"], {"WRITE": "1"}),
     "scale": Command(

@@ -30,6 +30,7 @@ ACTIONS = {
     "s3:HeadObject": "s3:GetObject",
     "s3:ListObjectsV2": "s3:ListBucket",
     "s3:HeadBucket": "s3:ListBucket",
+    "s3:ListObjectVersions": "s3:ListBucketVersions",
     **dict.fromkeys(
         ("s3:CreateMultipartUpload", "s3:UploadPart", "s3:CompleteMultipartUpload"), "s3:PutObject"
     ),
@@ -158,6 +159,8 @@ def _rest_operation(service: str, method: str, path: str, query: str) -> tuple[s
             matches.append((len(keys), len(pattern), name, found.groupdict()))
     assert matches, f"{service}: {method} {path}"
     *_, name, given = max(matches, key=lambda match: match[:2])
+    if name == "DeleteObject" and "versionId=" in query:
+        name = "DeleteObjectVersion"
     qualifier = dict(each.partition("=")[::2] for each in query.split("&") if each.startswith("Qualifier="))
     return name, {key: unquote(value) for key, value in {**given, **qualifier}.items()}
 

@@ -9,19 +9,24 @@ and BOUNDARY are outputs of templates/deploy-role.yaml with Proof=true. .github/
 
 import asyncio
 import os
+import re
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
+from a2a_lambda.errors import ConfigurationError
 from tests.e2e.live import AGENTS, Live
 from tests.e2e.stack import NAME, CommandFailed, Json, Stack
 from tests.helpers.project import copy_kit
+from tools.command import reports_errors
+from tools.deployment.stack import aws_errors
 
 STREAM_SECONDS = 40
 """More than the 29 s after which API Gateway ends an answer that it buffers."""
@@ -34,6 +39,10 @@ POLL_SECONDS = 10.0
 CANARY = "Canary10Percent5Minutes"
 
 KEY = "proof"
+
+NAMES = re.compile(r"([a-z0-9-]+-)?proof")
+
+LAST = "the stack is deleted, and nothing is left"
 
 
 class Proof:
@@ -69,6 +78,16 @@ class Proof:
             "make prune": self.prune,
         }
 
+    def check_absent(self) -> None:
+        """Raises ConfigurationError if there are no credentials, or an earlier proof was cut off before it
+        deleted its stack."""
+        with aws_errors("make e2e AWS=1"):
+            left = list(self.left())
+        if left:
+            raise ConfigurationError(
+                f"{left[0]} is there. Delete what an earlier proof left: make e2e AWS=delete"
+            )
+
     def deploy(self, **parameters: str) -> str:
         self.stack.deploy(*self._options, **{**self._parameters, **parameters})
         return f"version {self.live()}"
@@ -98,7 +117,9 @@ class Proof:
 
     def roll_out(self) -> str:
         before = self.live()
-        self.deploy(Rollout=CANARY, LogLevel="DEBUG")
+        with self._rollout(LogLevel="DEBUG") as deployment:
+            if error := deployment.exception():
+                raise error
         assert self.live() > before
         assert not self.weights()
         return f"version {before} → {self.live()}"
@@ -107,19 +128,27 @@ class Proof:
         """A canary during which an alarm goes off returns all calls to the version before."""
         before = self.live()
         alarms = self.stack.client("cloudwatch")
-        with ThreadPoolExecutor() as pool:
-            deployment = pool.submit(self.deploy, Rollout=CANARY, LogLevel="WARNING")
-            while not self.weights():
-                assert not deployment.done(), deployment.exception()
+        with self._rollout(LogLevel="WARNING") as deployment:
+            while not deployment.done():  # again, because CloudWatch sets it back when it looks at its metric
+                alarms.set_alarm_state(
+                    AlarmName=self.alarm(), StateValue="ALARM", StateReason="the proof stops a canary"
+                )
                 time.sleep(POLL_SECONDS)
-            alarms.set_alarm_state(
-                AlarmName=self.alarm(), StateValue="ALARM", StateReason="the proof stops a canary"
-            )
             error = deployment.exception()
         assert isinstance(error, CommandFailed), "the deployment succeeded, although an alarm was on"
         assert (self.live(), self.weights()) == (before, {})
         alarms.set_alarm_state(AlarmName=self.alarm(), StateValue="OK", StateReason="the proof has seen it")
         return f"version {before} is live"
+
+    @contextmanager
+    def _rollout(self, **parameters: str) -> Iterator["Future[str]"]:
+        """A deployment by CodeDeploy, from the moment at which two versions share the calls."""
+        with ThreadPoolExecutor() as pool:
+            deployment = pool.submit(self.deploy, Rollout=CANARY, **parameters)
+            while not self.weights():
+                assert not deployment.done(), f"no version got a share of the calls: {deployment.exception()}"
+                time.sleep(POLL_SECONDS)
+            yield deployment
 
     def roll_back(self) -> str:
         before = self.live()
@@ -158,22 +187,39 @@ class Proof:
         return str(found)
 
     def delete(self) -> str:
-        """Delete the stack, and what outlives one: the table, the key, what sam has uploaded."""
-        self.stack.delete()
+        """Delete the stack, and what outlives one: the table, the key, what sam has uploaded. Each is tried,
+        whatever becomes of the others."""
+        errors = []
+        for part in (self._delete_stack, self._delete_tables, self._delete_parameters, self._delete_uploads):
+            try:
+                part()
+            except (ClientError, BotoCoreError) as error:
+                errors.append(str(error))
+        left = list(self.left())
+        assert not errors, errors
+        assert not left, left
+        return "nothing is left"
+
+    def _delete_stack(self) -> None:
+        clouds = self.stack.client("cloudformation")
+        clouds.delete_stack(StackName=self.stack.name)
+        patience = {"Delay": 15, "MaxAttempts": 120}
+        clouds.get_waiter("stack_delete_complete").wait(StackName=self.stack.name, WaiterConfig=patience)
+
+    def _delete_tables(self) -> None:
         dynamodb = self.stack.client("dynamodb")
         for table in self._tables():
             dynamodb.delete_table(TableName=table)
             dynamodb.get_waiter("table_not_exists").wait(TableName=table)
-        ssm = self.stack.client("ssm")
+
+    def _delete_parameters(self) -> None:
         for name in self._parameters_left():
-            ssm.delete_parameter(Name=name)
-        s3 = self.stack.client("s3")
+            self.stack.client("ssm").delete_parameter(Name=name)
+
+    def _delete_uploads(self) -> None:
         bucket, objects = self._uploads()
-        for key in objects:
-            s3.delete_object(Bucket=bucket, Key=key)
-        left = list(self.left())
-        assert not left, left
-        return "nothing is left"
+        for key, version in objects:
+            self.stack.client("s3").delete_object(Bucket=bucket, Key=key, VersionId=version)
 
     def left(self) -> Iterator[str]:
         """Names of what is still there of the stack."""
@@ -193,11 +239,11 @@ class Proof:
                 name for each in groups if f"{(name := each['logGroupName'])}/".startswith(f"{base}/")
             )
         yield from self._parameters_left()
-        yield from self._uploads()[1]
+        yield from (key for key, _ in self._uploads()[1])
 
     def _tables(self) -> list[str]:
         pages = self.stack.client("dynamodb").get_paginator("list_tables").paginate()
-        prefix = f"{self.stack.name}-"
+        prefix = f"{self.stack.name}-Table-"
         return [name for page in pages for name in page["TableNames"] if name.startswith(prefix)]
 
     def _parameters_left(self) -> list[str]:
@@ -205,28 +251,34 @@ class Proof:
         found = pages.paginate(Path=f"/a2a/{self.stack.name}/", Recursive=True)
         return [each["Name"] for page in found for each in page["Parameters"]]
 
-    def _uploads(self) -> tuple[str, list[str]]:
-        """sam's bucket, and the objects of the stack in it."""
+    def _uploads(self) -> tuple[str, list[tuple[str, str]]]:
+        """sam's bucket, which keeps versions, and the keys and versions of the stack's objects."""
         clouds = self.stack.client("cloudformation")
         try:
             [made] = clouds.describe_stacks(StackName="aws-sam-cli-managed-default")["Stacks"]
         except ClientError:
             return "", []
         bucket = next(each["OutputValue"] for each in made["Outputs"] if each["OutputKey"] == "SourceBucket")
-        pages = self.stack.client("s3").get_paginator("list_objects_v2")
+        pages = self.stack.client("s3").get_paginator("list_object_versions")
         found = pages.paginate(Bucket=bucket, Prefix=f"{self.stack.name}/")
-        return bucket, [each["Key"] for page in found for each in page.get("Contents", [])]
+        return bucket, [
+            (each["Key"], each["VersionId"])
+            for page in found
+            for each in (*page.get("Versions", ()), *page.get("DeleteMarkers", ()))
+        ]
 
 
 def run(proof: Proof) -> int:
-    """Take each step until one fails, then delete the stack. Prints a line each; returns the exit status."""
+    """Take each step until one fails, then delete the stack. Prints a line each; returns the exit status.
+    Raises ConfigurationError before the first step."""
+    proof.check_absent()
     status = 0
     try:
         for what, step in proof.steps.items():
             if status := _report(what, step):
                 break
     finally:
-        status = _report("the stack is deleted, and nothing is left", proof.delete) or status
+        status = _report(LAST, proof.delete) or status
     return status
 
 
@@ -243,15 +295,20 @@ def _report(what: str, step: Callable[[], str]) -> int:
     return status
 
 
+@reports_errors
 def main(environ: Mapping[str, str] = os.environ) -> int:
+    """AWS=delete deletes what a proof has left."""
     name = environ.get("STACK") or "a2a-proof"
+    if not NAMES.fullmatch(name):
+        raise ConfigurationError(f"STACK={name}: name one that ends with -proof, because it is deleted")
     role = (f"ROLE={environ['ROLE']}",) if environ.get("ROLE") else ()
     boundary = {"PermissionsBoundaryArn": environ["BOUNDARY"]} if environ.get("BOUNDARY") else {}
     with tempfile.TemporaryDirectory() as folder:
         project = copy_kit(Path(folder), AGENTS)
         config = project / "samconfig.toml"
         config.write_text(config.read_text().replace(NAME, name))
-        return run(Proof(Stack(project, name=name), role, **boundary))
+        proof = Proof(Stack(project, name=name), role, **boundary)
+        return _report(LAST, proof.delete) if environ.get("AWS") == "delete" else run(proof)
 
 
 if __name__ == "__main__":

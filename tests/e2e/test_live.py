@@ -1,4 +1,4 @@
-"""The checks that `tests.e2e.aws` makes of a stack on AWS, made here of `make run`."""
+"""The checks that `tests.e2e.proof` makes of a stack on AWS, made here of `make run`."""
 
 import asyncio
 from collections.abc import Iterator

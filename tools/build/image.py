@@ -32,8 +32,9 @@ KITS = (*FUNCTIONS, DURABLE)
 WRAPPERS = ("AWS_LAMBDA_EXEC_WRAPPER", "A2A_NEXT_WRAPPER")
 
 OF_LAYERS = {
-    "Parameters": ("ExtraLayerArns", "ExtraLayerWrapper"),
-    "Conditions": ("HasExtraLayers", "HasExtraWrapper"),
+    "Parameters": ("ExtraLayerArn", "ExtraLayerArn2", "ExtraLayerWrapper"),
+    "Conditions": ("HasExtraLayer", "HasSecondLayer", "HasExtraWrapper"),
+    "Rules": ("SecondLayerNeedsRoom",),
 }
 """What is of the layers of others: an image has none."""
 
@@ -67,12 +68,10 @@ def with_images(template: dict[str, Any], folder: Path) -> dict[str, Any]:
     zipped = {name: shared.pop(name) for name in ("Runtime", "CodeUri", "Layers")}
     del shared["Environment"]["Variables"]["AWS_LAMBDA_EXEC_WRAPPER"]
     del template["Conditions"]["HasSnapStart"]
-    for name in OF_LAYERS["Parameters"]:
-        del template["Parameters"][name]
-    for name in OF_LAYERS["Conditions"]:
-        del template["Conditions"][name]
-    spans = template["Conditions"]["HasSpans"]["Fn::Or"]
-    spans[:] = [each for each in spans if each["Condition"] not in OF_LAYERS["Conditions"]]
+    for section, names in OF_LAYERS.items():
+        for name in names:
+            del template[section][name]
+    template["Conditions"]["HasSpans"] = template["Conditions"]["HasOtlp"]
     resources = template["Resources"]
     own = [item for name, item in resources.items() if item["Type"] == FUNCTION and name not in KITS]
     for function in own:  # a fork's: it stays as it is, with what it had from Globals

@@ -32,6 +32,9 @@ HOST_BUILD = Path(".aws-sam/host")
 BUILT = Path(".aws-sam/host.digest")
 """Digest of what HOST_BUILD was made from."""
 
+MADE = ".manifest.json"
+"""A file that a build writes among its sources."""
+
 SOURCES = tuple(map(Path, ("functions", "layers", "tools/build", "template.yaml", "templates", "uv.lock")))
 
 
@@ -46,7 +49,9 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         variables = {"A2A_EMULATOR": _emulator(stack), "A2A_TABLE": TABLE, "A2A_KEYS_PATH": KEYS_PATH}
-        built = Built(HOST_BUILD, folder, _own_values() | variables | {"A2A_LOCAL": "1"})
+        built = Built(
+            HOST_BUILD, folder, _own_values() | variables | {"A2A_LOCAL": "1", "A2A_REPEAT_SECONDS": "0"}
+        )
         log = stack.enter_context((folder / "log").open("w+b"))
         url = stack.enter_context(built.emulate(function, find_rie(environments.VENVS / "sam"), output=log))
         try:
@@ -84,7 +89,7 @@ def _digest() -> str:
     digest = hashlib.sha256(HOST.encode())
     for place in SOURCES:
         for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
-            if path.is_file() and "__pycache__" not in path.parts:
+            if path.is_file() and "__pycache__" not in path.parts and path.name != MADE:
                 digest.update(f"{path}\0".encode() + path.read_bytes())
     return digest.hexdigest()
 

@@ -239,9 +239,10 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     credentials and the account."""
     _, stage = stage_of(environ)
     architecture = read_architecture(environ)
+    named = named_parameters(environ)
     use_stage(stage)
     account = account_of("make deploy")
-    parameters = parameters_for(account, *named_parameters(environ))
+    parameters = parameters_for(account, *named)
     parameters["Architecture"] = architecture
     is_first = _is_first(stage["stack_name"])
     if argv[1:] == ["check"]:

@@ -117,7 +117,8 @@ def _check(name: str, value: str, declared: Mapping[str, Any]) -> None:
             raise ConfigurationError(f"parameter {name}={value}: use one of {', '.join(map(str, allowed))}")
     elif declared["Type"] == "Number":
         low, high = declared["MinValue"], declared["MaxValue"]
-        if not (value.isdigit() and low <= int(value) <= high):
+        form = r"\d+" if isinstance(high, int) else r"\d+(\.\d+)?"
+        if not (re.fullmatch(form, value) and low <= float(value) <= high):
             raise ConfigurationError(f"parameter {name}={value}: use a number from {low} to {high}")
     elif (pattern := declared.get("AllowedPattern")) and not re.fullmatch(pattern, value):
         raise ConfigurationError(f"parameter {name}={value} is not valid. {declared['Description']}")

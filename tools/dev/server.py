@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import uvicorn
 from fastapi import FastAPI, Response
+from fastapi.telemetry import TelemetryConfig
 from uvicorn._subprocess import get_subprocess
 from uvicorn.supervisors.watchfilesreload import WatchFilesReload
 
@@ -50,6 +51,9 @@ ENDPOINTS = ("AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SSM")
 END_SECONDS = 5.0
 """Seconds after which the server's process is killed. It ends by itself after one, unless its loop is kept
 busy."""
+
+NO_SPANS = TelemetryConfig(tracing=False)
+"""Of FastAPI itself: the kit has a span for each request."""
 
 RELOADED = ("functions", "layers/a2a")
 
@@ -164,7 +168,7 @@ def application() -> "ASGIApp":
         agents = list(kit.agents)
         for sentence in imports.find_missing(kit.settings.agents):
             print(f"warning: {sentence}", file=sys.stderr, flush=True)
-        app: ASGIApp = create_app(kit, FastAPI(openapi_url=None))
+        app: ASGIApp = create_app(kit, FastAPI(openapi_url=None, telemetry=NO_SPANS))
     except ConfigurationError as error:  # the next edit may fix it
         reason = str(error)
         print(f"error: {reason}", file=sys.stderr)
@@ -186,7 +190,7 @@ def application() -> "ASGIApp":
 
 def unavailable_app(reason: str) -> FastAPI:
     """An application that answers every request with the reason why there is no other."""
-    app = FastAPI(openapi_url=None)
+    app = FastAPI(openapi_url=None, telemetry=NO_SPANS)
 
     @app.api_route("/{path:path}", methods=["GET", "HEAD", "POST"])
     async def unavailable(path: str) -> Response:

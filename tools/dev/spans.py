@@ -8,9 +8,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
+from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from a2a_lambda import tracing
@@ -22,27 +23,34 @@ ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 TURN = "invoke_agent"
 
-MOST_TRACES = 1000
-"""Traces whose spans are kept until the outermost one has ended."""
+MOST_TREES = 1000
+"""Outermost spans whose inner ones are kept until they end."""
 
 
 class Lines(SpanProcessor):
-    """Adds an entry to the log when a turn's outermost span of this process has ended."""
+    """Adds an entry to the log when the outermost span around a turn has ended: one without a parent in this
+    process."""
 
     def __init__(self, log: LogLines) -> None:
         self._log = log
-        self._ended: OrderedDict[int, list[ReadableSpan]] = OrderedDict()
+        self._ended: OrderedDict[int, list[ReadableSpan]] = OrderedDict()  # by the id of the outermost span
+        self._outermost: dict[int, int] = {}  # of each span that has not ended
         self._lock = threading.Lock()
 
-    def on_end(self, span: ReadableSpan) -> None:
-        trace = span.context.trace_id
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        own = span.get_span_context().span_id
         with self._lock:
-            self._ended.setdefault(trace, []).append(span)
-            if span.parent is not None and not span.parent.is_remote:
-                while len(self._ended) > MOST_TRACES:
-                    self._ended.popitem(last=False)
-                return
-            spans = self._ended.pop(trace)
+            above = None if span.parent is None or span.parent.is_remote else span.parent.span_id
+            self._outermost[own] = self._outermost.get(above, above) if above else own
+
+    def on_end(self, span: ReadableSpan) -> None:
+        own = span.context.span_id
+        with self._lock:
+            outermost = self._outermost.pop(own, own)
+            self._ended.setdefault(outermost, []).append(span)
+            while len(self._ended) > MOST_TREES:
+                self._ended.popitem(last=False)
+            spans = self._ended.pop(own, [])
         turns = [
             each for each in spans if each.name.startswith(TURN) and "a2a.task.id" in (each.attributes or {})
         ]

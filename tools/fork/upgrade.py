@@ -30,7 +30,7 @@ RELEASE = re.compile(r"v(\d+)\.(\d+)\.(\d+)")
 UNRELATED = """this repository and the kit's have no common history, as after GitHub's "Use this template",
 or after sam init. Join them once: find the release that your repository was made from, and run
 
-  git merge --allow-unrelated-histories -s ours {tags}/<release>"""
+  git merge --allow-unrelated-histories -s ours {release}"""
 
 NO_REPOSITORY = """this folder is not a git repository of its own, as after sam init, and make upgrade merges
 releases by git. Make it one, then run make upgrade again:
@@ -50,7 +50,8 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     commit = _commit_of(target)
     base = _run("git", "merge-base", "HEAD", commit).stdout.strip()
     if not base:
-        raise ConfigurationError(UNRELATED.format(tags=TAGS))
+        release = f"{TAGS}/<release>" if RELEASE.fullmatch(target) else commit
+        raise ConfigurationError(UNRELATED.format(release=release))
     if base == commit:
         print(f"this fork has {target} already")
         return 0

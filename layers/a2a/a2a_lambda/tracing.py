@@ -6,8 +6,9 @@ No span has a key, the text of a message, or that of an exception.
 Source: https://opentelemetry.io/docs/specs/semconv/ (1.41; its names of HTTP, JSON-RPC, AWS and GenAI)
 """
 
+import random
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 Attributes = Mapping[str, str | bool | int | float]
 
 NO_ATTRIBUTES: Attributes = MappingProxyType({})
+
+NAME_CHARACTERS = 128
+"""Longest name of a span. That of another agent is in one."""
 
 Kind = Literal["internal", "server", "client"]
 
@@ -36,7 +40,8 @@ _tracer: "trace.Tracer | None" = None
 
 
 class Span:
-    """A span that has begun; while tracing is off, nothing."""
+    """A span that has begun; while tracing is off, nothing. Its methods raise nothing, whatever a span
+    processor does that an agent or a layer has added."""
 
     def __init__(self, span: "trace.Span | None" = None) -> None:
         self._span = span
@@ -44,17 +49,19 @@ class Span:
     def set(self, attributes: Attributes, *, name: str = "") -> None:
         """Add attributes. name: of the span, if it was not known when it began."""
         if self._span is not None:
-            self._span.set_attributes(attributes)
-            if name:
-                self._span.update_name(name)
+            with suppress(Exception):
+                self._span.set_attributes(attributes)
+                if name:
+                    self._span.update_name(name[:NAME_CHARACTERS])
 
     def fail(self, error_type: str) -> None:
         """Say that what the span is of has failed. error_type: a name or a number, no text of an error."""
         if self._span is not None:
             from opentelemetry.trace import Status, StatusCode
 
-            self._span.set_attribute("error.type", error_type)
-            self._span.set_status(Status(StatusCode.ERROR))
+            with suppress(Exception):
+                self._span.set_attribute("error.type", error_type)
+                self._span.set_status(Status(StatusCode.ERROR))
 
     def answer(self, status: int, *, least_failure: int = 400) -> None:
         """Set the HTTP status of the answer."""
@@ -101,17 +108,19 @@ def span(
 ) -> AbstractContextManager[Span]:
     """A span from here to the end of the `with` block. It fails with the exception that leaves the block.
 
-    parent: headers of a caller in another process; None = the current span is the parent. is_current: spans
-    that begin meanwhile are its children. A generator must not say so: its caller runs between its steps.
+    parent: headers of a caller in another process; None, or headers without a trace = the current span is the
+    parent. is_current: spans that begin meanwhile are its children. A generator must not say so, because its
+    caller runs between its steps.
     """
     if _tracer is None:
         return _OFF
     from opentelemetry import trace
 
     context = None if parent is None else _context_of(parent)
-    return _lasting(
-        _tracer.start_span(name, context, trace.SpanKind[kind.upper()], attributes), is_current=is_current
-    )
+    with suppress(Exception):
+        begun = _tracer.start_span(name[:NAME_CHARACTERS], context, trace.SpanKind[kind.upper()], attributes)
+        return _lasting(begun, is_current=is_current)
+    return _OFF
 
 
 def http_span(
@@ -124,7 +133,10 @@ def http_span(
     if _tracer is None:
         return _OFF
     parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:  # the caller refuses such a url by itself
+        port = 0
     place: Attributes = {
         "http.request.method": method,
         "server.address": parts.hostname or "",
@@ -141,6 +153,16 @@ def aws_span(
         return _OFF
     named = {"rpc.system.name": "aws-api", "rpc.method": f"{service}/{operation}"}
     return span(f"{service}.{operation}", {**named, **attributes}, kind="client")
+
+
+def admitted(carrier: Mapping[str, str], share: float) -> Mapping[str, str]:
+    """The headers of a caller, with its wish to be recorded granted in so many cases. share: from 0 to 1.
+
+    Its trace id decides nothing, because the caller chooses it."""
+    found = carrier.get("traceparent", "")
+    if not found.endswith("01") or random.random() < share:  # noqa: S311  # no secret
+        return carrier
+    return {**carrier, "traceparent": f"{found[:-2]}00"}
 
 
 def current() -> Span:
@@ -188,12 +210,15 @@ def _lasting(begun: "trace.Span", *, is_current: bool) -> Iterator[Span]:
             return
         with trace.use_span(begun, record_exception=False, set_status_on_exception=False):
             yield span
-    except BaseException as error:
-        code = getattr(error, "response", {}).get("Error", {}).get("Code")  # of a ClientError
-        span.fail(code or type(error).__name__)
+    except Exception as error:  # neither a cancellation nor a generator that is closed is a failure
+        response = getattr(error, "response", None)  # of a ClientError; others have other things there
+        problem = response.get("Error") if isinstance(response, dict) else None
+        code = problem.get("Code") if isinstance(problem, dict) else None
+        span.fail(str(code or type(error).__name__))
         raise
     finally:
-        begun.end()
+        with suppress(Exception):
+            begun.end()
 
 
 def _headers(context: Any) -> dict[str, str]:
@@ -205,7 +230,6 @@ def _headers(context: Any) -> dict[str, str]:
 
 
 def _context_of(carrier: Mapping[str, str]) -> Any:
-    from opentelemetry.context import Context
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-    return TraceContextTextMapPropagator().extract(carrier, Context())
+    return TraceContextTextMapPropagator().extract(carrier)

@@ -40,7 +40,7 @@ OPTIONS = {
     "ExecutionTimeout": 3600,
     "SubnetIds": "subnet-1",
     "SecurityGroupIds": "sg-1",
-    "ExtraLayerArns": f"{LAYERS}:a:1,{LAYERS}:b:2",
+    "ExtraLayerArn": f"{LAYERS}:a:1",
     "ExtraLayerWrapper": "/opt/otel-instrument",
     "OtlpEndpoint": "https://otlp.example.com",
     "AgentPolicyArns": f"arn:aws:iam::{ACCOUNT}:policy/theirs",
@@ -55,7 +55,7 @@ def render_roles(**parameters: Json) -> Rendered:
         name: OPTIONS[name]
         for name in (
             *("SigningKey", "TableKeyArn", "DurableKeyArn", "HostedZoneId", "WebAclArn"),
-            "ExtraLayerArns",
+            "ExtraLayerArn",
         )
     }
     given = {"StackName": STACK, "Repository": "owner/name", **options, **parameters}

@@ -102,6 +102,27 @@ def test_parameters_of_the_call_count_most() -> None:
     assert parameters(PARAMETERS="LogDays=7 Tracing=true")["LogDays"] == "7"
 
 
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ("TraceShare=0.1", ""),
+        ("TraceShare=1.5", "from 0.0 to 1.0"),
+        ("RpcTimeout=2.5", "use a number"),
+        ("OtlpEndpoint=https://otlp.example.com/team", ""),
+        ("OtlpEndpoint=https://otlp.example.com/v1/traces", "without /v1/traces"),
+        ("OtlpEndpoint=foo", "such as https://"),
+        ("ExtraLayerArn=arn:aws:lambda:eu-central-1:123456789012:layer:tracer:3", ""),
+        ("ExtraLayerArn=arn:aws:lambda:eu-central-1:123456789012:layer:tracer", "<name>:<version>"),
+    ],
+)
+def test_values_that_tracing_cannot_use_are_named(given: str, wrong: str) -> None:
+    if not wrong:
+        assert parameters(PARAMETERS=given)
+        return
+    with pytest.raises(ConfigurationError, match=wrong):
+        parameters(PARAMETERS=given)
+
+
 def test_a_vpc_has_subnets_and_security_groups() -> None:
     for given in ("SubnetIds=subnet-1", "SecurityGroupIds=sg-1"):
         with pytest.raises(ConfigurationError, match="or neither"):

@@ -7,7 +7,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from a2a_lambda import tracing
 from tools.dev.log_lines import LogLines
-from tools.dev.spans import MOST_TRACES, Lines
+from tools.dev.spans import MOST_TREES, Lines
 from tools.log_entry import LogEntry
 
 TURN = {"a2a.task.id": "t-1", "gen_ai.agent.name": "trip"}
@@ -64,12 +64,31 @@ def test_a_turn_after_its_request_is_an_entry_of_its_own() -> None:
     assert [entry["message"].split(" took")[0] for entry in kept.entries] == ["invoke_agent trip"]
 
 
+def test_an_agent_that_another_calls_here_is_an_entry_of_its_own() -> None:
+    """Both have one trace, and the caller's entry keeps what had ended before."""
+    kept = start()
+    try:
+        with tracing.span("POST front"), tracing.span("invoke_agent front", TURN):
+            with tracing.span("DynamoDB.PutItem"):
+                pass
+            with tracing.span("invoke_agent other", kind="client") as call:
+                headers = call.headers()
+            with tracing.span("POST other", parent=headers), tracing.span("invoke_agent trip", TURN):
+                pass
+    finally:
+        tracing.stop()
+    first, second = kept.entries
+    assert "POST other" in first["message"]
+    assert "DynamoDB.PutItem" in second["spans"]
+    assert "invoke_agent other" in second["spans"]
+
+
 def test_spans_whose_outermost_one_never_ends_are_forgotten() -> None:
     lines = Lines(Kept())
     provider = TracerProvider()
     provider.add_span_processor(lines)
     tracer = provider.get_tracer("tests")
-    for _ in range(MOST_TRACES + 10):
+    for _ in range(MOST_TREES + 10):
         outer = trace.set_span_in_context(tracer.start_span("outer"))
         tracer.start_span("inner", outer).end()
-    assert len(lines._ended) == MOST_TRACES
+    assert len(lines._ended) == MOST_TREES

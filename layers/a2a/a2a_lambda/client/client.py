@@ -195,7 +195,7 @@ class Client:
         strict = {"A2A-Version": "1.0"} if self._verify is not None else {}
         shown = {"X-API-Key": self._key, "Authorization": f"Bearer {self._key}"} if self._key else {}
         for url in discovery.card_urls(self._url):
-            content, status = await self._read("GET", url, {**shown, **strict})
+            content, status = await self._read("GET", url, {**shown, **strict, **tracing.headers()})
             if status == 200:
                 try:
                     card = strictjson.loads(content)

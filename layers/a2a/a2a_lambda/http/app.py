@@ -66,7 +66,7 @@ def create_app(kit: Kit, app: Starlette | None = None) -> Starlette:
         app.add_middleware(BasePath, path=kit.settings.base_path)
     app.add_middleware(SingleSlashes)
     if kit.settings.tracing:
-        app.add_middleware(Traced)
+        app.add_middleware(Traced, share=kit.settings.trace_share)
     if kit.settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -132,10 +132,12 @@ class SingleSlashes:
 
 
 class Traced:
-    """A span of each request, until the last byte of its answer. It continues the caller's trace."""
+    """A span of each request, until the last byte of its answer. It continues the caller's trace. share: of
+    the callers that want to be recorded, from 0 to 1."""
 
-    def __init__(self, app: "ASGIApp") -> None:
+    def __init__(self, app: "ASGIApp", share: float) -> None:
         self._app = app
+        self._share = share
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         if scope["type"] != "http":
@@ -152,7 +154,9 @@ class Traced:
             "server.address": headers.get("host", ""),
             "user_agent.original": headers.get("user-agent", ""),
         }
-        with tracing.span(scope["method"], attributes, kind="server", parent=carrier) as span:
+        with tracing.span(
+            scope["method"], attributes, kind="server", parent=tracing.admitted(carrier, self._share)
+        ) as span:
 
             async def send_traced(message: "Message") -> None:
                 if message["type"] == "http.response.start":

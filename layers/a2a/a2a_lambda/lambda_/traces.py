@@ -1,4 +1,4 @@
-"""Spans of a function, sent to an OTLP endpoint, by OpenTelemetry's SDK. The layer `tracing` has it.
+"""Spans of a function, sent to an OTLP endpoint, by OpenTelemetry's SDK. TracingLayer has it.
 
     tracing.span ── batch ──┬─ every five seconds ── POST <endpoint>/v1/traces
                             └─ before an invocation ends, because Lambda then freezes the process
@@ -9,14 +9,14 @@ Source: https://opentelemetry.io/docs/specs/otlp/#otlphttp
 """
 
 import os
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from opentelemetry import trace
-from opentelemetry.util.re import parse_env_headers
 
 from a2a_lambda import tracing
-from a2a_lambda.aws.parameters import get_parameter
 from a2a_lambda.settings import Settings
 
 if TYPE_CHECKING:
@@ -26,8 +26,33 @@ if TYPE_CHECKING:
 HEADERS = "secrets/otlp-headers"
 """Parameter of the stack with the endpoint's headers, as `name=value,name=value`: `make secret` sets it."""
 
-EXPORT_SECONDS = 2.0
-"""Seconds in which the endpoint must take the spans. An invocation lasts as much longer."""
+FLUSH_SECONDS = 2.0
+"""Most seconds by which the spans make an invocation longer."""
+
+PAUSE_SECONDS = 30.0
+"""Seconds after a flush that took longer, in which no invocation waits for one."""
+
+ATTRIBUTE_CHARACTERS = 256
+
+
+class Flush:
+    """Sends the spans that have ended, in a thread of its own, and waits for FLUSH_SECONDS at most. What is
+    not sent by then is sent when the process runs again."""
+
+    def __init__(self, send: Callable[[], object]) -> None:
+        self._send = send
+        self._thread = Thread()
+        self._patient_at = 0.0
+
+    def __call__(self) -> None:
+        if not self._thread.is_alive():
+            self._thread = Thread(target=self._send, name="spans", daemon=True)
+            self._thread.start()
+        if time.monotonic() < self._patient_at:
+            return
+        self._thread.join(FLUSH_SECONDS)
+        if self._thread.is_alive():
+            self._patient_at = time.monotonic() + PAUSE_SECONDS
 
 
 def install(settings: Settings) -> Callable[[], object]:
@@ -35,21 +60,21 @@ def install(settings: Settings) -> Callable[[], object]:
     if not settings.otlp_endpoint:
         tracing.start()
         # A layer's provider has it; the one that OpenTelemetry has without any does not.
-        return getattr(trace.get_tracer_provider(), "force_flush", lambda: None)
+        flush = getattr(trace.get_tracer_provider(), "force_flush", None)
+        return Flush(flush) if flush else lambda: None
     from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace import SpanLimits, TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
     from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 
-    share = TraceIdRatioBased(settings.trace_share)
     provider = TracerProvider(
-        # A caller may leave its trace out. It cannot make us record more than our own share.
-        sampler=ParentBased(share, remote_parent_sampled=share),
+        sampler=ParentBased(TraceIdRatioBased(settings.trace_share)),
         resource=Resource.create(_resource(settings)),
+        span_limits=SpanLimits(max_attribute_length=ATTRIBUTE_CHARACTERS),
     )
     provider.add_span_processor(BatchSpanProcessor(_exporter(settings)))
     tracing.start(provider)
-    return provider.force_flush
+    return Flush(provider.force_flush)
 
 
 def _resource(settings: Settings) -> dict[str, str]:
@@ -70,20 +95,28 @@ def _exporter(settings: Settings) -> "SpanExporter":
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
     class Exporter(SpanExporter):
-        """Reads the headers when it first has something to send: an import calls no service."""
+        """Reads the headers when it has something to send: an import calls no service, and a header may
+        change. They are kept for five minutes."""
 
-        _made: OTLPSpanExporter | None = None
+        _headers: Mapping[str, str] | None = None
+        _made: OTLPSpanExporter
 
         def export(self, spans: "Sequence[ReadableSpan]") -> SpanExportResult:
-            if self._made is None:
-                stack, _, _ = settings.keys_path.rpartition("/")
-                headers = parse_env_headers(get_parameter(f"{stack}/{HEADERS}") or "", liberal=True)
+            headers = _read_headers(settings)
+            if headers != self._headers:
                 url = f"{settings.otlp_endpoint.rstrip('/')}/v1/traces"
-                self._made = OTLPSpanExporter(url, headers=headers, timeout=EXPORT_SECONDS)
+                self._made = OTLPSpanExporter(url, headers=headers, timeout=FLUSH_SECONDS)
+                self._headers = headers
             return self._made.export(spans)
 
-        def shutdown(self) -> None:
-            if self._made is not None:
-                self._made.shutdown()  # type: ignore[no-untyped-call]
-
     return Exporter()
+
+
+def _read_headers(settings: Settings) -> dict[str, str]:
+    """Raises ConfigurationUnavailable."""
+    from opentelemetry.util.re import parse_env_headers
+
+    from a2a_lambda.aws.parameters import get_parameter  # it imports boto3
+
+    stack, _, _ = settings.keys_path.rpartition("/")
+    return dict(parse_env_headers(get_parameter(f"{stack}/{HEADERS}") or "", liberal=True))
