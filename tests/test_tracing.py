@@ -118,6 +118,20 @@ def test_no_span_has_what_a_client_said_or_a_key(rpc: Rpc, spans: Spans) -> None
     assert not turn.events
 
 
+def test_a_caller_without_a_trace_leaves_the_current_one(spans: Spans) -> None:
+    """As around the handler, with the layer of another tracer."""
+    with tracing.span("handler"), tracing.span("request", parent={}):
+        pass
+    assert spans.below(spans.named("handler")) == {"request"}
+
+
+@pytest.mark.parametrize("url", ["https://h:99999/", "http://[::1", ""])
+def test_a_url_that_is_none_is_no_error_of_tracing(spans: Spans, url: str) -> None:
+    with tracing.http_span("POST", url):
+        pass
+    assert spans.names() == ["POST"]
+
+
 @pytest.mark.parametrize("response", [None, "text", {"Error": {"Code": "Throttled"}}, {"Error": None}])
 def test_what_fails_within_a_span_fails_as_without(spans: Spans, response: Any) -> None:
     """Errors of other libraries have a `response` of another kind than botocore's."""

@@ -132,16 +132,11 @@ def http_span(
     """
     if _tracer is None:
         return _OFF
-    parts = urlsplit(url)
-    try:
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-    except ValueError:  # the caller refuses such a url by itself
-        port = 0
-    place: Attributes = {
-        "http.request.method": method,
-        "server.address": parts.hostname or "",
-        "server.port": port,
-    }
+    place: dict[str, str | int] = {"http.request.method": method}
+    with suppress(ValueError):  # the caller refuses such a url by itself
+        parts = urlsplit(url)
+        place["server.address"] = parts.hostname or ""
+        place["server.port"] = parts.port or (443 if parts.scheme == "https" else 80)
     return span(options.pop("name", method), {**place, **attributes}, kind="client", **options)
 
 
@@ -211,10 +206,12 @@ def _lasting(begun: "trace.Span", *, is_current: bool) -> Iterator[Span]:
         with trace.use_span(begun, record_exception=False, set_status_on_exception=False):
             yield span
     except Exception as error:  # neither a cancellation nor a generator that is closed is a failure
-        response = getattr(error, "response", None)  # of a ClientError; others have other things there
-        problem = response.get("Error") if isinstance(response, dict) else None
-        code = problem.get("Code") if isinstance(problem, dict) else None
-        span.fail(str(code or type(error).__name__))
+        kind = type(error).__name__
+        with suppress(
+            Exception
+        ):  # an error of AWS names itself here; others have other things there, or raise
+            kind = str(error.response["Error"]["Code"])  # type: ignore[attr-defined]
+        span.fail(kind)
         raise
     finally:
         with suppress(Exception):

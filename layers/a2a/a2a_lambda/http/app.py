@@ -145,12 +145,12 @@ class Traced:
             return
         headers = Headers(scope=scope)
         carrier = {name: headers[name] for name in ("traceparent", "tracestate") if name in headers}
+        is_callback = callbacks.PREFIX in scope["path"]  # whose rest is a secret
+        path = callbacks.PREFIX if is_callback else scope["path"]
         attributes = {
             "http.request.method": scope["method"],
             "url.scheme": scope["scheme"],
-            "url.path": callbacks.PREFIX
-            if callbacks.PREFIX in scope["path"]
-            else scope["path"],  # a secret follows
+            "url.path": path,
             "server.address": headers.get("host", ""),
             "user_agent.original": headers.get("user-agent", ""),
         }
