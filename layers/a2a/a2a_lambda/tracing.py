@@ -227,6 +227,7 @@ def _headers(context: Any) -> dict[str, str]:
 
 
 def _context_of(carrier: Mapping[str, str]) -> Any:
+    from opentelemetry.context import get_current
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-    return TraceContextTextMapPropagator().extract(carrier)
+    return TraceContextTextMapPropagator().extract(carrier, get_current())
