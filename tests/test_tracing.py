@@ -8,10 +8,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from opentelemetry import propagate
+from opentelemetry.propagators.composite import CompositePropagator
+from opentelemetry.propagators.textmap import default_getter
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.testclient import TestClient
 
 from a2a_lambda import tracing
@@ -123,6 +127,24 @@ def test_a_caller_without_a_trace_leaves_the_current_one(spans: Spans) -> None:
     with tracing.span("handler"), tracing.span("request", parent={}):
         pass
     assert spans.below(spans.named("handler")) == {"request"}
+
+
+@pytest.mark.parametrize("carrier", [{}, {"traceparent": TRACEPARENT}])
+def test_with_the_propagators_of_a_layer_a_request_joins_lambdas_own_trace(
+    spans: Spans, monkeypatch: pytest.MonkeyPatch, carrier: dict[str, str]
+) -> None:
+    """As AWS's layer sets them: X-Ray's, and W3C's, which counts more."""
+
+    class XRay(TraceContextTextMapPropagator):
+        def extract(self, carrier: Any, context: Any = None, getter: Any = default_getter) -> Any:
+            return super().extract({"traceparent": carrier.get("X-Amzn-Trace-Id", "")}, context)
+
+    both = CompositePropagator([XRay(), TraceContextTextMapPropagator()])
+    monkeypatch.setattr(propagate, "get_global_textmap", lambda: both)
+    monkeypatch.setenv("_X_AMZN_TRACE_ID", f"00-{'a' * 32}-{'b' * 16}-01")
+    with tracing.span("request", parent=carrier):
+        pass
+    assert ids_of(spans.named("request"))[0] == (CALLER["trace_id"] if carrier else "a" * 32)
 
 
 @pytest.mark.parametrize("url", ["https://h:99999/", "http://[::1", ""])

@@ -6,6 +6,7 @@ No span has a key, the text of a message, or that of an exception.
 Source: https://opentelemetry.io/docs/specs/semconv/ (1.41; its names of HTTP, JSON-RPC, AWS and GenAI)
 """
 
+import os
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -35,6 +36,9 @@ NAMES = {
     "cold_start": "faas.coldstart",
 }
 """Attributes of spans, by the ids of `telemetry`."""
+
+X_RAY_VARIABLE = "_X_AMZN_TRACE_ID"
+"""Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html"""
 
 _tracer: "trace.Tracer | None" = None
 
@@ -227,7 +231,10 @@ def _headers(context: Any) -> dict[str, str]:
 
 
 def _context_of(carrier: Mapping[str, str]) -> Any:
+    """The context of a caller, by the process's propagators: W3C Trace Context's, unless a layer has set
+    others. AWS's layer reads X-Ray's header, which Lambda keeps in a variable for each invocation."""
     from opentelemetry.context import get_current
-    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+    from opentelemetry.propagate import extract
 
-    return TraceContextTextMapPropagator().extract(carrier, get_current())
+    own = os.environ.get(X_RAY_VARIABLE)
+    return extract({"X-Amzn-Trace-Id": own, **carrier} if own else carrier, get_current())
