@@ -184,8 +184,10 @@ def test_a_turn_with_too_many_artifacts_fails_with_the_reason(
     task = within(bench.send("shelf", slots={"count": str(ARTIFACTS + 1)}))
     assert task["status"]["state"] == TaskState.FAILED
     assert reason(task) == "A turn may put out at most 10,000 artifacts."
-    assert "Traceback" not in caplog.text
-    assert "agent.py" in caplog.text
+    # Turns of other tests, whose emulator has ended, may still be logged.
+    [line] = [record for record in caplog.records if reason(task) in record.getMessage()]
+    assert line.exc_info is None
+    assert "agent.py" in line.getMessage()
 
 
 @pytest.mark.parametrize("skill", ["flood", "pour"])
