@@ -102,10 +102,12 @@ def test_a_request_continues_its_callers_trace(rpc: Rpc, spans: Spans) -> None:
     assert attributes["url.path"] == "/a2a/probe"
     assert {"invoke_agent probe", "DynamoDB.PutItem"} <= spans.below(request)
     turn = spans.named("invoke_agent probe")
-    told = turn.attributes or {}
-    assert (told["gen_ai.operation.name"], told["gen_ai.agent.name"]) == ("invoke_agent", "probe")
-    assert (told["a2a.task.id"], told["gen_ai.conversation.id"]) == (task["id"], task["contextId"])
-    assert (told["a2a.skill"], told["a2a.task.state"]) == ("echo", "TASK_STATE_COMPLETED")
+    attributes = turn.attributes or {}
+    assert attributes["gen_ai.operation.name"] == "invoke_agent"
+    assert attributes["gen_ai.agent.name"] == "probe"
+    assert attributes["a2a.task.id"] == task["id"]
+    assert attributes["gen_ai.conversation.id"] == task["contextId"]
+    assert (attributes["a2a.skill"], attributes["a2a.task.state"]) == ("echo", "TASK_STATE_COMPLETED")
     writes = [span for span in spans.all() if span.name == "DynamoDB.PutItem"]
     assert {span.kind for span in writes} == {SpanKind.CLIENT}
     assert {ids_of(span)[0] for span in spans.all()} == {CALLER["trace_id"]}
@@ -113,10 +115,10 @@ def test_a_request_continues_its_callers_trace(rpc: Rpc, spans: Spans) -> None:
 
 def test_no_span_has_what_a_client_said_or_a_key(rpc: Rpc, spans: Spans) -> None:
     rpc.call("message/send", {"message": message(text=TEXT, metadata=intent("boom"))})
-    told = json.dumps([json.loads(span.to_json()) for span in spans.all()])
-    assert TEXT not in told
-    assert "secret detail" not in told
-    assert rpc.key not in told
+    content = json.dumps([json.loads(span.to_json()) for span in spans.all()])
+    assert TEXT not in content
+    assert "secret detail" not in content
+    assert rpc.key not in content
     turn = spans.named("invoke_agent probe")
     assert turn.status.status_code == StatusCode.ERROR
     assert not turn.events
@@ -189,16 +191,16 @@ def test_a_span_processor_that_fails_stops_no_turn(spans: Spans, rpc: Rpc, place
 def test_a_callers_wish_to_be_recorded_counts_for_our_share(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its trace id decides nothing: the caller chooses it."""
     wish = {"traceparent": TRACEPARENT, "tracestate": "a=b"}
-    assert tracing.admitted(wish, 1) == wish
-    assert tracing.admitted(wish, 0) == {**wish, "traceparent": f"{TRACEPARENT[:-2]}00"}
+    assert tracing.limit_share(wish, 1) == wish
+    assert tracing.limit_share(wish, 0) == {**wish, "traceparent": f"{TRACEPARENT[:-2]}00"}
     for luck, flag in ((0.29, "01"), (0.31, "00")):
         monkeypatch.setattr(random, "random", lambda luck=luck: luck)
-        assert tracing.admitted(wish, 0.3)["traceparent"][-2:] == flag
-    assert tracing.admitted({"traceparent": "broken"}, 0) == {"traceparent": "broken"}
+        assert tracing.limit_share(wish, 0.3)["traceparent"][-2:] == flag
+    assert tracing.limit_share({"traceparent": "broken"}, 0) == {"traceparent": "broken"}
 
 
 def test_a_callback_shows_no_token(rpc: Rpc, spans: Spans) -> None:
-    """Whoever has the token may play the other system."""
+    """Whoever knows the token can end the wait in place of the other system."""
     rpc.client.post("/callbacks/t0ken", json={})
     [request] = [span for span in spans.all() if span.kind == SpanKind.SERVER]
     assert "t0ken" not in request.to_json()

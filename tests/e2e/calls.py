@@ -6,7 +6,7 @@ make … ── Recorder (on loopback) ── the emulator
 import json
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from functools import cache
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -137,25 +137,27 @@ def calls_of(method: str, path: str, headers: Mapping[str, str], body: bytes) ->
         given = {name: values[0] for name, values in parse_qs(body.decode()).items()}
         operation = given["Action"]
     else:
-        operation, given = _rest_operation(service, method, where.path, where.query)
+        fields = {each.partition("=")[0] for each in where.query.split("&")} | set(map(str.lower, headers))
+        operation, given = _rest_operation(service, method, where.path, where.query, fields)
     action = ACTIONS.get(f"{prefix}:{operation}", f"{prefix}:{operation}")
     for resource in _resources(service, given):
         yield Call(action, resource)
 
 
-def _rest_operation(service: str, method: str, path: str, query: str) -> tuple[str, dict[str, str]]:
-    """Operation of a REST request, and the names in its path. Of several that match, the longest pattern."""
+def _rest_operation(
+    service: str, method: str, path: str, query: str, fields: Set[str]
+) -> tuple[str, dict[str, str]]:
+    """Operation of a REST request, and the names in its path. Of several that match, the one with the most
+    required fields of the query and of headers, and then with the longest pattern."""
     matches = []
-    for name, verb, uri in _uris(SERVICES.get(service, service)):
+    for name, verb, uri, required in _uris(SERVICES.get(service, service)):
         pattern, _, wanted = uri.partition("?")
         place = re.sub(
             r"\\{(\w+)(\\\+)?\\}", lambda found: _group(found[1], bool(found[2])), re.escape(pattern)
         )
         found = re.fullmatch(place.rstrip("/") + "/?", path)
-        keys = {each.partition("=")[0] for each in wanted.split("&") if each}
-        if "Copy" in name or (name.startswith("Abort") and "uploadId" not in query):
-            continue  # they are another operation with one more header or field; no command copies
-        if verb == method and found and keys <= {each.partition("=")[0] for each in query.split("&")}:
+        keys = required | {each.partition("=")[0] for each in wanted.split("&") if each}
+        if verb == method and found and keys <= fields:
             matches.append((len(keys), len(pattern), name, found.groupdict()))
     assert matches, f"{service}: {method} {path}"
     *_, name, given = max(matches, key=lambda match: match[:2])
@@ -170,12 +172,23 @@ def _group(name: str, is_greedy: bool) -> str:
 
 
 @cache
-def _uris(service: str) -> list[tuple[str, str, str]]:
+def _uris(service: str) -> list[tuple[str, str, str, frozenset[str]]]:
+    """Name, method and path of each operation, and its required fields of the query and of headers."""
     model = Loader().load_service_model(service, "service-2")
     return [
-        (name, each["http"]["method"], each["http"]["requestUri"])
+        (name, each["http"]["method"], each["http"]["requestUri"], _required_fields(model, each))
         for name, each in model["operations"].items()
     ]
+
+
+def _required_fields(model: Json, operation: Json) -> frozenset[str]:
+    shape = model["shapes"].get(operation.get("input", {}).get("shape"), {})
+    members = [shape["members"][name] for name in shape.get("required", ())]
+    placed = [each for each in members if each.get("location") in ("querystring", "header")]
+    return frozenset(
+        each["locationName"].lower() if each["location"] == "header" else each["locationName"]
+        for each in placed
+    )
 
 
 def _resources(service: str, given: Json) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from a2a_lambda.client import Client
-from a2a_lambda.protocol.model import Json, Task, TaskState, state_word
+from a2a_lambda.protocol.model import TERMINAL, Json, Task, TaskState, state_word
 from a2a_lambda.protocol.requests import SendMessageConfiguration
 from tests.helpers.rpc import intent
 
@@ -26,7 +26,7 @@ AT_ONCE = SendMessageConfiguration(returnImmediately=True)
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """url: of the deployment, without an agent. is_private: it is on this machine."""
+    """A deployment. Its url names no agent. It is private if it is on this machine."""
 
     url: str
     key: str
@@ -49,15 +49,15 @@ class Live:
 
     async def check_background_turn_and_webhook(self) -> str:
         """A background turn ends, and its webhook is called. The webhook is the url of a durable turn's wait,
-        so that the turn tells what came."""
+        so that the turn puts out what the webhook got."""
         async with self._client("traveler") as traveler, self._client("probe") as probe:
             waiting = await traveler.send("", metadata=intent("pay"), configuration=AT_ONCE)
             waits = await _until(traveler, waiting, lambda task: bool(_data(task)))
             url = _data(waits)[0]["pay at"]
             config = SendMessageConfiguration(returnImmediately=True, taskPushNotificationConfig={"url": url})
             sent = await probe.send("in the background", configuration=config)
-            done = await _until(probe, sent, _is_stopped)
-            paid = await _until(traveler, waits, _is_stopped)
+            done = await _until(probe, sent, _has_ended)
+            paid = await _until(traveler, waits, _has_ended)
         assert done["status"]["state"] == paid["status"]["state"] == TaskState.COMPLETED
         assert _task_ids(_data(paid)[-1]["paid"]) == {done["id"]}
         return f"task {done['id']}, webhook and callback in the turn of {paid['id']}"
@@ -67,7 +67,7 @@ class Live:
         began = time.monotonic()
         async with self._client("traveler") as traveler:
             sent = await traveler.send("", metadata=intent("nap"), configuration=AT_ONCE)
-            done = await _until(traveler, sent, _is_stopped)
+            done = await _until(traveler, sent, _has_ended)
         texts = [part.get("text", "") for artifact in done["artifacts"] for part in artifact["parts"]]
         assert "".join(texts).split() == ["1", "2", "3", "awake"]
         return f"three pauses, {time.monotonic() - began:.1f} s"
@@ -85,8 +85,8 @@ async def _until(agent: Client, sent: Any, holds: Callable[[Task], bool]) -> Tas
     return task
 
 
-def _is_stopped(task: Task) -> bool:
-    return task["status"]["state"] in (TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED)
+def _has_ended(task: Task) -> bool:
+    return task["status"]["state"] in TERMINAL
 
 
 def _data(task: Task) -> list[Json]:

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -46,7 +45,7 @@ LAST = "the stack is deleted, and nothing is left"
 
 
 class Proof:
-    """Steps in order. options: of make deploy. parameters: of every deployment."""
+    """Steps in order. Every deployment gets the options of make, and the parameters."""
 
     def __init__(self, stack: Stack, options: tuple[str, ...] = (), **parameters: str) -> None:
         self.stack = stack
@@ -64,13 +63,13 @@ class Proof:
         return {
             "the stack is deployed": self.deploy,
             "a key is made": self.make_key,
-            f"a stream of {STREAM_SECONDS} s arrives event by event": lambda: self._check(
-                "stream", STREAM_SECONDS
+            f"a stream of {STREAM_SECONDS} s arrives event by event": lambda: asyncio.run(
+                self._client.check_stream(STREAM_SECONDS)
             ),
-            "a background turn ends, and its webhook is called": lambda: self._check(
-                "background_turn_and_webhook"
+            "a background turn ends, and its webhook is called": lambda: asyncio.run(
+                self._client.check_background_turn_and_webhook()
             ),
-            "a durable turn pauses": lambda: self._check("pause"),
+            "a durable turn pauses": lambda: asyncio.run(self._client.check_pause()),
             "make doctor passes": self.see_doctor,
             "a canary takes over": self.roll_out,
             "an alarm stops a canary": self.stop_rollout,
@@ -93,19 +92,19 @@ class Proof:
         return f"version {self.live()}"
 
     def make_key(self) -> str:
-        said = self.stack.run("make", "--silent", "key", f"NAME={KEY}", f"STACK={self.stack.name}")
-        self._key = said.split()[0]
+        output = self.stack.run("make", "--silent", "key", f"NAME={KEY}", f"STACK={self.stack.name}")
+        self._key = output.split()[0]
         return ""
 
-    def _check(self, what: str, *arguments: Any) -> str:
-        live = Live(self.stack.outputs["BaseUrl"], self._key)
-        return str(asyncio.run(getattr(live, f"check_{what}")(*arguments)))
+    @property
+    def _client(self) -> Live:
+        return Live(self.stack.outputs["BaseUrl"], self._key)
 
     def see_doctor(self) -> str:
         give_up = time.monotonic() + READY_SECONDS
         while True:
             try:
-                said = self.stack.run(
+                output = self.stack.run(
                     "make", "--silent", "doctor", f"STACK={self.stack.name}", f"KEY={self._key}"
                 )
             except CommandFailed:
@@ -113,7 +112,7 @@ class Proof:
                     raise
                 time.sleep(POLL_SECONDS)
             else:
-                return said.strip().splitlines()[-1]
+                return output.strip().splitlines()[-1]
 
     def roll_out(self) -> str:
         before = self.live()
@@ -152,23 +151,21 @@ class Proof:
 
     def roll_back(self) -> str:
         before = self.live()
-        said = self.stack.run("make", "--silent", "rollback", f"STACK={self.stack.name}")
-        assert self.live() < before, said
+        output = self.stack.run("make", "--silent", "rollback", f"STACK={self.stack.name}")
+        assert self.live() < before, output
         return f"version {before} → {self.live()}"
 
     def prune(self) -> str:
-        said = self.stack.run("make", "--silent", "prune", f"STACK={self.stack.name}", "KEEP=2")
-        return said.strip().splitlines()[0]
+        output = self.stack.run("make", "--silent", "prune", f"STACK={self.stack.name}", "KEEP=2")
+        return output.strip().splitlines()[0]
 
     def live(self) -> int:
         return int(self._alias()["FunctionVersion"])
 
     def weights(self) -> Mapping[str, float]:
         """Shares of calls that a rollout gives to other versions."""
-        found: Mapping[str, float] = (
-            self._alias().get("RoutingConfig", {}).get("AdditionalVersionWeights", {})
-        )
-        return found
+        routing = self._alias().get("RoutingConfig", {})
+        return dict(routing.get("AdditionalVersionWeights", {}))
 
     def _alias(self) -> Json:
         functions = self.stack.client("lambda")
@@ -190,7 +187,7 @@ class Proof:
         """Delete the stack, and what outlives one: the table, the key, what sam has uploaded. Each is tried,
         whatever becomes of the others."""
         errors = []
-        for part in (self._delete_stack, self._delete_tables, self._delete_parameters, self._delete_uploads):
+        for part in (self.stack.delete, self._delete_tables, self._delete_parameters, self._delete_uploads):
             try:
                 part()
             except (ClientError, BotoCoreError) as error:
@@ -199,12 +196,6 @@ class Proof:
         assert not errors, errors
         assert not left, left
         return "nothing is left"
-
-    def _delete_stack(self) -> None:
-        clouds = self.stack.client("cloudformation")
-        clouds.delete_stack(StackName=self.stack.name)
-        patience = {"Delay": 15, "MaxAttempts": 120}
-        clouds.get_waiter("stack_delete_complete").wait(StackName=self.stack.name, WaiterConfig=patience)
 
     def _delete_tables(self) -> None:
         dynamodb = self.stack.client("dynamodb")
@@ -301,14 +292,15 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     name = environ.get("STACK") or "a2a-proof"
     if not NAMES.fullmatch(name):
         raise ConfigurationError(f"STACK={name}: name one that ends with -proof, because it is deleted")
+    if environ.get("AWS") == "delete":
+        return _report(LAST, Proof(Stack(Path(), name=name)).delete)
     role = (f"ROLE={environ['ROLE']}",) if environ.get("ROLE") else ()
     boundary = {"PermissionsBoundaryArn": environ["BOUNDARY"]} if environ.get("BOUNDARY") else {}
     with tempfile.TemporaryDirectory() as folder:
         project = copy_kit(Path(folder), AGENTS)
         config = project / "samconfig.toml"
         config.write_text(config.read_text().replace(NAME, name))
-        proof = Proof(Stack(project, name=name), role, **boundary)
-        return _report(LAST, proof.delete) if environ.get("AWS") == "delete" else run(proof)
+        return run(Proof(Stack(project, name=name), role, **boundary))
 
 
 if __name__ == "__main__":

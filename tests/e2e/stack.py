@@ -66,8 +66,8 @@ class CommandFailed(AssertionError):
 
 
 class Stack:
-    """A deployed stack, of the account and the region of the environment. project: folder that is deployed.
-    stage: of its samconfig.toml, with the stack's name."""
+    """A stack that a project's folder is deployed to, in the account and the region of the environment. The
+    stage is one of the project's samconfig.toml, and the name is the one that it gives the stack."""
 
     def __init__(self, project: Path, stage: str = "dev", name: str = NAME) -> None:
         self.project = project
@@ -94,14 +94,15 @@ class Stack:
         return done.stdout
 
     def deploy(self, *options: str, **parameters: str) -> None:
-        """make deploy, with parameters beside those of the stage. options: of make."""
+        """Run make deploy with more options of make, and with parameters beside those of the stage."""
         given = " ".join(f"{name}={value}" for name, value in parameters.items())
         self.run("make", "deploy", f"STAGE={self.stage}", f"PARAMETERS={given}", *options)
 
     def delete(self) -> None:
         client = self.client("cloudformation")
         client.delete_stack(StackName=self.name)
-        client.get_waiter("stack_delete_complete").wait(StackName=self.name, WaiterConfig={"Delay": 5})
+        patience = {"Delay": 5, "MaxAttempts": 360}  # half an hour: durable turns may have to end
+        client.get_waiter("stack_delete_complete").wait(StackName=self.name, WaiterConfig=patience)
 
     @cached_property
     def outputs(self) -> dict[str, str]:
@@ -126,8 +127,7 @@ class Stack:
 
 
 class EmulatedStack(Stack):
-    """A stack on the emulator. url: of the emulator. asked: what commands have asked of AWS, by command, if
-    there is a recorder."""
+    """A stack on the emulator at a url. With a recorder, `asked` holds what each command has asked of AWS."""
 
     def __init__(
         self,

@@ -51,7 +51,7 @@ class Span:
         self._span = span
 
     def set(self, attributes: Attributes, *, name: str = "") -> None:
-        """Add attributes. name: of the span, if it was not known when it began."""
+        """Add attributes. A name replaces the one with which the span began."""
         if self._span is not None:
             with suppress(Exception):
                 self._span.set_attributes(attributes)
@@ -128,11 +128,16 @@ def span(
 
 
 def http_span(
-    method: str, url: str, attributes: Attributes = NO_ATTRIBUTES, **options: Any
+    method: str,
+    url: str,
+    attributes: Attributes = NO_ATTRIBUTES,
+    *,
+    name: str = "",
+    parent: Mapping[str, str] | None = None,
+    is_current: bool = True,
 ) -> AbstractContextManager[Span]:
-    """A span of a call to another server. Of the url it has the host alone: the rest may be a secret.
-
-    options: as of `span`.
+    """A span of a call to another server. It names the host of the url alone, because the rest may be a
+    secret. Without a name, the method names it; `span` explains parent and is_current.
     """
     if _tracer is None:
         return _OFF
@@ -141,7 +146,8 @@ def http_span(
         parts = urlsplit(url)
         place["server.address"] = parts.hostname or ""
         place["server.port"] = parts.port or (443 if parts.scheme == "https" else 80)
-    return span(options.pop("name", method), {**place, **attributes}, kind="client", **options)
+    whole = {**place, **attributes}
+    return span(name or method, whole, kind="client", parent=parent, is_current=is_current)
 
 
 def aws_span(
@@ -154,14 +160,13 @@ def aws_span(
     return span(f"{service}.{operation}", {**named, **attributes}, kind="client")
 
 
-def admitted(carrier: Mapping[str, str], share: float) -> Mapping[str, str]:
-    """The headers of a caller, with its wish to be recorded granted in so many cases. share: from 0 to 1.
-
-    Its trace id decides nothing, because the caller chooses it."""
-    found = carrier.get("traceparent", "")
-    if not found.endswith("01") or random.random() < share:  # noqa: S311  # no secret
+def limit_share(carrier: Mapping[str, str], share: float) -> Mapping[str, str]:
+    """The headers of a caller. If they ask that its trace be recorded, they still do in the given share of
+    cases, from 0 to 1. Its trace id decides nothing, because the caller chooses it."""
+    parent = carrier.get("traceparent", "")
+    if not parent.endswith("01") or random.random() < share:  # noqa: S311  # no secret
         return carrier
-    return {**carrier, "traceparent": f"{found[:-2]}00"}
+    return {**carrier, "traceparent": f"{parent[:-2]}00"}
 
 
 def current() -> Span:
@@ -236,5 +241,5 @@ def _context_of(carrier: Mapping[str, str]) -> Any:
     from opentelemetry.context import get_current
     from opentelemetry.propagate import extract
 
-    own = os.environ.get(X_RAY_VARIABLE)
-    return extract({"X-Amzn-Trace-Id": own, **carrier} if own else carrier, get_current())
+    segment = os.environ.get(X_RAY_VARIABLE)
+    return extract({"X-Amzn-Trace-Id": segment, **carrier} if segment else carrier, get_current())

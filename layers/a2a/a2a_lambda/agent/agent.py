@@ -158,6 +158,8 @@ class Agent:
         secrets, settings: by name. What is not given here comes from the environment, or from .env.
         Raises ValueError for an unknown skill or slot.
         """
+        from a2a_lambda.durable.memory import Record
+
         known = dict(metadata)
         if skill is not None:
             self._check_intent(skill, slots)
@@ -177,8 +179,6 @@ class Agent:
             id=str(uuid.uuid4()),
             configuration=configuration.of_environment(configuration.given(secrets, settings)),
         )
-        from a2a_lambda.durable.memory import Record
-
         record = Record()
         known_replies = dict(replies)
         if after is not None and after.suspension is not None:
@@ -200,11 +200,11 @@ class Agent:
         self, make_turn: Callable[[], Turn], record: "Record", replies: dict[str, Any]
     ) -> "Answer":
         """Run a turn until it ends, or waits for a reply that is not known."""
+        from a2a_lambda.durable.memory import MemoryEngine
+
         replay = Replay()
         while True:
             turn = make_turn()
-            from a2a_lambda.durable.memory import MemoryEngine
-
             engine = turn.engine = MemoryEngine(record, replies)
             builder = EventBuilder(turn.task_id, turn.context_id)
             task = Task(id=turn.task_id, contextId=turn.context_id, status=status(TaskState.WORKING, 0))

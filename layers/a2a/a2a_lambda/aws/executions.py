@@ -87,9 +87,8 @@ class LambdaExecutions:
 
     def _call(self, method: str, expected: Set[str], **arguments: Any) -> Any:
         """Lambda's answer, or None for an error that is expected. Raises StoreError."""
-        operation = "".join(word.capitalize() for word in method.split("_"))
         try:
-            with tracing.aws_span("Lambda", operation):
+            with tracing.aws_span("Lambda", self._client.meta.method_to_api_mapping[method]):
                 return getattr(self._client, method)(**arguments)
         except ClientError as error:
             code = error.response["Error"]["Code"]

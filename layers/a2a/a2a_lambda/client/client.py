@@ -169,9 +169,9 @@ class Client:
     ) -> AbstractContextManager[tracing.Span]:
         """A span of a call of the agent, which continues the caller's trace."""
         name = str(agent.card.get("name", ""))
-        known = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": name}
+        attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": name}
         return tracing.http_span(
-            "POST", agent.url, known, name=f"invoke_agent {name}".strip(), is_current=is_current
+            "POST", agent.url, attributes, name=f"invoke_agent {name}".strip(), is_current=is_current
         )
 
     async def _read(

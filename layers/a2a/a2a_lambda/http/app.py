@@ -132,8 +132,8 @@ class SingleSlashes:
 
 
 class Traced:
-    """A span of each request, until the last byte of its answer. It continues the caller's trace. share: of
-    the callers that want to be recorded, from 0 to 1."""
+    """A span of each request, until the last byte of its answer. It continues the caller's trace, and is
+    recorded for the given share of the callers that ask for it, from 0 to 1."""
 
     def __init__(self, app: "ASGIApp", share: float) -> None:
         self._app = app
@@ -155,16 +155,16 @@ class Traced:
             "user_agent.original": headers.get("user-agent", ""),
         }
         with tracing.span(
-            scope["method"], attributes, kind="server", parent=tracing.admitted(carrier, self._share)
+            scope["method"], attributes, kind="server", parent=tracing.limit_share(carrier, self._share)
         ) as span:
 
-            async def send_traced(message: "Message") -> None:
+            async def watch(message: "Message") -> None:
                 if message["type"] == "http.response.start":
                     span.answer(message["status"], least_failure=500)
                 await send(message)
 
             try:
-                await self._app(scope, receive, send_traced)
+                await self._app(scope, receive, watch)
             finally:
                 span.set(tracing.attributes_of(telemetry.ids()))
 

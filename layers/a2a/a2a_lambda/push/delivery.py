@@ -179,7 +179,8 @@ class PushNotifications:
         self, http: httpx2.AsyncClient, url: str, content: bytes, headers: Mapping[str, str], trace: str
     ) -> str:
         """Call a webhook once, without redirects, and do not read its answer's body. Returns delivered,
-        gone, or refused if the url must not be called. Raises Undelivered. trace: of the task's turn."""
+        gone, or refused if the url must not be called. The call is in the trace, a `traceparent`, of the
+        task's turn. Raises Undelivered."""
         try:
             with tracing.http_span("POST", url, parent={"traceparent": trace}) as span:
                 async with (
