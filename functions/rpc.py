@@ -1,6 +1,6 @@
 """Lambda function, streamed: everything except the cards."""
 
-from a2a_lambda.agent.executor import end_stragglers
+from a2a_lambda.agent_threads import end_stragglers
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.observability import Observed, prepare

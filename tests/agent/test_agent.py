@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from a2a_lambda import Agent, Answer, Turn, skill
-from a2a_lambda.agent import executor
+from a2a_lambda import Agent, Answer, Turn, agent_threads, skill
 from a2a_lambda.agent.outputs import Ask
 from a2a_lambda.agent.skill import Skill
 from a2a_lambda.errors import AgentMistake, ConfigurationError
@@ -138,12 +137,12 @@ def test_a_kept_thread_has_no_event_loop_of_the_turn_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A skill may make an event loop for its thread, and close it."""
-    monkeypatch.setattr(executor, "_idle_threads", deque())
+    monkeypatch.setattr(agent_threads, "_idle_threads", deque())
     made = Agent.load(write(tmp_path, LOOP))
     for _ in range(3):
         assert asyncio.run(made.run("hi")).text == "skill hello, threads: 1"
         give_up = time.monotonic() + 60
-        while not executor._idle_threads:
+        while not agent_threads._idle_threads:
             assert time.monotonic() < give_up, "the thread is not kept"
             time.sleep(0.001)
 

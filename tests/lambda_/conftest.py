@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from a2a_lambda import telemetry, threads
+from a2a_lambda import telemetry
 from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
@@ -33,7 +33,6 @@ def logging_kept() -> Iterator[None]:
         logging.captureWarnings(False)
         root.handlers, telemetry.sink = handlers, sink
         root.setLevel(level)
-        threads._Loop.serves_one, threads._Loop.slow_until = False, 0.0
 
 
 @pytest.fixture(scope="session")

@@ -121,17 +121,17 @@ def test_a_message_that_is_none_of_ours_comes_again_and_dies(background: Worker,
 
 def test_several_invocations_in_one_process_leave_each_other_alone(worker: TurnHandler) -> None:
     """As in make run: only Lambda's process serves one at a time and may be ended."""
-    from a2a_lambda.agent import executor
+    from a2a_lambda import agent_threads
 
     token = object()
-    executor._busy.add(token)
+    agent_threads._busy.add(token)
     try:
         thread = threading.Thread(target=worker, args=({"Records": [record("a")]}, Context()))
         thread.start()
         thread.join(5)
         assert not thread.is_alive()
     finally:
-        executor._busy.discard(token)
+        agent_threads._busy.discard(token)
 
 
 VARIABLES = {"A2A_AGENTS": str(AGENTS), "A2A_AGENT_NAMES": "traveler"}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from a2a_lambda import telemetry
+from a2a_lambda import agent_threads, telemetry
 from a2a_lambda.agent import executor
 from a2a_lambda.agent.event_builder import ARTIFACTS, FAILED, EventBuilder
 from a2a_lambda.agent.outputs import Batch
@@ -83,12 +83,12 @@ def test_an_agent_that_ends_the_loop_fails_alone_with_its_like(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """The turns on the loop fail at once, whether a thread waits for them or not; the next has a new one."""
-    monkeypatch.setattr(executor, "_loops", [])
-    monkeypatch.setattr(executor, "_busy", set())
+    monkeypatch.setattr(agent_threads, "_loops", [])
+    monkeypatch.setattr(agent_threads, "_busy", set())
 
     async def go() -> None:
         beside = [asyncio.create_task(bench.send(skill)) for skill in ("pause", "wait")]
-        await until(lambda: len(executor._busy) >= 2)
+        await until(lambda: len(agent_threads._busy) >= 2)
         task = await bench.send("end-loop", slots={"how": how})
         assert task["status"]["state"] == TaskState.FAILED
         assert reason(task) == FAILED
@@ -104,12 +104,12 @@ def test_a_process_whose_loop_was_ended_is_replaced() -> None:
     code = (
         "import asyncio\n"
         "from a2a_lambda import Agent\n"
-        "from a2a_lambda.agent import executor\n"
+        "from a2a_lambda import agent_threads\n"
         f"agent = Agent.load({str(ROOT / 'tests' / 'agents' / 'probe')!r})\n"
-        "executor.end_stragglers()\n"
+        "agent_threads.end_stragglers()\n"
         "try: asyncio.run(agent.run(skill='end-loop', slots={'how': 'exit'}))\n"
         "except RuntimeError as error: print(error, flush=True)\n"
-        "executor.end_stragglers()\n"
+        "agent_threads.end_stragglers()\n"
         "print('still here')"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "layers" / "a2a")}
@@ -124,13 +124,13 @@ def test_an_agent_that_breaks_the_loop_for_others_is_noticed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next turn fails at once, with the reason in the log, and does not wait for its time limit."""
-    monkeypatch.setattr(executor, "_loops", [])
+    monkeypatch.setattr(agent_threads, "_loops", [])
 
     def refuse(*_: Any, **__: Any) -> Any:
         raise RuntimeError("no more tasks")
 
     within(bench.send("pieces"))
-    [loop] = executor._loops
+    [loop] = agent_threads._loops
     loop._loop.set_task_factory(refuse)
     task = within(bench.send("pieces"))
     assert (task["status"]["state"], reason(task)) == (TaskState.FAILED, FAILED)
@@ -202,7 +202,7 @@ def test_an_endless_agent_whose_client_left_is_stopped(
         await anext(events)
         await events.aclose()
         await until(lambda: bench.head(call.request.task_id()).is_stopped)
-        await until(lambda: not executor._busy)
+        await until(lambda: not agent_threads._busy)
 
     within(go())
     [task_id] = [sent for sent in _tasks(bench)]
@@ -344,7 +344,7 @@ def test_large_outputs_count_by_their_bytes(bench: Bench, monkeypatch: pytest.Mo
 def test_the_cleanup_of_a_generator_that_waited_is_part_of_its_turn(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executor, "_busy", set())
+    monkeypatch.setattr(agent_threads, "_busy", set())
     monkeypatch.setattr(run, "OUTPUT_BYTES", 200_000)
     probe = bench.service._agents.load("probe")
     cleaned = vars(probe.skills["tidy"].function)["cleaned"] = []
@@ -352,7 +352,7 @@ def test_the_cleanup_of_a_generator_that_waited_is_part_of_its_turn(
     assert "200,000 bytes" in reason(task)
 
     async def over() -> None:
-        await until(lambda: not executor._busy)
+        await until(lambda: not agent_threads._busy)
 
     within(over())
     assert cleaned == ["cleaned"]

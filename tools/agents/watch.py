@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from types import FrameType
 
-from a2a_lambda.agent import executor
+from a2a_lambda import agent_threads
 from a2a_lambda.mistakes import short_path
 
 LOOK_SECONDS = 0.5
@@ -58,7 +58,7 @@ class Watch:
     def look(self, now: float) -> None:
         """Name what has run for too long. now: seconds."""
         if self._ping is None or self._ping.done():
-            self._ping, self._pinged = executor.ping_agent_loop(), now
+            self._ping, self._pinged = agent_threads.ping_agent_loop(), now
         frames, since = sys._current_frames(), {}
         for thread in threading.enumerate():
             own = list(self._own_frames(frames.get(thread.ident or 0)))

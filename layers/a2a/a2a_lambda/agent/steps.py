@@ -14,8 +14,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from a2a_lambda import strictjson, tracing
-from a2a_lambda.agent import executor
+from a2a_lambda import agent_threads, strictjson, tracing
 from a2a_lambda.agent.outputs import Ask, Authorize
 from a2a_lambda.durable.engine import (
     LONGEST_SECONDS,
@@ -228,7 +227,7 @@ async def _run_step(name: str, function: Callable[..., Any], args: Any, kwargs: 
     async def call() -> Any:
         if inspect.iscoroutinefunction(function):
             return await function(*args, **kwargs)
-        result = await executor.call_apart(partial(function, *args, **kwargs), f"step {name}")
+        result = await agent_threads.call_in_thread(partial(function, *args, **kwargs), f"step {name}")
         return await result if inspect.isawaitable(result) else result
 
     with _set(_step, name), tracing.span(f"step {name}", {"a2a.step": name}):

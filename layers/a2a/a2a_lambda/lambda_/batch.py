@@ -12,7 +12,7 @@ from typing import Any
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 
 from a2a_lambda import telemetry
-from a2a_lambda.agent.executor import end_stragglers
+from a2a_lambda.agent_threads import end_stragglers
 from a2a_lambda.aws.queue import read_message
 from a2a_lambda.errors import KitError
 from a2a_lambda.push.delivery import PushNotifications

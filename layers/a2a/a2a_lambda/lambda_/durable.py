@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from aws_durable_execution_sdk_python import DurableContext, durable_execution
 from aws_durable_execution_sdk_python.exceptions import InvocationError
 
-from a2a_lambda.agent.executor import end_stragglers
+from a2a_lambda.agent_threads import end_stragglers
 from a2a_lambda.aws.queue import read_message
 from a2a_lambda.durable.engine import Engine
 from a2a_lambda.errors import StoreError

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
-from a2a_lambda import telemetry, threads
+from a2a_lambda import telemetry
 from a2a_lambda.lambda_ import json_logs, metrics
 from a2a_lambda.settings import Settings
 
@@ -15,8 +15,8 @@ Handler = Callable[[Event, Any], Any]
 
 
 def prepare() -> Settings:
-    """Read the settings, and set up logging and threads. A function does this first: Lambda's own runtime
-    lets every library log whatever it likes. Raises ConfigurationError."""
+    """Read the settings, and set up logging. A function does this first: Lambda's own runtime lets every
+    library log whatever it likes. Raises ConfigurationError."""
     settings = Settings.of(os.environ)
     if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") == "snap-start":
         from snapshot_restore_py import register_after_restore
@@ -25,7 +25,6 @@ def prepare() -> Settings:
         # request opens connections and reads keys. Only this generator would repeat itself.
         register_after_restore(random.seed)
     json_logs.install(settings.service, settings.log_level, debug=settings.debug_logs)
-    threads.serve_one_at_a_time()
     return settings
 
 

@@ -132,8 +132,8 @@ class Intake:
         if context.waiting:
             # The message may have made a task of its own, before another task asked.
             waiting, own = await asyncio.gather(
-                threads.run_apart(self._store.get_head, call.scope, context.waiting),
-                threads.run_apart(self._store.get_head, call.scope, call.request.task_id()),
+                threads.run(self._store.get_head, call.scope, context.waiting),
+                threads.run(self._store.get_head, call.scope, call.request.task_id()),
             )
             for found in (waiting, own):
                 if found is not None and self._repeats(call, found.find_request(call.request)):

@@ -103,7 +103,7 @@ async def _task(store: Store, head: Head | None, request: ListTasksRequest) -> T
     if head.is_inline:  # no call
         task, _ = store.get_task(head, include_artifacts=artifacts)
     else:
-        task, _ = await threads.run_apart(store.get_task, head, include_artifacts=artifacts)
+        task, _ = await threads.run(store.get_task, head, include_artifacts=artifacts)
     return truncate_history(task, length)
 
 

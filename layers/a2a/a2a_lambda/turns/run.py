@@ -16,7 +16,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import ExitStack, aclosing, suppress
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -183,8 +183,6 @@ class Run:
             work.cancel()
         deadline = self._turn.deadline
         seconds = None if deadline is None else self._turn.time_left
-        needs_loop = ExitStack()
-        needs_loop.enter_context(threads.free_loop())
         try:
             await asyncio.wait({renewal, work}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             ended, self.has_diverged = work.done(), renewal.done()
@@ -195,8 +193,6 @@ class Run:
             await self._journal.wait_for_flush()
             flusher.cancel()
             left = None if deadline is None else deadline - self._turn.clock() + CLOSING_SECONDS
-            if left is None or left > threads.LONGEST_CALL_SECONDS:
-                needs_loop.close()  # the agent has ended, and the time limit is far
             if not self.has_diverged:
                 async with asyncio.timeout(left):
                     if self.suspension is not None and ended:
@@ -212,7 +208,6 @@ class Run:
         finally:
             for task in (renewal, flusher, work):
                 task.cancel()
-            needs_loop.close()
             self._measure(started)
             self._published.put_nowait(None)
 
