@@ -1,8 +1,8 @@
 """Lambda function: turns of durable skills, as durable executions."""
 
 from a2a_lambda.kit import Kit
-from a2a_lambda.lambda_.durable import DurableHandler
+from a2a_lambda.lambda_.execution_handler import DurableHandler
 from a2a_lambda.lambda_.observability import Observed, prepare
 
 kit = Kit(prepare())
-handler = Observed(DurableHandler(kit.make_durable_turns(), kit.make_lambda_client()), kit.settings)
+handler = Observed(DurableHandler(kit.durable_worker, kit.make_lambda_client()), kit.settings)

@@ -5,4 +5,5 @@ from a2a_lambda.lambda_.batch import TurnHandler
 from a2a_lambda.lambda_.observability import Observed, prepare
 
 kit = Kit(prepare())
-handler = Observed(TurnHandler(kit.worker, kit.settings.dead_letters), kit.settings)
+turns = TurnHandler(kit.worker, kit.sweep, kit.require_queue(), kit.settings.dead_letters)
+handler = Observed(turns, kit.settings)

@@ -25,7 +25,7 @@ from tests.helpers.clock import Clock
 from tools import template
 from tools.dev import emulator
 
-pytest_plugins = ["tests.processes.servers"]
+pytest_plugins = ["tests.background.durable_bench", "tests.processes.servers"]
 
 ROOT = Path(__file__).parent.parent
 AGENTS = ROOT / "tests" / "agents"

@@ -25,14 +25,13 @@ from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
+from tests.background.durable_bench import DurableBench
+from tests.background.worker_bench import WorkerBench
 from tests.client.test_client import CARDS, Served
 from tests.conftest import BASE_URL, new_key
 from tests.helpers.rest import Rest
 from tests.helpers.rpc import Rpc, intent, message
 from tests.push.courier import Courier, Webhook
-from tests.turns import test_durable
-from tests.turns.test_durable import durable_settings  # noqa: F401
-from tests.turns.test_worker import Bench
 from tools.dev import event_sources
 
 TEXT = "what the client said in confidence"
@@ -207,7 +206,7 @@ def test_a_callback_shows_no_token(rpc: Rpc, spans: Spans) -> None:
 
 
 def test_a_background_turn_is_in_the_trace_of_its_request(settings: Settings, spans: Spans) -> None:
-    bench = Bench(settings)
+    bench = WorkerBench(settings)
     with tracing.span("request") as request:
         assert request.headers()
         bench.send("echo")
@@ -264,11 +263,11 @@ def test_a_call_of_another_agent_takes_the_trace_along(traced: Kit, spans: Spans
 
 
 def test_the_steps_of_a_durable_turn_are_in_the_trace_of_its_request(
-    durable_settings: Settings,  # noqa: F811
+    durable_settings: Settings,
     spans: Spans,
 ) -> None:
     """Each once, although the skill runs again after each pause."""
-    bench = test_durable.Bench(durable_settings)
+    bench = DurableBench(durable_settings)
     with tracing.span("request"):
         task = bench.send("Oslo")
     bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)

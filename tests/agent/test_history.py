@@ -11,9 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from a2a_lambda import Agent, Answer, MemoryFull, Turn
-from a2a_lambda.agent.turn import CONVERSATION_BYTES, CONVERSATION_LENGTH, MEMORY_BYTES, Memory
+from a2a_lambda.agent.turn import Memory
 from a2a_lambda.protocol.model import Part
-from a2a_lambda.tasks.context import Context, Utterance
+from a2a_lambda.tasks.context import (
+    CONVERSATION_BYTES,
+    CONVERSATION_LENGTH,
+    MEMORY_BYTES,
+    Context,
+    Utterance,
+)
 from tests.agent.test_agent import write
 
 STREAMS = {

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from a2a_lambda import Agent
-from a2a_lambda.agent.agents import Agents
+from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import AgentMistake
+from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import TaskState
+from a2a_lambda.settings import Settings
 from tests.agent.test_agent import CARD, write
-from tests.turns.test_run import Bench, bench, within
+from tests.turns.run_bench import RunBench, within
 from tools.dev.console import Formatter
 
 __all__ = ["bench"]
@@ -27,6 +29,11 @@ CODE = "from a2a_lambda import Ask, route, skill\n\n\n@skill\ndef hello(turn, ci
 ROUTED = CODE.format(line="return 'routed'") + "\n\n@route\ndef choose(turn):\n    return {chosen}\n"
 
 
+@pytest.fixture
+def bench(kit: Kit, settings: Settings) -> RunBench:
+    return RunBench(kit, settings)
+
+
 @pytest.mark.parametrize("line", WRONG)
 def test_a_wrong_output_is_one_sentence_with_its_line(tmp_path: Path, line: str) -> None:
     agent = Agent.load(write(tmp_path, CODE.format(line=line)))
@@ -38,9 +45,9 @@ def test_a_wrong_output_is_one_sentence_with_its_line(tmp_path: Path, line: str)
 
 @pytest.mark.parametrize("line", WRONG)
 def test_a_log_has_the_sentence_and_no_frames(
-    tmp_path: Path, bench: Bench, caplog: pytest.LogCaptureFixture, line: str
+    tmp_path: Path, bench: RunBench, caplog: pytest.LogCaptureFixture, line: str
 ) -> None:
-    bench.service._agents = Agents.of(
+    bench.messages.agents = Agents.of(
         Agent.load(write(tmp_path, CODE.format(line=line), name=bench.scope.agent))
     )
     task = within(bench.send("hello"))
@@ -67,11 +74,11 @@ def test_another_value_of_a_router_is_one_sentence(tmp_path: Path, chosen: str) 
 
 
 def test_a_skill_that_puts_out_nothing_is_a_hint(
-    tmp_path: Path, bench: Bench, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, bench: RunBench, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     code = CODE.format(line="'no return'")
-    bench.service._agents = Agents.of(Agent.load(write(tmp_path, code, CARD, name=bench.scope.agent)))
+    bench.messages.agents = Agents.of(Agent.load(write(tmp_path, code, CARD, name=bench.scope.agent)))
     assert within(bench.send("hello"))["status"]["state"] == TaskState.COMPLETED
     [hint] = [each for each in caplog.records if each.name == "a2a_lambda.hints"]
     said = Formatter(colored=False).format(hint)

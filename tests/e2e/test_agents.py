@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from a2a_lambda.agent.agents import read_cards
+from a2a_lambda.catalog.agents import read_cards
 from tests.conftest import ROOT
 from tests.e2e.stack import CommandFailed, EmulatedStack, eventually
 from tests.helpers.rest import message_1_0

@@ -15,13 +15,18 @@ import pytest
 from botocore.exceptions import ClientError
 from starlette.testclient import TestClient
 
-from a2a_lambda.operations.intake import Handover, Intake
+from a2a_lambda.agent.agent import Agent
+from a2a_lambda.background.dispatch import Dispatcher
+from a2a_lambda.catalog.agents import Agents
+from a2a_lambda.operations.intake import Handover
+from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol.model import Message, Part, Role
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from tests.background.fake_queue import FakeQueue
 from tests.conftest import ROOT
 from tests.e2e.calls import Recorder
 from tests.e2e.proof import Proof
@@ -268,10 +273,11 @@ def test_the_sweep(stack: EmulatedStack, rest: Rest, key: str) -> None:
     store = Store(stack.client("dynamodb"), stack.outputs["TableName"], ttl=86_400)
     scope = Scope("alice", "assistant")
     said = Message(messageId="m", role=Role.USER, parts=[Part(text="What is 1 plus 2?")])
-    call = CallContext(
-        scope, RequestIdentity.of(scope, "send", uuid.uuid4().bytes), wire_name="1.0", is_background=True
-    )
-    begun = asyncio.run(Intake(store, repeat_seconds=60).start(call, SendMessageRequest(message=said)))
+    call = CallContext(scope, RequestIdentity.of(scope, "send", uuid.uuid4().bytes), wire_name="1.0")
+    agents = Agents.of(Agent.load(ROOT / "functions" / "agents" / "assistant"))
+    intake = Messages(store, agents, dispatcher=Dispatcher(FakeQueue()), repeat_seconds=60).intake
+    request = SendMessageRequest(message=said, configuration={"returnImmediately": True})
+    begun = asyncio.run(intake.start(call, request))
     assert isinstance(begun, Handover)
     head: Head = store.update_head(replace(begun.head, due=0))
     assert rest.state(head.task_id) == "TASK_STATE_SUBMITTED"

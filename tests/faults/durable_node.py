@@ -18,7 +18,7 @@ from a2a_lambda.aws.connections import Answer
 from a2a_lambda.aws.json_client import JsonClient
 from a2a_lambda.durable.engine import Call, StepOutcome
 from a2a_lambda.kit import Kit
-from a2a_lambda.lambda_.durable import DurableHandler
+from a2a_lambda.lambda_.execution_handler import DurableHandler
 from tools.dev import event_sources
 
 PLACES = (
@@ -79,7 +79,7 @@ def main(log: str, place: str = "", number: str = "0") -> None:
     watch(Death(place, int(number)), Path(log))
     kit = Kit.of_environment()
     kit.agents.load("traveler")
-    handler = DurableHandler(kit.make_durable_turns(), kit.make_lambda_client())
+    handler = DurableHandler(kit.durable_worker, kit.make_lambda_client())
     event_sources.serve_runs(handler, kit.settings.emulator)
     print("serving", flush=True)
     sys.stdin.read()

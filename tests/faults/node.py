@@ -19,7 +19,8 @@ from a2a_lambda.aws.json_client import JsonClient
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import follow, intake
-from a2a_lambda.turns import lease, worker
+from a2a_lambda.tasks import head
+from a2a_lambda.turns import lease
 from tools.dev import event_sources
 
 LEASE_SECONDS = 1.0
@@ -30,15 +31,15 @@ WRITES = ("PutItem", "DeleteItem", "SendMessage")
 
 def short_leases() -> None:
     """And a sweep that looks at a turn at once."""
-    for module in (intake, worker):
-        module.minute_after = lambda _: 0  # type: ignore[attr-defined]
-    for module in (intake, lease, worker):
+    for module in (head, intake):
+        module.sweep_minute = lambda _: 0  # type: ignore[attr-defined]
+    for module in (head, intake, lease):
         module.LEASE_SECONDS = LEASE_SECONDS  # type: ignore[attr-defined]
     lease.LEASE_RENEWAL_SECONDS, lease.CANCEL_POLL_SECONDS, follow.POLL_SECONDS = 0.3, 0.1, 0.05
 
 
 def long_leases() -> None:
-    for module in (intake, lease, worker):
+    for module in (head, intake, lease):
         module.LEASE_SECONDS = LONG_LEASE  # type: ignore[attr-defined]
 
 

@@ -15,10 +15,8 @@ import pytest
 
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
+from tests.background.durable_bench import DurableBench, parts_of, text_of, texts
 from tests.faults.durable_node import PLACES
-from tests.turns.test_durable import Bench, durable_settings, parts_of, text_of, texts
-
-__all__ = ["durable_settings"]
 
 ONCE = {"plan": 1, "hotel": 1, "train": 1, "table": 1}
 
@@ -70,7 +68,7 @@ class Nodes:
         return Counter(self.log.read_text().split()) if self.log.exists() else Counter()
 
 
-class Client(Bench):
+class Client(DurableBench):
     """A client of a deployment whose durable function runs in other processes."""
 
     def __init__(self, settings: Settings, nodes: Nodes) -> None:

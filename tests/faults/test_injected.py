@@ -14,19 +14,21 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from starlette.testclient import TestClient
 
 from a2a_lambda.agent.agent import Agent
-from a2a_lambda.agent.agents import Agents
 from a2a_lambda.aws import clients
+from a2a_lambda.background.dispatch import Dispatcher
+from a2a_lambda.background.sweep import Sweep
+from a2a_lambda.background.worker import Worker
+from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import StoreError
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import STOPPED, Json
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
-from a2a_lambda.turns.worker import Worker
+from tests.background.worker_bench import WorkerBench
 from tests.conftest import AGENTS, BASE_URL, new_key
 from tests.helpers.rest import Rest, bare_events, message_1_0
 from tests.helpers.rpc import intent
-from tests.turns.test_worker import Bench
 
 OPERATIONS = ("get_item", "put_item", "delete_item", "query")
 
@@ -153,11 +155,11 @@ def test_every_call_of_the_worker_and_of_the_sweep(
     settings: Settings, faulty: Faulty, how: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A message that could not be worked off comes again; the turn is run to its end, and once."""
-    bench = Bench(settings)
+    bench = WorkerBench(settings)
     client: Any = faulty
     store = Store(client, settings.table, ttl=86_400, clock=bench.clock)
     agents = Agents.of(Agent.load(AGENTS / "probe"))
-    worker = Worker(store, agents, bench.line)
+    worker, sweep = Worker(store, agents), Sweep(store, Dispatcher(bench.queue))
     for at in range(1, 40):
         context_id = str(uuid.uuid4())
         task_id = bench.send("look", contextId=context_id)["id"]
@@ -169,7 +171,7 @@ def test_every_call_of_the_worker_and_of_the_sweep(
         for _ in range(3):
             faulty.at = 0
             bench.clock.now += 400  # its worker is dead; the sweep and SQS deliver it again
-            asyncio.run(worker.sweep())
+            asyncio.run(sweep.run())
             asyncio.run(worker.run_turn(ticket, None))
         head = bench.head(task_id)
         assert head.state in STOPPED, (at, how, head.state)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from a2a_lambda.agent.agents import check_all
-from a2a_lambda.agent.profile import encode_manifest
+from a2a_lambda.background import placement
+from a2a_lambda.catalog.agents import check_all
+from a2a_lambda.catalog.manifest import encode_manifest
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import MANIFEST, Kit
-from a2a_lambda.operations import service
 from a2a_lambda.settings import Settings
 from a2a_lambda.turns.run import Run
 from tests.agent.test_agent import CARD, write
@@ -75,12 +75,12 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     made = threading.Event()
     start = Run.start
 
-    def open_and_start(run: Run, *, unread_limit: int | None = None) -> None:
+    def open_and_start(run: Run) -> None:
         made.set()
-        start(run, unread_limit=unread_limit)
+        start(run)
 
     monkeypatch.setattr(Run, "start", open_and_start)
-    monkeypatch.setattr(service, "IMPORT_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(placement, "IMPORT_WAIT_SECONDS", 0.0)
     monkeypatch.setattr(threading, "gate", made, raising=False)
     return made
 

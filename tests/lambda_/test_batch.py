@@ -18,16 +18,16 @@ from a2a_lambda.lambda_.batch import EXECUTION_ENDED, TurnHandler
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
+from tests.background.durable_bench import DurableBench, texts
 from tests.conftest import AGENTS
 from tests.lambda_.runtime_api import RuntimeApi
-from tests.turns.test_durable import Bench, texts
 from tools.build.built_functions import Built
 from tools.dev import event_sources
 from tools.dev.event_sources import Context
 
 
 class Worker:
-    """Writes down what it is asked for."""
+    """A worker, a sweep and a queue that write down what they are called for."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
@@ -47,10 +47,13 @@ class Worker:
     def postpone(self, arn: str, handle: str, attempt: int) -> None:
         self.postponed.append((arn, handle, attempt))
 
+    def send(self, ticket: QueuedTurn) -> None:
+        """Nothing is queued here."""
+
     async def end_execution(self, arn: str) -> None:
         self.asked.append(("end", arn))
 
-    async def sweep(self) -> int:
+    async def run(self) -> int:
         self.asked.append(("sweep", ""))
         return 3
 
@@ -74,7 +77,7 @@ def background() -> Worker:
 @pytest.fixture
 def worker(background: Worker) -> TurnHandler:
     made: Any = background
-    return TurnHandler(made, "dead")
+    return TurnHandler(made, made, made, "dead")
 
 
 def test_what_each_event_calls_for(background: Worker, worker: TurnHandler) -> None:
@@ -138,7 +141,7 @@ VARIABLES = {"A2A_AGENTS": str(AGENTS), "A2A_AGENT_NAMES": "traveler"}
 
 
 @pytest.fixture
-def bench(built: Built, settings: Settings) -> Iterator[Bench]:
+def bench(built: Built, settings: Settings) -> Iterator[DurableBench]:
     """A deployment whose durable function is the built one."""
     api = RuntimeApi()
     with built.running("durable", variables={"AWS_LAMBDA_RUNTIME_API": api.address, **VARIABLES}):
@@ -147,11 +150,11 @@ def bench(built: Built, settings: Settings) -> Iterator[Bench]:
             return json.loads(b"".join(body for _, body in api.invoke(event).chunks))
 
         event_sources.serve_runs(run, settings.emulator)
-        yield Bench(settings.model_copy(update={"durable_function": "durable:live"}), serves=False)
+        yield DurableBench(settings.model_copy(update={"durable_function": "durable:live"}), serves=False)
     api.close()
 
 
-def test_it_pauses_and_continues(bench: Bench) -> None:
+def test_it_pauses_and_continues(bench: DurableBench) -> None:
     task = bench.send(skill="nap")
     done = bench.wait_for(task["id"], TaskState.COMPLETED)
     assert texts(done) == {"": "1 2 3 ", "end": "awake"}

@@ -13,17 +13,18 @@ from typing import Any
 
 import pytest
 
+from a2a_lambda.background.dispatch import Dispatcher
+from a2a_lambda.background.worker import Worker
 from a2a_lambda.kit import Kit
-from a2a_lambda.operations.service import Service
+from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.stream_limit import StreamLimit
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.turns.worker import Worker
+from tests.background.fake_queue import FakeQueue
 from tests.conftest import ROOT
 from tests.lambda_.runtime_api import RuntimeApi
 from tests.store.calls import Calls
 from tests.store.test_budget import Counted
-from tests.turns.test_worker import Line
 from tools.build.built_functions import Built
 from tools.scale import units
 from tools.scale.aws import (
@@ -123,7 +124,7 @@ def test_what_a_million_messages_cost(kit: Kit, settings: Settings, scope: Scope
         counted.calls.count.clear()
         return found
 
-    asyncio.run(counted.service.send(*counted.message("What is 1 plus 2?")))
+    asyncio.run(counted.messages.send(*counted.message("What is 1 plus 2?")))
     send = taken()
     asyncio.run(drained(counted))
     stream = taken()
@@ -156,17 +157,17 @@ def table(taken: tuple[int, int]) -> float:
 
 
 async def drained(counted: Counted) -> None:
-    async with StreamLimit(counted.service._store, 100).hold_slot(counted.scope.owner):
-        async for _ in await counted.service.stream(*counted.message("Teach me basketball")):
+    async with StreamLimit(counted.messages.store, 100).hold_slot(counted.scope.owner):
+        async for _ in await counted.messages.stream(*counted.message("Teach me basketball")):
             pass
 
 
 async def in_the_background(counted: Counted, kit: Kit) -> None:
-    line = Line()
-    store = counted.service._store
-    service = Service(store, kit.agents, repeat_seconds=60, queue=line)
+    queue = FakeQueue()
+    store = counted.messages.store
+    messages = Messages(store, kit.agents, dispatcher=Dispatcher(queue), repeat_seconds=60)
     call, request = counted.message("What is 1 plus 2?")
     request["configuration"] = {"returnImmediately": True}
-    await service.send(call, request)
-    [ticket] = line.waiting
-    await Worker(store, kit.agents, line).run_turn(ticket, None)
+    await messages.send(call, request)
+    [ticket] = queue.waiting
+    await Worker(store, kit.agents).run_turn(ticket, None)

@@ -17,7 +17,7 @@ from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import InvalidParams, UnsupportedOperation
 from a2a_lambda.kit import Kit
-from a2a_lambda.operations.intake import Intake
+from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.service import Service
 from a2a_lambda.protocol.model import Message, Part, Role, Task, TaskState
 from a2a_lambda.protocol.requests import SendMessageRequest
@@ -37,16 +37,21 @@ WINDOW = 60.0
 
 
 @pytest.fixture
-def service(settings: Settings, kit: Kit, clock: Clock) -> Service:
+def messages(settings: Settings, kit: Kit, clock: Clock) -> Messages:
     store = Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock)
-    return Service(store, kit.agents, repeat_seconds=WINDOW)
+    return Messages(store, kit.agents, repeat_seconds=WINDOW)
+
+
+@pytest.fixture
+def service(messages: Messages) -> Service:
+    return Service(messages.store)
 
 
 Send = Callable[..., Task]
 
 
 @pytest.fixture
-def send(service: Service, scope: Scope) -> Send:
+def send(messages: Messages, scope: Scope) -> Send:
     """Sends a message; the same arguments are the same bytes."""
 
     def send(text: str = "hello", **fields: Any) -> Task:
@@ -54,7 +59,7 @@ def send(service: Service, scope: Scope) -> Send:
         made.update(fields)  # type: ignore[typeddict-item]
         body = json.dumps([text, fields]).encode()
         call = CallContext(scope, RequestIdentity.of(scope, "message/send", body))
-        return asyncio.run(service.send(call, SendMessageRequest(message=made)))["task"]
+        return asyncio.run(messages.send(call, SendMessageRequest(message=made)))["task"]
 
     return send
 
@@ -94,14 +99,12 @@ def test_a_late_answer_is_no_retry(send: Send, clock: Clock) -> None:
 
 
 def test_a_task_whose_run_was_lost_ends_as_failed(
-    service: Service, scope: Scope, clock: Clock, settings: Settings
+    messages: Messages, service: Service, scope: Scope, clock: Clock
 ) -> None:
     """Its process died: no one renews the lease, and the next look says so."""
-    store = Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock)
     said = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
     call = CallContext(scope, RequestIdentity.of(scope, "message/send", b"1"))
-    intake = Intake(store, repeat_seconds=WINDOW)
-    claim: Any = asyncio.run(intake.start(call, SendMessageRequest(message=said)))
+    claim: Any = asyncio.run(messages.intake.start(call, SendMessageRequest(message=said)))
     target = claim.head.task_id
     assert asyncio.run(service.get(scope, target)).task["status"]["state"] == TaskState.WORKING
     clock.now += 31
@@ -112,7 +115,7 @@ def test_a_task_whose_run_was_lost_ends_as_failed(
     follow = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")], taskId=claim.head.task_id)
     later = CallContext(scope, RequestIdentity.of(scope, "message/send", b"2"))
     with pytest.raises(UnsupportedOperation):
-        asyncio.run(service.send(later, SendMessageRequest(message=follow)))
+        asyncio.run(messages.send(later, SendMessageRequest(message=follow)))
 
 
 def test_what_makes_two_requests_the_same(scope: Scope) -> None:
@@ -138,8 +141,9 @@ def test_what_makes_two_requests_the_same(scope: Scope) -> None:
 class Once:
     """Sends under an Idempotency-Key, and lets a process die between its two writes."""
 
-    def __init__(self, service: Service, scope: Scope) -> None:
-        self.service, self.scope = service, Scope(scope.owner, "probe")
+    def __init__(self, messages: Messages, scope: Scope) -> None:
+        self.messages, self.service = messages, Service(messages.store)
+        self.scope = Scope(scope.owner, "probe")
 
     def asked(
         self, skill: str, body: str = "pay", key: str = "PAY-1", **fields: Any
@@ -147,41 +151,41 @@ class Once:
         made = Message(messageId="m", role=Role.USER, parts=[Part(text=body)], metadata=intent(skill))
         made.update(fields)  # type: ignore[typeddict-item]
         request = RequestIdentity.of(self.scope, "message/send", body.encode(), key)
-        return CallContext(self.scope, request, idempotent=True), SendMessageRequest(message=made)
+        return CallContext(self.scope, request), SendMessageRequest(message=made)
 
     def send(self, skill: str, **options: Any) -> Task:
-        return asyncio.run(self.service.send(*self.asked(skill, **options)))["task"]
+        return asyncio.run(self.messages.send(*self.asked(skill, **options)))["task"]
 
     def die(self, skill: str, monkeypatch: pytest.MonkeyPatch, **options: Any) -> str:
         """The turn's id; its context is stored, its head is not."""
 
         async def go() -> str:
-            while isinstance(claim := await self.service._intake.start(*self.asked(skill, **options)), Head):
-                await load_live_head(self.service._store, self.scope, claim.task_id)
+            while isinstance(claim := await self.messages.intake.start(*self.asked(skill, **options)), Head):
+                await load_live_head(self.messages.store, self.scope, claim.task_id)
             assert isinstance(claim, Claim)
-            run = Run(self.service._store, self.service._agents.start("probe"), claim)
+            run = Run(self.messages.store, self.messages.agents.start("probe"), claim)
             with monkeypatch.context() as patch:
                 die_after_context(patch)
                 run.start()
-                _ = [event async for event in run.events()]
+                _ = [event async for event in run.audience.events()]
             return claim.turn.id
 
         return asyncio.run(go())
 
 
 @pytest.fixture
-def once(service: Service, scope: Scope) -> Once:
-    return Once(service, scope)
+def once(messages: Messages, scope: Scope) -> Once:
+    return Once(messages, scope)
 
 
 def test_a_key_with_another_body_is_refused_while_the_first_runs(once: Once) -> None:
     async def go() -> None:
         call, request = once.asked("pause", body="first")
-        first = asyncio.create_task(once.service.send(call, request))
-        while once.service._store.get_head(once.scope, call.request.task_id()) is None:
+        first = asyncio.create_task(once.messages.send(call, request))
+        while once.messages.store.get_head(once.scope, call.request.task_id()) is None:
             await asyncio.sleep(0.02)
         with pytest.raises(InvalidParams, match="another request"):
-            await once.service.send(*once.asked("pause", body="second"))
+            await once.messages.send(*once.asked("pause", body="second"))
         await once.service.cancel(once.scope, call.request.task_id())
         await first
 
@@ -198,13 +202,13 @@ def test_memory_counts_once_when_a_process_dies_between_two_writes(
     seen = task["artifacts"][0]["parts"][0]["data"]
     assert seen["turns"] == 2, "as this turn sees it, before it is known to be the same"
     assert seen["said"] == [], "it does not see what it said before"
-    stored = once.service._store.get_context(once.scope, context)
+    stored = once.messages.store.get_context(once.scope, context)
     assert stored.memory["turns"] == 1
     assert stored.turns == (turn,)
     assert len(stored.conversation) == 2
     assert once.send("look", contextId=context) == task
     assert once.send("look", contextId=context, key="PAY-2", body="next")["id"] != task["id"]
-    assert once.service._store.get_context(once.scope, context).memory["turns"] == 2
+    assert once.messages.store.get_context(once.scope, context).memory["turns"] == 2
 
 
 def test_a_question_asked_again_after_a_death_is_answered_by_its_context(
@@ -222,19 +226,17 @@ def test_a_question_asked_again_after_a_death_is_answered_by_its_context(
 @given(st.lists(st.sampled_from(["send", "die", "later"]), max_size=8))
 @settings_of(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_request_counts_once(
-    service: Service, scope: Scope, clock: Clock, monkeypatch: pytest.MonkeyPatch, steps: list[str]
+    messages: Messages, scope: Scope, clock: Clock, monkeypatch: pytest.MonkeyPatch, steps: list[str]
 ) -> None:
     """The same bytes, sent, lost and sent again: memory counts the answers, and what was lost for good."""
-    once = Once(service, Scope(f"{scope.owner}-{uuid.uuid4()}", "probe"))
+    once = Once(messages, Scope(f"{scope.owner}-{uuid.uuid4()}", "probe"))
     context = str(uuid.uuid4())
     counted, lost = 0, False
     plain = once.asked
 
     def asked(skill: str, **_: Any) -> tuple[CallContext, Any]:
         call, request = plain(skill, contextId=context)
-        return replace(
-            call, request=RequestIdentity.of(once.scope, "send", b"same"), idempotent=False
-        ), request
+        return replace(call, request=RequestIdentity.of(once.scope, "send", b"same")), request
 
     once.asked = asked  # type: ignore[assignment,method-assign]
 
@@ -247,7 +249,7 @@ def test_every_request_counts_once(
             once.die("look", monkeypatch)
             counted, lost = counted + (not lost), True
         clock.now += 31
-    stored = service._store.get_context(once.scope, context)
+    stored = messages.store.get_context(once.scope, context)
     assert stored.memory.get("turns", 0) == counted
 
 
@@ -271,7 +273,7 @@ def test_a_retry_after_a_failed_run_counts(once: Once, clock: Clock, monkeypatch
         once.die("look", monkeypatch, contextId=context)
     clock.now += 31
     once.send("look", contextId=context)
-    stored = once.service._store.get_context(once.scope, context)
+    stored = once.messages.store.get_context(once.scope, context)
     assert stored.memory["turns"] == 1
     assert [entry.role for entry in stored.conversation] == ["user", "user", "agent"], "it failed, then not"
 
@@ -290,7 +292,7 @@ def test_an_answer_whose_run_died_counts_once(
     once.die("patient", monkeypatch, contextId=context)
     clock.now += 70
     once.send("patient", contextId=context)
-    assert once.service._store.get_context(once.scope, context).memory["turns"] == 2
+    assert once.messages.store.get_context(once.scope, context).memory["turns"] == 2
 
 
 def test_a_key_whose_run_was_lost_is_refused_with_another_body(

@@ -12,11 +12,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from a2a_lambda.aws import clients
+from a2a_lambda.background import placement
 from a2a_lambda.errors import TooManyStreams
 from a2a_lambda.http import sse
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.operations import service
+from a2a_lambda.operations import messages
 from a2a_lambda.operations.stream_limit import StreamLimit
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
@@ -188,7 +189,7 @@ def test_a_stream_over_the_limit_changes_nothing(settings: Settings) -> None:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("a2a_lambda.operations.service.SLOTLESS_SEND_SECONDS", 0.3)
+    monkeypatch.setattr("a2a_lambda.operations.messages.SLOTLESS_SEND_SECONDS", 0.3)
 
 
 def sends(settings: Settings, limit: int) -> tuple[Kit, str]:
@@ -209,7 +210,7 @@ async def slots_taken(kit: Kit, owner: str, count: int) -> None:
 
 def test_a_send_can_be_refused_before_its_answer_begins() -> None:
     """After the first keep-alive, its status is 200."""
-    assert service.IMPORT_WAIT_SECONDS < service.SLOTLESS_SEND_SECONDS <= sse.KEEP_ALIVE_SECONDS - 0.5
+    assert placement.IMPORT_WAIT_SECONDS < messages.SLOTLESS_SEND_SECONDS <= sse.KEEP_ALIVE_SECONDS - 0.5
 
 
 def test_sends_that_last_take_slots(settings: Settings, short: None) -> None:
@@ -267,10 +268,10 @@ def test_a_refused_repeat_leaves_the_turn_alone(settings: Settings, short: None)
     async def go() -> None:
         call = CallContext(scope, RequestIdentity.of(scope, "send", b"same"))
         sent: Any = {"message": message_1_0(metadata=intent("pause", seconds="600"))}
-        answers = [asyncio.create_task(kit.service.send(call, sent)) for _ in range(2)]
+        answers = [asyncio.create_task(kit.messages.send(call, sent)) for _ in range(2)]
         await slots_taken(kit, owner, 2)
         with pytest.raises(TooManyStreams):
-            await asyncio.wait_for(kit.service.send(call, sent), 60)
+            await asyncio.wait_for(kit.messages.send(call, sent), 60)
         assert (
             (await kit.service.get(scope, call.request.task_id())).task["status"]["state"].endswith("WORKING")
         )
@@ -283,7 +284,7 @@ def test_a_refused_repeat_leaves_the_turn_alone(settings: Settings, short: None)
 
 def test_a_short_send_costs_no_slot(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "a2a_lambda.operations.service.SLOTLESS_SEND_SECONDS", 600.0
+        "a2a_lambda.operations.messages.SLOTLESS_SEND_SECONDS", 600.0
     )  # on any machine it is short
     kit, key = sends(settings, 1)
     monkeypatch.setattr(kit.store, "take_slot", lambda *_: pytest.fail("a slot was taken"))

@@ -11,6 +11,7 @@ import pytest
 
 from a2a_lambda.aws import clients
 from a2a_lambda.kit import Kit
+from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.service import Service
 from a2a_lambda.protocol.model import Event, Message, Part, Published, Role
 from a2a_lambda.protocol.requests import SendMessageRequest
@@ -31,7 +32,8 @@ class Counted:
     def __init__(self, kit: Kit, settings: Settings, scope: Scope) -> None:
         self.calls = Calls(clients.dynamodb(settings))
         store = Store(self.calls, settings.table, ttl=1000)  # type: ignore[arg-type]
-        self.service = Service(store, kit.agents, repeat_seconds=60)
+        self.messages = Messages(store, kit.agents, repeat_seconds=60)
+        self.service = Service(store)
         self.scope = scope
 
     def message(self, text: str, **fields: Any) -> tuple[CallContext, SendMessageRequest]:
@@ -44,11 +46,11 @@ class Counted:
         )
 
     async def send(self, text: str, **fields: Any) -> tuple[Any, dict[str, int]]:
-        task = (await self.service.send(*self.message(text, **fields)))["task"]
+        task = (await self.messages.send(*self.message(text, **fields)))["task"]
         return task, self.calls.during()
 
     async def stream(self, text: str, **fields: Any) -> tuple[list[Published], dict[str, int]]:
-        events = await self.service.stream(*self.message(text, **fields))
+        events = await self.messages.stream(*self.message(text, **fields))
         return [published async for published in events], self.calls.during()
 
 
@@ -86,9 +88,9 @@ def test_a_stream_costs_no_more_than_a_send(counted: Counted) -> None:
 
 def test_a_retry_costs_one_write_and_no_run(counted: Counted) -> None:
     sent = counted.message("hi")
-    task = asyncio.run(counted.service.send(*sent))
+    task = asyncio.run(counted.messages.send(*sent))
     counted.calls.during()
-    assert asyncio.run(counted.service.send(*sent)) == task
+    assert asyncio.run(counted.messages.send(*sent)) == task
     assert counted.calls.during() == {WRITES: 1}
 
 
@@ -128,7 +130,7 @@ def test_the_index_of_lists_writes_three_units_a_task(counted: Counted, kit: Kit
         "provide-client-params.dynamodb.PutItem", lambda params, **_: puts.append(params)
     )
     store = Store(client, settings.table, ttl=1000)
-    counted.service = Service(store, kit.agents, repeat_seconds=60)
+    counted.messages = Messages(store, kit.agents, repeat_seconds=60)
     asyncio.run(counted.send("What is 1 plus 2?"))
     listed = [put["Item"]["changed"]["S"] for put in puts if "listing" in put["Item"]]
     moved = sum(later != earlier for earlier, later in pairwise(listed))

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from a2a_lambda.agent.agents import check_all
-from a2a_lambda.agent.profile import encode_manifest
+from a2a_lambda.catalog.agents import check_all
+from a2a_lambda.catalog.manifest import encode_manifest
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.kit import MANIFEST
 from tests.conftest import ROOT

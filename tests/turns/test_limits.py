@@ -20,13 +20,18 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Event, Role, Task, TaskState, status
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.event_log import apply, join, split
-from a2a_lambda.turns import run
+from a2a_lambda.turns import audience, run
 from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.run import Run
 from tests.conftest import ROOT
-from tests.turns.test_run import Bench, bench, until, within
+from tests.turns.run_bench import RunBench, until, within
 
 __all__ = ["bench"]
+
+
+@pytest.fixture
+def bench(kit: Kit, settings: Settings) -> RunBench:
+    return RunBench(kit, settings)
 
 
 def reason(task: Task) -> str:
@@ -34,7 +39,7 @@ def reason(task: Task) -> str:
 
 
 @pytest.mark.parametrize("how", ["message", "commands"])
-def test_a_last_word_larger_than_an_item_fails_at_once(bench: Bench, how: str) -> None:
+def test_a_last_word_larger_than_an_item_fails_at_once(bench: RunBench, how: str) -> None:
     task = within(bench.send("wrong", slots={"how": how}))
     assert task["status"]["state"] == TaskState.FAILED
     assert "256,000 bytes" in reason(task)
@@ -57,7 +62,7 @@ def _command() -> Any:
 
 
 @pytest.mark.parametrize("key", ["e#", "context", "head"])
-def test_a_write_that_is_refused_ends_the_turn_and_is_not_tried_again(bench: Bench, key: str) -> None:
+def test_a_write_that_is_refused_ends_the_turn_and_is_not_tried_again(bench: RunBench, key: str) -> None:
     refused: list[str] = []
 
     def refuse(operation: str, arguments: dict[str, Any]) -> None:
@@ -80,7 +85,7 @@ def test_a_write_that_is_refused_ends_the_turn_and_is_not_tried_again(bench: Ben
 
 @pytest.mark.parametrize("how", ["exit", "interrupt", "stop"])
 def test_an_agent_that_ends_the_loop_fails_alone_with_its_like(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, how: str
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """The turns on the loop fail at once, whether a thread waits for them or not; the next has a new one."""
     monkeypatch.setattr(agent_threads, "_loops", [])
@@ -121,7 +126,7 @@ def test_a_process_whose_loop_was_ended_is_replaced() -> None:
 
 
 def test_an_agent_that_breaks_the_loop_for_others_is_noticed(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next turn fails at once, with the reason in the log, and does not wait for its time limit."""
     monkeypatch.setattr(agent_threads, "_loops", [])
@@ -136,14 +141,14 @@ def test_an_agent_that_breaks_the_loop_for_others_is_noticed(
     assert (task["status"]["state"], reason(task)) == (TaskState.FAILED, FAILED)
 
 
-def test_a_run_that_was_frozen_before_it_began_does_not_begin(bench: Bench) -> None:
+def test_a_run_that_was_frozen_before_it_began_does_not_begin(bench: RunBench) -> None:
     """Its successor may have the task."""
 
     async def go() -> None:
         call, sent = bench.sent("pieces")
-        claim = await bench.service._intake.start(call, sent)
+        claim = await bench.messages.intake.start(call, sent)
         assert isinstance(claim, Claim)
-        late = Run(bench.store, bench.service._agents.start("probe"), claim)
+        late = Run(bench.store, bench.messages.agents.start("probe"), claim)
         bench.store.clock = lambda: claim.head.lease + 1
         await late.run_to_end()
         assert late.has_diverged
@@ -153,7 +158,7 @@ def test_a_run_that_was_frozen_before_it_began_does_not_begin(bench: Bench) -> N
 
 
 @pytest.mark.parametrize("unstorable", ["false", "true"])
-def test_a_skill_that_edits_its_message_leaves_the_history_as_it_is(bench: Bench, unstorable: str) -> None:
+def test_a_skill_that_edits_its_message_leaves_the_history_as_it_is(bench: RunBench, unstorable: str) -> None:
     task = within(bench.send("edit", text="as it was said", contextId="c", slots={"unstorable": unstorable}))
     assert task["status"]["state"] == TaskState.COMPLETED
     [said] = within(bench.get(task["id"]))["history"]
@@ -163,7 +168,7 @@ def test_a_skill_that_edits_its_message_leaves_the_history_as_it_is(bench: Bench
     assert context.conversation[0].parts == [{"text": "as it was said"}], "what the next turn sees of it"
 
 
-def test_the_time_of_a_run_is_measured(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_of_a_run_is_measured(bench: RunBench, monkeypatch: pytest.MonkeyPatch) -> None:
     measured: dict[str, float] = {}
     monkeypatch.setattr(telemetry, "measure", lambda values, **_: measured.update(values))
     within(bench.send("pieces", slots={"count": "2", "every": "0.05"}))
@@ -171,7 +176,7 @@ def test_the_time_of_a_run_is_measured(bench: Bench, monkeypatch: pytest.MonkeyP
     assert 0 <= measured["FirstEventTime"] < 600
 
 
-def test_ten_thousand_artifacts_take_a_few_writes(bench: Bench) -> None:
+def test_ten_thousand_artifacts_take_a_few_writes(bench: RunBench) -> None:
     task = within(bench.send("shelf", slots={"count": str(ARTIFACTS)}))
     assert task["status"]["state"] == TaskState.COMPLETED
     assert len(within(bench.get(task["id"]))["artifacts"]) == ARTIFACTS
@@ -179,7 +184,7 @@ def test_ten_thousand_artifacts_take_a_few_writes(bench: Bench) -> None:
 
 
 def test_a_turn_with_too_many_artifacts_fails_with_the_reason(
-    bench: Bench, caplog: pytest.LogCaptureFixture
+    bench: RunBench, caplog: pytest.LogCaptureFixture
 ) -> None:
     task = within(bench.send("shelf", slots={"count": str(ARTIFACTS + 1)}))
     assert task["status"]["state"] == TaskState.FAILED
@@ -192,13 +197,13 @@ def test_a_turn_with_too_many_artifacts_fails_with_the_reason(
 
 @pytest.mark.parametrize("skill", ["flood", "pour"])
 def test_an_endless_agent_whose_client_left_is_stopped(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, skill: str
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch, skill: str
 ) -> None:
     monkeypatch.setattr(run, "OUTPUT_BYTES", 300_000)
 
     async def go() -> None:
         call, sent = bench.sent(skill)
-        events = await bench.service.stream(call, sent)
+        events = await bench.messages.stream(call, sent)
         await anext(events)
         await events.aclose()
         await until(lambda: bench.head(call.request.task_id()).is_stopped)
@@ -209,7 +214,7 @@ def test_an_endless_agent_whose_client_left_is_stopped(
     assert "300,000 bytes" in reason(within(bench.get(task_id)))
 
 
-def _tasks(bench: Bench) -> list[str]:
+def _tasks(bench: RunBench) -> list[str]:
     from a2a_lambda.store.indexes import TaskQuery
 
     return [task_id for task_id, _ in bench.store.list_tasks(bench.scope, TaskQuery(size=10)).tasks]
@@ -218,7 +223,7 @@ def _tasks(bench: Bench) -> list[str]:
 @pytest.mark.parametrize("skill", ["flood", "pour"])
 @pytest.mark.parametrize("slow", ["table", "client"])
 def test_an_agent_waits_for_what_is_slower(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, skill: str, slow: str
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch, skill: str, slow: str
 ) -> None:
     """Counted in outputs: what is in memory has a bound, however long it takes."""
     posted = 0
@@ -241,14 +246,14 @@ def test_an_agent_waits_for_what_is_slower(
     async def go() -> None:
         call, sent = bench.sent(skill)
         bench.calls.before = hold
-        events = await bench.service.stream(call, sent)
+        events = await bench.messages.stream(call, sent)
         await anext(events)
         await until(lambda: posted >= 64)
         before = -1
         while posted != before:  # until it stands still
             before = posted
             await asyncio.sleep(0.5)
-        assert posted <= run.UNREAD_EVENTS + executor.AHEAD_OUTPUTS + 70
+        assert posted <= audience.UNREAD_EVENTS + executor.AHEAD_OUTPUTS + 70
         stored.set()
         await bench.service.cancel(bench.scope, call.request.task_id())
         await events.aclose()
@@ -260,12 +265,12 @@ def test_a_client_that_is_too_slow_reads_the_rest_from_the_log(
     kit: Kit, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The turn does not wait for it, and it misses nothing."""
-    monkeypatch.setattr(run, "UNREAD_SECONDS", 0.2)
-    bench = Bench(kit, settings)
+    monkeypatch.setattr(audience, "UNREAD_SECONDS", 0.2)
+    bench = RunBench(kit, settings)
 
     async def go() -> None:
         call, sent = bench.sent("pieces", slots={"count": "600"})
-        events = await bench.service.stream(call, sent)
+        events = await bench.messages.stream(call, sent)
         await anext(events)
         await until(lambda: bench.head(call.request.task_id()).is_stopped)
         seen = [event async for _, event in events]
@@ -279,7 +284,7 @@ def test_a_client_that_is_too_slow_reads_the_rest_from_the_log(
     within(go())
 
 
-def test_what_is_shown_of_a_turn_whose_end_is_refused_is_taken_back(bench: Bench) -> None:
+def test_what_is_shown_of_a_turn_whose_end_is_refused_is_taken_back(bench: RunBench) -> None:
     def refuse(operation: str, arguments: dict[str, Any]) -> None:
         if operation == "put_item" and arguments["Item"]["sk"]["S"].startswith("e#"):
             raise ClientError({"Error": {"Code": "ValidationException", "Message": ""}}, operation)
@@ -288,7 +293,7 @@ def test_what_is_shown_of_a_turn_whose_end_is_refused_is_taken_back(bench: Bench
 
     async def go() -> None:
         call, sent = bench.sent("pieces", slots={"count": "3", "every": "0.3"})
-        seen = [event async for event in await bench.service.stream(call, sent)]
+        seen = [event async for event in await bench.messages.stream(call, sent)]
         assert [
             event["artifactUpdate"]["artifact"]["parts"] for _, event in seen if "artifactUpdate" in event
         ]
@@ -302,7 +307,7 @@ def test_what_is_shown_of_a_turn_whose_end_is_refused_is_taken_back(bench: Bench
 
 @pytest.mark.parametrize("skill", ["return-much", "flood"])
 def test_no_output_is_stored_beyond_the_limit(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, skill: str
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch, skill: str
 ) -> None:
     monkeypatch.setattr(run, "OUTPUT_BYTES", 100_000)
     task = within(bench.send(skill, slots={"bytes": "30000" if skill == "flood" else "200000"}))
@@ -311,7 +316,7 @@ def test_no_output_is_stored_beyond_the_limit(
     assert len("".join(texts)) <= 100_000
 
 
-def test_large_outputs_count_by_their_bytes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_outputs_count_by_their_bytes(bench: RunBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of a megabyte: a few of them are in memory, not 64."""
     monkeypatch.setattr(executor, "AHEAD_BYTES", 1_000_000)
     channel: list[executor._Channel] = []
@@ -342,11 +347,11 @@ def test_large_outputs_count_by_their_bytes(bench: Bench, monkeypatch: pytest.Mo
 
 
 def test_the_cleanup_of_a_generator_that_waited_is_part_of_its_turn(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent_threads, "_busy", set())
     monkeypatch.setattr(run, "OUTPUT_BYTES", 200_000)
-    probe = bench.service._agents.load("probe")
+    probe = bench.messages.agents.load("probe")
     cleaned = vars(probe.skills["tidy"].function)["cleaned"] = []
     task = within(bench.send("tidy"))
     assert "200,000 bytes" in reason(task)

@@ -5,97 +5,27 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from botocore.exceptions import ReadTimeoutError
 
-from a2a_lambda.agent import turn
 from a2a_lambda.agent.event_builder import FAILED, EventBuilder
 from a2a_lambda.agent.outputs import Batch
-from a2a_lambda.aws import clients
 from a2a_lambda.errors import MemoryFull, StoreError
 from a2a_lambda.kit import Kit
-from a2a_lambda.operations.service import Service
-from a2a_lambda.protocol.model import Message, Part, Published, Role, Task, TaskState
-from a2a_lambda.protocol.requests import SendMessageRequest
+from a2a_lambda.protocol.model import Published, Task, TaskState
 from a2a_lambda.settings import Settings
-from a2a_lambda.store.store import Store
-from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import Entry
-from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import RequestIdentity, Scope
-from a2a_lambda.turns import journal, lease, run
+from a2a_lambda.turns import ending, journal, lease, run
 from tests.helpers.clock import Clock
-from tests.helpers.rpc import intent
-from tests.store.calls import Calls
 from tests.turns.death import die_after_context
-
-PATIENCE = 120.0
-
-
-class Bench:
-    """The service over a table whose calls can be made to fail."""
-
-    def __init__(self, kit: Kit, settings: Settings, window: float = 60.0) -> None:
-        self.calls = Calls(clients.dynamodb(settings))
-        self.store = Store(self.calls, settings.table, ttl=86_400)  # type: ignore[arg-type]
-        self.service = Service(self.store, kit.agents, repeat_seconds=window)
-        self.scope = Scope(f"owner-{uuid.uuid4()}", "probe")
-
-    def sent(
-        self, skill: str, identity: str = "", deadline: float | None = None, **options: Any
-    ) -> tuple[CallContext, SendMessageRequest]:
-        """A message; the same identity is the same request."""
-        slots = options.pop("slots", {})
-        text = options.pop("text", "x")
-        made = Message(messageId="m", role=Role.USER, parts=[Part(text=text)])
-        made["metadata"] = intent(skill, **slots)
-        made.update(options)  # type: ignore[typeddict-item]
-        body = (identity or str(uuid.uuid4())).encode()
-        call = CallContext(
-            self.scope, RequestIdentity.of(self.scope, "message/send", body), deadline=deadline
-        )
-        return call, SendMessageRequest(message=made)
-
-    async def send(self, skill: str, identity: str = "", **options: Any) -> Task:
-        return (await self.service.send(*self.sent(skill, identity, **options)))["task"]
-
-    async def get(self, task_id: str) -> Task:
-        return (await self.service.get(self.scope, task_id)).task
-
-    async def cancel(self, task_id: str) -> Task:
-        return (await self.service.cancel(self.scope, task_id)).task
-
-    def head(self, task_id: str) -> Head:
-        found = self.store.get_head(self.scope, task_id)
-        assert found is not None
-        return found
-
-    async def follow(self, task_id: str, after: int | None = None) -> list[Published]:
-        found = await self.service.subscribe(self.scope, task_id, after=after, deadline=None)
-        return [published async for published in found.events]
-
-    def fail_once(self, sort_key: str, nth: int = 1, *, made: bool = False) -> None:
-        """Let the nth put of such a key fail, with the write made or not."""
-        seen: list[str] = []
-
-        def fail(operation: str, arguments: dict[str, Any]) -> None:
-            if operation == "put_item" and arguments["Item"]["sk"]["S"].startswith(sort_key):
-                seen.append(sort_key)
-                if len(seen) == nth:
-                    raise ReadTimeoutError(endpoint_url="x")
-
-        if made:
-            self.calls.after = fail
-        else:
-            self.calls.before = fail
+from tests.turns.run_bench import PATIENCE, RunBench, until, within
 
 
 @pytest.fixture
-def bench(kit: Kit, settings: Settings) -> Bench:
-    return Bench(kit, settings)
+def bench(kit: Kit, settings: Settings) -> RunBench:
+    return RunBench(kit, settings)
 
 
 @pytest.fixture
@@ -104,33 +34,20 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
         (lease, "LEASE_RENEWAL_SECONDS"),
         (lease, "CANCEL_POLL_SECONDS"),
-        (run, "END_RETRY_SECONDS"),
+        (ending, "END_RETRY_SECONDS"),
     ):
         monkeypatch.setattr(module, name, getattr(module, name) / 20)
-
-
-def within(what: Awaitable[Any]) -> Any:
-    async def waited() -> Any:
-        return await asyncio.wait_for(what, PATIENCE)
-
-    return asyncio.run(waited())
-
-
-async def until(what: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not what():
-            await asyncio.sleep(0.02)
 
 
 def states(published: list[Published]) -> list[str]:
     return [event["statusUpdate"]["status"]["state"] for _, event in published if "statusUpdate" in event]
 
 
-def test_a_cancel_ends_every_stream_with_its_status(bench: Bench) -> None:
+def test_a_cancel_ends_every_stream_with_its_status(bench: RunBench) -> None:
     """Also if events are stored already, so that the log is longer than the head says."""
 
     async def go() -> None:
-        events = await bench.service.stream(*bench.sent("pause"))
+        events = await bench.messages.stream(*bench.sent("pause"))
         seen: list[Published] = []
 
         async def read() -> None:
@@ -152,10 +69,10 @@ def test_a_cancel_ends_every_stream_with_its_status(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("read", [0, 1, 2])
-def test_a_turn_continues_when_no_one_listens(bench: Bench, read: int) -> None:
+def test_a_turn_continues_when_no_one_listens(bench: RunBench, read: int) -> None:
     async def go() -> None:
         call, sent = bench.sent("pieces", slots={"every": "0.05"})
-        events = await bench.service.stream(call, sent)
+        events = await bench.messages.stream(call, sent)
         for _ in range(read):
             await anext(events)
         await events.aclose()
@@ -167,7 +84,7 @@ def test_a_turn_continues_when_no_one_listens(bench: Bench, read: int) -> None:
 
 
 def test_a_running_task_is_joined_whatever_its_age(kit: Kit, settings: Settings) -> None:
-    bench = Bench(kit, settings, window=0.0)
+    bench = RunBench(kit, settings, window=0.0)
 
     async def go() -> None:
         first = asyncio.create_task(bench.send("pause", "same", slots={"seconds": "0.8"}))
@@ -179,10 +96,10 @@ def test_a_running_task_is_joined_whatever_its_age(kit: Kit, settings: Settings)
     within(go())
 
 
-def test_a_lease_is_renewed(bench: Bench, quick: None) -> None:
+def test_a_lease_is_renewed(bench: RunBench, quick: None) -> None:
     async def go() -> None:
         call, sent = bench.sent("block", slots={"seconds": "1.5"})
-        sending = asyncio.create_task(bench.service.send(call, sent))
+        sending = asyncio.create_task(bench.messages.send(call, sent))
         await until(lambda: bool(bench.calls.count["put_item"]))
         lease = bench.head(call.request.task_id()).lease
         await until(lambda: bench.head(call.request.task_id()).lease > lease)
@@ -191,7 +108,7 @@ def test_a_lease_is_renewed(bench: Bench, quick: None) -> None:
     within(go())
 
 
-def test_a_lease_is_renewed_while_the_context_is_stored(bench: Bench, quick: None) -> None:
+def test_a_lease_is_renewed_while_the_context_is_stored(bench: RunBench, quick: None) -> None:
     """The table may be slow. Without a lease, another process would end the task."""
     renewed: list[bool] = []
 
@@ -205,23 +122,23 @@ def test_a_lease_is_renewed_while_the_context_is_stored(bench: Bench, quick: Non
 
     call, sent = bench.sent("block", slots={"seconds": "0.1"}, contextId=str(uuid.uuid4()))
     bench.calls.before = wait_for_renewal
-    task = within(bench.service.send(call, sent))["task"]
+    task = within(bench.messages.send(call, sent))["task"]
     assert renewed == [True]
     assert task["status"]["state"] == bench.head(task["id"]).state == TaskState.COMPLETED
 
 
 def test_a_memory_that_was_refused_is_not_stored_by_a_retry(
-    bench: Bench, quick: None, monkeypatch: pytest.MonkeyPatch
+    bench: RunBench, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another turn may have made room meanwhile."""
-    change, refused = turn.context_after, [True]
+    change, refused = Context.after, [True]
 
     def refuse_once(*args: Any, **kwargs: Any) -> Any:
         if refused and refused.pop():
             raise MemoryFull("full")
         return change(*args, **kwargs)
 
-    monkeypatch.setattr(run, "context_after", refuse_once)
+    monkeypatch.setattr(Context, "after", refuse_once)
     context = str(uuid.uuid4())
     bench.fail_once("head", nth=2)
     task = within(bench.send("look", contextId=context))
@@ -230,7 +147,7 @@ def test_a_memory_that_was_refused_is_not_stored_by_a_retry(
 
 
 @pytest.mark.parametrize("made", [False, True])
-def test_a_renewal_whose_answer_is_lost_costs_nothing(bench: Bench, quick: None, made: bool) -> None:
+def test_a_renewal_whose_answer_is_lost_costs_nothing(bench: RunBench, quick: None, made: bool) -> None:
     bench.fail_once("head", nth=2, made=made)
     task = within(bench.send("block", slots={"seconds": "1.5"}))
     assert task["status"]["state"] == TaskState.COMPLETED
@@ -239,7 +156,7 @@ def test_a_renewal_whose_answer_is_lost_costs_nothing(bench: Bench, quick: None,
 
 @pytest.mark.parametrize("made", [False, True])
 @pytest.mark.parametrize("write", ["head", "context", "e#"])
-def test_a_write_that_fails_once_is_made_again(bench: Bench, quick: None, write: str, made: bool) -> None:
+def test_a_write_that_fails_once_is_made_again(bench: RunBench, quick: None, write: str, made: bool) -> None:
     bench.fail_once(write, nth=2 if write == "head" else 1, made=made)
     task = within(bench.send("pieces", slots={"count": "5", "every": "0.2"}, contextId="c"))
     assert task["status"]["state"] == TaskState.COMPLETED
@@ -249,7 +166,7 @@ def test_a_write_that_fails_once_is_made_again(bench: Bench, quick: None, write:
     assert len(bench.store.get_context(bench.scope, "c").turns) == 1
 
 
-def test_a_turn_that_could_not_begin_can_be_sent_again(bench: Bench) -> None:
+def test_a_turn_that_could_not_begin_can_be_sent_again(bench: RunBench) -> None:
     bench.fail_once("e#")
     with pytest.raises(StoreError):
         within(bench.send("echo", "same", text="y" * 5000))
@@ -260,7 +177,7 @@ def test_a_turn_that_could_not_begin_can_be_sent_again(bench: Bench) -> None:
 
 @pytest.mark.parametrize("streamed", [False, True])
 def test_a_turn_lost_after_its_context_can_be_sent_again(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, streamed: bool
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch, streamed: bool
 ) -> None:
     """The context has the request, and its task has no answer to it."""
     context = str(uuid.uuid4())
@@ -268,19 +185,19 @@ def test_a_turn_lost_after_its_context_can_be_sent_again(
     with monkeypatch.context() as patch:
         die_after_context(patch)
         call, request = bench.sent("look", "same", contextId=context)
-        claim = within(bench.service._intake.start(call, request))
+        claim = within(bench.messages.intake.start(call, request))
 
         async def die() -> None:
-            dying = run.Run(bench.store, bench.service._agents.start("probe"), claim)
+            dying = run.Run(bench.store, bench.messages.agents.start("probe"), claim)
             dying.start()
-            assert [event async for event in dying.events()]
+            assert [event async for event in dying.audience.events()]
 
         within(die())
     clock.now += 31
     if streamed:
 
         async def stream() -> Task:
-            events = await bench.service.stream(*bench.sent("look", "same", contextId=context))
+            events = await bench.messages.stream(*bench.sent("look", "same", contextId=context))
             [*_, (_, last)] = [event async for event in events]
             assert last["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
             return await bench.get(last["statusUpdate"]["taskId"])
@@ -295,16 +212,16 @@ def test_a_turn_lost_after_its_context_can_be_sent_again(
 
 
 def test_a_turn_that_was_canceled_unseen_changes_no_memory(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It ends before its next look at the head."""
     monkeypatch.setattr(lease, "CANCEL_POLL_SECONDS", 60.0)
-    monkeypatch.setattr(lease, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(lease, "LEASE_LOOK_SECONDS", 0.05)
     context = str(uuid.uuid4())
 
     async def go() -> None:
         call, request = bench.sent("pause", contextId=context, slots={"seconds": "0.5"})
-        events = await bench.service.stream(call, request)
+        events = await bench.messages.stream(call, request)
         first = await anext(events)
         assert (await bench.cancel(first[1]["task"]["id"]))["status"]["state"] == TaskState.CANCELED
         async for _ in events:
@@ -314,7 +231,7 @@ def test_a_turn_that_was_canceled_unseen_changes_no_memory(
     assert bench.store.get_context(bench.scope, context).conversation == ()
 
 
-def test_a_half_made_cancel_is_made_whole(bench: Bench) -> None:
+def test_a_half_made_cancel_is_made_whole(bench: RunBench) -> None:
     task = within(bench.send("question"))
     bench.fail_once("head")
     with pytest.raises(StoreError):
@@ -325,7 +242,7 @@ def test_a_half_made_cancel_is_made_whole(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("then", ["cancel", "answer"])
-def test_a_seal_that_was_overtaken_by_a_question_blocks_nothing(bench: Bench, then: str) -> None:
+def test_a_seal_that_was_overtaken_by_a_question_blocks_nothing(bench: RunBench, then: str) -> None:
     """Its entry stands where the question's status has to go."""
     asked = within(bench.send("question", slots={"length": "10000"}))
     head = bench.head(asked["id"])
@@ -342,7 +259,9 @@ def test_a_seal_that_was_overtaken_by_a_question_blocks_nothing(bench: Bench, th
     assert within(bench.get(asked["id"])) == task
 
 
-def test_nothing_is_lost_when_time_ends_in_mid_write(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_lost_when_time_ends_in_mid_write(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What was being stored at the deadline is sent, and stored, all the same."""
 
     stored: list[str] = []
@@ -365,7 +284,7 @@ def test_nothing_is_lost_when_time_ends_in_mid_write(bench: Bench, monkeypatch: 
     assert within(bench.get(task["id"])) == task
 
 
-def test_a_table_that_hangs_does_not_hold_an_answer_past_its_time(bench: Bench) -> None:
+def test_a_table_that_hangs_does_not_hold_an_answer_past_its_time(bench: RunBench) -> None:
     over = threading.Event()
 
     def hang(operation: str, arguments: dict[str, Any]) -> None:
@@ -385,7 +304,7 @@ def test_a_table_that_hangs_does_not_hold_an_answer_past_its_time(bench: Bench) 
     within(go())
 
 
-def test_a_long_answer_to_a_long_question_is_read_as_working(bench: Bench) -> None:
+def test_a_long_answer_to_a_long_question_is_read_as_working(bench: RunBench) -> None:
     async def go() -> None:
         asked = await bench.send("question")
         options: dict[str, Any] = {"slots": {"seconds": "1"}, "taskId": asked["id"], "text": "y" * 5000}
@@ -401,7 +320,7 @@ def test_a_long_answer_to_a_long_question_is_read_as_working(bench: Bench) -> No
     within(go())
 
 
-def test_a_retry_does_not_answer_someone_elses_question(bench: Bench) -> None:
+def test_a_retry_does_not_answer_someone_elses_question(bench: RunBench) -> None:
     async def go() -> None:
         again = {"slots": {"seconds": "0.8"}, "contextId": "c"}
         first = asyncio.create_task(bench.send("pause", "same", **again))
@@ -428,7 +347,7 @@ def test_a_retry_does_not_answer_someone_elses_question(bench: Bench) -> None:
         "cancel",
     ],
 )
-def test_what_no_event_can_carry_fails_the_turn(bench: Bench, how: str) -> None:
+def test_what_no_event_can_carry_fails_the_turn(bench: RunBench, how: str) -> None:
     task = within(bench.send("wrong", slots={"how": how}))
     assert task["status"]["state"] == TaskState.FAILED
     assert within(bench.get(task["id"])) == task
@@ -436,13 +355,15 @@ def test_what_no_event_can_carry_fails_the_turn(bench: Bench, how: str) -> None:
     json.dumps(task)
 
 
-def test_a_run_whose_lease_is_over_stores_nothing_more(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_whose_lease_is_over_stores_nothing_more(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its own clock stops it: someone else may hold the task. The message is run anew."""
 
     async def go() -> None:
         monkeypatch.setattr(lease, "CANCEL_POLL_SECONDS", 30.0)
         call, sent = bench.sent("pause", slots={"seconds": "0.6"})
-        sending = asyncio.create_task(bench.service.send(call, sent))
+        sending = asyncio.create_task(bench.messages.send(call, sent))
         await until(lambda: bool(bench.calls.count["put_item"]))
         real = bench.store.clock
         monkeypatch.setattr(bench.store, "clock", lambda: real() + 31)
@@ -473,20 +394,20 @@ def test_a_reason_no_status_can_carry_is_a_neutral_one() -> None:
         assert reply.closing["message"]["parts"] == [{"text": FAILED}]
 
 
-def test_a_question_too_long_for_a_status_fails_in_words(bench: Bench) -> None:
+def test_a_question_too_long_for_a_status_fails_in_words(bench: RunBench) -> None:
     task = within(bench.send("wrong", slots={"how": "long"}))
     assert task["status"]["state"] == TaskState.FAILED
     assert "at most" in task["status"]["message"]["parts"][0]["text"]
 
 
-def test_a_slot_as_long_as_a_book_is_asked_for_again(bench: Bench) -> None:
+def test_a_slot_as_long_as_a_book_is_asked_for_again(bench: RunBench) -> None:
     task = within(bench.send("add", slots={"a": "x" * 500_000}))
     assert task["status"]["state"] == TaskState.INPUT_REQUIRED
     assert len(json.dumps(task["status"])) < 1000
 
 
 @pytest.mark.parametrize("skill", ["pause", "block"])
-def test_a_turn_ends_at_its_deadline(bench: Bench, skill: str) -> None:
+def test_a_turn_ends_at_its_deadline(bench: RunBench, skill: str) -> None:
     async def go() -> Task:
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -500,7 +421,7 @@ def test_a_turn_ends_at_its_deadline(bench: Bench, skill: str) -> None:
     assert task["artifacts"][0]["parts"] == [{"text": "waiting "}]
 
 
-def test_memory_changes_by_its_methods_and_not_at_all_when_the_turn_fails(bench: Bench) -> None:
+def test_memory_changes_by_its_methods_and_not_at_all_when_the_turn_fails(bench: RunBench) -> None:
     assert within(bench.send("mutate", contextId="c"))["status"]["state"] == TaskState.COMPLETED
     assert (
         within(bench.send("mutate", contextId="c", slots={"fail": "true"}))["status"]["state"]
@@ -511,7 +432,7 @@ def test_memory_changes_by_its_methods_and_not_at_all_when_the_turn_fails(bench:
     assert len(bench.store.get_context(bench.scope, "c").conversation) == 5
 
 
-def test_a_context_keeps_within_its_bounds(bench: Bench) -> None:
+def test_a_context_keeps_within_its_bounds(bench: RunBench) -> None:
     for number in range(25):
         within(bench.send("echo", contextId="c", text=f"{number} " + "x" * 4000))
     conversation = bench.store.get_context(bench.scope, "c").conversation
@@ -521,7 +442,7 @@ def test_a_context_keeps_within_its_bounds(bench: Bench) -> None:
 
 
 def test_a_follower_that_has_the_question_waits_for_more(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where its version's subscriptions outlive a question."""
     monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 1.0)
@@ -546,7 +467,7 @@ def test_a_follower_that_has_the_question_waits_for_more(
     assert last["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
 
 
-def test_a_follower_beyond_the_log_gets_the_task(bench: Bench) -> None:
+def test_a_follower_beyond_the_log_gets_the_task(bench: RunBench) -> None:
     task = within(bench.send("echo"))
     found = within(bench.follow(task["id"], after=500))
     assert found[0][1]["task"] == task

@@ -9,8 +9,8 @@ import re
 import sys
 from pathlib import Path
 
-from a2a_lambda.agent.agents import check_all
-from a2a_lambda.agent.profile import encode_manifest
+from a2a_lambda.catalog.agents import check_all
+from a2a_lambda.catalog.manifest import encode_manifest
 from a2a_lambda.errors import ConfigurationError
 from tools.agents import imports
 from tools.agents.watch import Watch

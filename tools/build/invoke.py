@@ -17,7 +17,7 @@ from typing import Any
 
 from dotenv import dotenv_values
 
-from a2a_lambda.agent.agents import default_of, read_cards
+from a2a_lambda.catalog.agents import default_of, read_cards
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 from tools import environments

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from a2a_lambda.agent.agents import check_all
 from a2a_lambda.aws import clients
+from a2a_lambda.catalog.agents import check_all
 from a2a_lambda.errors import ConfigurationError
 from tools import environments, template
 from tools.builds import BUILD, IMAGE, read_architecture

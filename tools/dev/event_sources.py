@@ -160,7 +160,7 @@ def start(kit: Kit) -> None:
     for written in ("sqs.SendMessage", "sqs.SendMessageBatch", "dynamodb.PutItem"):
         clients.session().register(f"after-call.{written}", bell.ring)
     worker, notifier = (
-        TurnHandler(kit.worker, kit.settings.dead_letters),
+        TurnHandler(kit.worker, kit.sweep, kit.require_queue(), kit.settings.dead_letters),
         NotificationHandler(kit.push_notifications),
     )
     sqs = clients.sqs(kit.settings)
@@ -176,9 +176,9 @@ def start(kit: Kit) -> None:
         threading.Thread(target=_consume, args=(*source, bell), daemon=True).start()
     threading.Thread(target=_sweep, args=(worker,), daemon=True).start()
     if settings.durable_function and any(kit.agents[name].card.durable_skills for name in kit.agents):
-        from a2a_lambda.lambda_.durable import DurableHandler
+        from a2a_lambda.lambda_.execution_handler import DurableHandler
 
-        handler = DurableHandler(kit.make_durable_turns(), kit.make_lambda_client())
+        handler = DurableHandler(kit.durable_worker, kit.make_lambda_client())
         serve_runs(handler, settings.emulator)
 
 

@@ -24,8 +24,8 @@ from uvicorn._subprocess import get_subprocess
 from uvicorn.supervisors.watchfilesreload import WatchFilesReload
 
 from a2a_lambda.access.key_register import KeyRegister
-from a2a_lambda.agent.agents import default_of, read_cards
 from a2a_lambda.aws import clients
+from a2a_lambda.catalog.agents import default_of, read_cards
 from a2a_lambda.errors import ConfigurationError, Unavailable
 from a2a_lambda.http.app import create_app
 from a2a_lambda.http.error_responses import error_response

@@ -9,7 +9,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from a2a_lambda.agent import outputs, turn
+import a2a_lambda
+from a2a_lambda.agent import turn
 from a2a_lambda.protocol.requests import Operation
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v0_3_http, v1_0
 from a2a_lambda.wire.interface import Wire
@@ -19,8 +20,8 @@ from tools.docs.figures import table
 from tools.fork import card_schema
 
 OUTPUTS = (
-    *(outputs.File, outputs.Artifact, outputs.Message, outputs.Progress, outputs.Command),
-    *(outputs.Ask, outputs.Authorize, outputs.Reject),
+    *("File", "Artifact", "Message", "Progress", "Command"),
+    *("Ask", "Authorize", "Reject"),
 )
 
 OPERATIONS: Mapping[Operation, str] = {
@@ -66,8 +67,9 @@ def pages(root: Path) -> list[Page]:
 def outputs_page() -> str:
     """What a skill may return."""
     parts = ["# Outputs of a skill", "What a skill may return or yield, besides text and structured values."]
-    for output in OUTPUTS:
-        parts += [f"## {output.__name__}", _code(_signature(output)), _text(output)]
+    for name in OUTPUTS:
+        output = getattr(a2a_lambda, name)
+        parts += [f"## {name}", _code(_signature(output, name)), _text(output)]
     return _joined(parts)
 
 
@@ -188,10 +190,10 @@ def _fields(described: Mapping[str, Any]) -> str:
     return table(("field", "default", ""), rows)
 
 
-def _signature(function: Any) -> str:
+def _signature(function: Any, name: str = "") -> str:
     signature = inspect.signature(function)
     shown = [parameter for name, parameter in signature.parameters.items() if name != "self"]
-    return f"{function.__name__}({', '.join(map(_parameter, shown))})"
+    return f"{name or function.__name__}({', '.join(map(_parameter, shown))})"
 
 
 def _parameter(parameter: inspect.Parameter) -> str:

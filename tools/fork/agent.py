@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from a2a_lambda.agent.agent import Agent
-from a2a_lambda.agent.agents import read_cards
+from a2a_lambda.catalog.agents import read_cards
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.card import check_name
 from a2a_lambda.settings import Settings

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from a2a_lambda.agent.card_file import LEVELS
 from a2a_lambda.protocol.card import Card
-from a2a_lambda.protocol.card_file import LEVELS
 
 PATH = Path("schemas/card.json")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import uvicorn
 
-from a2a_lambda.agent.agents import default_of, read_cards
+from a2a_lambda.catalog.agents import default_of, read_cards
 from tools.client import logs
 from tools.command import listen, read_port, read_url, reports_errors
 from tools.deployment.stack import outputs_of, parameters_of

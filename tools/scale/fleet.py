@@ -9,8 +9,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from a2a_lambda.agent.agents import check_all
-from a2a_lambda.agent.profile import encode_manifest
+from a2a_lambda.catalog.agents import check_all
+from a2a_lambda.catalog.manifest import encode_manifest
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.kit import MANIFEST
 from tools.scale.meter import AGENT

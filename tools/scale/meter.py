@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from a2a_lambda.agent.agent import Agent
-from a2a_lambda.agent.agents import Agents
 from a2a_lambda.aws.queue import QueuedTurn
+from a2a_lambda.background.dispatch import Dispatcher
+from a2a_lambda.background.worker import Worker
+from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.operations.follow import follow
+from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.service import Service
 from a2a_lambda.operations.stream_limit import StreamLimit
 from a2a_lambda.protocol.model import Message, Part, Role
@@ -17,7 +20,6 @@ from a2a_lambda.protocol.requests import ListTasksRequest, SendMessageConfigurat
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
-from a2a_lambda.turns.worker import Worker
 from tools.dev.memory_table import MemoryTable
 from tools.scale.units import Call, of_batch, of_read, of_write
 
@@ -108,19 +110,24 @@ class Bench:
         self.store = Store(self.client, "scale", ttl=86_400)  # type: ignore[arg-type]
         agents = Agents.of(Agent.load(AGENT))
         self._limit = StreamLimit(self.store, 20)
-        self.service = Service(
-            self.store, agents, repeat_seconds=60, queue=self.line, stream_limit=self._limit
+        self.messages = Messages(
+            self.store,
+            agents,
+            dispatcher=Dispatcher(self.line),
+            repeat_seconds=60,
+            stream_limit=self._limit,
         )
-        self._worker = Worker(self.store, agents, self.line)
+        self.service = Service(self.store)
+        self._worker = Worker(self.store, agents)
 
     async def send(self, skill: str = "answer", text: str = "hi", in_background: bool = False) -> list[Call]:
         self.client.taken()
-        await self.service.send(*_request(skill, text, in_background))
+        await self.messages.send(*_request(skill, text, in_background))
         return self.client.taken()
 
     async def stream(self) -> list[Call]:
         async with self._limit.hold_slot(SCOPE.owner):
-            async for _ in await self.service.stream(*_request("write", str(STREAM_SECONDS))):
+            async for _ in await self.messages.stream(*_request("write", str(STREAM_SECONDS))):
                 pass
         return self.client.taken()
 

@@ -7,12 +7,29 @@ def hello(turn: Turn) -> str:
     return f"Hello! You said: {turn.text}"
 """
 
-from a2a_lambda.agent.agent import Agent, Answer
-from a2a_lambda.agent.outputs import Artifact, Ask, Authorize, Command, File, Message, Progress, Reject
+from typing import TYPE_CHECKING, Any
+
+from a2a_lambda.agent.agent import Agent
+from a2a_lambda.agent.outputs import (
+    Ask,
+    Authorize,
+    Command,
+    File,
+    FinalMessage,
+    NamedArtifact,
+    Progress,
+    Reject,
+)
 from a2a_lambda.agent.skill import route, skill
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Reply, Retry
 from a2a_lambda.errors import MemoryFull, SkillError, StepFailed
+
+if TYPE_CHECKING:
+    from a2a_lambda.agent.trial import Answer
+
+Artifact = NamedArtifact
+Message = FinalMessage
 
 __all__ = [
     "Agent",
@@ -34,3 +51,12 @@ __all__ = [
     "route",
     "skill",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`Answer` is for tests of agents: a function does not import what it needs."""
+    if name == "Answer":
+        from a2a_lambda.agent.trial import Answer
+
+        return Answer
+    raise AttributeError(f"module 'a2a_lambda' has no attribute {name!r}")

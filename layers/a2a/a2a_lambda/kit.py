@@ -4,7 +4,7 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from a2a_lambda.agent.agents import Agents
+from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 
@@ -13,15 +13,20 @@ if TYPE_CHECKING:
 
     from a2a_lambda.access.keys import Keys
     from a2a_lambda.access.rate_limit import RateLimit
+    from a2a_lambda.aws.executions import Executions
     from a2a_lambda.aws.queue import Queue
     from a2a_lambda.aws.signing import Signer
-    from a2a_lambda.operations.callbacks import Callbacks
+    from a2a_lambda.background.dispatch import Dispatcher
+    from a2a_lambda.background.durable_worker import DurableWorker
+    from a2a_lambda.background.sweep import Sweep
+    from a2a_lambda.background.worker import Worker
+    from a2a_lambda.operations.messages import Messages
     from a2a_lambda.operations.service import Service
     from a2a_lambda.operations.stream_limit import StreamLimit
+    from a2a_lambda.operations.waits import Waits
     from a2a_lambda.push.delivery import PushNotifications
+    from a2a_lambda.push.webhook import WebhookPolicy
     from a2a_lambda.store.store import Store
-    from a2a_lambda.turns.durable import DurableTurns
-    from a2a_lambda.turns.worker import Worker
 
 MANIFEST = "manifest.json"
 """File beside the folder of the agents in a deployed function, with their profiles."""
@@ -55,7 +60,7 @@ class Kit:
             settings.table,
             ttl=int(settings.task_days * 86_400),
             list_shards=settings.list_shards,
-            rest=settings.execution_timeout,
+            longest_turn_seconds=settings.execution_timeout,
         )
 
     @cached_property
@@ -80,18 +85,20 @@ class Kit:
 
         return Sqs(hot_path.sqs(self.settings), self.settings.queue)
 
+    def require_queue(self) -> "Queue":
+        """The queue of the worker. Raises ConfigurationError if there is none."""
+        if self.queue is None:
+            raise ConfigurationError("environment variable A2A_QUEUE: the worker needs a queue")
+        return self.queue
+
     @cached_property
-    def durable_turns(self) -> "DurableTurns | None":
+    def executions(self) -> "Executions | None":
         """None if the deployment has no durable function."""
-        return self.make_durable_turns() if self.settings.durable_function else None
-
-    def make_durable_turns(self) -> "DurableTurns":
-        """Those of this deployment's durable function, or of this process if it is one."""
+        if not self.settings.durable_function:
+            return None
         from a2a_lambda.aws.executions import LambdaExecutions
-        from a2a_lambda.turns.durable import DurableTurns
 
-        executions = LambdaExecutions(self.make_lambda_client, self.settings.durable_function)
-        return DurableTurns(self.store, self.agents, executions)
+        return LambdaExecutions(self.make_lambda_client, self.settings.durable_function)
 
     def make_lambda_client(self) -> "LambdaClient":
         """A client of Lambda's API, for durable executions."""
@@ -100,36 +107,61 @@ class Kit:
         return clients.lambda_(self.settings)
 
     @cached_property
-    def service(self) -> "Service":
-        from a2a_lambda.operations.service import Service
-        from a2a_lambda.push.webhook import WebhookPolicy
+    def dispatcher(self) -> "Dispatcher":
+        from a2a_lambda.background.dispatch import Dispatcher
 
-        return Service(
+        return Dispatcher(self.queue, self.executions)
+
+    @cached_property
+    def messages(self) -> "Messages":
+        from a2a_lambda.operations.messages import Messages
+
+        return Messages(
             self.store,
             self.agents,
+            dispatcher=self.dispatcher,
             repeat_seconds=self.settings.repeat_seconds,
-            queue=self.queue,
-            webhooks=WebhookPolicy(self.settings.loopback_webhooks, bool(self.settings.signing_key)),
+            webhooks=self._webhooks,
             stream_limit=self.stream_limit,
-            durable=self.durable_turns,
-            durable_seconds=self.settings.execution_timeout,
+            execution_seconds=self.settings.execution_timeout,
         )
 
     @cached_property
-    def callbacks(self) -> "Callbacks | None":
-        """None if the deployment has no durable function."""
-        from a2a_lambda.operations.callbacks import Callbacks
+    def service(self) -> "Service":
+        from a2a_lambda.operations.service import Service
 
-        return None if self.durable_turns is None else Callbacks(self.store, self.durable_turns)
+        return Service(self.store, dispatcher=self.dispatcher, webhooks=self._webhooks)
+
+    @cached_property
+    def _webhooks(self) -> "WebhookPolicy":
+        from a2a_lambda.push.webhook import WebhookPolicy
+
+        return WebhookPolicy(self.settings.loopback_webhooks, bool(self.settings.signing_key))
+
+    @cached_property
+    def waits(self) -> "Waits | None":
+        """None if the deployment has no durable function."""
+        from a2a_lambda.operations.waits import Waits
+
+        return None if self.executions is None else Waits(self.store, self.dispatcher)
 
     @cached_property
     def worker(self) -> "Worker":
-        """Raises ConfigurationError if there is no queue."""
-        from a2a_lambda.turns.worker import Worker
+        from a2a_lambda.background.worker import Worker
 
-        if self.queue is None:
-            raise ConfigurationError("environment variable A2A_QUEUE: the worker needs a queue")
-        return Worker(self.store, self.agents, self.queue, self.durable_turns)
+        return Worker(self.store, self.agents)
+
+    @cached_property
+    def durable_worker(self) -> "DurableWorker":
+        from a2a_lambda.background.durable_worker import DurableWorker
+
+        return DurableWorker(self.store, self.agents)
+
+    @cached_property
+    def sweep(self) -> "Sweep":
+        from a2a_lambda.background.sweep import Sweep
+
+        return Sweep(self.store, self.dispatcher)
 
     @cached_property
     def keys(self) -> "Keys":
@@ -169,5 +201,5 @@ class Kit:
     def warm_up(self) -> None:
         """Make the parts that calls need, and import agents, while Lambda's initialization has the full CPU.
         Calls no service."""
-        _ = self.service, self.keys
+        _ = self.messages, self.service, self.keys
         self.agents.warm_up()

@@ -29,11 +29,11 @@ from a2a_lambda.lambda_.streaming import Response, Streaming
 from a2a_lambda.protocol.model import timestamp
 from a2a_lambda.push.delivery import Undelivered
 from a2a_lambda.settings import Settings
+from tests.background.worker_bench import WorkerBench
 from tests.conftest import ROOT, new_key
 from tests.helpers.rpc import intent
 from tests.lambda_.conftest import logging_kept
 from tests.lambda_.test_handlers import Context
-from tests.turns.test_worker import Bench
 
 Json = Any
 
@@ -332,7 +332,7 @@ def test_a_webhook_that_fails_is_a_push_and_no_failed_record(
 def test_the_one_end_of_a_task_counts_its_turn(
     settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bench = Bench(settings)
+    bench = WorkerBench(settings)
 
     def counted(what: Callable[[], Any]) -> list[str]:
         capsys.readouterr()
@@ -383,9 +383,9 @@ def test_a_stream_is_reported_when_it_is_over(kit: Kit, capsys: pytest.CaptureFi
 
 
 def test_the_worker_tells_of_its_turn(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
-    bench = Bench(settings)
+    bench = WorkerBench(settings)
     task = bench.send("echo")
-    [ticket] = bench.line.waiting
+    [ticket] = bench.queue.waiting
     record = {"messageId": "1", "eventSourceARN": "turns", "body": message_body(ticket)}
 
     class Long(Context):
@@ -393,7 +393,7 @@ def test_the_worker_tells_of_its_turn(settings: Settings, capsys: pytest.Capture
             return 900_000
 
     with logging_kept():
-        handler = Observed(TurnHandler(bench.worker, "dead"), settings)
+        handler = Observed(TurnHandler(bench.worker, bench.sweep, bench.queue, "dead"), settings)
         capsys.readouterr()
         handler({"Records": [record]}, Long())
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

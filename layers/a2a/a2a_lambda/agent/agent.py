@@ -11,10 +11,8 @@ import os
 import sys
 import threading
 import types
-import uuid
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -22,40 +20,22 @@ from typing import TYPE_CHECKING, Any
 
 from a2a_lambda import mistakes, strictjson
 from a2a_lambda.agent import configuration, executor
-from a2a_lambda.agent.event_builder import EventBuilder
 from a2a_lambda.agent.outputs import Ask, Batch
-from a2a_lambda.agent.profile import Profile
 from a2a_lambda.agent.skill import MARK, ROUTE, Skill
-from a2a_lambda.agent.turn import Turn, context_after
-from a2a_lambda.durable.engine import Reply, Suspended
+from a2a_lambda.agent.turn import Turn
 from a2a_lambda.errors import AgentMistake, ConfigurationError
 from a2a_lambda.protocol.alibaba_metadata import intents
 from a2a_lambda.protocol.card import Card
-from a2a_lambda.protocol.model import (
-    Artifact,
-    Event,
-    Json,
-    Message,
-    Part,
-    Role,
-    Task,
-    TaskState,
-    agent_message,
-    state_word,
-    status,
-    text_of,
-)
-from a2a_lambda.tasks.context import Context
-from a2a_lambda.tasks.event_log import apply, without_mark
+from a2a_lambda.protocol.model import Json, Part
+from a2a_lambda.protocol.profile import Profile
 from a2a_lambda.tasks.head import PENDING_BYTES, Pending
-from a2a_lambda.tasks.replay import Replay
 
 if TYPE_CHECKING:
-    from a2a_lambda.durable.memory import Record  # of tests of agents, which a function never runs
+    from a2a_lambda.agent.trial import Answer
 
 
 class Agent:
-    """One agent, imported. name: name of its folder."""
+    """One agent, imported. Its name is that of its folder."""
 
     def __init__(self, name: str, card: Card, module: ModuleType, modified: float = 0.0) -> None:
         self.name = name
@@ -76,7 +56,7 @@ class Agent:
         if agent.py raises anything."""
         path = Path(folder).resolve()
         if card is None:
-            from a2a_lambda.protocol.card_file import read_card
+            from a2a_lambda.agent.card_file import read_card
 
             card = read_card(path / "card.yaml")
         module = _import(path)
@@ -125,14 +105,14 @@ class Agent:
                         skill.check_question(output)
                 yield batch
 
-    def pending_after(self, turn: Turn, asked: Ask) -> Pending:
+    def pending_after(self, turn: Turn, question: Ask) -> Pending:
         """What to keep of a turn that ends with a question."""
-        known = turn.slots | {name: [text] for name, text in asked.known.items()}
-        parameters = {parameter.name for parameter in self.skills[turn.skill].parameters} - {asked.fills}
-        slots = {name: texts for name, texts in known.items() if name in parameters}
+        texts_by_name = turn.slots | {name: [text] for name, text in question.known.items()}
+        parameters = {parameter.name for parameter in self.skills[turn.skill].parameters} - {question.fills}
+        slots = {name: texts for name, texts in texts_by_name.items() if name in parameters}
         if len(strictjson.dumps(slots)) > PENDING_BYTES:
             slots = {}  # too large to keep: the skill asks for them again
-        return Pending(skill=turn.skill, slots=slots, asks=asked.fills)
+        return Pending(skill=turn.skill, slots=slots, asks=question.fills)
 
     async def run(
         self,
@@ -158,90 +138,11 @@ class Agent:
         secrets, settings: by name. What is not given here comes from the environment, or from .env.
         Raises ValueError for an unknown skill or slot.
         """
-        from a2a_lambda.durable.memory import Record
+        from a2a_lambda.agent import trial  # a function never runs it
 
-        known = dict(metadata)
-        if skill is not None:
-            self._check_intent(skill, slots)
-            named = [{"name": name, "value": value} for name, value in slots.items()]
-            known["intentInfos"] = [{"intent": skill, "slots": named}]
-        said = list(parts) if parts is not None else [Part(text=text)]
-        message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=said, metadata=known)
-        continued = after is not None and after.pending is not None
-        make_turn: Callable[[], Turn] = partial(
-            Turn,
-            message=message,
-            agent=self.name,
-            task_id=after.task["id"] if after and continued else str(uuid.uuid4()),
-            context_id=after.task["contextId"] if after else str(uuid.uuid4()),
-            context=after.context if after else Context(),
-            pending=after.pending if after else None,
-            id=str(uuid.uuid4()),
-            configuration=configuration.of_environment(configuration.given(secrets, settings)),
-        )
-        record = Record()
-        known_replies = dict(replies)
-        if after is not None and after.suspension is not None:
-            make_turn, before, earlier = after.suspension
-            record = before.copy()  # a test may continue from the same answer in several ways
-            known_replies = {**earlier, **known_replies}
-            waits = {wait.key for wait in record.open}
-            if wait := next((wait for wait in record.open if wait.takes_messages), None):
-                known_replies.setdefault(wait.key, Reply(said))
-            elif not waits & replies.keys():
-                key = record.open[0].key
-                raise ValueError(
-                    f"the wait {key!r} takes no message, only a call of its url: give its JSON, as in"
-                    f' agent.run(after=…, replies={{"{key}": {{"amount": 12}}}})'
-                )
-        return await self._run(make_turn, record, known_replies)
-
-    async def _run(
-        self, make_turn: Callable[[], Turn], record: "Record", replies: dict[str, Any]
-    ) -> "Answer":
-        """Run a turn until it ends, or waits for a reply that is not known."""
-        from a2a_lambda.durable.memory import MemoryEngine
-
-        replay = Replay()
-        while True:
-            turn = make_turn()
-            engine = turn.engine = MemoryEngine(record, replies)
-            builder = EventBuilder(turn.task_id, turn.context_id)
-            task = Task(id=turn.task_id, contextId=turn.context_id, status=status(TaskState.WORKING, 0))
-            events: list[Event] = []
-            replay = replay.next()
-            is_suspended = False
-            try:
-                async with aclosing(self.perform(turn)) as batches:
-                    async for batch in batches:
-                        built = builder.build(batch)
-                        replay.take(built)
-                        events += map(without_mark, built)
-                        if builder.closing is not None:
-                            break
-                engine.check_end()
-            except AgentMistake as error:
-                raise AgentMistake(f"{self.place_of(turn)}: {error}") from None
-            except Suspended:
-                is_suspended = True
-                if not record.open:
-                    continue
-            apply(task, events)
-            if is_suspended:
-                if asked := next((wait for wait in record.open if wait.question is not None), None):
-                    asking = agent_message(turn.task_id, turn.context_id, [Part(text=asked.question or "")])
-                    state = TaskState.AUTH_REQUIRED if asked.is_sign_in else TaskState.INPUT_REQUIRED
-                    task["status"] = status(state, 0, asking)
-            elif builder.closing is not None:
-                task["status"] = builder.closing
-            return Answer(
-                task=task,
-                events=events,
-                context=turn.context if is_suspended else context_after(turn.context, turn, builder.parts),
-                pending=self.pending_after(turn, builder.asked) if builder.asked else None,
-                steps=record.names,
-                suspension=(make_turn, record, replies) if is_suspended else None,
-            )
+        message = trial.make_message(self, text, parts, skill=skill, slots=slots, metadata=metadata)
+        configured = configuration.of_environment(configuration.given(secrets, settings))
+        return await trial.run(self, message, after, replies, configured)
 
     def _find_skill(self, turn: Turn) -> tuple[Skill | None, dict[str, list[str]], str | None]:
         """The skill that the message names, or whose question it answers. With it, the texts known for its
@@ -281,17 +182,6 @@ class Agent:
             skill.function if skill is not None else self._route or self._default.function
         )
 
-    def _check_intent(self, skill: str, slots: Mapping[str, str]) -> None:
-        if skill not in self.skills:
-            hint = mistakes.did_you_mean(skill, self.skills)
-            raise ValueError(f"there is no skill {skill!r}{hint} There are: {', '.join(self.skills)}")
-        parameters = [parameter.name for parameter in self.skills[skill].parameters]
-        for name in slots:
-            if name not in parameters:
-                hint = mistakes.did_you_mean(name, parameters)
-                has = ", ".join(parameters) or "none"
-                raise ValueError(f"skill {skill} has no parameter {name!r}{hint} It has: {has}")
-
     def _check(self, module: ModuleType) -> None:
         where = mistakes.short_path(module.__file__ or module.__name__)
         declared = {skill.id for skill in self.card.all_skills}
@@ -314,53 +204,6 @@ class Agent:
                 )
         if sum(skill.default for skill in self.skills.values()) > 1:
             raise ConfigurationError(f"{where}: two skills have default=True; only one may have it")
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Result of a turn. events: as a client gets them. context: as it would be stored.
-
-    steps: names of the steps, pauses and waits of a durable skill, those of branches last. suspension: how to
-    continue, if the skill waits.
-    """
-
-    task: Task
-    events: list[Event]
-    context: Context
-    pending: Pending | None
-    steps: list[str] = field(default_factory=list)
-    suspension: "tuple[Callable[[], Turn], Record, dict[str, Any]] | None" = None
-
-    @property
-    def state(self) -> str:
-        """The state in A2A's words: "completed", "input-required", "rejected"…"""
-        return state_word(self.task["status"]["state"])
-
-    @property
-    def artifacts(self) -> list[Artifact]:
-        return self.task.get("artifacts", [])
-
-    @property
-    def text(self) -> str:
-        """Text of the reply; of a question or a rejection, that text."""
-        message = self.task["status"].get("message")
-        return text_of(message["parts"] if message else self._reply["parts"])
-
-    @property
-    def data(self) -> list[Json]:
-        """Structured values of the reply."""
-        return [part["data"] for part in self._reply["parts"] if "data" in part]
-
-    @property
-    def commands(self) -> list[Json]:
-        """Commands for the client."""
-        found = [artifact.get("metadata", {}).get("commands", []) for artifact in self.artifacts]
-        return [command for commands in found for command in commands]
-
-    @property
-    def _reply(self) -> Artifact:
-        unnamed = [artifact for artifact in self.artifacts if "name" not in artifact]
-        return unnamed[0] if unnamed else Artifact(artifactId="", parts=[])
 
 
 def _is_async(function: Any) -> bool:

@@ -10,8 +10,17 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from a2a_lambda import strictjson
-from a2a_lambda.agent import outputs
-from a2a_lambda.agent.outputs import Ask, Authorize, Batch, Command, File, Progress, Reject
+from a2a_lambda.agent.outputs import (
+    Ask,
+    Authorize,
+    Batch,
+    Command,
+    File,
+    FinalMessage,
+    NamedArtifact,
+    Progress,
+    Reject,
+)
 from a2a_lambda.durable.engine import Notice
 from a2a_lambda.errors import AgentMistake, LimitExceeded, SkillError
 from a2a_lambda.protocol.model import (
@@ -48,7 +57,7 @@ FAILED = "The agent could not finish this request."
 class EventBuilder:
     """Composes the events of one turn.
 
-    closing: the status the turn ends with; `asked` says what a question waits for.
+    closing: the status the turn ends with; `question` is the one that it asks.
     message_only: the closing message is the whole answer.
     artifacts: how many the task has already.
     """
@@ -71,7 +80,7 @@ class EventBuilder:
         self._commands: list[dict[str, Any]] = []
         self._said: list[Part] = []
         self._last_words: list[Part] = []
-        self.asked: Ask | None = None
+        self.question: Ask | None = None
         self.closing: TaskStatus | None = None
         self.size_bytes = 0
 
@@ -104,7 +113,7 @@ class EventBuilder:
         ordered = len(commands)
         try:
             events = self._build(batch)
-            text = strictjson.dumps_verified([events, dict(self.asked.known) if self.asked else None])
+            text = strictjson.dumps_verified([events, dict(self.question.known) if self.question else None])
             self.size_bytes = len(text) if events else 0
             if self.closing is not None and len(strictjson.dumps_verified(self.closing)) > CLOSING_BYTES:
                 raise SkillError(
@@ -117,7 +126,7 @@ class EventBuilder:
                 self._artifacts.popitem()
             del self._said[said:], commands[ordered:]
             self._commands, self._last_words = commands, []
-            self.asked = self.closing = None
+            self.question = self.closing = None
             self.message_only = self._closed = False
             raise
 
@@ -129,20 +138,20 @@ class EventBuilder:
                     events.append(self._progress(output))
                 case Command():
                     self._commands.append(output.json())
-                case Ask(question):
-                    self.asked = output
+                case Ask(text):
+                    self.question = output
                     asks = isinstance(output, Authorize)
                     state = TaskState.AUTH_REQUIRED if asks else TaskState.INPUT_REQUIRED
-                    self.closing = self._say(state, question)
-                    self._last_words = [Part(text=question)]
-                case outputs.Message(contents=contents):
+                    self.closing = self._say(state, text)
+                    self._last_words = [Part(text=text)]
+                case FinalMessage(contents=contents):
                     said = [_part(content) for content in contents]
                     self.closing = status(TaskState.COMPLETED, self._clock(), agent_message(*self._ids, said))
                     self.message_only = self._plain and not events
                     self._last_words = said
                 case Reject(reason):
                     self.closing = self._say(TaskState.REJECTED, reason)
-                case outputs.Artifact():
+                case NamedArtifact():
                     events.append(self._chunk(output.name, output.contents, output))
                 case _:
                     events.append(self._chunk("", (output,)))
@@ -164,7 +173,7 @@ class EventBuilder:
 
     def fail(self, text: str) -> list[Event]:
         """End the turn as failed. What was said stays. FAILED replaces a text that no status can hold."""
-        self.asked = None
+        self.question = None
         self.message_only = False
         try:
             self.closing = self._say(TaskState.FAILED, text)
@@ -201,7 +210,7 @@ class EventBuilder:
         event["statusUpdate"]["metadata"] = {OPERATION: operation}
         return event
 
-    def _chunk(self, name: str, contents: tuple[Any, ...], named: outputs.Artifact | None = None) -> Event:
+    def _chunk(self, name: str, contents: tuple[Any, ...], named: NamedArtifact | None = None) -> Event:
         parts = [_part(content) for content in contents]
         if not name:
             self._said += parts

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from a2a_lambda import agent_threads
-from a2a_lambda.agent.outputs import Artifact, Ask, Batch, File, Message
+from a2a_lambda.agent.outputs import Ask, Batch, File, FinalMessage, NamedArtifact
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Suspended
 
@@ -178,7 +178,7 @@ def _size(outputs: Sequence[Any]) -> int:
                 total += len(output)
             case File(content=bytes() as content):
                 total += len(content)
-            case Artifact() | Message():
+            case NamedArtifact() | FinalMessage():
                 total += _size(output.contents)
     return total
 

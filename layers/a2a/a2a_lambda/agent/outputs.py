@@ -19,7 +19,7 @@ class File:
     media_type: str | None = None
 
 
-class Artifact:
+class NamedArtifact:
     """A result with a name, beside the reply.
 
     To append to it, yield the same name again: Artifact("report", "First, "), then
@@ -39,7 +39,7 @@ class Artifact:
         self.metadata = metadata or {}
 
 
-class Message:
+class FinalMessage:
     """An answer that needs no task: Message("Hello!").
 
     If it is the only output of a call that does not stream, the client gets a message instead of a task,

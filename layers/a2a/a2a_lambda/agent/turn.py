@@ -5,8 +5,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, field
 
 from a2a_lambda import strictjson
 from a2a_lambda.agent.configuration import Configuration, process_configuration
@@ -14,19 +13,18 @@ from a2a_lambda.agent.steps import Steps, step_running
 from a2a_lambda.durable.engine import Engine
 from a2a_lambda.errors import ConfigurationError, MemoryFull
 from a2a_lambda.protocol import alibaba_metadata
-from a2a_lambda.protocol.model import Json, Message, Part, decode_raw, text_of
-from a2a_lambda.tasks.context import Add, Change, Context, Delete, Put, Utterance, apply_changes
-from a2a_lambda.tasks.head import Pending
-from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest
-
-CONVERSATION_LENGTH = 40
-"""Entries of the conversation that a context keeps."""
-
-CONVERSATION_BYTES = 64_000
-"""JSON bytes of the conversation that a context keeps. It does not keep a turn that is larger by itself."""
-
-MEMORY_BYTES = 256_000
-"""JSON bytes of the memory that a context keeps."""
+from a2a_lambda.protocol.model import Json, Message, Part, RequestOptions, decode_raw, text_of
+from a2a_lambda.tasks.context import (
+    MEMORY_BYTES,
+    Add,
+    Change,
+    Context,
+    Delete,
+    Put,
+    Utterance,
+    apply_changes,
+)
+from a2a_lambda.tasks.head import Head, Pending
 
 NO_TEXT = "(no text)"
 """What a model gets for a message without text: its API refuses an empty text."""
@@ -266,71 +264,36 @@ class Turn(Steps):
         return f"Turn(agent={self.agent!r}, task_id={self.task_id!r}, skill={self.skill!r})"
 
 
-def context_after(
-    context: Context,
-    turn: Turn,
-    reply: Sequence[Part],
-    answered: KnownRequest | None = None,
+def make_turn(
+    head: Head,
+    message: Message,
+    options: RequestOptions,
     *,
-    ended_by_skill: bool = True,
-) -> Context:
-    """The context after a turn; the same object if it already includes the turn.
+    context: Context,
+    pending: Pending | None,
+    deadline: float | None,
+    engine: Engine | None = None,
+) -> Turn:
+    """The turn of a message, as its skill sees it.
 
-    reply: parts that the agent said or asked. answered: the request that the turn answers. ended_by_skill:
-    the skill ended the turn itself. Of a failed turn, memory keeps nothing, and another attempt counts.
-    Raises TypeError if the memory cannot be changed as the turn says, MemoryFull if other turns have filled
-    it meanwhile.
+    deadline: a `time.monotonic()` value. engine: keeps the results of a durable turn; None = another turn.
     """
-    requests = context.requests
-    if answered is not None and answered not in requests:
-        others = [other for other in requests if other["key"] != answered["key"]]
-        requests = (*others, answered)[-KEPT_REQUESTS:]
-    if turn.id in context.turns:
-        return context if requests is context.requests else replace(context, requests=requests)
-    context = context.before(turn.id, turn.task_id)
-    memory = apply_changes(context.memory, turn.memory.changes) if ended_by_skill else context.memory
-    if len(strictjson.dumps(memory)) > MEMORY_BYTES:
-        raise MemoryFull(f"The conversation's memory is full: at most {MEMORY_BYTES:,} bytes are kept.")
-    said = [_utterance("user", turn.said, turn.task_id)]
-    if reply:
-        said.append(_utterance("agent", reply, turn.task_id))
-    failed = tuple(other for other in context.failed if other != turn.id)
-    return replace(
-        context,
-        memory=memory,
-        conversation=_trim(context.conversation, said),
-        turns=(*context.turns, turn.id)[-KEPT_REQUESTS:] if ended_by_skill else context.turns,
-        failed=failed if ended_by_skill else (*failed, turn.id)[-KEPT_REQUESTS:],
-        requests=requests,
+    return Turn(
+        message=message,
+        owner=head.scope.owner,
+        agent=head.scope.agent,
+        task_id=head.task_id,
+        context_id=head.context_id,
+        context=context,
+        pending=pending,
+        id=head.turn_id,
+        attempt=head.attempts,
+        deadline=deadline,
+        accepted_output_modes=tuple(options["acceptedOutputModes"]),
+        extensions=tuple(options["extensions"]),
+        request_metadata=options["metadata"],
+        engine=engine,
     )
-
-
-def _utterance(role: Literal["user", "agent"], parts: Sequence[Part], task: str) -> Utterance:
-    kept = [part.copy() for part in parts]
-    for part in kept:
-        part.pop("raw", None)
-    return Utterance(role, kept, task)
-
-
-def _trim(before: Sequence[Utterance], said: Sequence[Utterance]) -> tuple[Utterance, ...]:
-    """The newest turns that fit the limits, each with its question and its reply. A turn that is too large by
-    itself is left out; the turns before it stay."""
-    turns: list[list[Utterance]] = []
-    for entry in before:
-        if entry.role == "user" or not turns:
-            turns.append([])
-        turns[-1].append(entry)
-    kept: list[Utterance] = []
-    room = CONVERSATION_BYTES
-    for entries in reversed([*turns, list(said)]):
-        size = sum(len(strictjson.dumps(entry.parts)) for entry in entries)
-        if size > CONVERSATION_BYTES:
-            continue
-        room -= size
-        if room < 0 or len(kept) + len(entries) > CONVERSATION_LENGTH:
-            break
-        kept = entries + kept
-    return tuple(kept)
 
 
 def _memory_bytes(key: str, value: Json) -> int:

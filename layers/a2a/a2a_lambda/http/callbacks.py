@@ -16,8 +16,8 @@ from a2a_lambda.errors import ProtocolError, RouteNotFound, StoreError
 from a2a_lambda.http.error_responses import JSON, error_response, to_protocol_error
 from a2a_lambda.http.request import check_media_type, read_body
 from a2a_lambda.kit import Kit
-from a2a_lambda.operations.callbacks import MAX_REPLY_BYTES
-from a2a_lambda.tasks.callback import CALLBACK_PATH
+from a2a_lambda.operations.waits import MAX_REPLY_BYTES
+from a2a_lambda.tasks.callback_token import CALLBACK_PATH
 
 PREFIX = f"/{CALLBACK_PATH}/"
 
@@ -25,13 +25,13 @@ PREFIX = f"/{CALLBACK_PATH}/"
 async def call(request: Request, path: str) -> Response:
     kit: Kit = request.app.state.kit
     try:
-        if kit.callbacks is None:
+        if kit.waits is None:
             raise RouteNotFound("this deployment has no durable turns")
-        token = kit.callbacks.read_token(path.removeprefix(PREFIX))
+        token = kit.waits.read_token(path.removeprefix(PREFIX))
         check_media_type(request)
         body = await read_body(request, MAX_REPLY_BYTES)
         data = strictjson.loads(body) if body.strip() else None
-        await kit.callbacks.reply(token, data)
+        await kit.waits.end(token, data)
     except (ProtocolError, StoreError) as raised:
         error = to_protocol_error(raised)
         return error_response(error, status=400 if error.status == 200 else None)

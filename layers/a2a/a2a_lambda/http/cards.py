@@ -12,13 +12,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from a2a_lambda import strictjson, threads
-from a2a_lambda.agent.profile import Profile
 from a2a_lambda.errors import ConfigurationError, KitError, RouteNotFound, VersionNotSupported
 from a2a_lambda.http.auth import authenticate, scope_of
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
 from a2a_lambda.http.request import base_url, version
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Json
+from a2a_lambda.protocol.profile import Profile
 from a2a_lambda.wire import negotiation
 from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.shared import card_json, jsonrpc

@@ -14,16 +14,15 @@ from starlette.responses import Response, StreamingResponse
 
 from a2a_lambda import telemetry, tracing
 from a2a_lambda.access.key import Key
-from a2a_lambda.agent.profile import Profile
 from a2a_lambda.errors import InvalidParams, ProtocolError
 from a2a_lambda.http import cards, sse
 from a2a_lambda.http.auth import authenticate, scope_of
 from a2a_lambda.http.error_responses import to_protocol_error
 from a2a_lambda.http.request import base_url, deadline, last_event_id, read_body, requested_extensions
 from a2a_lambda.kit import Kit
-from a2a_lambda.operations.follow import truncate_history
 from a2a_lambda.operations.stream_limit import Slot
-from a2a_lambda.protocol.model import Json
+from a2a_lambda.protocol.model import Json, truncate_history
+from a2a_lambda.protocol.profile import Profile
 from a2a_lambda.protocol.requests import Operation, Recipient
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.event_log import restate
@@ -90,11 +89,11 @@ class OperationCall:
             request=RequestIdentity.of(self.scope, self.method, self.body, key),
             wire_name=self.wire.name,
             extensions=self.extensions,
+            is_streamed=self.operation == "stream",
             blocking_by_default=self.wire.blocking_by_default,
             names_tasks=self.wire.names_tasks,
             url=base_url(self.request),
             push_config_id=self.wire.push_config_id,
-            idempotent=key is not None,
             deadline=deadline(self.request),
         )
 
@@ -159,7 +158,7 @@ async def answer(call: OperationCall) -> Response:
     """Run an operation. Raises ProtocolError and StoreError; after the answer has begun, it sends them."""
     telemetry.bind(owner=call.scope.owner, agent=call.scope.agent, version=call.wire.name)
     tracing.current().set({"rpc.method": call.method}, name=f"{call.request.method} {call.method}")
-    call.kit.service.check(call.scope, call.operation)
+    call.agent.card.check_operation(call.operation)
     if call.operation in STREAMED:
         return await _stream(call)
     work = asyncio.ensure_future(_result(call))
@@ -185,13 +184,13 @@ async def _result(call: OperationCall) -> Json:
     request = wire.requests[operation].decode(call.params)
     match operation:
         case "send":
-            result: Json = await service.send(call.context(), request)
+            result: Json = await call.kit.messages.send(call.context(), request)
         case "get" | "cancel":
             act = service.get if operation == "get" else service.cancel
-            found = await act(scope, request["id"])
-            if (wire := wire_of_task(call.wires, found.wire_name)) is not call.wire:
+            answer = await act(scope, request["id"])
+            if (wire := wire_of_task(call.wires, answer.wire_name)) is not call.wire:
                 request = wire.requests[operation].decode(call.params)
-            result = truncate_history(found.task, request.get("historyLength"))
+            result = truncate_history(answer.task, request.get("historyLength"))
         case "list":
             result = await service.list(scope, request)
         case "set_push":
@@ -216,7 +215,7 @@ async def _stream(call: OperationCall) -> Response:
         slot = await stack.enter_async_context(call.kit.stream_limit.hold_slot(owner))
         if call.operation == "stream":
             recipient = Recipient(owner, request["message"].get("metadata", {}))
-            events = await service.stream(call.context(), request)
+            events = await call.kit.messages.stream(call.context(), request)
         else:
             recipient = Recipient(owner)
             subscription = await service.subscribe(

@@ -13,16 +13,18 @@ from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, pro
 
 from a2a_lambda import telemetry
 from a2a_lambda.agent_threads import end_stragglers
-from a2a_lambda.aws.queue import read_message
+from a2a_lambda.aws.queue import Queue, read_message
+from a2a_lambda.background.sweep import Sweep
+from a2a_lambda.background.worker import Worker
 from a2a_lambda.errors import KitError
 from a2a_lambda.push.delivery import PushNotifications
-from a2a_lambda.turns.worker import Worker
 
 TURN_END_MARGIN_SECONDS = 5.0
 """Seconds before Lambda's deadline at which a turn must end."""
 
 EXECUTION_ENDED = "Durable Execution Status Change"
-"""Of an event of Amazon EventBridge. The template lets through only those of executions that did not succeed.
+"""Type of an event of Amazon EventBridge. The template lets through only those of executions that did not
+succeed.
 Source: https://docs.aws.amazon.com/lambda/latest/dg/durable-monitoring.html"""
 
 Event = dict[str, Any]
@@ -31,22 +33,24 @@ logger = logging.getLogger(__name__)
 
 
 class TurnHandler:
-    """Handler of background turns, of their dead letters, of durable turns that are lost, and of the sweep's
-    schedule.
+    """Handler of background turns, of their dead letters, of executions that have ended badly, and of the
+    sweep's schedule.
 
-    dead_letters: ARN of the dead-letter queue.
+    queue: the queue of the turns. dead_letters: ARN of its dead-letter queue.
     """
 
-    def __init__(self, worker: Worker, dead_letters: str) -> None:
+    def __init__(self, worker: Worker, sweep: Sweep, queue: Queue, dead_letters: str) -> None:
         self._worker = worker
+        self._sweep = sweep
+        self._queue = queue
         self._dead_letters = dead_letters
 
     def __call__(self, event: Event, context: Any) -> Any:
         if event.get("detail-type") == EXECUTION_ENDED:
-            asyncio.run(self._worker.end_execution(event["detail"]["durableExecutionArn"]))
+            asyncio.run(self._sweep.end_execution(event["detail"]["durableExecutionArn"]))
             return {}
         if "Records" not in event:
-            return {"swept": asyncio.run(self._worker.sweep())}
+            return {"swept": asyncio.run(self._sweep.run())}
         seconds = context.get_remaining_time_in_millis() / 1000
         deadline = time.monotonic() + seconds - TURN_END_MARGIN_SECONDS
 
@@ -60,7 +64,7 @@ class TurnHandler:
             except Exception:
                 # Else the message comes again only when its visibility timeout ends, in an hour and a half.
                 attempt = int(record["attributes"]["ApproximateReceiveCount"])
-                self._worker.postpone(record["eventSourceARN"], record["receiptHandle"], attempt)
+                self._queue.postpone(record["eventSourceARN"], record["receiptHandle"], attempt)
                 raise
 
         return _process(event, work, EventType.SQS, context)

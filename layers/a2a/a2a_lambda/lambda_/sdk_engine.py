@@ -45,6 +45,7 @@ from aws_durable_execution_sdk_python.exceptions import (
 from aws_durable_execution_sdk_python.retries import RetryDecision
 from aws_durable_execution_sdk_python.serdes import PassThroughSerDes
 
+from a2a_lambda.background.durable_worker import Replies
 from a2a_lambda.durable.engine import (
     MISTAKES,
     Engine,
@@ -57,7 +58,6 @@ from a2a_lambda.durable.engine import (
     Wait,
 )
 from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, StoreError
-from a2a_lambda.turns.durable import Replies
 
 STEP_END_MARGIN_SECONDS = 5.0
 """Seconds before the end of a run at which a step must end. Then its failure can be stored."""
@@ -79,7 +79,7 @@ class OutOfTime(Exception):
 
 
 @dataclass(slots=True)
-class SdkRun:
+class RunState:
     """What the places of a run share.
 
     deadline: on `time.monotonic`. seconds: that a step had at the start of the run. waits, times: what
@@ -121,10 +121,10 @@ class SdkRun:
         return Suspended(waits, min(self.times.values(), default=0.0))
 
 
-class Place:
-    """Engine of a turn, or of a branch. Its operations run in the thread that calls `serve`."""
+class OperationThread:
+    """Engine of a turn, or of a branch. Its operations run in the thread that calls `run_operations`."""
 
-    def __init__(self, context: DurableContext, run: SdkRun, prefix: str = "") -> None:
+    def __init__(self, context: DurableContext, run: RunState, prefix: str = "") -> None:
         self.keys = Keys(prefix)
         self.suspension: Suspended | None = None
         self._context = context
@@ -133,7 +133,7 @@ class Place:
         self._left: BaseException | None = None
         self._is_interrupted = False
 
-    def serve(self, start: Callable[[], "Future[Result]"]) -> Result:
+    def run_operations(self, start: Callable[[], "Future[Result]"]) -> Result:
         """Run operations until the work that `start` begins has ended; returns its result.
 
         Raises what ended the work. If it was suspended, that is the exception with which an operation left:
@@ -241,9 +241,9 @@ class Place:
         loop, context = asyncio.get_running_loop(), contextvars.copy_context()
 
         def branch(index: int, inner: DurableContext) -> str:
-            place = Place(inner, self._run, f"{self.keys.prefix}{name}/{index}/")
+            place = OperationThread(inner, self._run, f"{self.keys.prefix}{name}/{index}/")
             work = partial(_outcome, partial(branches[index], place), f"{name}/{index}")
-            return place.serve(lambda: self._run.watch(_submit(work, loop, context)))
+            return place.run_operations(lambda: self._run.watch(_submit(work, loop, context)))
 
         def operation() -> list[str]:
             functions: list[ParallelBranch[str]] = [

@@ -6,10 +6,11 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from a2a_lambda import threads
-from a2a_lambda.protocol.model import INTERRUPTED, Event, Published, Task, unix_time
+from a2a_lambda.protocol.model import INTERRUPTED, Event, Published, truncate_history, unix_time
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.event_log import publish
 from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.suspension import execution_of
 from a2a_lambda.turns.recovery import load_live_head, load_progress
 
 POLL_SECONDS = 0.3
@@ -24,9 +25,8 @@ SLOWDOWN = 1.2
 STOP_POLL_SECONDS = 2.0
 """Most seconds between looks, if only the end of the task matters."""
 
-REST_SECONDS = 60.0
-"""Seconds for which a call follows a durable turn that pauses, or waits, for longer than the call may
-last."""
+SUSPENDED_FOLLOW_SECONDS = 60.0
+"""Seconds for which a call follows a durable turn that stays suspended for longer than the call may last."""
 
 ANSWER_POLL_SECONDS = 1.0
 """Seconds between looks at a task that waits for input."""
@@ -35,13 +35,13 @@ ANSWER_POLL_SECONDS = 1.0
 async def wait_until_stopped(
     store: Store, head: Head, deadline: float | None, *, or_suspended: bool = False
 ) -> Head:
-    """The head after its task has stopped, or rests, or as it is at the deadline (a `time.monotonic()`
-    value). or_suspended: or as soon as its durable turn pauses or waits.
+    """The head after its task has stopped, or stays suspended, or as it is at the deadline (a
+    `time.monotonic()` value). or_suspended: or as soon as its durable turn is suspended.
 
     The longer the task takes, the longer the pauses between looks at it.
     """
     pause = POLL_SECONDS
-    while not (head.is_stopped or _is_late(deadline) or _rests(store, head, deadline)):
+    while not (head.is_stopped or _is_late(deadline) or _stays_suspended(store, head, deadline)):
         if or_suspended and head.is_suspended:
             break
         await asyncio.sleep(pause)
@@ -85,7 +85,7 @@ async def follow(
 async def follow_from(
     store: Store, head: Head, after: int, deadline: float | None
 ) -> AsyncGenerator[Published, None]:
-    """Events after a sequence number, until the task stops or rests, or the deadline is near."""
+    """Events after a sequence number, until the task stops or stays suspended, or the deadline is near."""
     events = await threads.run(store.get_events, head, after=after)
     pause = POLL_SECONDS
     while True:
@@ -95,7 +95,7 @@ async def follow_from(
         if head.is_stopped:
             yield head.sequence, head.closing_event()
             return
-        if _is_late(deadline) or _rests(store, head, deadline):
+        if _is_late(deadline) or _stays_suspended(store, head, deadline):
             return
         pause = POLL_SECONDS if events else min(SLOWDOWN * pause, SILENT_POLL_SECONDS)
         await asyncio.sleep(pause)
@@ -113,26 +113,15 @@ async def _wait_for_answer(store: Store, head: Head, wait: float, deadline: floa
     return head
 
 
-def truncate_history(task: Task, length: int | None) -> Task:
-    """The task with its `length` most recent messages; None = all. With no message it has no history."""
-    history = task.get("history", [])
-    if length is not None:
-        history = history[max(0, len(history) - length) :]
-    if history:
-        task["history"] = history
-    else:
-        task.pop("history", None)
-    return task
-
-
-def _rests(store: Store, head: Head, deadline: float | None) -> bool:
-    """Whether a durable turn pauses or waits, and will probably not continue before the deadline."""
-    if head.execution is None or not head.execution["is_suspended"] or head.execution["wakes"]:
+def _stays_suspended(store: Store, head: Head, deadline: float | None) -> bool:
+    """Whether a durable turn has been suspended for a while, and will probably not continue before the
+    deadline."""
+    if not head.is_suspended or (execution := execution_of(head)).wakes:
         return False
     now = store.clock()
-    left = float("inf") if deadline is None else deadline - time.monotonic()
-    continues_soon = not head.execution["waits"] and head.execution["until"] - now < left
-    return not continues_soon and now - unix_time(head.status["timestamp"]) > REST_SECONDS
+    seconds_left = float("inf") if deadline is None else deadline - time.monotonic()
+    continues_soon = not execution.waits and execution.until - now < seconds_left
+    return not continues_soon and now - unix_time(head.status["timestamp"]) > SUSPENDED_FOLLOW_SECONDS
 
 
 def _is_late(deadline: float | None) -> bool:

@@ -19,9 +19,12 @@ import uuid
 from dataclasses import dataclass, replace
 
 from a2a_lambda import threads, tracing
+from a2a_lambda.agent.turn import make_turn
+from a2a_lambda.background.placement import Placement
+from a2a_lambda.background.replies import store_reply
 from a2a_lambda.errors import InvalidParams, StoreError, TaskNotFound, UnsupportedOperation
 from a2a_lambda.operations.follow import wait_until_stopped
-from a2a_lambda.operations.push_configs import with_ids
+from a2a_lambda.operations.push_configs import push_config_id, with_ids, with_push_config
 from a2a_lambda.protocol.model import INTERRUPTED, TERMINAL, Event, Task, TaskState, status
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.store.indexes import TaskQuery
@@ -30,12 +33,12 @@ from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import apply
-from a2a_lambda.tasks.head import Head, WaitState
-from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest
-from a2a_lambda.turns.claim import LEASE_SECONDS, Claim, make_turn, minute_after
-from a2a_lambda.turns.durable import store_reply
+from a2a_lambda.tasks.execution import WaitState
+from a2a_lambda.tasks.head import LEASE_SECONDS, Head, Place, sweep_minute
+from a2a_lambda.tasks.identity import KnownRequest
+from a2a_lambda.tasks.suspension import new_execution
+from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.recovery import abandon, load_live_head
-from a2a_lambda.turns.suspension import new_execution
 
 LISTED_TASKS = 5
 """Working tasks of a context that are looked at, if a client can name none."""
@@ -46,8 +49,8 @@ QUEUED_TURN_WAIT_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """A turn that is stored for the worker, and must be put into its queue. Or a durable one, whose execution
-    must be started, or woken. sequence: last number that is stored."""
+    """A turn that is stored, and must be dispatched, because it does not run in its request. sequence: last
+    number that is stored."""
 
     head: Head
     sequence: int
@@ -60,9 +63,8 @@ Started = Claim | Handover | Head
 class _NewTurn:
     """A turn whose claim is stored.
 
-    overflow: events that did not fit into the head. task: with the message in it. context: as the turn
-    sees it.
-    resumed: head of the task before this turn, if it is not the first.
+    overflow: events that did not fit into the head. task: the task with the message in it. context: the
+    context as the turn sees it. resumed: head of the task before this turn; None = it is the first.
     """
 
     head: Head
@@ -73,20 +75,26 @@ class _NewTurn:
 
 
 class Intake:
-    """repeat_seconds: seconds for which the same bytes are the same request. durable_seconds: that a durable
-    turn may take. Its task is kept so much longer."""
+    """Starts the turns of messages.
 
-    def __init__(self, store: Store, *, repeat_seconds: float, durable_seconds: int = 0) -> None:
+    repeat_seconds: seconds for which the same bytes are the same request. execution_seconds: seconds that a
+    durable turn may take. Tasks of agents with durable skills are kept so much longer.
+    """
+
+    def __init__(
+        self, store: Store, placement: Placement, *, repeat_seconds: float, execution_seconds: int = 0
+    ) -> None:
         self._store = store
+        self._placement = placement
         self._repeat_seconds = repeat_seconds
-        self._durable_seconds = durable_seconds
+        self._execution_seconds = execution_seconds
 
     async def start(self, call: CallContext, request: SendMessageRequest) -> Started:
-        """Claim the turn that a message starts, or store it for the worker. If the request was made before,
-        return the head of its task.
+        """Claim the turn that a message starts, or store it for another process. If the request was made
+        before, return the head of its task.
 
         Raises TaskNotFound, UnsupportedOperation for a task that takes no message, InvalidParams for ids
-        that do not belong together, StoreError.
+        that do not belong together, Unavailable if the turn cannot run in its place, StoreError.
         """
         started = await self._start(call, request)
         config = request.get("configuration", {}).get("taskPushNotificationConfig")
@@ -95,7 +103,7 @@ class Intake:
             # After the head's write, which decides whether this request counts. If the first try died in
             # between, a retry stores the config; it overwrites none. A retry stores no cursor, because the
             # webhook must also get what happened in between.
-            whole, _ = with_ids(head, config, _push_config_id(call, head))
+            whole, _ = with_ids(head, config, push_config_id(call, head))
             if whole["id"] in head.push_config_ids:
                 cursor = None if isinstance(started, Head) else Cursor(started.sequence, 0, head.state)
                 push = PushRegistration(whole, call.wire_name, cursor)
@@ -125,8 +133,8 @@ class Intake:
     ) -> Started:
         """A turn of the task with the open question, or of a new task."""
         context = await threads.run(self._store.get_context, call.scope, context_id)
-        if (answered := context.find_request(call.request)) and self._repeats(call, answered):
-            head = await load_live_head(self._store, call.scope, answered["task"])
+        if (known := context.find_request(call.request)) and self._repeats(call, known):
+            head = await load_live_head(self._store, call.scope, known["task"])
             if not head.is_lost:
                 return head
         if context.waiting:
@@ -135,18 +143,18 @@ class Intake:
                 threads.run(self._store.get_head, call.scope, context.waiting),
                 threads.run(self._store.get_head, call.scope, call.request.task_id()),
             )
-            for found in (waiting, own):
-                if found is not None and self._repeats(call, found.find_request(call.request)):
-                    return found
+            for head in filter(None, (waiting, own)):
+                if self._repeats(call, head.find_request(call.request)):
+                    return head
             if waiting is not None and waiting.state in INTERRUPTED:
                 # If another message answers the question first, this one makes a new task.
                 with contextlib.suppress(UnsupportedOperation):
                     return await self._continue_task(call, request, waiting, context)
-        if call.may_rest and not call.names_tasks:
-            await self._check_none_rests(call, context_id)
+        if not call.names_tasks and self._placement.may_suspend(call.scope.agent):
+            await self._check_none_suspended(call, context_id)
         return await self._create_task(call, request, context_id, context)
 
-    async def _check_none_rests(self, call: CallContext, context_id: str) -> None:
+    async def _check_none_suspended(self, call: CallContext, context_id: str) -> None:
         """Raises UnsupportedOperation if a task of the context pauses: the message is for it, because its
         client can name no task."""
         query = TaskQuery(size=LISTED_TASKS, state=TaskState.WORKING, context_id=context_id)
@@ -177,34 +185,38 @@ class Intake:
         *,
         chosen_id: str | None = None,
     ) -> Started:
-        """The first turn of a new task. chosen_id: if the client chose its id."""
-        call = call.after(None)
+        """The first turn of a new task. chosen_id: the id that the client chose for it; None = it chose none.
+
+        The request itself may have made tasks before: their ids follow from each other, so this walks from
+        one to the next until it finds the task that answers the request, or an id that is free.
+        """
+        place = await self._placement.choose(call, request, None)
         first: Head | None = None
-        found: Head | None = None
+        last: Head | None = None
         task_id = chosen_id or call.request.task_id()
         while True:
             submitted = status(TaskState.SUBMITTED, self._store.clock())
             blank = self._store.new_head(call.scope, task_id, context_id, submitted, call.wire_name)
-            if call.may_rest:
-                blank = replace(blank, expires=blank.expires + self._durable_seconds)
-            blank = _with_push_config(call, blank, request)
-            turn, seen_context = await self._choose_turn(call, context, found)
-            message = call.message_event(blank, request, turn)
-            head, overflow = self._with_claim(call, blank, turn, [message])
+            if self._execution_seconds and self._placement.may_suspend(call.scope.agent):
+                blank = replace(blank, expires=blank.expires + self._execution_seconds)
+            blank = with_push_config(call, blank, request)
+            turn_id, seen_context = await self._choose_turn(call, context, last)
+            message = call.message_event(request, blank, turn_id, place)
+            head, overflow = self._with_claim(call, blank, turn_id, place, [message])
             try:
                 await threads.run(self._store.create_head, head)
                 break
             except Conflict as conflict:
-                found = conflict.head or await threads.run(self._store.get_head, call.scope, task_id)
-            if found is None:  # it expired between the write and the answer
+                last = conflict.head or await threads.run(self._store.get_head, call.scope, task_id)
+            if last is None:  # it expired between the write and the answer
                 continue
             if chosen_id is not None:
                 return await self._start_in_task(call, request, chosen_id)
             # `_repeats` comes first: it refuses an Idempotency-Key that came with another body.
-            if self._repeats(call, found.find_request(call.request)) or not found.is_stopped:
-                return found
-            first = first or found
-            task_id = found.successor or call.request.task_id(task_id)
+            if self._repeats(call, last.find_request(call.request)) or not last.is_stopped:
+                return last
+            first = first or last
+            task_id = last.successor or call.request.task_id(task_id)
         if first is not None and first.successor != task_id:
             with contextlib.suppress(StoreError):  # only a shortcut for the next repetition
                 await threads.run(self._store.update_head, replace(first, successor=task_id))
@@ -220,17 +232,19 @@ class Intake:
             reopens = bool(request.get("creates_task")) and head.state == TaskState.COMPLETED
             if head.state in TERMINAL and not reopens:
                 raise UnsupportedOperation("the task has ended and takes no message")
-            if head.is_suspended and head.open_wait is None:
+            wait = head.message_wait
+            if head.is_suspended and wait is None:
                 raise UnsupportedOperation(
                     "the task pauses or waits for another system, and takes no message"
                 )
-            if head.is_background and not head.is_stopped and head.open_wait is None:
+            # A client cannot know when a turn that runs elsewhere asks: it gets some seconds to do so.
+            if head.place is not Place.REQUEST and not head.is_stopped and wait is None:
                 until = time.monotonic() + QUEUED_TURN_WAIT_SECONDS
                 deadline = until if call.deadline is None else min(call.deadline, until)
                 head = await wait_until_stopped(self._store, head, deadline, or_suspended=True)
                 if head.is_stopped or head.is_suspended:
                     continue
-            if (wait := head.open_wait) is not None:
+            if wait is not None:
                 with contextlib.suppress(Conflict):
                     return await self._reply(call, request, head, wait)
                 head = await load_live_head(self._store, call.scope, head.task_id)
@@ -239,34 +253,34 @@ class Intake:
                 continue
             if not head.is_stopped:
                 raise UnsupportedOperation("the task is still running and takes no message")
-            call = call.after(head.pending)
+            asker = head.pending["skill"] if head.pending else None
+            place = await self._placement.choose(call, request, asker)
             task, _ = await threads.run(self._store.get_task, head)
-            turn, seen_context = await self._choose_turn(call, context)
-            message = call.message_event(head, request, turn)
-            before = replace(
-                _with_push_config(call, head, request).next_epoch(),
-                artifact_count=len(task.get("artifacts", [])),
-            )
-            claimed, overflow = self._with_claim(call, before, turn, [head.closing_event(), message])
+            turn_id, seen_context = await self._choose_turn(call, context)
+            message = call.message_event(request, head, turn_id, place)
+            before = with_push_config(call, head, request).next_epoch()
+            before = replace(before, artifact_count=len(task.get("artifacts", [])))
+            events = [head.closing_event(), message]
+            newer, overflow = self._with_claim(call, before, turn_id, place, events)
             try:
-                claimed = await threads.run(self._store.update_head, claimed)
+                newer = await threads.run(self._store.update_head, newer)
                 break
             except Conflict:
                 head = await load_live_head(self._store, call.scope, head.task_id)
             if self._repeats(call, head.find_request(call.request)):
                 return head
         apply(task, [message])
-        return await self._begin(call, request, _NewTurn(claimed, overflow, task, seen_context, resumed=head))
+        return await self._begin(call, request, _NewTurn(newer, overflow, task, seen_context, resumed=head))
 
     async def _reply(
         self, call: CallContext, request: SendMessageRequest, head: Head, wait: WaitState
     ) -> Handover:
         """Store the reply to a wait of a durable turn. Raises Conflict."""
-        reply = replace(call, is_background=True).message_event(head, request, head.turn_id)
-        reply["asked"]["answers"] = wait["key"]
+        reply = call.message_event(request, head, head.turn_id, head.place)
+        reply["options"]["answers"] = wait.key
 
         def change(head: Head) -> Head:
-            return _with_request(call, _with_push_config(call, head, request), self._store.clock())
+            return with_push_config(call, head, request).with_request(call.request, self._store.clock())
 
         replied = await store_reply(self._store, head, wait, reply, change)
         return Handover(replied, replied.sequence)
@@ -282,14 +296,16 @@ class Intake:
         """
         at = last.created if last is not None else 0.0
         name = last.task_id if last is not None else ""
-        answered = context.find_request(call.request)
-        if answered is not None and call.idempotent:
-            call.check_body(answered)
-        if answered is not None and answered["at"] > at:
-            if answered["task"] != name:
+        known = context.find_request(call.request)
+        if known is not None and call.request.is_idempotent:
+            call.request.check_body(known)
+        # Both the newest task and the context may know an answer to this request. The later one counts,
+        # because the id of the next turn derives from it, and all retries must derive it from the same one.
+        if known is not None and known["at"] > at:
+            if known["task"] != name:
                 with contextlib.suppress(TaskNotFound):
-                    last = await load_live_head(self._store, call.scope, answered["task"])
-            at, name = answered["at"], answered["task"]
+                    last = await load_live_head(self._store, call.scope, known["task"])
+            at, name = known["at"], known["task"]
         if (
             last is not None
             and last.task_id == name
@@ -300,27 +316,23 @@ class Intake:
         return call.request.turn_id(f"{name}@{at}" if name else ""), context
 
     def _with_claim(
-        self, call: CallContext, head: Head, turn: str, events: list[Event]
+        self, call: CallContext, head: Head, turn_id: str, place: Place, events: list[Event]
     ) -> tuple[Head, list[Event]]:
-        """The head with the claim of a turn, and the events that it cannot hold.
-
-        A background turn has no holder yet. Its head keeps `pending` for the worker.
-        """
+        """The head with the claim of a turn, and the events that it cannot hold."""
         now = self._store.clock()
-        is_background = call.is_background
         claimed = replace(
-            _with_request(call, head, now),
-            status=status(TaskState.SUBMITTED if is_background else TaskState.WORKING, now),
-            turn_id=turn,
-            holder="" if is_background else str(uuid.uuid4()),
-            lease=0.0 if is_background else now + LEASE_SECONDS,
-            due=minute_after(now + LEASE_SECONDS),
-            is_background=is_background,
+            head.with_request(call.request, now),
+            turn_id=turn_id,
+            place=place,
             attempts=0,
-            pending=head.pending if is_background else None,
-            execution=new_execution(call.url) if call.is_durable else None,
+            execution=new_execution(call.url) if place is Place.EXECUTION else None,
             trace=tracing.headers().get("traceparent", ""),
         )
+        if place is Place.REQUEST:
+            claimed = replace(claimed.with_holder(now), pending=None)  # the run has it from the head before
+        else:  # no run holds it yet; whoever takes it finds `pending` in the head
+            submitted, due = status(TaskState.SUBMITTED, now), sweep_minute(now + LEASE_SECONDS)
+            claimed = replace(claimed, status=submitted, holder="", lease=0.0, due=due)
         return claimed.with_events(events)
 
     async def _begin(self, call: CallContext, request: SendMessageRequest, new: _NewTurn) -> Started:
@@ -330,15 +342,15 @@ class Intake:
             try:
                 sequence = await threads.run(self._store.append, head, new.overflow, after=sequence)
             except Conflict:
-                found = await load_live_head(self._store, call.scope, head.task_id)
-                if found.is_held_by(head):
-                    await abandon(self._store, found)
+                current = await load_live_head(self._store, call.scope, head.task_id)
+                if current.is_held_by(head):
+                    await abandon(self._store, current)
                     raise
-                return found
+                return current
             except StoreError:
                 await abandon(self._store, head)
                 raise
-        if call.is_background:
+        if head.place is not Place.REQUEST:
             return Handover(head, sequence)
         task, resumed = new.task, new.resumed
         task["status"] = status(TaskState.SUBMITTED, self._store.clock())
@@ -350,24 +362,8 @@ class Intake:
             pending=resumed.pending if resumed is not None else None,
             deadline=call.deadline,
         )
-        asked = resumed.status if resumed is not None and resumed.state in INTERRUPTED else None
-        return Claim(head, sequence, turn, task, asked)
+        question = resumed.status if resumed is not None and resumed.state in INTERRUPTED else None
+        return Claim(head, sequence, turn, task, question)
 
-    def _repeats(self, call: CallContext, answered: KnownRequest | None) -> bool:
-        return call.repeats(answered, since=self._store.clock() - self._repeat_seconds)
-
-
-def _with_request(call: CallContext, head: Head, now: float) -> Head:
-    """The head that knows the request."""
-    known = KnownRequest(key=call.request.key, body=call.request.body, task=head.task_id, at=now)
-    return replace(head, requests=(*head.requests, known)[-KEPT_REQUESTS:])
-
-
-def _with_push_config(call: CallContext, head: Head, request: SendMessageRequest) -> Head:
-    """The head that names the push notification config in a request. Raises InvalidParams."""
-    config = request.get("configuration", {}).get("taskPushNotificationConfig")
-    return head if config is None else with_ids(head, config, _push_config_id(call, head))[1]
-
-
-def _push_config_id(call: CallContext, head: Head) -> str:
-    return call.push_config_id or call.request.config_id(head.task_id)
+    def _repeats(self, call: CallContext, known: KnownRequest | None) -> bool:
+        return call.request.repeats(known, since=self._store.clock() - self._repeat_seconds)

@@ -17,8 +17,7 @@ from dataclasses import replace
 
 from a2a_lambda import strictjson, threads
 from a2a_lambda.errors import InvalidParams, ParseError, TaskNotFound
-from a2a_lambda.operations.follow import truncate_history
-from a2a_lambda.protocol.model import Task
+from a2a_lambda.protocol.model import Task, truncate_history
 from a2a_lambda.protocol.requests import ListTasksRequest, ListTasksResponse
 from a2a_lambda.store.indexes import TaskQuery
 from a2a_lambda.store.store import Store

@@ -7,10 +7,16 @@ from typing import cast
 from a2a_lambda import threads
 from a2a_lambda.errors import InvalidParams, TaskNotFound
 from a2a_lambda.protocol.model import TaskPushNotificationConfig
-from a2a_lambda.protocol.requests import ListPushConfigsRequest, ListPushConfigsResponse, PushConfigRequest
+from a2a_lambda.protocol.requests import (
+    ListPushConfigsRequest,
+    ListPushConfigsResponse,
+    PushConfigRequest,
+    SendMessageRequest,
+)
 from a2a_lambda.push import webhook
 from a2a_lambda.store.items import Cursor, PushRegistration
 from a2a_lambda.store.store import Conflict, Store
+from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns.recovery import load_live_head
@@ -37,6 +43,17 @@ def with_ids(
         raise InvalidParams(f"a task may have at most {MAX_CONFIGS} push notification configs")
     whole = cast(TaskPushNotificationConfig, {**config, "taskId": head.task_id, "id": config_id})
     return whole, replace(head, push_config_ids=known if config_id in known else (*known, config_id))
+
+
+def with_push_config(call: CallContext, head: Head, request: SendMessageRequest) -> Head:
+    """The head that names the push notification config in a request. Raises InvalidParams."""
+    config = request.get("configuration", {}).get("taskPushNotificationConfig")
+    return head if config is None else with_ids(head, config, push_config_id(call, head))[1]
+
+
+def push_config_id(call: CallContext, head: Head) -> str:
+    """Id of a config in a request that has none."""
+    return call.push_config_id or call.request.config_id(head.task_id)
 
 
 class PushConfigs:

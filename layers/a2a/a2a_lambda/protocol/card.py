@@ -7,7 +7,14 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from a2a_lambda.errors import ConfigurationError, ContentTypeNotSupported, ExtensionSupportRequired
+from a2a_lambda.errors import (
+    ConfigurationError,
+    ContentTypeNotSupported,
+    ExtensionSupportRequired,
+    PushNotificationNotSupported,
+    StreamingNotSupported,
+)
+from a2a_lambda.protocol.requests import Operation
 
 RESERVED = re.compile(
     r"(v\d+|a2a|alibaba|stream|tasks|callbacks|message.*|card|extendedagentcard|healthz?)", re.IGNORECASE
@@ -111,6 +118,14 @@ class Card(CardModel):
             raise ContentTypeNotSupported(
                 f"{path} is {plain[:100]}; the agent takes {', '.join(accepted)}", path=path
             )
+
+    def check_operation(self, operation: Operation) -> None:
+        """Raises StreamingNotSupported or PushNotificationNotSupported if the agent does not offer an
+        operation."""
+        if operation in ("stream", "subscribe") and not self.capabilities.streaming:
+            raise StreamingNotSupported("see capabilities.streaming in the agent's card")
+        if operation.endswith("_push") and not self.capabilities.pushNotifications:
+            raise PushNotificationNotSupported("see capabilities.pushNotifications in the agent's card")
 
     def check_extensions(self, activated: Collection[str]) -> None:
         """Raises ExtensionSupportRequired, with the extensions that the client must activate."""

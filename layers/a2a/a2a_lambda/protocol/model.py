@@ -115,9 +115,11 @@ class TaskArtifactUpdateEvent(TypedDict):
 
 
 class RequestOptions(TypedDict):
-    """What an agent may know of a message's request. turn: id of the turn that it started, or that it
-    answers.
-    answers: key of the wait that it ends, if its turn waited."""
+    """What an agent may know of a message's request.
+
+    turn: id of the turn that the message started, or in which it is a reply. answers: key of the wait that
+    the message ends, if it is a reply.
+    """
 
     turn: str
     acceptedOutputModes: list[str]
@@ -127,7 +129,7 @@ class RequestOptions(TypedDict):
 
 
 class Callback(TypedDict):
-    """What another system sent to the url of a turn's wait. key: of the wait."""
+    """What another system sent to the url of the wait with this key."""
 
     turn: str
     key: str
@@ -137,13 +139,15 @@ class Callback(TypedDict):
 class Event(TypedDict, total=False):
     """A StreamResponse of 1.0: exactly one of `task`, `message`, `statusUpdate` and `artifactUpdate`.
 
-    past: beside a status that the task has left since, so that it ends no stream. The log has more, which
-    clients do not see. asked: beside a message. mark: beside an output of a durable
-    turn; see `tasks/replay`. callback: a reply to such a turn. context: what it sees of its conversation.
+    past: is beside a status that the task has left since, so that it ends no stream.
+    The log has more, which clients do not see. options: is beside the message of a turn that does not run in
+    its request. mark: is beside an output of a durable turn; see `tasks/replay`. callback: a reply to such a
+    turn.
+    context: what such a turn sees of its conversation.
     """
 
     past: bool
-    asked: RequestOptions
+    options: RequestOptions
     mark: list[Json]
     callback: Callback
     context: Json
@@ -234,6 +238,19 @@ def artifact_index(identity: str) -> int:
 def text_of(parts: list[Part]) -> str:
     """Texts of the parts, each on a line."""
     return "\n".join(part["text"] for part in parts if "text" in part)
+
+
+def truncate_history(task: Task, length: int | None) -> Task:
+    """The task with its `length` most recent messages; None = all. With no message it has no history."""
+    history = task.get("history", [])
+    if length is not None:
+        history = history[max(0, len(history) - length) :]
+    truncated = task.copy()
+    if history:
+        truncated["history"] = history
+    else:
+        truncated.pop("history", None)
+    return truncated
 
 
 def decode_raw(raw: str) -> bytes:

@@ -13,9 +13,8 @@
 Index (listing, changed): tasks of an owner and agent by status time. A task that was answered with a
 message only is not in it. Index (shard, due): tasks that should be running, for the sweep.
 
-JSON is stored in binary attributes: as DynamoDB numbers, large integers would lose digits. Some names in the
-table are older than those in the code: `incarnation` is a head's generation, `floor` its committed number,
-`bare` is message_only. Names in the table do not change, because tables outlive releases.
+JSON is stored in binary attributes: as DynamoDB numbers, large integers would lose digits. Names in the table
+do not change, because tables outlive releases.
 """
 
 import base64
@@ -28,7 +27,8 @@ from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import TaskPushNotificationConfig, TaskState, unix_time
 from a2a_lambda.tasks.context import Context, Utterance
 from a2a_lambda.tasks.event_log import Entry
-from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.execution import Execution
+from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Scope
 
 Item = Mapping[str, Any]
@@ -188,15 +188,15 @@ def from_head(head: Head, list_shards: int) -> dict[str, Any]:
         "context": {"S": head.context_id},
         "created": number(head.created),
         "expires": number(head.expires),
-        "incarnation": {"S": head.generation},
+        "generation": {"S": head.generation},
         "epoch": number(head.epoch),
-        "floor": number(head.committed),
+        "committed": number(head.committed),
         "sequence": number(head.sequence),
         "lease": number(head.lease),
         "turn": {"S": head.turn_id},
         "holder": {"S": head.holder},
         "successor": {"S": head.successor},
-        "dialect": {"S": head.wire_name},
+        "wire": {"S": head.wire_name},
         "changed": {"S": f"{head.status['timestamp']}#{head.task_id}"},
         "document": {"B": strictjson.dumps(head.document())},
     }
@@ -218,12 +218,12 @@ def to_head(scope: Scope, item: Item) -> Head:
         scope=scope,
         task_id=item["pk"]["S"].split("#task#", 1)[1],
         context_id=item["context"]["S"],
-        generation=item["incarnation"]["S"],
+        generation=item["generation"]["S"],
         created=float(item["created"]["N"]),
         expires=int(item["expires"]["N"]),
         version=int(item["version"]["N"]),
         epoch=int(item["epoch"]["N"]),
-        committed=int(item["floor"]["N"]),
+        committed=int(item["committed"]["N"]),
         sequence=int(item["sequence"]["N"]),
         status=status,
         inline=tuple((sequence, event) for sequence, event in document["inline"]),
@@ -234,13 +234,13 @@ def to_head(scope: Scope, item: Item) -> Head:
         requests=tuple(document["requests"]),
         successor=item["successor"]["S"],
         pending=document["pending"],
-        wire_name=item["dialect"]["S"],
+        wire_name=item["wire"]["S"],
         push_config_ids=tuple(document["push"]),
-        message_only=document["bare"],
-        is_background=document["queued"],
+        message_only=document["message_only"],
+        place=Place(document["place"]),
         attempts=document["attempts"],
         artifact_count=document["artifacts"],
-        execution=document.get("execution"),
+        execution=Execution.of_document(document["execution"]) if "execution" in document else None,
         trace=document.get("trace", ""),
     )
 
@@ -269,7 +269,7 @@ def to_entry(item: Item) -> Entry:
 def from_push(head: Head, push: PushRegistration) -> dict[str, Any]:
     item = {
         **push_key(head.scope, head.task_id, push.config["id"]),
-        "dialect": {"S": push.wire_name},
+        "wire": {"S": push.wire_name},
         "expires": number(head.expires),
         "document": {"B": strictjson.dumps(push.config)},
     }
@@ -286,7 +286,7 @@ def to_push(item: Item) -> PushRegistration:
     if "told" in item:
         state = TaskState(item["told_state"]["S"])
         cursor = Cursor(int(item["told"]["N"]), int(item["part"]["N"]), state)
-    return PushRegistration(json.loads(item["document"]["B"]), item["dialect"]["S"], cursor)
+    return PushRegistration(json.loads(item["document"]["B"]), item["wire"]["S"], cursor)
 
 
 def from_context(scope: Scope, context_id: str, context: Context, expires: int) -> dict[str, Any]:

@@ -47,7 +47,7 @@ CONTEXT_MERGES = 20
 """Number of times that a change is made on a newer context, before the store gives up."""
 
 REPLACE_PUSH = (
-    "SET document = :document, dialect = :dialect, expires = :expires, told = if_not_exists(told, :told),"
+    "SET document = :document, wire = :wire, expires = :expires, told = if_not_exists(told, :told),"
     " part = if_not_exists(part, :part), told_state = if_not_exists(told_state, :told_state)"
 )
 
@@ -66,7 +66,7 @@ class Store:
     """Tasks and contexts in one table. Calls block: run them in `threads`.
 
     ttl: seconds for which a task is kept from its creation, and a context from its last turn.
-    rest: seconds that a turn may take. A context is kept so much longer.
+    longest_turn_seconds: time that a turn may take. A context is kept so much longer.
     list_shards: partitions over which an owner's list of tasks is spread.
     Every method raises StoreError if DynamoDB does not answer. Methods that write raise WriteRefused if
     DynamoDB refuses the item for good.
@@ -79,12 +79,12 @@ class Store:
         *,
         ttl: int,
         list_shards: int = 1,
-        rest: int = 0,
+        longest_turn_seconds: int = 0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._table = Table(client, table, clock=clock)
         self._ttl = ttl
-        self._rest = rest
+        self._longest_turn_seconds = longest_turn_seconds
         self._list_shards = list_shards
         self.clock = clock
 
@@ -275,7 +275,7 @@ class Store:
                 return
             now = int(self.clock())
             newer = replace(newer, revision=context.revision + 1)
-            item = items.from_context(scope, context_id, newer, now + self._ttl + self._rest)
+            item = items.from_context(scope, context_id, newer, now + self._ttl + self._longest_turn_seconds)
             try:
                 if context.revision:
                     self._put(item, "revision = :revision", {":revision": number(context.revision)})

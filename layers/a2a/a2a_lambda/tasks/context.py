@@ -4,8 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from a2a_lambda import strictjson
+from a2a_lambda.errors import MemoryFull
 from a2a_lambda.protocol.model import Json, Part, text_of
-from a2a_lambda.tasks.identity import KnownRequest, RequestIdentity
+from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest, RequestIdentity
+
+CONVERSATION_LENGTH = 40
+"""Entries of the conversation that a context keeps."""
+
+CONVERSATION_BYTES = 64_000
+"""JSON bytes of the conversation that a context keeps. It does not keep a turn that is larger by itself."""
+
+MEMORY_BYTES = 256_000
+"""JSON bytes of the memory that a context keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,32 +57,59 @@ class Context:
         """The context as it was before a turn: without what an earlier attempt at the turn said."""
         if turn not in self.turns and turn not in self.failed:
             return self
-        said = [
+        messages = [
             index
             for index, entry in enumerate(self.conversation)
             if (entry.role, entry.task) == ("user", task)
         ]
-        left = tuple(
+        conversation = tuple(
             entry
             for index, entry in enumerate(self.conversation)
-            if entry.task != task or index < max(said, default=0)
+            if entry.task != task or index < max(messages, default=0)
         )
-        return replace(self, conversation=left)
+        return replace(self, conversation=conversation)
+
+    def after(self, record: "TurnRecord") -> "Context":
+        """The context after a turn; the same object if it already includes the turn.
+
+        Raises TypeError if the memory cannot be changed as the turn says, MemoryFull if other turns have
+        filled it meanwhile.
+        """
+        requests = self.requests
+        if (answered := record.answered) is not None and answered not in requests:
+            others = [other for other in requests if other["key"] != answered["key"]]
+            requests = (*others, answered)[-KEPT_REQUESTS:]
+        turn_id = record.turn_id
+        if turn_id in self.turns:
+            return self if requests is self.requests else replace(self, requests=requests)
+        memory, turns = self.memory, self.turns
+        failed = tuple(other for other in self.failed if other != turn_id)
+        if record.was_ended_by_skill:
+            memory = apply_changes(memory, record.changes)
+            turns = (*turns, turn_id)[-KEPT_REQUESTS:]
+        else:
+            failed = (*failed, turn_id)[-KEPT_REQUESTS:]
+        if len(strictjson.dumps(memory)) > MEMORY_BYTES:
+            raise MemoryFull(f"The conversation's memory is full: at most {MEMORY_BYTES:,} bytes are kept.")
+        conversation = _trim(self.before(turn_id, record.task_id).conversation, record.utterances())
+        return replace(
+            self, memory=memory, conversation=conversation, turns=turns, failed=failed, requests=requests
+        )
 
     def seen(self) -> Json:
         """What a turn sees of the context."""
-        said = [[entry.role, entry.parts, entry.task] for entry in self.conversation]
-        return {"memory": self.memory, "conversation": said}
+        conversation = [[entry.role, entry.parts, entry.task] for entry in self.conversation]
+        return {"memory": self.memory, "conversation": conversation}
 
     @classmethod
     def of_seen(cls, seen: Json) -> "Context":
         """The same as a context. It cannot be stored in place of the context."""
-        said = tuple(Utterance(*entry) for entry in seen["conversation"])
-        return cls(memory=seen["memory"], conversation=said)
+        conversation = tuple(Utterance(*entry) for entry in seen["conversation"])
+        return cls(memory=seen["memory"], conversation=conversation)
 
     def find_request(self, request: RequestIdentity) -> KnownRequest | None:
         """What the context knows of a request, or None. The newest counts."""
-        return next((each for each in reversed(self.requests) if each["key"] == request.key), None)
+        return next((known for known in reversed(self.requests) if known["key"] == request.key), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +138,66 @@ class Delete:
 Change = Add | Put | Delete
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRecord:
+    """What a context keeps of a turn.
+
+    message: parts of the client's message. reply: parts that the agent said or asked. changes: changes of the
+    memory. answered: the request that the turn answers. was_ended_by_skill: the skill ended the turn itself.
+    Memory keeps nothing of a failed turn, and another attempt at it counts.
+    """
+
+    turn_id: str
+    task_id: str
+    message: Sequence[Part]
+    reply: Sequence[Part]
+    changes: Sequence[Change] = ()
+    answered: KnownRequest | None = None
+    was_ended_by_skill: bool = True
+
+    def utterances(self) -> list[Utterance]:
+        """The conversation of the turn, with the names of files instead of their bytes."""
+        sides: list[tuple[Literal["user", "agent"], Sequence[Part]]] = [("user", self.message)]
+        if self.reply:
+            sides.append(("agent", self.reply))
+        utterances = [Utterance(role, [part.copy() for part in parts], self.task_id) for role, parts in sides]
+        for utterance in utterances:
+            for part in utterance.parts:
+                part.pop("raw", None)
+        return utterances
+
+
+def _trim(before: Sequence[Utterance], newest: Sequence[Utterance]) -> tuple[Utterance, ...]:
+    """The newest turns that fit the limits, each with its question and its reply. A turn that is too large by
+    itself is left out; the turns before it stay."""
+    turns: list[list[Utterance]] = []
+    for entry in before:
+        if entry.role == "user" or not turns:
+            turns.append([])
+        turns[-1].append(entry)
+    conversation: list[Utterance] = []
+    room = CONVERSATION_BYTES
+    for entries in reversed([*turns, list(newest)]):
+        size = sum(len(strictjson.dumps(entry.parts)) for entry in entries)
+        if size > CONVERSATION_BYTES:
+            continue
+        room -= size
+        if room < 0 or len(conversation) + len(entries) > CONVERSATION_LENGTH:
+            break
+        conversation = entries + conversation
+    return tuple(conversation)
+
+
 def apply_changes(memory: dict[str, Json], changes: Sequence[Change]) -> dict[str, Json]:
     """Memory after changes, in order. Raises TypeError if a change adds to something that is not a number."""
     result = dict(memory)
     for change in changes:
         match change:
             case Add(key, number):
-                before = result.get(key, 0)
-                if isinstance(before, bool) or not isinstance(before, int | float):
+                number_before = result.get(key, 0)
+                if isinstance(number_before, bool) or not isinstance(number_before, int | float):
                     raise TypeError(f"memory[{key!r}] is not a number")
-                result[key] = before + number
+                result[key] = number_before + number
             case Put(key, value):
                 result[key] = value
             case Delete(key):

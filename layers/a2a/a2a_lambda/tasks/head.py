@@ -12,8 +12,10 @@ A task is one head and a log of entries, each with a sequence number. The head s
 `store` decides where the head is kept.
 """
 
+import uuid
 from dataclasses import dataclass, replace
-from typing import NotRequired, TypedDict
+from enum import StrEnum
+from typing import TypedDict
 
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import (
@@ -27,7 +29,11 @@ from a2a_lambda.protocol.model import (
     status,
 )
 from a2a_lambda.tasks.event_log import Fence, Numbered
-from a2a_lambda.tasks.identity import KnownRequest, RequestIdentity, Scope
+from a2a_lambda.tasks.execution import Execution, WaitState
+from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest, RequestIdentity, Scope
+
+LEASE_SECONDS = 30.0
+"""Seconds for which a run holds its task without a renewal."""
 
 DOCUMENT_BYTES = 3_300
 """JSON bytes of a head, inline events included. With the other attributes the item stays within 4 KB: four
@@ -40,8 +46,8 @@ PENDING_BYTES = 1_000
 class Pending(TypedDict):
     """What a task that waits for input was about to do.
 
-    slots: for each argument known so far, the texts to try. asks: the parameter that the answer fills, or
-    None.
+    skill: id of the skill that asked. slots: for each argument known so far, the texts to try. asks: the
+    parameter that the answer fills, or None.
     """
 
     skill: str
@@ -49,33 +55,17 @@ class Pending(TypedDict):
     asks: str | None
 
 
-class WaitState(TypedDict):
-    """An open wait of a suspended turn. key: unique in the turn. callback: what wakes the turn. asks: the
-    client was asked. takes_messages: a message of the client ends it, not only a call of its url."""
+class Place(StrEnum):
+    """Where a turn runs. It is chosen once, in `background/placement`, when the turn is claimed."""
 
-    key: str
-    callback: str
-    asks: bool
-    takes_messages: NotRequired[bool]
+    REQUEST = "request"
+    """In the process that answers its request, and with it."""
 
+    WORKER = "worker"
+    """In the worker, which takes it from a queue."""
 
-class Execution(TypedDict):
-    """What runs a durable turn.
-
-    arn: of the durable execution; "" before its first run. url: of the deployment, as the client called it.
-    secret: signs the urls of the turn's waits.
-    is_suspended: no process has the turn. until: Unix time at which it continues by itself; 0 = never, or
-        it is not suspended. waits: that are open, if it is suspended.
-    wakes: callbacks of waits that have their reply. The turn must be woken.
-    """
-
-    arn: str
-    url: str
-    secret: str
-    is_suspended: bool
-    until: float
-    waits: list[WaitState]
-    wakes: list[str]
+    EXECUTION = "execution"
+    """In runs of a durable execution, which suspends it in between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +85,9 @@ class Head:
     successor: the task that the same request made after its repeat window, or "".
     wire_name: of the wire that the task was made over. push_config_ids: configs that count.
     message_only: the status message is the whole answer, in versions that can answer with a message.
-    is_background: no request runs the turn. attempts: number of times that the turn was started; of a durable
-        turn, since it was last suspended.
-    execution: of a durable turn that has not ended.
+    place: where the current turn runs. After a turn has ended, the place is REQUEST.
+    attempts: number of times that the turn was started; of a durable turn, since it was last suspended.
+    execution: the durable execution of the turn, if that is its place; None = another place.
     artifact_count: artifacts that the task had before the turn. The next attempt replaces those of the turn.
     trace: `traceparent` of the request that began the turn, for the spans of other processes; "" = none.
     """
@@ -124,7 +114,7 @@ class Head:
     wire_name: str = ""
     push_config_ids: tuple[str, ...] = ()
     message_only: bool = False
-    is_background: bool = False
+    place: Place = Place.REQUEST
     attempts: int = 0
     artifact_count: int = 0
     execution: Execution | None = None
@@ -141,6 +131,11 @@ class Head:
         return self.state in STOPPED
 
     @property
+    def outcome(self) -> str:
+        """The state as metrics have it: completed, input_required …"""
+        return self.state.removeprefix("TASK_STATE_").lower()
+
+    @property
     def fence(self) -> Fence:
         return Fence(self.epoch, self.committed, self.sequence - 1 if self.is_stopped else None)
 
@@ -151,24 +146,22 @@ class Head:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the task's run died. No request counts as answered by it."""
+        """Whether the task's run died, so that no request counts as answered by it: see `as_lost`."""
         return self.state == TaskState.FAILED and not self.requests
 
     @property
     def is_suspended(self) -> bool:
         """Whether the task has a durable turn that pauses or waits."""
-        return self.execution is not None and self.execution["is_suspended"]
+        return self.execution is not None and self.execution.is_suspended
 
     @property
-    def open_wait(self) -> WaitState | None:
+    def message_wait(self) -> WaitState | None:
         """The wait that a message to the task ends: the one whose question was asked, or else the first that
         takes messages. A wait for another system takes none: the client must not be able to reply in its
         place."""
-        waits = (
-            self.execution["waits"] if self.execution is not None and self.execution["is_suspended"] else []
-        )
-        asking = next((wait for wait in waits if wait["asks"]), None)
-        return asking or next((wait for wait in waits if wait.get("takes_messages")), None)
+        waits = self.execution.waits if self.execution is not None and self.is_suspended else ()
+        question = next((wait for wait in waits if wait.is_question), None)
+        return question or next((wait for wait in waits if wait.takes_messages), None)
 
     def is_running(self, now: float) -> bool:
         """Whether a live run holds the task."""
@@ -178,23 +171,44 @@ class Head:
         """Whether the run that had the head `run` still holds the task."""
         return not self.is_stopped and (self.epoch, self.holder) == (run.epoch, run.holder)
 
+    def as_lost(self) -> "Head":
+        """The head of a task whose run has died, without its requests: the same request starts its turn
+        again."""
+        return replace(self, requests=())
+
+    def with_holder(self, now: float) -> "Head":
+        """The head of a turn that a new run holds: WORKING, with a lease, one attempt more."""
+        return replace(
+            self,
+            status=status(TaskState.WORKING, now),
+            holder=str(uuid.uuid4()),
+            lease=now + LEASE_SECONDS,
+            due=sweep_minute(now + LEASE_SECONDS),
+            attempts=self.attempts + 1,
+        )
+
+    def with_request(self, request: RequestIdentity, now: float) -> "Head":
+        """The head that knows a request."""
+        known = KnownRequest(key=request.key, body=request.body, task=self.task_id, at=now)
+        return replace(self, requests=(*self.requests, known)[-KEPT_REQUESTS:])
+
     def find_request(self, request: RequestIdentity) -> KnownRequest | None:
         """What the task knows of a request, or None. The newest counts."""
-        return next((each for each in reversed(self.requests) if each["key"] == request.key), None)
+        return next((known for known in reversed(self.requests) if known["key"] == request.key), None)
 
     def document(self) -> dict[str, Json]:
-        """What is stored as JSON. Stored names do not change: tables outlive releases."""
+        """What is stored as JSON."""
         return {
             "status": self.status,
             "inline": self.inline,
             "requests": self.requests,
             "pending": self.pending,
             "push": self.push_config_ids,
-            "bare": self.message_only,
-            "queued": self.is_background,
+            "message_only": self.message_only,
+            "place": self.place,
             "attempts": self.attempts,
             "artifacts": self.artifact_count,
-            **({"execution": self.execution} if self.execution else {}),
+            **({"execution": self.execution.document()} if self.execution else {}),
             **({"trace": self.trace} if self.trace else {}),
         }
 
@@ -247,7 +261,7 @@ class Head:
             lease=0.0,
             pending=pending,
             message_only=message_only,
-            is_background=False,
+            place=Place.REQUEST,
             execution=None,
         )
 
@@ -263,3 +277,9 @@ class Head:
                 taskId=self.task_id, contextId=self.context_id, status=self.status
             )
         )
+
+
+def sweep_minute(time: float) -> int:
+    """First whole minute (Unix time / 60) after a Unix time. By then a run must have renewed its lease, or
+    it is dead, and the sweep looks at its task."""
+    return int(time) // 60 + 1

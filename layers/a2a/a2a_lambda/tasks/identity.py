@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from a2a_lambda import strictjson
+from a2a_lambda.errors import InvalidParams
 
 KEPT_REQUESTS = 8
 """Requests that a head, or a context, remembers."""
@@ -25,10 +26,12 @@ class RequestIdentity:
 
     key: hash of owner, agent, operation and body. An Idempotency-Key takes the place of the body.
     body: hash of the body. It shows that an Idempotency-Key was used for two different requests.
+    is_idempotent: the client sent an Idempotency-Key.
     """
 
     key: str
     body: str
+    is_idempotent: bool = False
 
     @classmethod
     def of(
@@ -37,7 +40,23 @@ class RequestIdentity:
         digest = hashlib.sha256(body).hexdigest()[:32]
         source = ("body", digest) if idempotency_key is None else ("key", idempotency_key)
         identity = strictjson.dumps([scope.owner, scope.agent, operation, *source])
-        return cls(hashlib.sha256(identity).hexdigest()[:32], digest)
+        return cls(hashlib.sha256(identity).hexdigest()[:32], digest, idempotency_key is not None)
+
+    def repeats(self, known: "KnownRequest | None", *, since: float) -> bool:
+        """Whether this request repeats a known one.
+
+        since: Unix time. The same bytes count as the same request only after it; the same Idempotency-Key
+            always does. Raises InvalidParams for an Idempotency-Key that came with another body.
+        """
+        if known is None or (not self.is_idempotent and known["at"] <= since):
+            return False
+        self.check_body(known)
+        return True
+
+    def check_body(self, known: "KnownRequest") -> None:
+        """Raises InvalidParams for an Idempotency-Key that came with another body."""
+        if known["body"] != self.body:
+            raise InvalidParams("this Idempotency-Key was used with another request")
 
     def task_id(self, previous: str = "") -> str:
         """Id of the task that this request makes. It is the same for every retry.

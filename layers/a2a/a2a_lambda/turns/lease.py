@@ -17,22 +17,21 @@ from dataclasses import replace
 from a2a_lambda import threads
 from a2a_lambda.errors import StoreError
 from a2a_lambda.store.store import Conflict, Store
-from a2a_lambda.tasks.head import Head
-from a2a_lambda.turns.claim import LEASE_SECONDS
+from a2a_lambda.tasks.head import LEASE_SECONDS, Head
 
 LEASE_RENEWAL_SECONDS = 10.0
 
 CANCEL_POLL_SECONDS = 2.0
 """Seconds between looks at the head. A cancel from elsewhere is noticed within that time."""
 
-LOOK_SECONDS = 1.0
+LEASE_LOOK_SECONDS = 1.0
 """Seconds for which a look at the head is recent enough."""
 
 logger = logging.getLogger(__name__)
 
 
 class Lease:
-    """head: as it was last read or stored. The run reads it here."""
+    """head: the head as it was last read or stored. The run reads it here."""
 
     def __init__(self, store: Store, head: Head) -> None:
         self._store = store
@@ -94,13 +93,14 @@ class Lease:
         return self._store.update_head(newer)
 
     async def check_held(self) -> None:
-        """Raises Conflict if the run no longer held the task at the last look, LOOK_SECONDS ago at most."""
-        if self._store.clock() - self._looked > LOOK_SECONDS:
+        """Raises Conflict if the run no longer held the task at the last look, LEASE_LOOK_SECONDS ago at
+        most."""
+        if self._store.clock() - self._looked > LEASE_LOOK_SECONDS:
             await self._reload()
 
     async def _reload(self) -> None:
         async with self._lock:
-            found = await threads.run(self._store.get_head, self.head.scope, self.head.task_id)
-            if found is None or not found.is_held_by(self.head):
-                raise Conflict(found)
-            self.head = found
+            head = await threads.run(self._store.get_head, self.head.scope, self.head.task_id)
+            if head is None or not head.is_held_by(self.head):
+                raise Conflict(head)
+            self.head = head

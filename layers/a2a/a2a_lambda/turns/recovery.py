@@ -2,14 +2,13 @@
 
 import logging
 from contextlib import suppress
-from dataclasses import replace
 
 from a2a_lambda import telemetry, threads
 from a2a_lambda.errors import StoreError, TaskNotFound
 from a2a_lambda.protocol.model import Part, TaskState, TaskStatus, agent_message, status
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.event_log import Numbered
-from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Scope
 
 logger = logging.getLogger(__name__)
@@ -31,7 +30,7 @@ async def load_live_head(store: Store, scope: Scope, task_id: str, *, path: str 
             return head
         try:
             logger.warning("task %s is lost: its lease ran out", task_id)
-            return await end_task(store, replace(head, requests=()), lost_status(store, head))
+            return await end_task(store, head.as_lost(), lost_status(store, head))
         except Conflict:
             continue
 
@@ -58,24 +57,19 @@ async def end_task(store: Store, head: Head, status: TaskStatus) -> Head:
             sequence = await threads.run(store.append, reopened, overflow, after=sequence)
         return await threads.run(store.update_head, reopened.with_closing_status(status, sequence))
     head = await threads.run(store.seal, head, status)
-    telemetry.measure({"Turns": 1}, agent=head.scope.agent, outcome=outcome_of(head))
+    telemetry.measure({"Turns": 1}, agent=head.scope.agent, outcome=head.outcome)
     return head
 
 
 def is_lost(store: Store, head: Head) -> bool:
     """Whether the run of a task died, and no other one will be started."""
-    return not head.is_stopped and not head.is_background and head.lease < store.clock()
-
-
-def outcome_of(head: Head) -> str:
-    """The state of a task as metrics have it: completed, input_required …"""
-    return head.state.removeprefix("TASK_STATE_").lower()
+    return not head.is_stopped and head.place is Place.REQUEST and head.lease < store.clock()
 
 
 async def abandon(store: Store, head: Head) -> None:
     """End a task that this process has claimed and cannot run. The same request can be made again."""
     with suppress(StoreError):
-        lost = replace(head, requests=()).with_closing_status(lost_status(store, head), head.sequence)
+        lost = head.as_lost().with_closing_status(lost_status(store, head), head.sequence)
         await threads.run(store.update_head, lost)
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from a2a_lambda import Agent
-from a2a_lambda.agent import agents
-from a2a_lambda.agent.agents import Agents, check_all
-from a2a_lambda.agent.profile import encode_manifest
+from a2a_lambda.catalog import agents
+from a2a_lambda.catalog.agents import Agents, check_all
+from a2a_lambda.catalog.manifest import encode_manifest
 from a2a_lambda.errors import ConfigurationError, RouteNotFound, Unavailable
 from tests.agent.test_agent import CARD, write
 

@@ -2,125 +2,29 @@
 
 import asyncio
 import json
-import uuid
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from a2a_lambda.agent.agent import Agent
-from a2a_lambda.agent.agents import Agents
-from a2a_lambda.aws import clients
-from a2a_lambda.aws.queue import QueuedTurn
+from a2a_lambda.background.sweep import QUEUED_TURN_SECONDS, REQUEUE_MINUTES
+from a2a_lambda.background.worker import TURN_ATTEMPTS
 from a2a_lambda.errors import StoreError, UnsupportedOperation
-from a2a_lambda.operations.service import Service
-from a2a_lambda.protocol.model import Json, Message, Part, Role, Task, TaskState
-from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
+from a2a_lambda.protocol.model import Part, TaskState
 from a2a_lambda.settings import Settings
-from a2a_lambda.store.store import Store
-from a2a_lambda.tasks.call_context import CallContext
-from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns import lease
-from a2a_lambda.turns.worker import QUEUED_TURN_SECONDS, REQUEUE_MINUTES, TURN_ATTEMPTS, Worker
-from tests.conftest import AGENTS
-from tests.helpers.clock import Clock
-from tests.helpers.rpc import intent
+from tests.background.worker_bench import WorkerBench
 from tests.turns.death import die_after_context
 
 
-class Line:
-    """A queue in a list."""
-
-    def __init__(self) -> None:
-        self.waiting: list[QueuedTurn] = []
-        self.broken = False
-
-    def send(self, ticket: QueuedTurn) -> None:
-        if self.broken:
-            raise StoreError("SQS is not there")
-        self.waiting.append(ticket)
-
-    def postpone(self, arn: str, handle: str, attempt: int) -> None:
-        """Nothing comes twice here."""
-
-
-class Bench:
-    def __init__(self, settings: Settings) -> None:
-        self.agents = agents = Agents.of(Agent.load(AGENTS / "probe"))
-        self.scope = Scope(f"owner-{uuid.uuid4()}", "probe")
-        self.clock = Clock()
-        self.store = Store(clients.dynamodb(settings), settings.table, ttl=30 * 86_400, clock=self.clock)
-        self.line = Line()
-        self.service = Service(self.store, agents, repeat_seconds=60, queue=self.line)
-        self.worker = Worker(self.store, agents, self.line)
-
-    def sent(self, skill: str, identity: str = "", **fields: Any) -> tuple[CallContext, SendMessageRequest]:
-        said = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
-        said["metadata"] = intent(skill, **fields.pop("slots", {}))
-        said.update(fields)  # type: ignore[typeddict-item]
-        request = SendMessageRequest(
-            message=said,
-            configuration=SendMessageConfiguration(
-                returnImmediately=True, acceptedOutputModes=["text/plain"]
-            ),
-            metadata={"around": 9007199254740993},
-        )
-        body = (identity or str(uuid.uuid4())).encode()
-        return CallContext(
-            self.scope, RequestIdentity.of(self.scope, "send", body), extensions=("urn:x",)
-        ), request
-
-    def send(self, skill: str, identity: str = "", **fields: Any) -> Task:
-        return asyncio.run(self.service.send(*self.sent(skill, identity, **fields)))["task"]
-
-    def work(self) -> int:
-        """Work off what waits; returns how much that was."""
-        waiting, self.line.waiting = self.line.waiting, []
-        for ticket in waiting:
-            asyncio.run(self.worker.run_turn(ticket, None))
-        return len(waiting)
-
-    def get(self, task_id: str) -> Task:
-        return asyncio.run(self.service.get(self.scope, task_id)).task
-
-    def head(self, task_id: str) -> Head:
-        head = self.store.get_head(self.scope, task_id)
-        assert head is not None
-        return head
-
-    def ticket(self, task_id: str) -> QueuedTurn:
-        return QueuedTurn.of(self.head(task_id))
-
-    def died(self, task_id: str, *, said: str = "") -> None:
-        """Its worker took the task, stored something, and is no more."""
-        head = self.head(task_id)
-        if head.holder:
-            head = self.store.take_over(head)
-        head = self.store.update_head(
-            replace(
-                head,
-                holder=str(uuid.uuid4()),
-                lease=self.clock() + 30,
-                attempts=head.attempts + 1,
-                status={**head.status, "state": TaskState.WORKING},
-            )
-        )
-        if said:
-            artifact = {"artifactId": "artifact-1", "parts": [{"text": said}]}
-            ids = {"taskId": task_id, "contextId": head.context_id}
-            update: Json = {**ids, "artifact": artifact, "append": False, "lastChunk": False}
-            _, last = self.store.get_task(head)
-            self.store.append(head, [{"artifactUpdate": update}], after=last)
-        self.clock.now += 31
-
-
 @pytest.fixture
-def bench(settings: Settings) -> Bench:
-    return Bench(settings)
+def bench(settings: Settings) -> WorkerBench:
+    return WorkerBench(settings)
 
 
-def test_it_answers_at_once_and_runs_later(bench: Bench) -> None:
+def test_it_answers_at_once_and_runs_later(bench: WorkerBench) -> None:
     task = bench.send("client")
     assert task["status"]["state"] == TaskState.SUBMITTED
     assert len(task["history"]) == 1
@@ -136,7 +40,7 @@ def test_it_answers_at_once_and_runs_later(bench: Bench) -> None:
     assert "asked" not in json.dumps(done)
 
 
-def test_a_retry_queues_nothing_more(bench: Bench) -> None:
+def test_a_retry_queues_nothing_more(bench: WorkerBench) -> None:
     first = bench.send("echo", "same")
     assert bench.send("echo", "same")["id"] == first["id"]
     assert bench.work() == 1
@@ -144,9 +48,9 @@ def test_a_retry_queues_nothing_more(bench: Bench) -> None:
     assert bench.work() == 0
 
 
-def test_a_message_delivered_twice_runs_once(bench: Bench) -> None:
+def test_a_message_delivered_twice_runs_once(bench: WorkerBench) -> None:
     task = bench.send("look", contextId="twice")
-    bench.line.waiting *= 3
+    bench.queue.waiting *= 3
     assert bench.work() == 3
     [part] = bench.get(task["id"])["artifacts"][0]["parts"]
     assert part["data"]["turns"] == 1
@@ -155,7 +59,7 @@ def test_a_message_delivered_twice_runs_once(bench: Bench) -> None:
     assert bench.get(again["id"])["artifacts"][0]["parts"][0]["data"]["turns"] == 2
 
 
-def test_one_that_runs_is_left_alone(bench: Bench) -> None:
+def test_one_that_runs_is_left_alone(bench: WorkerBench) -> None:
     task = bench.send("echo")
     bench.died(task["id"])
     bench.clock.now -= 31  # it is not dead yet
@@ -164,7 +68,7 @@ def test_one_that_runs_is_left_alone(bench: Bench) -> None:
     assert bench.head(task["id"]) == before
 
 
-def test_a_dead_workers_turn_is_taken_over(bench: Bench) -> None:
+def test_a_dead_workers_turn_is_taken_over(bench: WorkerBench) -> None:
     """What it had stored stays until its successor replaces it; nothing is there twice."""
     task = bench.send("echo", text="hi")
     bench.died(task["id"], said="half an ans")
@@ -180,7 +84,7 @@ def test_a_dead_workers_turn_is_taken_over(bench: Bench) -> None:
     assert numbers == sorted(set(numbers))
 
 
-def test_a_dead_workers_late_entry_does_not_show(bench: Bench) -> None:
+def test_a_dead_workers_late_entry_does_not_show(bench: WorkerBench) -> None:
     task = bench.send("pause", slots={"seconds": "0"})
     bench.died(task["id"], said="old ")
     zombie = bench.head(task["id"])
@@ -192,17 +96,19 @@ def test_a_dead_workers_late_entry_does_not_show(bench: Bench) -> None:
     assert bench.get(task["id"]) == done
 
 
-def test_a_dead_workers_turn_is_no_ones_while_it_waits(bench: Bench) -> None:
+def test_a_dead_workers_turn_is_no_ones_while_it_waits(bench: WorkerBench) -> None:
     task = bench.send("echo")
     bench.died(task["id"], said="half")
     bench.clock.now += 60
-    asyncio.run(bench.worker.sweep())
+    asyncio.run(bench.sweep.run())
     assert bench.get(task["id"])["status"]["state"] == TaskState.SUBMITTED
     bench.work()
     assert bench.get(task["id"])["status"]["state"] == TaskState.COMPLETED
 
 
-def test_a_second_attempt_does_not_remember_the_first(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_attempt_does_not_remember_the_first(
+    bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The worker died between the context's write and the head's."""
     asyncio.run(bench.worker.run_turn(bench.ticket(bench.send("echo", contextId="twice")["id"]), None))
     task = bench.send("recall", contextId="twice")
@@ -219,7 +125,7 @@ def test_a_second_attempt_does_not_remember_the_first(bench: Bench, monkeypatch:
     assert len(bench.store.get_context(bench.scope, "twice").conversation) == turns
 
 
-def test_a_claim_meets_another_change(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_meets_another_change(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A push config is set at the very moment the worker takes the turn."""
     task = bench.send("echo")
     replaced = bench.store.update_head
@@ -234,7 +140,7 @@ def test_a_claim_meets_another_change(bench: Bench, monkeypatch: pytest.MonkeyPa
     assert bench.get(task["id"])["status"]["state"] == TaskState.COMPLETED
 
 
-def test_the_third_death_ends_it(bench: Bench) -> None:
+def test_the_third_death_ends_it(bench: WorkerBench) -> None:
     task = bench.send("echo")
     for _ in range(TURN_ATTEMPTS):
         bench.died(task["id"])
@@ -244,48 +150,50 @@ def test_the_third_death_ends_it(bench: Bench) -> None:
     assert "could not be run" in ended["status"]["message"]["parts"][0]["text"]
 
 
-def test_the_sweep_heals_a_crash_between_head_and_queue(bench: Bench) -> None:
-    bench.line.broken = True
+def test_the_sweep_heals_a_crash_between_head_and_queue(bench: WorkerBench) -> None:
+    bench.queue.broken = True
     task = bench.send("echo")
-    bench.line.broken = False
-    assert bench.line.waiting == []
+    bench.queue.broken = False
+    assert bench.queue.waiting == []
     bench.clock.now += 120
-    asyncio.run(bench.worker.sweep())
-    assert bench.ticket(task["id"]) in bench.line.waiting
+    asyncio.run(bench.sweep.run())
+    assert bench.ticket(task["id"]) in bench.queue.waiting
     bench.work()
     assert bench.get(task["id"])["status"]["state"] == TaskState.COMPLETED
 
 
-def test_the_sweep_does_not_grow_a_backlog(bench: Bench) -> None:
+def test_the_sweep_does_not_grow_a_backlog(bench: WorkerBench) -> None:
     task = bench.send("echo")
     mine = bench.ticket(task["id"])
     bench.clock.now += 120
     for minute in range(REQUEUE_MINUTES):
-        asyncio.run(bench.worker.sweep())
-        assert bench.line.waiting.count(mine) == 2, minute
+        asyncio.run(bench.sweep.run())
+        assert bench.queue.waiting.count(mine) == 2, minute
         bench.clock.now += 50
     bench.clock.now += 120
-    asyncio.run(bench.worker.sweep())
-    assert bench.line.waiting.count(mine) == 3
+    asyncio.run(bench.sweep.run())
+    assert bench.queue.waiting.count(mine) == 3
     assert bench.get(task["id"])["status"]["state"] == TaskState.SUBMITTED
     bench.clock.now += QUEUED_TURN_SECONDS
-    asyncio.run(bench.worker.sweep())
+    asyncio.run(bench.sweep.run())
     assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
 
 
-def test_a_late_sweep_enqueues_nothing_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_late_sweep_enqueues_nothing_again(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """It listed what was due before another looked at it."""
     task = bench.send("echo")
     bench.clock.now += 120
     minute = int(bench.clock()) // 60
     listed = bench.store.list_due(minute)
-    asyncio.run(bench.worker.sweep())
+    asyncio.run(bench.sweep.run())
     monkeypatch.setattr(bench.store, "list_due", lambda _: listed)
-    asyncio.run(bench.worker.sweep())
-    assert bench.line.waiting.count(bench.ticket(task["id"])) == 2
+    asyncio.run(bench.sweep.run())
+    assert bench.queue.waiting.count(bench.ticket(task["id"])) == 2
 
 
-def test_a_task_no_one_can_read_holds_up_no_other(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_no_one_can_read_holds_up_no_other(
+    bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broken, whole = bench.send("echo")["id"], bench.send("echo")["id"]
     bench.clock.now += 120
     read = bench.store.get_head
@@ -297,35 +205,35 @@ def test_a_task_no_one_can_read_holds_up_no_other(bench: Bench, monkeypatch: pyt
 
     monkeypatch.setattr(bench.store, "list_due", lambda _: [(bench.scope, broken), (bench.scope, whole)])
     monkeypatch.setattr(bench.store, "get_head", head)
-    asyncio.run(bench.worker.sweep())
-    assert bench.line.waiting.count(bench.ticket(whole)) == 2
+    asyncio.run(bench.sweep.run())
+    assert bench.queue.waiting.count(bench.ticket(whole)) == 2
 
 
-def test_a_worker_that_dies_after_a_long_wait_is_missed_as_soon_as_any(bench: Bench) -> None:
+def test_a_worker_that_dies_after_a_long_wait_is_missed_as_soon_as_any(bench: WorkerBench) -> None:
     task = bench.send("echo")
     for _ in range(60):  # a backlog of an hour
         bench.clock.now += 60
-        asyncio.run(bench.worker.sweep())
-    waiting = bench.line.waiting.count(bench.ticket(task["id"]))
+        asyncio.run(bench.sweep.run())
+    waiting = bench.queue.waiting.count(bench.ticket(task["id"]))
     assert waiting < 8
-    assert asyncio.run(bench.worker._claim(bench.ticket(task["id"]), None))
+    bench.died(task["id"])
     bench.clock.now += 90  # its lease, and the minute in which the sweep comes by
-    asyncio.run(bench.worker.sweep())
-    assert bench.line.waiting.count(bench.ticket(task["id"])) == waiting + 1
+    asyncio.run(bench.sweep.run())
+    assert bench.queue.waiting.count(bench.ticket(task["id"])) == waiting + 1
 
 
-def test_the_sweep_ends_an_inline_turn_that_died(bench: Bench) -> None:
+def test_the_sweep_ends_an_inline_turn_that_died(bench: WorkerBench) -> None:
     call, request = bench.sent("echo")
     request["configuration"]["returnImmediately"] = False
-    claim: Any = asyncio.run(bench.service._intake.start(call, request))
+    claim: Any = asyncio.run(bench.messages.intake.start(call, request))
     bench.clock.now += 91
-    asyncio.run(bench.worker.sweep())
+    asyncio.run(bench.sweep.run())
     head = bench.head(claim.head.task_id)
     assert head.state == TaskState.FAILED
-    assert bench.line.waiting == []
+    assert bench.queue.waiting == []
 
 
-def test_dead_letters_end_their_tasks(bench: Bench) -> None:
+def test_dead_letters_end_their_tasks(bench: WorkerBench) -> None:
     task = bench.send("echo")
     ticket = bench.ticket(task["id"])
     asyncio.run(bench.worker.fail_turn(ticket))
@@ -334,7 +242,7 @@ def test_dead_letters_end_their_tasks(bench: Bench) -> None:
     asyncio.run(bench.worker.fail_turn(replace(ticket, task_id="nobody's")))
 
 
-def test_an_old_message_is_none_of_a_later_turns(bench: Bench) -> None:
+def test_an_old_message_is_none_of_a_later_turns(bench: WorkerBench) -> None:
     asked = bench.send("question")
     old = bench.ticket(asked["id"])
     bench.work()
@@ -346,7 +254,7 @@ def test_an_old_message_is_none_of_a_later_turns(bench: Bench) -> None:
     assert bench.get(answered["id"])["status"]["state"] == TaskState.COMPLETED
 
 
-def test_a_queued_task_can_be_canceled(bench: Bench) -> None:
+def test_a_queued_task_can_be_canceled(bench: WorkerBench) -> None:
     task = bench.send("echo")
     canceled = asyncio.run(bench.service.cancel(bench.scope, task["id"])).task
     assert canceled["status"]["state"] == TaskState.CANCELED
@@ -354,26 +262,26 @@ def test_a_queued_task_can_be_canceled(bench: Bench) -> None:
     assert bench.get(task["id"]) == canceled
 
 
-def test_a_question_continues_in_the_background(bench: Bench) -> None:
+def test_a_question_continues_in_the_background(bench: WorkerBench) -> None:
     asked = bench.send("add", slots={"a": "1"})
     bench.work()
     assert bench.get(asked["id"])["status"]["state"] == TaskState.INPUT_REQUIRED
     call, request = bench.sent("echo", taskId=asked["id"])
     del request["message"]["metadata"]
     request["message"]["parts"] = [Part(text="2")]
-    asyncio.run(bench.service.send(call, request))
+    asyncio.run(bench.messages.send(call, request))
     bench.work()
     task = bench.get(asked["id"])
     assert task["artifacts"][0]["parts"] == [{"data": 3}]
 
 
-def test_a_large_message_waits_in_the_log(bench: Bench) -> None:
+def test_a_large_message_waits_in_the_log(bench: WorkerBench) -> None:
     task = bench.send("echo", parts=[Part(text="x" * 500_000)])
     bench.work()
     assert len(bench.get(task["id"])["artifacts"][0]["parts"][0]["text"]) == 500_000
 
 
-def test_a_message_waits_for_the_worker_a_moment(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_waits_for_the_worker_a_moment(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = bench.send("question")
     monkeypatch.setattr("a2a_lambda.operations.intake.QUEUED_TURN_WAIT_SECONDS", 0.5)
     with pytest.raises(UnsupportedOperation):
@@ -382,16 +290,16 @@ def test_a_message_waits_for_the_worker_a_moment(bench: Bench, monkeypatch: pyte
 
     async def both() -> None:
         call, request = bench.sent("question", taskId=asked["id"])
-        answering = asyncio.create_task(bench.service.send(call, request))
+        answering = asyncio.create_task(bench.messages.send(call, request))
         await asyncio.sleep(0)
         await bench.worker.run_turn(bench.ticket(asked["id"]), None)
         await answering
 
     asyncio.run(both())
-    assert bench.ticket(asked["id"]) in bench.line.waiting
+    assert bench.ticket(asked["id"]) in bench.queue.waiting
 
 
-def test_an_agent_may_be_background_itself(bench: Bench) -> None:
+def test_an_agent_may_be_background_itself(bench: WorkerBench) -> None:
     """Even a stream is run by the worker, and followed."""
     probe = bench.agents["probe"]
     background = probe.card.model_copy(update={"background": True})
@@ -400,9 +308,9 @@ def test_an_agent_may_be_background_itself(bench: Bench) -> None:
     request["configuration"] = {}
 
     async def stream() -> list[Any]:
-        events = await bench.service.stream(call, request)
+        events = await bench.messages.stream(call, request)
         first = await anext(events)
-        [ticket] = bench.line.waiting
+        [ticket] = bench.queue.waiting
         running = asyncio.create_task(bench.worker.run_turn(ticket, None))
         rest = [event async for event in events]
         await running
@@ -422,7 +330,7 @@ def test_an_agent_may_be_background_itself(bench: Bench) -> None:
     assert numbers == sorted(numbers)
 
 
-def test_a_cancel_reaches_the_worker(bench: Bench) -> None:
+def test_a_cancel_reaches_the_worker(bench: WorkerBench) -> None:
     """At its next look at the head, two seconds later at most, its run is over, and the agent's code too."""
     assert lease.CANCEL_POLL_SECONDS <= 2
     task = bench.send("pause", slots={"seconds": "600"})
@@ -439,7 +347,7 @@ def test_a_cancel_reaches_the_worker(bench: Bench) -> None:
 
 
 def test_a_message_that_was_not_stored_is_not_mistaken_for_the_last(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process that accepted it died between the head and the log."""
     asked = bench.send("question", parts=[Part(text="FIRST")])
@@ -455,8 +363,8 @@ def test_a_message_that_was_not_stored_is_not_mistaken_for_the_last(
     with monkeypatch.context() as patch:
         patch.setattr(bench.store, "append", dies)
         with pytest.raises(Died):
-            asyncio.run(bench.service.send(call, request))
-    assert bench.head(asked["id"]).is_background
+            asyncio.run(bench.messages.send(call, request))
+    assert bench.head(asked["id"]).place is Place.WORKER
     asyncio.run(bench.worker.run_turn(bench.ticket(asked["id"]), None))
     ended = bench.get(asked["id"])
     assert ended["status"]["state"] == TaskState.FAILED

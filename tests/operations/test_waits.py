@@ -3,20 +3,22 @@
 import base64
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.operations import callbacks
+from a2a_lambda.operations import waits
 from a2a_lambda.protocol.model import Json, TaskState, status
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
-from a2a_lambda.tasks.callback import callback_token
-from a2a_lambda.tasks.head import Head, WaitState
+from a2a_lambda.tasks.callback_token import callback_token
+from a2a_lambda.tasks.execution import WaitState
+from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.turns.suspension import new_execution
+from a2a_lambda.tasks.suspension import new_execution
 from tests.conftest import BASE_URL
 
 
@@ -33,8 +35,8 @@ class NoExecutions:
 @pytest.fixture
 def durable_kit(settings: Settings) -> Kit:
     kit = Kit(settings.model_copy(update={"durable_function": "durable:live"}))
-    assert kit.durable_turns is not None
-    kit.durable_turns._executions = NoExecutions()  # type: ignore[assignment]
+    executions: Any = NoExecutions()
+    kit.executions = executions
     return kit
 
 
@@ -47,11 +49,11 @@ def http(durable_kit: Kit) -> Iterator[TestClient]:
 @pytest.fixture
 def head(store: Store, scope: Scope) -> Head:
     """Of a turn that waits for a payment."""
-    wait = WaitState(key="payment", callback="callback-1", asks=False)
-    execution = {**new_execution(BASE_URL), "arn": "arn", "is_suspended": True, "waits": [wait]}
+    wait = WaitState(key="payment", callback="callback-1")
+    execution = replace(new_execution(BASE_URL), arn="arn", is_suspended=True, waits=(wait,))
     working = status(TaskState.WORKING, store.clock())
     made = store.new_head(scope, "task-of-a-callback", "context", working)
-    made = replace(made, turn_id="turn", is_background=True, execution=execution)  # type: ignore[arg-type]
+    made = replace(made, turn_id="turn", place=Place.EXECUTION, execution=execution)
     store.create_head(made)
     found = store.get_head(scope, made.task_id)
     assert found is not None
@@ -69,11 +71,11 @@ def test_a_reply_is_stored_and_wakes_the_turn(
     assert (answer.status_code, answer.json()) == (200, {})
     found = store.get_head(head.scope, head.task_id)
     assert found is not None
-    assert found.open_wait is None
+    assert found.message_wait is None
     [(_, event)] = store.get_events(found)
     assert event["callback"] == {"turn": "turn", "key": "payment", "data": {"amount": 12}}
-    assert durable_kit.durable_turns is not None
-    assert durable_kit.durable_turns._executions.woken == ["callback-1"]  # type: ignore[attr-defined]
+    executions: Any = durable_kit.executions
+    assert executions.woken == ["callback-1"]
     assert post(http, head, json={"amount": 13}).status_code == 410
     assert [event for _, event in store.get_events(found)] == [event]
 
@@ -84,7 +86,7 @@ def test_a_reply_is_stored_and_wakes_the_turn(
         ({"content": b"{"}, 400),
         ({"content": b'{"a": NaN}'}, 400),
         ({"content": b"a=1", "headers": {"Content-Type": "application/x-www-form-urlencoded"}}, 400),
-        ({"content": b'"' + b"x" * callbacks.MAX_REPLY_BYTES + b'"'}, 413),
+        ({"content": b'"' + b"x" * waits.MAX_REPLY_BYTES + b'"'}, 413),
     ],
 )
 def test_what_is_no_reply_changes_nothing(
@@ -125,7 +127,7 @@ def test_a_token_that_no_one_can_have_made_is_unknown(http: TestClient, place: s
 def test_a_turn_that_does_not_wait_says_when_to_come_again(
     http: TestClient, head: Head, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(callbacks, "EARLY_SECONDS", 0.0)
+    monkeypatch.setattr(waits, "EARLY_SECONDS", 0.0)
     answer = post(http, head, "another")
     assert (answer.status_code, answer.headers["retry-after"]) == (409, "60")
 
@@ -142,10 +144,9 @@ def test_what_lambda_does_not_take_now_the_sweep_delivers(
     def fail(_: str) -> None:
         raise StoreError("Lambda does not answer")
 
-    assert durable_kit.durable_turns is not None
-    monkeypatch.setattr(durable_kit.durable_turns._executions, "wake", fail)
+    monkeypatch.setattr(durable_kit.executions, "wake", fail)
     assert post(http, head, json={}).status_code == 200
     found = durable_kit.store.get_head(head.scope, head.task_id)
     assert found is not None
     assert found.execution is not None
-    assert found.execution["wakes"] == ["callback-1"]
+    assert found.execution.wakes == ("callback-1",)

@@ -17,9 +17,10 @@ from pathlib import Path
 
 from a2a_lambda import mistakes
 from a2a_lambda.agent.agent import Agent
-from a2a_lambda.agent.profile import Profile, read_manifest
+from a2a_lambda.catalog.manifest import read_manifest
 from a2a_lambda.errors import ConfigurationError, RouteNotFound, Unavailable
 from a2a_lambda.protocol.card import Card
+from a2a_lambda.protocol.profile import Profile
 
 RETRY_SECONDS = 30.0
 """Seconds after which a failed import is tried again. A service that the import needs may have been down."""
@@ -225,7 +226,7 @@ def read_cards(folder: Path, names: Collection[str] = ()) -> tuple[dict[str, Car
 
     names: of those to read; empty = all. Raises ConfigurationError if there is no agent, or an unknown name.
     """
-    from a2a_lambda.protocol.card_file import read_card
+    from a2a_lambda.agent.card_file import read_card
 
     found = {path.parent.name: path for path in sorted(folder.glob("*/card.yaml"))}
     _check_names(names, found, folder)

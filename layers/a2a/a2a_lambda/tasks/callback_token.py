@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import ParseError
-from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.suspension import execution_of
 
 CALLBACK_PATH = "callbacks"
 """First part of the path in the url of a wait."""
@@ -24,7 +25,7 @@ MAX_TOKEN_CHARACTERS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class CallbackToken:
-    """key: of the wait. signature: as it came."""
+    """The place of a wait, and the signature that its url has."""
 
     scope: Scope
     task_id: str
@@ -33,22 +34,23 @@ class CallbackToken:
 
     @classmethod
     def read(cls, token: str) -> "CallbackToken":
-        """Raises ValueError for a token that is none. Whether it is genuine, `is_of` says."""
+        """Decode a token, which `is_genuine` must check then. Raises ValueError for another text."""
         if len(token) > MAX_TOKEN_CHARACTERS:
             raise ValueError("too long")
         place, _, signature = token.partition(".")
         try:
-            found = strictjson.loads(base64.urlsafe_b64decode(place + "=" * (-len(place) % 4)))
+            fields = strictjson.loads(base64.urlsafe_b64decode(place + "=" * (-len(place) % 4)))
         except (ValueError, ParseError) as error:
             raise ValueError("not JSON in base64") from error
-        if not isinstance(found, list) or len(found) != 4 or not all(isinstance(each, str) for each in found):
+        is_list = isinstance(fields, list) and len(fields) == 4
+        if not is_list or not all(isinstance(field, str) for field in fields):
             raise ValueError("not a place")
-        owner, agent, task_id, key = found
+        owner, agent, task_id, key = fields
         return cls(Scope(owner, agent), task_id, key, signature)
 
-    def is_of(self, head: Head) -> bool:
+    def is_genuine(self, head: Head) -> bool:
         """Whether the current turn of a task has given out this token."""
-        if head.execution is None:
+        if head.place is not Place.EXECUTION:
             return False
         return hmac.compare_digest(self.signature.encode(), _sign(head, self.key).encode())
 
@@ -60,7 +62,6 @@ def callback_token(head: Head, key: str) -> str:
 
 
 def _sign(head: Head, key: str) -> str:
-    assert head.execution is not None
-    said = json.dumps([head.turn_id, key]).encode()
-    digest = hmac.digest(head.execution["secret"].encode(), said, hashlib.sha256)
+    content = json.dumps([head.turn_id, key]).encode()
+    digest = hmac.digest(execution_of(head).secret.encode(), content, hashlib.sha256)
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")

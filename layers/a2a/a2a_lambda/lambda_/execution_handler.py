@@ -18,10 +18,10 @@ from aws_durable_execution_sdk_python.exceptions import InvocationError
 
 from a2a_lambda.agent_threads import end_stragglers
 from a2a_lambda.aws.queue import read_message
+from a2a_lambda.background.durable_worker import DurableWorker, Replies
 from a2a_lambda.durable.engine import Engine
 from a2a_lambda.errors import StoreError
-from a2a_lambda.lambda_.sdk_engine import STEP_END_MARGIN_SECONDS, Place, SdkRun
-from a2a_lambda.turns.durable import DurableTurns, Replies
+from a2a_lambda.lambda_.sdk_engine import STEP_END_MARGIN_SECONDS, OperationThread, RunState
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -33,10 +33,10 @@ Event = dict[str, Any]
 
 
 class DurableHandler:
-    """Handler of the runs of durable executions. client: for the SDK's calls."""
+    """Handler of the runs of durable executions. The SDK calls Lambda with the client."""
 
-    def __init__(self, turns: DurableTurns, client: "LambdaClient") -> None:
-        self._turns = turns
+    def __init__(self, worker: DurableWorker, client: "LambdaClient") -> None:
+        self._worker = worker
         self._handler = durable_execution(self._run, boto3_client=client)
 
     def __call__(self, event: Event, context: Any) -> Any:
@@ -52,23 +52,23 @@ class DurableHandler:
         assert lambda_context is not None
         seconds = lambda_context.get_remaining_time_in_millis() / 1000
         deadline = time.monotonic() + seconds - RUN_END_MARGIN_SECONDS
-        run = SdkRun(deadline, seconds - RUN_END_MARGIN_SECONDS - STEP_END_MARGIN_SECONDS)
-        place = Place(context, run)
+        run = RunState(deadline, seconds - RUN_END_MARGIN_SECONDS - STEP_END_MARGIN_SECONDS)
+        engine = OperationThread(context, run)
         arn = context.execution_context.durable_execution_arn
         queued = read_message(json.dumps(message))
 
         def make_engine(replies: Replies, url: Callable[[str], str]) -> Engine:
             run.replies, run.url = replies, url
-            return place
+            return engine
 
         async def work() -> None:
             try:
-                await self._turns.run(queued, arn, make_engine, run.deadline)
+                await self._worker.run(queued, arn, make_engine, run.deadline)
             finally:
                 run.cancel()
 
         try:
-            place.serve(partial(_in_thread, work))
+            engine.run_operations(partial(_in_thread, work))
         except StoreError as error:
             raise InvocationError(str(error)) from error  # Lambda runs it again
 

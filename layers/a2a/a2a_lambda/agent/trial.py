@@ -1,0 +1,233 @@
+"""One turn of an agent without a deployment, for tests of agents: `Agent.run`."""
+
+import uuid
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+from a2a_lambda import mistakes
+from a2a_lambda.agent.configuration import Configuration
+from a2a_lambda.agent.event_builder import EventBuilder
+from a2a_lambda.agent.outputs import Ask, Batch
+from a2a_lambda.agent.skill import Skill
+from a2a_lambda.agent.turn import Turn
+from a2a_lambda.durable.engine import Reply, Suspended
+from a2a_lambda.durable.memory import MemoryEngine, Record
+from a2a_lambda.errors import AgentMistake
+from a2a_lambda.protocol.model import (
+    Artifact,
+    Event,
+    Json,
+    Message,
+    Part,
+    Role,
+    Task,
+    TaskState,
+    agent_message,
+    state_word,
+    status,
+    text_of,
+)
+from a2a_lambda.tasks.context import Context, TurnRecord
+from a2a_lambda.tasks.event_log import apply, without_mark
+from a2a_lambda.tasks.head import Pending
+from a2a_lambda.tasks.replay import Replay
+
+
+class Performer(Protocol):
+    """What a trial needs of an agent: see `Agent`."""
+
+    name: str
+    skills: dict[str, Skill]
+
+    def perform(self, turn: Turn) -> AsyncGenerator[Batch, None]: ...
+    def pending_after(self, turn: Turn, question: Ask) -> Pending: ...
+    def place_of(self, turn: Turn) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Suspension:
+    """How a turn that waits continues: what makes the turn, its record, and the replies so far."""
+
+    make_turn: Callable[[], Turn]
+    record: Record
+    replies: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Result of a turn.
+
+    events: the events as a client gets them. context: the context as it would be stored.
+    steps: names of the steps, pauses and waits of a durable skill, those of branches last. suspension: how to
+    continue, if the skill waits.
+    """
+
+    task: Task
+    events: list[Event]
+    context: Context
+    pending: Pending | None
+    steps: list[str] = field(default_factory=list)
+    suspension: Suspension | None = None
+
+    @property
+    def state(self) -> str:
+        """The state in A2A's words: "completed", "input-required", "rejected"…"""
+        return state_word(self.task["status"]["state"])
+
+    @property
+    def artifacts(self) -> list[Artifact]:
+        return self.task.get("artifacts", [])
+
+    @property
+    def text(self) -> str:
+        """Text of the reply; of a question or a rejection, that text."""
+        message = self.task["status"].get("message")
+        return text_of(message["parts"] if message else self._reply["parts"])
+
+    @property
+    def data(self) -> list[Json]:
+        """Structured values of the reply."""
+        return [part["data"] for part in self._reply["parts"] if "data" in part]
+
+    @property
+    def commands(self) -> list[Json]:
+        """Commands for the client."""
+        lists = [artifact.get("metadata", {}).get("commands", []) for artifact in self.artifacts]
+        return [command for commands in lists for command in commands]
+
+    @property
+    def _reply(self) -> Artifact:
+        unnamed = [artifact for artifact in self.artifacts if "name" not in artifact]
+        return unnamed[0] if unnamed else Artifact(artifactId="", parts=[])
+
+
+def make_message(
+    agent: Performer,
+    text: str,
+    parts: Sequence[Part] | None,
+    *,
+    skill: str | None,
+    slots: Mapping[str, str],
+    metadata: Mapping[str, Json],
+) -> Message:
+    """A user's message. Raises ValueError for an unknown skill or slot."""
+    whole = dict(metadata)
+    if skill is not None:
+        _check_intent(agent, skill, slots)
+        values = [{"name": name, "value": value} for name, value in slots.items()]
+        whole["intentInfos"] = [{"intent": skill, "slots": values}]
+    content = list(parts) if parts is not None else [Part(text=text)]
+    return Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=content, metadata=whole)
+
+
+async def run(
+    agent: Performer,
+    message: Message,
+    after: Answer | None,
+    replies: Mapping[str, Any],
+    configuration: Configuration,
+) -> Answer:
+    """See `Agent.run`."""
+    if after is not None and after.suspension is not None:
+        return await _continue(agent, message["parts"], after.suspension, replies)
+    is_same_task = after is not None and after.pending is not None
+    make_turn = partial(
+        Turn,
+        message=message,
+        agent=agent.name,
+        task_id=after.task["id"] if after and is_same_task else str(uuid.uuid4()),
+        context_id=after.task["contextId"] if after else str(uuid.uuid4()),
+        context=after.context if after else Context(),
+        pending=after.pending if after else None,
+        id=str(uuid.uuid4()),
+        configuration=configuration,
+    )
+    return await _run_until_suspended(agent, Suspension(make_turn, Record(), dict(replies)))
+
+
+async def _continue(
+    agent: Performer, parts: list[Part], suspension: Suspension, replies: Mapping[str, Any]
+) -> Answer:
+    """Continue a turn that waits. Raises ValueError if nothing ends one of its waits."""
+    record = suspension.record.copy()  # a test may continue from the same answer in several ways
+    replies = {**suspension.replies, **replies}
+    if wait := next((wait for wait in record.open if wait.takes_messages), None):
+        replies.setdefault(wait.key, Reply(parts))
+    elif not {wait.key for wait in record.open} & replies.keys():
+        key = record.open[0].key
+        raise ValueError(
+            f"the wait {key!r} takes no message, only a call of its url: give its JSON, as in"
+            f' agent.run(after=…, replies={{"{key}": {{"amount": 12}}}})'
+        )
+    return await _run_until_suspended(agent, Suspension(suspension.make_turn, record, replies))
+
+
+async def _run_until_suspended(agent: Performer, start: Suspension) -> Answer:
+    """Run a turn until it ends, or waits for a reply that is not known. Pauses end at once: the turn is
+    replayed after each, as in a deployment."""
+    replay, record = Replay(), start.record
+    while True:
+        turn = start.make_turn()
+        engine = turn.engine = MemoryEngine(record, start.replies)
+        builder = EventBuilder(turn.task_id, turn.context_id)
+        events: list[Event] = []
+        replay = replay.next()
+        is_suspended = False
+        try:
+            async with aclosing(agent.perform(turn)) as batches:
+                async for batch in batches:
+                    outputs = builder.build(batch)
+                    replay.take(outputs)
+                    events += map(without_mark, outputs)
+                    if builder.closing is not None:
+                        break
+            engine.check_end()
+        except AgentMistake as error:
+            raise AgentMistake(f"{agent.place_of(turn)}: {error}") from None
+        except Suspended:
+            is_suspended = True
+            if not record.open:
+                continue
+        task = Task(id=turn.task_id, contextId=turn.context_id, status=status(TaskState.WORKING, 0))
+        apply(task, events)
+        if is_suspended:
+            if wait := next((wait for wait in record.open if wait.question is not None), None):
+                question = agent_message(turn.task_id, turn.context_id, [Part(text=wait.question or "")])
+                state = TaskState.AUTH_REQUIRED if wait.is_sign_in else TaskState.INPUT_REQUIRED
+                task["status"] = status(state, 0, question)
+        elif builder.closing is not None:
+            task["status"] = builder.closing
+        return Answer(
+            task=task,
+            events=events,
+            context=turn.context if is_suspended else _context_after(turn, builder.parts),
+            pending=agent.pending_after(turn, builder.question) if builder.question else None,
+            steps=record.names,
+            suspension=start if is_suspended else None,
+        )
+
+
+def _context_after(turn: Turn, reply: Sequence[Part]) -> Context:
+    record = TurnRecord(
+        turn_id=turn.id,
+        task_id=turn.task_id,
+        message=turn.said,
+        reply=reply,
+        changes=turn.memory.changes,
+    )
+    return turn.context.after(record)
+
+
+def _check_intent(agent: Performer, skill: str, slots: Mapping[str, str]) -> None:
+    if skill not in agent.skills:
+        hint = mistakes.did_you_mean(skill, agent.skills)
+        raise ValueError(f"there is no skill {skill!r}{hint} There are: {', '.join(agent.skills)}")
+    parameters = [parameter.name for parameter in agent.skills[skill].parameters]
+    for name in slots:
+        if name not in parameters:
+            hint = mistakes.did_you_mean(name, parameters)
+            has = ", ".join(parameters) or "none"
+            raise ValueError(f"skill {skill} has no parameter {name!r}{hint} It has: {has}")

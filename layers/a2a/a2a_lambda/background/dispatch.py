@@ -1,0 +1,61 @@
+"""Puts a turn that is stored where it runs: into the worker's queue, or into its durable execution."""
+
+import logging
+
+from a2a_lambda import threads
+from a2a_lambda.aws.executions import Executions
+from a2a_lambda.aws.queue import Queue, QueuedTurn, read_message
+from a2a_lambda.errors import StoreError
+from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.tasks.suspension import execution_of
+
+logger = logging.getLogger(__name__)
+
+
+class Dispatcher:
+    """What a deployment has besides the processes that answer requests.
+
+    queue: the worker's; None = there is no worker. executions: None = there is no durable function.
+    Every method raises StoreError if AWS does not answer.
+    """
+
+    def __init__(self, queue: Queue | None = None, executions: Executions | None = None) -> None:
+        self._queue = queue
+        self._executions = executions
+        self.has_worker = queue is not None
+        self.has_executions = executions is not None
+
+    async def dispatch(self, head: Head) -> str:
+        """Queue a turn for the worker; or start its execution, or wake it. Returns the execution's ARN, or ""
+        if it is not known. A turn that runs with its request needs neither."""
+        if head.place is Place.WORKER and self._queue is not None:
+            await threads.run(self._queue.send, QueuedTurn.of(head))
+        elif head.place is Place.EXECUTION and self._executions is not None:
+            execution = execution_of(head)
+            arn = execution.arn or await threads.run(self._executions.start, QueuedTurn.of(head))
+            for callback in execution.wakes:
+                await threads.run(self._executions.wake, callback)
+            return arn
+        return ""
+
+    async def try_dispatch(self, head: Head) -> None:
+        """The same for a turn that the sweep dispatches later if AWS does not answer now."""
+        try:
+            await self.dispatch(head)
+        except StoreError:
+            logger.exception("task %s waits for the sweep", head.task_id)
+
+    async def stop(self, head: Head) -> None:
+        """Stop the execution of a turn that was canceled. head: the task's head before that."""
+        if head.place is Place.EXECUTION and self._executions is not None and (arn := execution_of(head).arn):
+            await threads.run(self._executions.stop, arn)
+
+    async def is_running(self, arn: str) -> bool:
+        """Whether an execution has not ended. A paused one has not."""
+        return self._executions is not None and await threads.run(self._executions.is_running, arn)
+
+    async def find_turn(self, arn: str) -> QueuedTurn:
+        """The turn of an execution."""
+        if self._executions is None:
+            raise StoreError("this deployment has no durable function")
+        return read_message(await threads.run(self._executions.turn_of, arn))

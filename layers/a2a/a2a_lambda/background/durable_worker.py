@@ -1,0 +1,118 @@
+"""Turns of durable skills: one execution a turn, one run for each time that it continues.
+
+    send ── head submitted ── start ── execution ── run ── pause or wait ── head suspended
+                                            └──── a timer, a reply, or the death of a process: run again
+
+The log says what is known already: the message, the replies to waits, how many outputs are stored, and the
+context as it was when the turn began. An execution has one process at a time, so a head that another run of
+the same execution holds belongs to a dead one.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from a2a_lambda import threads
+from a2a_lambda.agent.turn import make_turn
+from a2a_lambda.aws.queue import QueuedTurn
+from a2a_lambda.background import takeover
+from a2a_lambda.background.replies import replies_in
+from a2a_lambda.background.takeover import TakenTurn
+from a2a_lambda.catalog.agents import Agents
+from a2a_lambda.durable.engine import Engine, Reply
+from a2a_lambda.errors import StoreError
+from a2a_lambda.protocol.model import Event
+from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.callback_token import CALLBACK_PATH, callback_token
+from a2a_lambda.tasks.context import Context
+from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.tasks.replay import Replay, last_mark
+from a2a_lambda.tasks.suspension import REPLYING, execution_of, resumed_head
+from a2a_lambda.turns.claim import Claim
+from a2a_lambda.turns.run import Run
+
+RUN_ATTEMPTS = 5
+"""Number of times in a row that a run of a turn may die before the turn fails for good."""
+
+REPLY_POLL_SECONDS = 0.2
+"""Seconds between looks at a task whose reply is being stored."""
+
+Replies = Mapping[str, Reply]
+"""Replies to waits, by the key of their wait."""
+
+MakeEngine = Callable[[Replies, Callable[[str], str]], Engine]
+"""Makes the engine of a run from the replies that are known, and from what makes the url of a wait."""
+
+
+class DurableWorker:
+    def __init__(self, store: Store, agents: Agents) -> None:
+        self._store = store
+        self._agents = agents
+
+    async def run(
+        self, queued: QueuedTurn, arn: str, make_engine: MakeEngine, deadline: float | None
+    ) -> None:
+        """Run a turn until it ends. Raises Suspended if it pauses or waits; StoreError: then the run must
+        come again.
+
+        arn: ARN of the execution. deadline: a `time.monotonic()` value, when this run must end.
+        """
+        taken = await takeover.take(
+            self._store,
+            self._agents,
+            partial(self._load_free, queued, arn),
+            lambda head, now: resumed_head(head, arn, now),
+            attempts=RUN_ATTEMPTS,
+        )
+        if taken is None:
+            return
+        claim = await self._claim(taken, make_engine, deadline)
+        run = Run(self._store, self._agents.start(queued.scope.agent), claim)
+        await run.run_to_end()
+        if run.has_diverged and await load_execution(self._store, queued, arn) is not None:
+            raise StoreError("the run lost its task, which has not ended")
+        if run.suspension is not None and not run.has_diverged:
+            raise run.suspension
+
+    async def _load_free(self, queued: QueuedTurn, arn: str) -> Head | None:
+        """Head of the task, if this execution has its turn. While a reply is stored, the turn waits for
+        it."""
+        while (head := await load_execution(self._store, queued, arn)) is not None:
+            if head.holder != REPLYING or head.lease <= self._store.clock():
+                return head
+            await asyncio.sleep(REPLY_POLL_SECONDS)
+        return None
+
+    async def _claim(self, taken: TakenTurn, make_engine: MakeEngine, deadline: float | None) -> Claim:
+        head, sequence = taken.head, taken.sequence
+        context = next((event["context"] for event in taken.later if "context" in event), None)
+        if context is None:
+            # Other turns may change the context before this one ends. Each run must see it as the first one
+            # did.
+            current = await threads.run(self._store.get_context, head.scope, head.context_id)
+            context = current.before(head.turn_id, head.task_id).seen()
+            sequence = await threads.run(self._store.append, head, [Event(context=context)], after=sequence)
+        engine = make_engine(replies_in(taken.later, head.turn_id), partial(_callback_url, head))
+        turn = make_turn(
+            head,
+            taken.message["message"],
+            taken.message["options"],
+            context=Context.of_seen(context),
+            pending=head.pending,
+            deadline=deadline,
+            engine=engine,
+        )
+        before = taken.before if taken.before.is_stopped else None
+        return Claim(head, sequence, turn, replay=Replay(last_mark(taken.later)), question_head=before)
+
+
+async def load_execution(store: Store, queued: QueuedTurn, arn: str) -> Head | None:
+    """Head of the task, if this execution has its turn, and the turn has not ended."""
+    head = await takeover.load_turn(store, queued)
+    if head is None or head.place is not Place.EXECUTION:
+        return None
+    return head if execution_of(head).arn in ("", arn) else None
+
+
+def _callback_url(head: Head, key: str) -> str:
+    return f"{execution_of(head).url}/{CALLBACK_PATH}/{callback_token(head, key)}"

@@ -1,0 +1,60 @@
+"""Where a turn runs, decided once, before its claim is stored.
+
+a durable skill                             EXECUTION
+an agent with `background: true`, or a      WORKER, if the deployment has one
+send with `returnImmediately`
+else                                        REQUEST
+"""
+
+import asyncio
+import logging
+
+from a2a_lambda.background.dispatch import Dispatcher
+from a2a_lambda.catalog.agents import Agents, agent_of
+from a2a_lambda.errors import Unavailable
+from a2a_lambda.protocol.requests import SendMessageRequest
+from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.head import Place
+
+IMPORT_WAIT_SECONDS = 2.0
+"""Seconds for which a message waits for its agent's import, before its turn is claimed. If the import fails
+by then, the message is refused and nothing has changed. After that the turn waits, and the client gets
+keep-alives."""
+
+logger = logging.getLogger(__name__)
+
+
+class Placement:
+    """Chooses places among those that the dispatcher can reach."""
+
+    def __init__(self, agents: Agents, dispatcher: Dispatcher) -> None:
+        self._agents = agents
+        self._dispatcher = dispatcher
+
+    async def choose(self, call: CallContext, request: SendMessageRequest, asker: str | None) -> Place:
+        """Place of the turn that a message starts.
+
+        asker: id of the skill whose question the message answers, or None. Raises Unavailable if the turn
+        cannot run in its place: there is no durable function, or this process cannot import the agent.
+        """
+        profile = self._agents[call.scope.agent]
+        if profile.is_durable(request["message"], asker):
+            if not self._dispatcher.has_executions:
+                logger.error("agent %s is durable: set ExecutionTimeout in samconfig.toml", profile.name)
+                raise Unavailable("this deployment does not run this agent's long tasks")
+            return Place.EXECUTION
+        # A stream shows its turn as it runs, whether or not the client would wait for a send.
+        returns_at_once = request.get("configuration", {}).get("returnImmediately", False)
+        wants_worker = profile.card.background or (returns_at_once and not call.is_streamed)
+        if wants_worker and self._dispatcher.has_worker:
+            return Place.WORKER
+        loading = self._agents.start(call.scope.agent)
+        if not loading.done():
+            await asyncio.wait({asyncio.wrap_future(loading)}, timeout=IMPORT_WAIT_SECONDS)
+        if loading.done():
+            agent_of(loading)
+        return Place.REQUEST
+
+    def may_suspend(self, agent: str) -> bool:
+        """Whether turns of an agent may be suspended: it has durable skills."""
+        return bool(self._agents[agent].card.durable_skills)

@@ -1,0 +1,72 @@
+"""Replies to the waits of suspended turns: messages of the client, and calls of a wait's url.
+
+reply to a wait ── head answered ── wake
+sweep ── answered, and not continued: wake again. Its execution is gone: the task ends as failed
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from a2a_lambda import threads
+from a2a_lambda.background.takeover import begins
+from a2a_lambda.durable.engine import Reply
+from a2a_lambda.protocol.model import OPERATION, Event, Part
+from a2a_lambda.store.store import Conflict, Store
+from a2a_lambda.tasks.execution import WaitState
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.suspension import answered_head, held_for_reply, reply_events
+
+RETRY_SECONDS = 0.2
+"""Seconds after which a reply is tried again while another one is being stored."""
+
+
+async def store_reply(
+    store: Store,
+    head: Head,
+    wait: WaitState,
+    reply: Event,
+    change: Callable[[Head], Head] = lambda head: head,
+) -> Head:
+    """Store the reply to a wait of a suspended turn; returns the head. Then the turn must be dispatched.
+
+    change: what else becomes of the head. Raises Conflict if the head is not as it was, or another reply is
+    being stored; StoreError. Then the wait is still open.
+    """
+    now = store.clock()
+    if head.holder and head.lease > now:
+        await asyncio.sleep(RETRY_SECONDS)
+        raise Conflict(head)
+    events = reply_events(head, reply)
+    base = head.with_new_epoch() if head.is_stopped or head.holder else head
+    answered = answered_head(change(base.with_events_after(events)), wait, now)
+    if answered.fits:
+        return await threads.run(store.update_head, answered)
+    held = await threads.run(store.update_head, held_for_reply(head, now))
+    last = await threads.run(store.append, held, events, after=held.committed)
+    head = change(replace(held, sequence=last, committed=last))
+    return await threads.run(store.update_head, answered_head(head, wait, store.clock()))
+
+
+def replies_in(events: Iterable[Event], turn_id: str) -> dict[str, Reply]:
+    """Replies to the waits of a turn, by the key of their wait."""
+    replies: dict[str, Reply] = {}
+    for event in events:
+        if "callback" in event and event["callback"]["turn"] == turn_id:
+            callback = event["callback"]
+            replies[callback["key"]] = Reply([Part(data=callback["data"])], is_callback=True)
+        elif "options" in event and event["options"]["turn"] == turn_id and "answers" in event["options"]:
+            replies[event["options"]["answers"]] = Reply(event["message"]["parts"])
+    return replies
+
+
+def has_ended(events: Iterable[Event], turn_id: str, key: str) -> bool:
+    """Whether a wait of a turn has ended, by a reply or by its timeout."""
+    is_own = False
+    for event in events:
+        is_own = is_own or begins(event, turn_id)
+        if is_own and "statusUpdate" in event:
+            notice = event["statusUpdate"].get("metadata", {}).get(OPERATION, {})
+            if (notice.get("kind"), notice.get("name"), notice.get("state")) == ("wait", key, "ended"):
+                return True
+    return False

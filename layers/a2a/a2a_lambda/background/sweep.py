@@ -1,0 +1,102 @@
+"""The sweep: looks at every task whose head is due, and at executions that have ended.
+
+a lease that has run out            the task is ended as failed; a turn of the worker is queued again
+a turn that no worker has taken     it is queued again
+a durable turn that is late         it is woken again; if its execution is gone, the task ends as failed
+"""
+
+import logging
+from contextlib import suppress
+from dataclasses import replace
+
+from a2a_lambda import telemetry, threads
+from a2a_lambda.background.dispatch import Dispatcher
+from a2a_lambda.background.durable_worker import load_execution
+from a2a_lambda.background.takeover import GIVEN_UP, give_up
+from a2a_lambda.background.worker import TURN_ATTEMPTS
+from a2a_lambda.protocol.model import TaskState, status, unix_time
+from a2a_lambda.store.store import Conflict, Store
+from a2a_lambda.tasks.head import Head, Place, sweep_minute
+from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.suspension import EXECUTION_LOOK_SECONDS, LATE_SECONDS, execution_of
+from a2a_lambda.turns.recovery import end_task, load_live_head, lost_status
+
+QUEUED_TURN_SECONDS = 4 * 86_400.0
+"""Seconds for which a turn may wait for the worker: as long as SQS keeps its message."""
+
+REQUEUE_MINUTES = 5
+"""Minutes after which a waiting turn is queued again. After a longer wait, the next pause is as long as the
+turn has waited so far: a backlog does not grow by itself."""
+
+logger = logging.getLogger(__name__)
+
+
+class Sweep:
+    def __init__(self, store: Store, dispatcher: Dispatcher) -> None:
+        self._store = store
+        self._dispatcher = dispatcher
+
+    async def run(self) -> int:
+        """Look at every task that is due: end what died, dispatch what waits. Returns how many tasks it
+        looked at."""
+        telemetry.measure({"Sweeps": 1})
+        minute = int(self._store.clock()) // 60
+        due = await threads.run(self._store.list_due, minute)
+        for scope, task_id in due:
+            telemetry.about(owner=scope.owner, agent=scope.agent, task_id=task_id)
+            try:
+                await self.look_at(scope, task_id, minute)
+            except Conflict:
+                logger.info("task %s has changed meanwhile", task_id)
+            except Exception:  # one task must not hold up the others
+                logger.exception("the sweep could not look at task %s", task_id)
+        return len(due)
+
+    async def end_execution(self, arn: str) -> None:
+        """End the turn of an execution that has failed, timed out or was stopped. Raises StoreError."""
+        queued = await self._dispatcher.find_turn(arn)
+        while (head := await load_execution(self._store, queued, arn)) is not None:
+            with suppress(Conflict):  # it changes for other reasons, too
+                await end_task(self._store, head, lost_status(self._store, head, GIVEN_UP))
+
+    async def look_at(self, scope: Scope, task_id: str, minute: int) -> None:
+        """Look at a task, if it is due at a minute (Unix time / 60). Raises StoreError, Conflict."""
+        head = await threads.run(self._store.get_head, scope, task_id)
+        if head is None or head.is_running(self._store.clock()) or head.due > minute:
+            return
+        match head.place:
+            case Place.EXECUTION:
+                await self._look_at_execution(head)
+            case Place.WORKER:
+                await self._look_at_queued(head, minute)
+            case Place.REQUEST:
+                await load_live_head(self._store, scope, task_id)  # ends it
+
+    async def _look_at_execution(self, head: Head) -> None:
+        """Wake a turn that is late. Without its execution, or its function, no one would continue it."""
+        execution, now = execution_of(head), self._store.clock()
+        arn = await self._dispatcher.dispatch(head)
+        is_gone = bool(arn) and not await self._dispatcher.is_running(arn)
+        if is_gone or not self._dispatcher.has_executions:
+            await give_up(self._store, head)
+            return
+        is_late = 0 < execution.until <= now
+        is_waiting = head.is_suspended and not execution.wakes and not is_late
+        pause = EXECUTION_LOOK_SECONDS if is_waiting else LATE_SECONDS
+        await threads.run(self._store.update_head, replace(head, due=sweep_minute(now + pause)))
+
+    async def _look_at_queued(self, head: Head, minute: int) -> None:
+        now = self._store.clock()
+        waited = now - unix_time(head.status["timestamp"])
+        if head.attempts >= TURN_ATTEMPTS or (not head.attempts and waited > QUEUED_TURN_SECONDS):
+            await give_up(self._store, head)
+            return
+        # The queue first. If this sweep dies here, the task is still due for the next one.
+        await self._dispatcher.dispatch(head)
+        is_dead = head.state == TaskState.WORKING  # its run died: no one works on it now
+        later = replace(
+            head,
+            due=minute + max(REQUEUE_MINUTES, int(waited) // 60),
+            status=status(TaskState.SUBMITTED, now) if is_dead else head.status,
+        )
+        await threads.run(self._store.update_head, later)

@@ -1,0 +1,104 @@
+"""How a process takes a turn that waits for it in the table. The worker and durable executions share it.
+
+load    the head, if the turn is still the task's current one
+hold    the head gets a holder and a lease; a dead run's entries are sealed off first
+read    the log has the turn's message, and what earlier runs of the turn have stored
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from a2a_lambda import telemetry, threads
+from a2a_lambda.aws.queue import QueuedTurn
+from a2a_lambda.catalog.agents import Agents
+from a2a_lambda.protocol.model import Event
+from a2a_lambda.store.store import Conflict, Store
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.turns.recovery import end_task, lost_status
+
+GIVEN_UP = "This turn could not be run to its end."
+
+Load = Callable[[], Awaitable[Head | None]]
+"""Returns the head of a turn that is free to be taken, or None."""
+
+Hold = Callable[[Head, float], tuple[Head, list[Event]]]
+"""Makes the head of a run at a Unix time, and the events that the head cannot hold."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TakenTurn:
+    """A turn that this process holds.
+
+    before: the head as it was. sequence: last number stored. message: the event that began the turn.
+    later: what the log has after that.
+    """
+
+    head: Head
+    before: Head
+    sequence: int
+    message: Event
+    later: list[Event]
+
+
+async def load_turn(store: Store, queued: QueuedTurn) -> Head | None:
+    """Head of the task, if the turn is its current one."""
+    telemetry.about(owner=queued.scope.owner, agent=queued.scope.agent, task_id=queued.task_id)
+    head = await threads.run(store.get_head, queued.scope, queued.task_id)
+    return None if head is None or head.turn_id != queued.turn_id else head
+
+
+async def take(store: Store, agents: Agents, load: Load, hold: Hold, *, attempts: int) -> TakenTurn | None:
+    """The turn, held by this process; None if there is nothing to run. Raises StoreError.
+
+    attempts: number of times that the turn is started before it fails for good.
+    """
+    while (before := await load()) is not None:
+        if before.attempts >= attempts or before.scope.agent not in agents:
+            await give_up(store, before)
+            return None
+        # The head also changes for other reasons: a reply came, a push config was set, or the sweep came by.
+        with suppress(Conflict):
+            return await _read(store, before, await _hold(store, before, hold))
+    return None
+
+
+async def _hold(store: Store, head: Head, hold: Hold) -> Head:
+    if head.holder and not head.is_stopped:
+        head = await threads.run(store.take_over, head)
+    head, overflow = hold(head, store.clock())
+    head = await threads.run(store.update_head, head)
+    if overflow:
+        await threads.run(store.append, head, overflow, after=head.sequence)
+    return head
+
+
+async def _read(store: Store, before: Head, head: Head) -> TakenTurn | None:
+    numbered = await threads.run(store.get_events, head)
+    events = [event for _, event in numbered]
+    start = next((index for index, event in enumerate(events) if begins(event, head.turn_id)), None)
+    if start is None:
+        # The process that took the message died before it stored it. The last message is an older one.
+        await give_up(store, head.as_lost())
+        return None
+    telemetry.bind(context_id=head.context_id, version=head.wire_name)
+    sequence = max(numbered[-1][0], head.sequence)
+    return TakenTurn(head, before, sequence, events[start], events[start + 1 :])
+
+
+def begins(event: Event, turn_id: str) -> bool:
+    """Whether an event is the message that began a turn, and not a reply within it."""
+    options = event.get("options")
+    return options is not None and options["turn"] == turn_id and "answers" not in options
+
+
+async def give_up(store: Store, head: Head) -> None:
+    """End a turn as failed, unless its task changes meanwhile."""
+    logger.warning("task %s is given up after %d attempts", head.task_id, head.attempts)
+    try:
+        await end_task(store, head, lost_status(store, head, GIVEN_UP))
+    except Conflict:
+        logger.info("task %s has changed meanwhile", head.task_id)

@@ -1,0 +1,73 @@
+"""The worker: turns that outlive their request.
+
+    send, blocking: false ── head submitted, place WORKER ── SQS ── run ── a Run, as for any turn
+                                     └───── due ───── sweep ── SQS, again
+
+What a message of the queue finds:
+
+    a head of the worker that no run holds  it is claimed: WORKING, one attempt more
+    one with a dead run                     the same, in a new epoch. What the dead run stored stays, and
+                                            the new run replaces its artifacts
+    running, stopped, or in a later turn    nothing to do: the message came twice, or late
+"""
+
+from functools import partial
+
+from a2a_lambda import threads
+from a2a_lambda.agent.turn import make_turn
+from a2a_lambda.aws.queue import QueuedTurn
+from a2a_lambda.background import takeover
+from a2a_lambda.catalog.agents import Agents
+from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.turns.claim import Claim
+from a2a_lambda.turns.run import Run
+
+TURN_ATTEMPTS = 3
+"""Number of times that a turn is started before it fails for good."""
+
+
+class Worker:
+    def __init__(self, store: Store, agents: Agents) -> None:
+        self._store = store
+        self._agents = agents
+
+    async def run_turn(self, queued: QueuedTurn, deadline: float | None) -> None:
+        """Run a queued turn to its end. Raises StoreError: then its message must come again.
+
+        deadline: a `time.monotonic()` value, when the turn must end.
+        """
+        taken = await takeover.take(
+            self._store,
+            self._agents,
+            partial(self._load, queued),
+            lambda head, now: (head.with_holder(now), []),
+            attempts=TURN_ATTEMPTS,
+        )
+        if taken is None:
+            return
+        head = taken.head
+        context = await threads.run(self._store.get_context, head.scope, head.context_id)
+        turn = make_turn(
+            head,
+            taken.message["message"],
+            taken.message["options"],
+            context=context.before(head.turn_id, head.task_id),
+            pending=head.pending,
+            deadline=deadline,
+        )
+        claim = Claim(head, taken.sequence, turn)
+        await Run(self._store, self._agents.start(head.scope.agent), claim).run_to_end()
+
+    async def fail_turn(self, queued: QueuedTurn) -> None:
+        """End a turn whose message is a dead letter."""
+        head = await self._load(queued)
+        if head is not None:
+            await takeover.give_up(self._store, head)
+
+    async def _load(self, queued: QueuedTurn) -> Head | None:
+        """Head of the task, if this turn of it waits for a run of the worker."""
+        head = await takeover.load_turn(self._store, queued)
+        if head is None or head.place is not Place.WORKER or head.is_running(self._store.clock()):
+            return None
+        return head

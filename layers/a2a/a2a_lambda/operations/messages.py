@@ -1,0 +1,231 @@
+"""`send` and `stream`: a message starts a turn, and its answer follows the turn.
+
+message ── intake ─┬─ a claim: the turn runs here ── Run ── its events
+                   ├─ a turn that runs elsewhere ── dispatch ── follow
+                   └─ the task of an earlier, equal request ── follow
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
+
+from a2a_lambda import telemetry, threads
+from a2a_lambda.background.dispatch import Dispatcher
+from a2a_lambda.background.placement import Placement
+from a2a_lambda.catalog.agents import Agents
+from a2a_lambda.errors import StoreError, TooManyStreams
+from a2a_lambda.operations.follow import follow, follow_from, wait_until_stopped
+from a2a_lambda.operations.intake import Handover, Intake
+from a2a_lambda.operations.stream_limit import StreamLimit
+from a2a_lambda.protocol.model import Artifact, Event, Part, Published, Task, truncate_history
+from a2a_lambda.protocol.requests import SendMessageRequest, SendMessageResponse
+from a2a_lambda.push import webhook
+from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.event_log import apply
+from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.turns.audience import UNREAD_EVENTS
+from a2a_lambda.turns.claim import Claim
+from a2a_lambda.turns.recovery import load_live_head
+from a2a_lambda.turns.run import Run
+
+SLOTLESS_SEND_SECONDS = 2.5
+"""A send that takes longer, its agent's import included, holds a slot. It is half a second less than the time
+to the first keep-alive, because a send can be refused with a status of HTTP only before its answer begins."""
+
+TOO_MANY = "Too many calls of this owner run at once; send the message again later."
+
+
+class Messages:
+    """Starts turns, and answers with them.
+
+    repeat_seconds: seconds for which the same bytes are the same request. execution_seconds: seconds that a
+    durable turn may take. stream_limit: slots of sends that take long; None = no limit.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        agents: Agents,
+        *,
+        repeat_seconds: float,
+        dispatcher: Dispatcher = Dispatcher(),  # noqa: B008  # immutable
+        webhooks: webhook.WebhookPolicy = webhook.WebhookPolicy(),  # noqa: B008  # immutable
+        stream_limit: StreamLimit | None = None,
+        execution_seconds: int = 0,
+    ) -> None:
+        self.store = store
+        self.agents = agents
+        self._dispatcher = dispatcher
+        self._webhooks = webhooks
+        self._stream_limit = stream_limit
+        self.intake = Intake(
+            store,
+            Placement(agents, dispatcher),
+            repeat_seconds=repeat_seconds,
+            execution_seconds=execution_seconds,
+        )
+
+    async def send(self, call: CallContext, request: SendMessageRequest) -> SendMessageResponse:
+        """Run a turn until it ends or asks a question. Or dispatch it, and answer at once.
+
+        A send that takes long holds a slot of its owner, as a stream does. If there is none, its turn ends.
+        Raises what `Intake.start` and `stream` raise, and TooManyStreams.
+        """
+        slotless_until = time.monotonic() + SLOTLESS_SEND_SECONDS
+        await self._check(call, request)
+        # Two things may end this send: its turn, or a slot that is not there. The turn is not interrupted
+        # while it is claimed or stored: `stop` ends the agent, and the run stores that end as it stores any
+        # other.
+        sending = _Sending(self, call, request)
+        work = asyncio.ensure_future(sending.response())
+        try:
+            await asyncio.wait({work}, timeout=max(0.0, slotless_until - time.monotonic()))
+            if not work.done() and self._stream_limit is not None:
+                await self._hold_slot(self._stream_limit, call.scope.owner, work)
+            return await work
+        except TooManyStreams:
+            if work.done():
+                return work.result()
+            sending.stop(TOO_MANY)
+            raise
+        finally:
+            work.cancel()
+
+    async def _hold_slot(
+        self, limit: StreamLimit, owner: str, work: "asyncio.Task[SendMessageResponse]"
+    ) -> None:
+        """Hold a slot until the work is done. Raises TooManyStreams."""
+        with suppress(StoreError):  # a send without a slot is better than no send
+            async with limit.hold_slot(owner) as slot:
+                while not work.done():
+                    await asyncio.wait({work}, timeout=SLOTLESS_SEND_SECONDS)
+                    await slot.renew()
+
+    async def stream(self, call: CallContext, request: SendMessageRequest) -> AsyncGenerator[Published, None]:
+        """Run a turn as `send` does, and stream it: the task first, its closing status last.
+
+        Raises what `Intake.start` raises, and ContentTypeNotSupported, ExtensionSupportRequired and
+        PushNotificationNotSupported if the agent's card says so.
+        """
+        await self._check(call, request)
+        length = request.get("configuration", {}).get("historyLength")
+        started = await self.start(call, request)
+        if isinstance(started, Head):
+            return follow(self.store, started, history_length=length, deadline=call.deadline)
+        run = self.make_run(started)
+        run.audience.unread_limit = UNREAD_EVENTS
+        run.start()
+        return self._stream(call, started, run, length)
+
+    async def _stream(
+        self, call: CallContext, claim: Claim, run: Run, history_length: int | None
+    ) -> AsyncGenerator[Published, None]:
+        assert claim.task is not None
+        yield claim.sequence, Event(task=truncate_history(claim.task, history_length))
+        async with aclosing(run.audience.events()) as events:
+            async for published in events:
+                yield published
+        if run.has_diverged or run.audience.was_dropped:
+            # What the client has is not what is stored, or not all of it.
+            head = await load_live_head(self.store, call.scope, claim.head.task_id)
+            task, sequence = await threads.run(self.store.get_task, head)
+            yield sequence, Event(task=_empty_unstored(task, run.artifact_ids))
+            async with aclosing(follow_from(self.store, head, sequence, call.deadline)) as events:
+                async for published in events:
+                    yield published
+
+    async def start(self, call: CallContext, request: SendMessageRequest) -> Claim | Head:
+        """The turn to run here; or the head of a task that runs elsewhere, or has been answered."""
+        started = await self.intake.start(call, request)
+        head = started if isinstance(started, Head) else started.head
+        telemetry.bind(task_id=head.task_id, context_id=head.context_id)
+        if isinstance(started, Handover):
+            await self._dispatcher.try_dispatch(head)
+            return head
+        return started
+
+    def make_run(self, claim: Claim) -> Run:
+        """The run of a turn in this process."""
+        return Run(self.store, self.agents.start(claim.head.scope.agent), claim)
+
+    async def _check(self, call: CallContext, request: SendMessageRequest) -> None:
+        """Raises if the agent's card, or the policy for webhooks, forbids a message."""
+        agent = self.agents[call.scope.agent]
+        agent.card.check_extensions(call.extensions)
+        for index, part in enumerate(request["message"]["parts"]):
+            also = ("application/json",) if "data" in part and agent.takes_arguments else ()
+            agent.card.check_media_type(part.get("mediaType"), f"params.message.parts[{index}]", also)
+        config = request.get("configuration", {}).get("taskPushNotificationConfig")
+        if config is not None:
+            agent.card.check_operation("set_push")
+            await webhook.check(config, self._webhooks)
+
+
+class _Sending:
+    """A send on its way to its response. It knows the run of its turn, so that the turn can be stopped."""
+
+    def __init__(self, messages: Messages, call: CallContext, request: SendMessageRequest) -> None:
+        self._messages = messages
+        self._call = call
+        self._request = request
+        self._run: Run | None = None
+
+    def stop(self, reason: str) -> None:
+        """End the turn, if this process runs it. See `Run.stop`."""
+        if self._run is not None:
+            self._run.stop(reason)
+
+    async def response(self) -> SendMessageResponse:
+        """The response to the turn; or to the task as it is, if the client does not wait for it."""
+        store, deadline = self._messages.store, self._call.deadline
+        while True:
+            started = await self._messages.start(self._call, self._request)
+            if isinstance(started, Claim):
+                run = self._run = self._messages.make_run(started)
+                run.start()
+                async with aclosing(run.audience.events()) as published:
+                    events = [event async for _, event in published]
+                if not run.has_diverged:
+                    assert started.task is not None
+                    apply(started.task, events)
+                    return self._encode(run.head, started.task)
+                head = await load_live_head(store, self._call.scope, started.head.task_id)
+            else:
+                head = started
+                if self._answers_at_once(head):
+                    return await self._stored(head)
+            stopped = await wait_until_stopped(store, head, deadline)
+            if not stopped.is_lost:
+                return await self._stored(stopped)
+            # The run died, so the request has no answer. It starts its turn again.
+
+    def _answers_at_once(self, head: Head) -> bool:
+        """Whether the client gets the task before its turn ends. If a request does not say whether it blocks,
+        some versions block. In the others, the place of the turn decides."""
+        is_elsewhere = head.place is not Place.REQUEST
+        options = self._request.get("configuration", {})
+        return is_elsewhere and options.get("returnImmediately", not self._call.blocking_by_default)
+
+    async def _stored(self, head: Head) -> SendMessageResponse:
+        task, _ = await threads.run(self._messages.store.get_task, head)
+        return self._encode(head, task)
+
+    def _encode(self, head: Head, task: Task) -> SendMessageResponse:
+        length = self._request.get("configuration", {}).get("historyLength")
+        response = SendMessageResponse(task=truncate_history(task, length))
+        if head.message_only and "message" in task["status"]:
+            response["message"] = task["status"]["message"]
+        return response
+
+
+def _empty_unstored(task: Task, shown: Sequence[str]) -> Task:
+    """The task as stored. An artifact that the client has seen, but that was never stored, is in it,
+    empty: so the client discards it."""
+    artifacts = task.get("artifacts", [])
+    stored = {artifact["artifactId"] for artifact in artifacts}
+    empty = [Artifact(artifactId=name, parts=[Part(text="")]) for name in shown if name not in stored]
+    if empty:
+        task["artifacts"] = [*artifacts, *empty]
+    return task

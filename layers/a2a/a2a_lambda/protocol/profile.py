@@ -1,0 +1,41 @@
+"""What is known of an agent without its code: its card, and the JSON Schemas of its skills' parameters."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from a2a_lambda.protocol.alibaba_metadata import SUITE_EXTENSIONS, intents
+from a2a_lambda.protocol.card import Card
+from a2a_lambda.protocol.model import Json, Message
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """name: of the agent's folder. modified: when its files changed last, in Unix seconds.
+    input_schemas: JSON Schema of each skill that has parameters, by skill id. default_skill: id of the skill
+        that gets a message without an intent; "" = the agent's code chooses it.
+    """
+
+    name: str
+    card: Card
+    input_schemas: Mapping[str, dict[str, Json]]
+    modified: float
+    default_skill: str = ""
+
+    def is_durable(self, message: Message, asker: str | None) -> bool:
+        """Whether the turn of a message needs a durable execution. asker: id of the skill whose question the
+        message answers. If the agent's code chooses the skill, a turn that may need one gets one."""
+        durable = self.card.durable_skills
+        known = {skill.id for skill in self.card.all_skills}
+        named = (intent.skill for intent in intents(message.get("metadata", {})) if intent.skill in known)
+        skill = next(named, asker or self.default_skill) if durable else ""
+        return skill in durable if skill else bool(durable)
+
+    @property
+    def extension_uris(self) -> frozenset[str]:
+        """URIs of the extensions that a client may activate."""
+        return SUITE_EXTENSIONS | {extension.uri for extension in self.card.extensions}
+
+    @property
+    def takes_arguments(self) -> bool:
+        """Whether a message may have arguments as JSON: a skill has parameters."""
+        return bool(self.input_schemas)

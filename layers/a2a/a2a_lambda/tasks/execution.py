@@ -1,0 +1,53 @@
+"""What a head says of the durable execution that runs its turn."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class WaitState:
+    """An open wait of a suspended turn.
+
+    key: its name, unique in the turn. callback: id with which the execution is woken. is_question: the client
+    was asked. takes_messages: a message of the client ends the wait, too, not only a call of its url.
+    """
+
+    key: str
+    callback: str
+    is_question: bool = False
+    takes_messages: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """A durable execution, which runs one turn.
+
+    url: base url of the deployment, as the client called it. secret: signs the urls of the turn's waits.
+    arn: ARN of the execution; "" before its first run.
+    is_suspended: no process has the turn. until: Unix time at which a suspended turn continues by itself, or
+    0.
+    waits: open waits of a suspended turn. wakes: callbacks of waits that have their reply, so that the
+    execution must be woken.
+    """
+
+    url: str
+    secret: str
+    arn: str = ""
+    is_suspended: bool = False
+    until: float = 0.0
+    waits: tuple[WaitState, ...] = ()
+    wakes: tuple[str, ...] = ()
+
+    @classmethod
+    def of_document(cls, document: dict[str, Any]) -> "Execution":
+        """The execution that `document` returned as JSON."""
+        waits = tuple(WaitState(**wait) for wait in document["waits"])
+        return cls(**{**document, "waits": waits, "wakes": tuple(document["wakes"])})
+
+    def document(self) -> dict[str, Any]:
+        """What is stored as JSON."""
+        return asdict(self)
+
+    def find_wait(self, key: str) -> WaitState | None:
+        """The open wait with this key, or None. A turn that runs has none."""
+        return next((wait for wait in self.waits if wait.key == key), None)

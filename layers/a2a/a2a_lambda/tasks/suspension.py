@@ -1,0 +1,124 @@
+"""The head of a durable turn, when it is suspended, and when it continues.
+
+WORKING, held ── pause or wait ── WORKING, suspended ────────── the execution runs again ── WORKING, held
+           └──── wait with a question ── INPUT_REQUIRED, suspended ── reply, or timeout ──┘
+"""
+
+import secrets
+from dataclasses import replace
+
+from a2a_lambda.durable.engine import Suspended, Wait
+from a2a_lambda.protocol.model import Event, Part, TaskState, agent_message, status
+from a2a_lambda.tasks.execution import Execution, WaitState
+from a2a_lambda.tasks.head import Head, Place, sweep_minute
+
+LATE_SECONDS = 120.0
+"""Seconds after the end of a pause at which the sweep looks whether the turn has continued."""
+
+REPLYING = "reply"
+"""Holder of a task while a reply is stored that its head cannot hold."""
+
+REPLY_SECONDS = 10.0
+"""Seconds for which the task is held then. A process that stores a reply is dead after that."""
+
+EXECUTION_LOOK_SECONDS = 86_400.0
+"""Most seconds until the sweep looks whether the execution of a suspended turn is still there."""
+
+
+def new_execution(url: str) -> Execution:
+    """The execution of a turn that has not begun. url: base url of the deployment."""
+    return Execution(url, secrets.token_urlsafe(32))
+
+
+def execution_of(head: Head) -> Execution:
+    """The execution of a durable turn. The head must have one."""
+    assert head.execution is not None
+    return head.execution
+
+
+def question_of(suspended: Suspended, before: Head | None) -> Wait | None:
+    """The wait whose question the client is asked. If there are several, the one that was asked before stays.
+
+    before: the head before this run, if it asked then.
+    """
+    questions = [opened.wait for opened in suspended.waits if opened.wait.question is not None]
+    waits = before.execution.waits if before is not None and before.execution is not None else ()
+    keys = {wait.key for wait in waits if wait.is_question}
+    return next((wait for wait in questions if wait.key in keys), next(iter(questions), None))
+
+
+def suspended_head(
+    suspended: Suspended, question: Wait | None, sequence: int, now: float, head: Head
+) -> Head:
+    """The head of a turn that is suspended.
+
+    question: the wait whose question the client is asked, or None. sequence: last number stored.
+    """
+    times = [time for time in (suspended.until, *(opened.until for opened in suspended.waits)) if time]
+    waits = tuple(
+        WaitState(opened.wait.key, opened.callback, opened.wait is question, opened.wait.takes_messages)
+        for opened in suspended.waits
+    )
+    execution = replace(execution_of(head), is_suspended=True, until=min(times, default=0.0), waits=waits)
+    due = sweep_minute(min([*times, now + EXECUTION_LOOK_SECONDS]) + LATE_SECONDS)
+    if question is None:
+        working = status(TaskState.WORKING, now)
+        paused = replace(head, status=working, sequence=sequence, holder="", lease=0.0)
+    else:
+        message = agent_message(head.task_id, head.context_id, [Part(text=question.question or "")])
+        state = TaskState.AUTH_REQUIRED if question.is_sign_in else TaskState.INPUT_REQUIRED
+        paused = head.with_closing_status(status(state, now, message), sequence, head.pending)
+    return replace(paused, attempts=0, due=due, place=Place.EXECUTION, execution=execution)
+
+
+def still_asking(again: Head, before: Head) -> Head:
+    """The head of a turn that asks the same again, because the run died that asked, or a timer woke the
+    turn. The question stays one.
+
+    again: the head as `suspended_head` made it, with no event after the question. before: the head as it was.
+    """
+    messages = [head.status.get("message", {}).get("parts") for head in (again, before)]
+    if again.state != before.state or messages[0] != messages[1]:
+        return again
+    return replace(
+        again,
+        status=before.status,
+        inline=before.inline,
+        sequence=before.sequence,
+        committed=max(0, before.sequence - 1),
+    )
+
+
+def resumed_head(head: Head, arn: str, now: float) -> tuple[Head, list[Event]]:
+    """The head of a turn that a process continues, and the events that it cannot hold. arn: ARN of the
+    execution."""
+    execution = replace(execution_of(head), arn=arn, is_suspended=False, until=0.0, waits=(), wakes=())
+    events: list[Event] = []
+    if head.is_stopped:  # it asked, and no one replied in time
+        head, events = head.next_epoch().with_events([head.closing_event()])
+    return replace(head.with_holder(now), execution=execution), events
+
+
+def reply_events(head: Head, reply: Event) -> list[Event]:
+    """What a reply adds to the log. If the task asked, the question becomes an event, too."""
+    return [head.closing_event(), reply] if head.is_stopped else [reply]
+
+
+def held_for_reply(head: Head, now: float) -> Head:
+    """The head of a suspended turn while a reply is appended that the head cannot hold. Meanwhile no run
+    continues without the reply, and no other reply comes between."""
+    return replace(head.with_new_epoch(), holder=REPLYING, lease=now + REPLY_SECONDS)
+
+
+def answered_head(head: Head, wait: WaitState, now: float) -> Head:
+    """The head of a suspended turn whose log has the reply to a wait. The execution must be woken."""
+    execution = execution_of(head)
+    waits = tuple(other for other in execution.waits if other != wait)
+    return replace(
+        head,
+        status=status(TaskState.WORKING, now),
+        due=sweep_minute(now + LATE_SECONDS),
+        holder="",
+        lease=0.0,
+        execution=replace(execution, waits=waits, wakes=(*execution.wakes, wait.callback)),
+    )

@@ -1,0 +1,191 @@
+"""How a turn ends in the table: its context first, then its head, with the events that are still pending.
+
+    end       context ── head: closing status, no lease
+    suspend   context, if the client is asked ── head: suspended, no lease
+
+Each step is safe to repeat, and is repeated until the table takes it or the lease ends.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+
+from a2a_lambda import threads
+from a2a_lambda.agent.event_builder import FAILED, EventBuilder
+from a2a_lambda.durable.engine import Suspended
+from a2a_lambda.errors import SkillError, StoreError
+from a2a_lambda.protocol.model import INTERRUPTED
+from a2a_lambda.store.store import Conflict, Store
+from a2a_lambda.tasks.context import Context, TurnRecord
+from a2a_lambda.tasks.head import Head, Pending
+from a2a_lambda.tasks.suspension import question_of, still_asking, suspended_head
+from a2a_lambda.turns.claim import Claim
+from a2a_lambda.turns.journal import Journal
+from a2a_lambda.turns.lease import Lease
+
+END_RETRY_SECONDS = 0.5
+"""Seconds between tries to store the end of a turn."""
+
+logger = logging.getLogger(__name__)
+
+
+class MemoryRefused(Exception):
+    """The memory of a context cannot be changed as the turn says. Its cause says why."""
+
+
+class Ending:
+    """Stores the end of a run's turn.
+
+    was_ended_by_skill: the skill ended the turn itself. Memory keeps nothing of a failed turn.
+    was_stopped: the turn was stopped from outside, so the context keeps nothing of it at all, and its request
+        does not count as answered.
+    pending: what a task that asks was about to do; see `Head`.
+    """
+
+    def __init__(
+        self, store: Store, claim: Claim, lease: Lease, journal: Journal, builder: EventBuilder
+    ) -> None:
+        self.was_ended_by_skill = False
+        self.was_stopped = False
+        self.pending: Pending | None = None
+        self._store = store
+        self._claim = claim
+        self._lease = lease
+        self._journal = journal
+        self._builder = builder
+        self._memory_is_refused = False
+
+    async def store(self) -> bool:
+        """Store the end as the builder has it; returns False if only a failed end could be stored, without
+        the pending events and the context. Raises StoreError, Conflict."""
+        try:
+            await self._retry_until_lease_ends(self._store_context_and_end)
+            return True
+        except StoreError:
+            raise
+        except Exception:
+            logger.exception("the end of task %s cannot be stored as it is", self._lease.head.task_id)
+            self._journal.clear()
+            self._builder.fail(FAILED)
+            await self._retry_until_lease_ends(self._end)
+            return False
+
+    async def suspend(self, suspended: Suspended) -> None:
+        """Store that the turn pauses, or waits. Raises StoreError, Conflict."""
+        await self._retry_until_lease_ends(partial(self._suspend, suspended))
+
+    async def _suspend(self, suspended: Suspended) -> None:
+        await self._journal.flush()
+        head, before = self._lease.head, self._claim.question_head
+        question = question_of(suspended, before)
+        if question is not None:
+            # A message that names only the context is the reply.
+            def wait(context: Context) -> Context:
+                is_waiting = context.waiting == head.task_id
+                return context if is_waiting else replace(context, waiting=head.task_id)
+
+            context = await threads.run(self._store.get_context, head.scope, head.context_id)
+            await threads.run(self._store.update_context, head.scope, head.context_id, context, wait)
+        sequence, now = self._journal.sequence, self._store.clock()
+
+        def change(head: Head) -> Head:
+            newer = suspended_head(suspended, question, sequence, now, head)
+            is_unchanged = before is not None and sequence == self._claim.sequence
+            return still_asking(newer, before) if is_unchanged and before is not None else newer
+
+        await self._lease.update(change)
+
+    async def _store_context_and_end(self) -> None:
+        try:
+            await self._end(await self._context_update())
+        except MemoryRefused as refused:
+            self._memory_is_refused = True  # a retry must not store it after all
+            error = refused.__cause__
+            task_id = self._lease.head.task_id
+            logger.error("the memory of task %s cannot be changed", task_id, exc_info=error)
+            self._builder.fail(str(error) if isinstance(error, SkillError) else FAILED)
+            await self._end()
+
+    async def _end(self, before: Callable[[], None] | None = None) -> None:
+        """Store the closing status, and the pending events if they fit beside it.
+
+        before: as in `Lease.end`."""
+        closing, head = self._builder.closing, self._lease.head
+        assert closing is not None
+        numbered = self._journal.numbered_pending()
+        inline = (*head.inline, *(numbered or ()))
+        if numbered is None or not replace(head, status=closing, inline=inline).fits:
+            await self._journal.flush()
+            numbered = ()
+        last = self._journal.sequence + len(numbered)
+        pending = self.pending if closing["state"] in INTERRUPTED else None
+
+        def end(head: Head) -> Head:
+            whole = replace(head, inline=(*head.inline, *numbered))
+            if self.was_stopped:
+                whole = replace(whole, requests=whole.requests[:-1])
+            return whole.with_closing_status(closing, last, pending, message_only=self._builder.message_only)
+
+        if before is None:
+            await self._lease.update(end)
+        else:
+            await self._lease.end(before, end)
+
+    async def _context_update(self) -> Callable[[], None] | None:
+        """A call that stores what the context keeps of the turn. It blocks, and raises MemoryRefused.
+
+        Raises Conflict if another process holds the task."""
+        if self.was_stopped or self._memory_is_refused:
+            return None
+        await self._lease.check_held()
+        head, turn, closing = self._lease.head, self._claim.turn, self._builder.closing
+        assert closing is not None
+        context = turn.context
+        # An earlier try of this turn may have changed the stored context.
+        is_retry = (
+            self._claim.replay is not None or turn.attempt > 1 or turn.id in (*context.turns, *context.failed)
+        )
+        if is_retry:
+            context = await threads.run(self._store.get_context, head.scope, head.context_id)
+        record = TurnRecord(
+            turn_id=turn.id,
+            task_id=head.task_id,
+            message=turn.said,
+            reply=self._builder.parts,
+            changes=turn.memory.changes,
+            answered=self._claim.head.requests[-1],
+            was_ended_by_skill=self.was_ended_by_skill,
+        )
+
+        def change(context: Context) -> Context:
+            newer = context.after(record)
+            if newer is context and not is_retry:
+                return context
+            waiting = "" if newer.waiting == head.task_id else newer.waiting
+            if closing["state"] in INTERRUPTED:
+                waiting = head.task_id
+            return newer if waiting == newer.waiting else replace(newer, waiting=waiting)
+
+        def store() -> None:
+            try:
+                self._store.update_context(head.scope, head.context_id, context, change)
+            except (TypeError, ValueError, SkillError) as error:
+                raise MemoryRefused from error
+
+        return store
+
+    async def _retry_until_lease_ends(self, step: Callable[[], Awaitable[None]]) -> None:
+        """Try a step until it succeeds or the lease ends. The turn is done; only its end is not stored
+        yet."""
+        while True:
+            try:
+                return await step()
+            except Conflict:
+                raise
+            except StoreError:
+                if self._store.clock() + END_RETRY_SECONDS >= self._lease.head.lease:
+                    raise
+                logger.exception("the end of task %s is not stored yet", self._lease.head.task_id)
+            await asyncio.sleep(END_RETRY_SECONDS)

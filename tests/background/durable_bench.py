@@ -1,0 +1,216 @@
+"""A deployment with durable turns, on AWS's SDK, against AWS's own emulation of durable executions."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import aclosing, suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from a2a_lambda.agent.agent import Agent
+from a2a_lambda.aws import clients
+from a2a_lambda.aws.executions import LambdaExecutions
+from a2a_lambda.background.dispatch import Dispatcher
+from a2a_lambda.background.durable_worker import DurableWorker
+from a2a_lambda.background.sweep import Sweep
+from a2a_lambda.catalog.agents import Agents
+from a2a_lambda.errors import StoreError
+from a2a_lambda.lambda_.execution_handler import DurableHandler
+from a2a_lambda.operations.messages import Messages
+from a2a_lambda.operations.service import Service
+from a2a_lambda.operations.waits import Waits
+from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task, TaskState
+from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
+from a2a_lambda.settings import Settings
+from a2a_lambda.store.store import Conflict, Store
+from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from tests.conftest import AGENTS, DAY, ROOT
+from tests.helpers.rpc import intent
+from tools import template
+from tools.dev import emulator, event_sources
+
+SECONDS = 30
+"""More than any of these tests takes on a busy machine."""
+
+
+@pytest.fixture(scope="module")
+def durable_settings() -> Iterator[Settings]:
+    """With an emulator in which a pause takes a fifth of a second at most."""
+    with emulator.running(longest_pause="0.2") as url:
+        made = Settings(
+            table="durable",
+            agents=AGENTS,
+            base_url="https://agents.example.com",
+            durable_function="durable:live",
+            execution_timeout=30 * DAY,
+            local=True,
+            emulator=url,
+        )
+        template.create_table(clients.dynamodb(made), made.table, ROOT / "template.yaml")
+        yield made
+
+
+class DurableBench:
+    """A deployment: its function is run in threads of this process, or elsewhere."""
+
+    def __init__(self, settings: Settings, *, serves: bool = True) -> None:
+        self.agents = Agents.of(Agent.load(AGENTS / "traveler"))
+        self.scope = Scope(f"owner-{uuid.uuid4()}", "traveler")
+        self.table = clients.dynamodb(settings)
+        self.store = Store(self.table, settings.table, ttl=30 * DAY)
+        self.executions = LambdaExecutions(lambda: clients.lambda_(settings), settings.durable_function)
+        dispatcher = Dispatcher(executions=self.executions)
+        self.messages = Messages(
+            self.store,
+            self.agents,
+            dispatcher=dispatcher,
+            repeat_seconds=60,
+            execution_seconds=settings.execution_timeout,
+        )
+        self.service = Service(self.store, dispatcher=dispatcher)
+        self.waits = Waits(self.store, dispatcher)
+        self.numbers: list[int] = []
+        self.durable_worker = DurableWorker(self.store, self.agents)
+        self.sweep_all = Sweep(self.store, dispatcher)
+        self.client = clients.lambda_(settings)
+        self.handler = DurableHandler(self.durable_worker, self.client)
+        self.runs: list[Json] = []
+        if serves:
+            event_sources.serve_runs(self.run, settings.emulator)
+
+    def run(self, event: Json, context: Any) -> Json:
+        answer = self.handler(event, context)
+        self.runs.append(answer)
+        return answer
+
+    @property
+    def calls(self) -> Any:
+        """How often each step of the agent ran."""
+        return self.agents.load("traveler").skills["now"].function.__globals__["CALLS"]
+
+    def send(
+        self,
+        text: str = "",
+        skill: str = "plan-trip",
+        identity: str = "",
+        *,
+        names_tasks: bool = True,
+        **fields: Any,
+    ) -> Task:
+        said = Message(messageId="m", role=Role.USER, parts=[Part(text=text)])
+        if "taskId" not in fields and "contextId" not in fields:
+            said["metadata"] = intent(skill)
+        said.update(fields)  # type: ignore[typeddict-item]
+        request = SendMessageRequest(
+            message=said, configuration=SendMessageConfiguration(returnImmediately=True)
+        )
+        body = (identity or str(uuid.uuid4())).encode()
+        same = RequestIdentity.of(self.scope, "send", body)
+        url = "https://agents.example.com"
+        call = CallContext(self.scope, same, wire_name="1.0", url=url, names_tasks=names_tasks)
+        return asyncio.run(self.messages.send(call, request))["task"]
+
+    def get(self, task_id: str) -> Task:
+        return asyncio.run(self.service.get(self.scope, task_id)).task
+
+    def head(self, task_id: str) -> Head:
+        head = self.store.get_head(self.scope, task_id)
+        assert head is not None
+        return head
+
+    def wait(self, task_id: str, until: Callable[[Head], bool]) -> Task:
+        """The task, after its head is as wanted."""
+        give_up_at = time.monotonic() + SECONDS
+        while not until(self.head(task_id)):
+            assert time.monotonic() < give_up_at, (self.head(task_id), self.runs)
+            time.sleep(0.02)
+        return self.get(task_id)
+
+    def wait_for(self, task_id: str, state: TaskState) -> Task:
+        return self.wait(task_id, lambda head: head.state == state)
+
+    def wait_for_runs(self, count: int) -> None:
+        """Wait until the function has run so often; it has not run more often."""
+        give_up_at = time.monotonic() + SECONDS
+        while len(self.runs) < count:
+            assert time.monotonic() < give_up_at, self.runs
+            time.sleep(0.02)
+        assert len(self.runs) == count
+
+    def follow(self, task_id: str, *, after: int = 0, stop_after: int = 1_000) -> list[Event]:
+        """Events of a task as a client that subscribes has them for good: up to the last number. `numbers`
+        has the numbers."""
+
+        async def follow() -> list[Event]:
+            subscription = await self.service.subscribe(self.scope, task_id, after=after, deadline=None)
+            self.numbers = []
+            followed: list[Event] = []
+            kept = 0
+            async with aclosing(subscription.events) as events:
+                async for number, event in events:
+                    followed.append(event)
+                    if number is not None:
+                        self.numbers.append(number)
+                        kept = len(followed)
+                    if len(self.numbers) == stop_after:
+                        break
+            return followed[:kept]
+
+        return asyncio.run(follow())
+
+    def reply(self, url: str, data: Json) -> None:
+        """What another system sends to a wait."""
+        asyncio.run(self.waits.end(self.waits.read_token(url.rpartition("/")[2]), data))
+
+    def sweep(self, task_id: str) -> None:
+        """A sweep, when the task is due."""
+        head = self.head(task_id)
+        self.store.update_head(replace(head, due=int(self.store.clock()) // 60))
+        minute = int(self.store.clock()) // 60
+        with suppress(Conflict):  # the turn continues already
+            asyncio.run(self.sweep_all.look_at(self.scope, task_id, minute))
+
+    def wait_until_open(self, task_id: str) -> Task:
+        """The task, after its turn waits for a reply."""
+        return self.wait(task_id, lambda head: bool(waits_of(head)))
+
+
+def waits_of(head: Head) -> list[str]:
+    """Keys of the waits of a turn that is suspended."""
+    execution = head.execution
+    return [wait.key for wait in execution.waits] if execution is not None else []
+
+
+def texts(task: Task) -> dict[str, str]:
+    """Texts of the artifacts by name."""
+    return {
+        artifact.get("name", ""): "".join(part.get("text", "") for part in artifact["parts"])
+        for artifact in task.get("artifacts", [])
+    }
+
+
+def text_of(message: Message) -> str:
+    return "".join(part.get("text", "") for part in message["parts"])
+
+
+def no_engine(*_: Any) -> Any:
+    raise AssertionError("the turn must not run")
+
+
+def unreachable(*_: Any) -> str:
+    raise StoreError("Lambda does not answer")
+
+
+def parts_of(event: Event) -> list[Part]:
+    return event["artifactUpdate"]["artifact"]["parts"] if "artifactUpdate" in event else []
+
+
+def url_of(task: Task) -> str:
+    url = task["artifacts"][0]["parts"][0]["data"]["pay at"]
+    assert isinstance(url, str)
+    return url

@@ -1,0 +1,227 @@
+"""How durable turns end when something goes wrong: canceled, never started, their function or execution
+gone."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from a2a_lambda.aws.queue import QueuedTurn
+from a2a_lambda.background.dispatch import Dispatcher
+from a2a_lambda.background.durable_worker import RUN_ATTEMPTS
+from a2a_lambda.background.sweep import Sweep
+from a2a_lambda.durable.engine import Keys
+from a2a_lambda.errors import (
+    StoreError,
+    Unavailable,
+    UnsupportedOperation,
+)
+from a2a_lambda.operations.messages import Messages
+from a2a_lambda.protocol.model import TaskState
+from a2a_lambda.store.store import Conflict
+from tests.background.durable_bench import (
+    SECONDS,
+    DurableBench,
+    no_engine,
+    text_of,
+    texts,
+    unreachable,
+)
+from tests.background.fake_queue import FakeQueue
+from tests.conftest import DAY
+
+
+def test_a_canceled_turn_that_is_suspended_never_continues(bench: DurableBench) -> None:
+    task = bench.send("Oslo")
+    asked = bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
+    execution = bench.head(task["id"]).execution
+    assert execution is not None
+    canceled = asyncio.run(bench.service.cancel(bench.scope, task["id"])).task
+    assert canceled["status"]["state"] == TaskState.CANCELED
+    assert not bench.executions.is_running(execution.arn)
+    with pytest.raises(UnsupportedOperation):
+        bench.send("yes", taskId=asked["id"])
+    assert bench.calls == {"plan": 1}
+
+
+def test_a_canceled_turn_that_runs_ends_within_seconds(bench: DurableBench) -> None:
+    task = bench.send(skill="stall")
+    bench.wait(task["id"], lambda _: bool(bench.calls["stall"]))
+    asyncio.run(bench.service.cancel(bench.scope, task["id"]))
+    give_up_at = time.monotonic() + SECONDS
+    while not bench.calls["stalled"]:
+        assert time.monotonic() < give_up_at
+        time.sleep(0.02)
+
+
+def test_a_turn_is_started_once(bench: DurableBench) -> None:
+    task = bench.send(skill="pay")
+    head = bench.wait_until_open(task["id"]) and bench.head(task["id"])
+    arn = bench.executions.start(QueuedTurn.of(head))
+    assert head.execution is not None
+    assert arn == head.execution.arn
+    # An execution that is not the turn's finds nothing to do.
+    asyncio.run(bench.durable_worker.run(QueuedTurn.of(head), "arn:another", no_engine, None))
+    assert bench.head(task["id"]) == head
+
+
+def test_a_message_whose_execution_was_not_started_is_started_by_the_sweep(
+    bench: DurableBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench.executions, "start", unreachable)
+    task = bench.send(skill="nap")
+    monkeypatch.undo()
+    assert bench.get(task["id"])["status"]["state"] == TaskState.SUBMITTED
+    bench.sweep(task["id"])
+    assert bench.wait_for(task["id"], TaskState.COMPLETED)
+
+
+def test_a_reply_whose_turn_was_not_woken_is_delivered_by_the_sweep(
+    bench: DurableBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = bench.send(skill="ask")
+    bench.wait_until_open(task["id"])
+    monkeypatch.setattr(bench.executions, "wake", unreachable)
+    bench.send("Oslo", taskId=task["id"])
+    monkeypatch.undo()
+    assert bench.get(task["id"])["status"]["state"] == TaskState.WORKING
+    bench.sweep(task["id"])
+    assert bench.wait(task["id"], lambda head: "nights" in json.dumps(head.status))
+
+
+@pytest.mark.parametrize("skill", ["pay", "ask"])
+def test_a_turn_whose_function_was_removed_fails(bench: DurableBench, skill: str) -> None:
+    """ExecutionTimeout became 0, or its function was deleted by hand: the task does not work for ever."""
+    task = bench.send(skill=skill)
+    bench.wait_until_open(task["id"])
+    head = bench.store.update_head(replace(bench.head(task["id"]), due=0))
+    without = Sweep(bench.store, Dispatcher(FakeQueue()))
+    asyncio.run(without.look_at(bench.scope, task["id"], int(bench.store.clock()) // 60))
+    assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
+    assert head.execution is not None
+    assert bench.head(task["id"]).execution is None
+    bench.executions.stop(head.execution.arn)
+
+
+def test_a_turn_whose_execution_is_gone_fails(bench: DurableBench) -> None:
+    task = bench.send(skill="pay")
+    bench.wait_until_open(task["id"])
+    execution = bench.head(task["id"]).execution
+    assert execution is not None
+    bench.sweep(task["id"])
+    assert bench.get(task["id"])["status"]["state"] == TaskState.WORKING  # it only waits
+    bench.executions.stop(execution.arn)
+    bench.sweep(task["id"])
+    assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
+
+
+def test_a_stopped_execution_ends_its_task_even_if_it_asked(bench: DurableBench) -> None:
+    """AWS reports the end of an execution as an event."""
+    task = bench.send(skill="ask")
+    bench.wait_until_open(task["id"])
+    head = bench.head(task["id"])
+    assert head.execution is not None
+    bench.executions.stop(head.execution.arn)
+    asyncio.run(bench.sweep_all.end_execution(head.execution.arn))
+    failed = bench.get(task["id"])
+    assert failed["status"]["state"] == TaskState.FAILED
+    assert [text_of(each) for each in failed["history"]] == ["", "Which city?"]
+
+
+def test_the_task_outlives_its_longest_wait(bench: DurableBench) -> None:
+    task = bench.send(skill="pay")
+    head = bench.wait_until_open(task["id"]) and bench.head(task["id"])
+    assert head.expires - head.created == pytest.approx(60 * DAY, abs=2)
+
+
+def test_a_deployment_without_durable_functions_says_so(bench: DurableBench) -> None:
+    bench.messages = Messages(bench.store, bench.agents, repeat_seconds=60)
+    with pytest.raises(Unavailable, match="does not run this agent's long tasks"):
+        bench.send("Oslo")
+    assert texts(bench.send("hi", "now")) == {"": "at once: hi"}
+
+
+def test_a_task_of_a_process_that_dies_each_time_fails(
+    bench: DurableBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = bench.send(skill="pay")
+    bench.wait_until_open(task["id"])
+    head = bench.head(task["id"])
+    bench.store.update_head(replace(head, attempts=RUN_ATTEMPTS))
+    assert head.execution is not None
+    claim = bench.durable_worker.run(QueuedTurn.of(head), head.execution.arn, no_engine, None)
+    asyncio.run(claim)
+    failed = bench.get(task["id"])
+    assert text_of(failed["status"]["message"]) == "This turn could not be run to its end."
+
+
+def test_a_cancel_reaches_parallel_steps(bench: DurableBench) -> None:
+    task = bench.send(skill="crowd")
+    bench.wait(task["id"], lambda _: bench.calls["stall"] == 2)
+    asyncio.run(bench.service.cancel(bench.scope, task["id"]))
+    give_up_at = time.monotonic() + SECONDS
+    while bench.calls["stalled"] < 2:
+        assert time.monotonic() < give_up_at
+        time.sleep(0.02)
+
+
+def test_a_question_whose_execution_is_gone_fails_by_the_sweep(bench: DurableBench) -> None:
+    """The event that says so may be lost."""
+    task = bench.send(skill="ask")
+    bench.wait_until_open(task["id"])
+    head = bench.head(task["id"])
+    assert head.execution is not None
+    bench.executions.stop(head.execution.arn)
+    bench.store.update_head(replace(head, due=int(bench.store.clock()) // 60))
+    asyncio.run(bench.sweep_all.run())
+    assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
+
+
+def test_an_execution_that_ended_before_its_first_run_ends_its_task(
+    bench: DurableBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench.durable_worker, "run", unreachable)
+    monkeypatch.setattr(bench.executions, "is_running", lambda _: False)
+    task = bench.send(skill="nap")
+    bench.sweep(task["id"])
+    assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
+
+
+def test_a_run_that_loses_its_lease_is_made_again(bench: DurableBench) -> None:
+    """Else its execution would end, and its task would not."""
+    task = bench.send(skill="pay")
+    bench.wait_until_open(task["id"])
+    head = bench.head(task["id"])
+    assert head.execution is not None
+
+    def steal(*_: Any) -> Any:
+        held = bench.head(task["id"])
+        bench.store.update_head(replace(held, holder="another"))
+        raise Conflict
+
+    with pytest.raises(StoreError, match="lost its task"):
+        asyncio.run(bench.durable_worker.run(QueuedTurn.of(head), head.execution.arn, Thief(steal), None))
+
+
+class Thief:
+    """An engine whose wait is when the run loses its task."""
+
+    keys = Keys()
+    suspension = None
+
+    def __init__(self, steal: Callable[[], Any]) -> None:
+        self._steal = steal
+
+    def __call__(self, _: Any, url: Callable[[str], str]) -> Any:
+        self.callback_url = url  # the same as before: the turn puts it out
+        return self
+
+    def observe(self, _: Any) -> None:
+        """It says nothing."""
+
+    async def wait_for(self, _: Any) -> Any:
+        self._steal()

@@ -1,0 +1,110 @@
+"""Steps of durable turns: tried again, late, canceled, and replayed."""
+
+import shutil
+from concurrent.futures import Future
+from itertools import chain, repeat
+from pathlib import Path
+
+import pytest
+
+from a2a_lambda.agent.agent import Agent
+from a2a_lambda.lambda_ import execution_handler, sdk_engine
+from a2a_lambda.protocol.model import TaskState
+from tests.background.durable_bench import (
+    DurableBench,
+    text_of,
+    texts,
+)
+from tests.conftest import AGENTS
+from tests.helpers.rpc import intent
+from tools.dev import event_sources
+
+
+def test_a_step_is_tried_again_and_its_failure_ends_the_turn(bench: DurableBench) -> None:
+    task = bench.send(skill="fail")
+    failed = bench.wait_for(task["id"], TaskState.FAILED)
+    assert text_of(failed["status"]["message"]) == "The agent could not finish this request."
+    assert bench.calls["boom"] == 2
+    caught = bench.send('{"how": "catch"}', "fail")
+    assert texts(bench.wait_for(caught["id"], TaskState.COMPLETED)) == {"": "caught OSError"}
+    refused = bench.send('{"how": "refuse"}', "fail")
+    done = bench.wait_for(refused["id"], TaskState.FAILED)
+    assert text_of(done["status"]["message"]) == "The client may read this."
+
+
+def test_code_that_a_replay_cannot_repeat_fails_clearly(bench: DurableBench) -> None:
+    task = bench.send(skill="drift")
+    failed = bench.wait_for(task["id"], TaskState.FAILED)
+    assert "it puts out something else than before" in text_of(failed["status"]["message"])
+
+
+def test_the_memory_is_as_the_turn_first_saw_it(bench: DurableBench) -> None:
+    """Another turn changes it while the first one waits."""
+    first = bench.send(skill="remember")
+    bench.wait_until_open(first["id"])
+    second = bench.send(contextId=first["contextId"], metadata=intent("learn"))
+    bench.wait_for(second["id"], TaskState.COMPLETED)
+    bench.send("go on", taskId=first["id"])
+    done = bench.wait_for(first["id"], TaskState.COMPLETED)
+    assert texts(done) == {"": "None None"}
+    memory = bench.store.get_context(bench.scope, first["contextId"]).memory
+    assert memory == {"learned": "much", "remembered": 1}
+
+
+def test_a_turn_whose_code_was_changed_fails_clearly(bench: DurableBench, tmp_path: Path) -> None:
+    """As under make run: on AWS a turn stays on its version."""
+    task = bench.send(skill="remember")
+    bench.wait_until_open(task["id"])
+    place = tmp_path / "traveler"
+    shutil.copytree(AGENTS / "traveler", place)
+    code = (place / "agent.py").read_text()
+    wait = 'await turn.wait_for("go", messages=True)'
+    (place / "agent.py").write_text(code.replace(wait, 'await turn.step("go", int)'))
+    changed: Future[Agent | str] = Future()
+    changed.set_result(Agent.load(place))
+    bench.agents._loading["traveler"] = changed
+    bench.send("go on", taskId=task["id"])
+    failed = bench.wait_for(task["id"], TaskState.FAILED)
+    assert "its agent was changed" in text_of(failed["status"]["message"])
+
+
+def test_a_step_that_begins_late_moves_to_the_next_run(
+    bench: DurableBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The function has little time left when the second step begins."""
+    left = chain([800, 800, 100], repeat(800))  # the first step asks twice
+    monkeypatch.setattr(sdk_engine.RunState, "time_left", property(lambda _: next(left)))
+    task = bench.send(skill="count")
+    bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert bench.calls == {"a": 1, "b": 1, "c": 1}
+    bench.wait_for_runs(5)  # one for each of three pauses, one for the second step, and the first
+
+
+def test_a_step_that_takes_longer_than_its_function_fails(
+    bench: DurableBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The function has a second for it, twice."""
+    seconds = execution_handler.RUN_END_MARGIN_SECONDS + sdk_engine.STEP_END_MARGIN_SECONDS + 1
+    monkeypatch.setattr(event_sources.Context, "get_remaining_time_in_millis", lambda _: int(seconds * 1000))
+    task = bench.send(skill="slow")
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(done) == {"": "TimeoutError"}
+    assert bench.calls["slow"] == 2
+
+
+def test_a_step_that_cancels_itself_fails(bench: DurableBench) -> None:
+    task = bench.send(skill="self-cancel")
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(done) == {"": "InterruptedError"}
+    assert bench.calls["self-cancel"] == 1
+
+
+def test_a_turn_pauses_after_its_branches(bench: DurableBench) -> None:
+    task = bench.send(skill="pair")
+    assert texts(bench.wait_for(task["id"], TaskState.COMPLETED)) == {"": "12"}
+
+
+def test_an_operation_after_a_canceled_one_is_a_mistake(bench: DurableBench) -> None:
+    task = bench.send(skill="hasty")
+    failed = bench.wait_for(task["id"], TaskState.FAILED)
+    assert text_of(failed["status"]["message"]) == "The agent could not finish this request."

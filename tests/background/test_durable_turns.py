@@ -1,0 +1,156 @@
+"""Durable turns: suspended, resumed, answered, followed."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from a2a_lambda.protocol.model import Event, Json, TaskState
+from a2a_lambda.protocol.requests import Recipient
+from a2a_lambda.settings import Settings
+from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v0_3_http, v1_0
+from tests.background.durable_bench import (
+    DurableBench,
+    parts_of,
+    text_of,
+    texts,
+)
+
+MOST_WRITES = 40
+"""Writes to the table in a trip, those of its two messages included."""
+
+
+def test_a_trip_sleeps_asks_and_books(bench: DurableBench) -> None:
+    task = bench.send("Oslo")
+    assert task["status"]["state"] == TaskState.SUBMITTED
+    asked = bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
+    assert asked["status"]["message"]["parts"] == [{"text": "Shall I book it?"}]
+    assert texts(asked) == {"": "A plan for Oslo. 3 nights. "}
+    answered = bench.send("yes", taskId=task["id"])
+    assert answered["id"] == task["id"]
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(done) == {
+        "": "A plan for Oslo. 3 nights. Booked.",
+        "report": "hotel in Oslo, train in Oslo, table in Oslo",
+    }
+    assert [text_of(each) for each in done["history"]] == ["Oslo", "Shall I book it?", "yes"]
+    assert bench.calls == {"plan": 1, "hotel": 1, "train": 1, "table": 1}
+    context = bench.store.get_context(bench.scope, task["contextId"])
+    assert context.memory == {"city": "Oslo"}
+    assert context.waiting == ""
+
+
+def test_nothing_is_sent_twice(bench: DurableBench) -> None:
+    """A follower gets each output once, in order, across three pauses and four runs."""
+    task = bench.send(skill="nap")
+    events = bench.follow(task["id"])
+    said = [part["text"] for event in events for part in parts_of(event)]
+    assert "".join(said) == "1 2 3 awake"
+    assert events[-1]["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
+    assert bench.numbers == sorted(set(bench.numbers))
+    bench.wait_for_runs(4)
+    assert [answer["Status"] for answer in bench.runs] == ["PENDING"] * 3 + ["SUCCEEDED"]
+    assert not any({"mark", "context", "callback", "options"} & event.keys() for event in events)
+
+
+def test_a_client_that_disconnects_twice_misses_nothing(bench: DurableBench) -> None:
+    task = bench.send("Oslo")
+    first = bench.follow(task["id"], stop_after=2)
+    asked = bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
+    second = bench.follow(task["id"], after=bench.numbers[-1])
+    assert second[-1]["statusUpdate"]["status"] == asked["status"]
+    last = bench.numbers[-1]
+    bench.send("yes", taskId=task["id"])
+    third = bench.follow(task["id"], after=last)
+    said = [part["text"] for event in first + second + third for part in parts_of(event)]
+    assert "".join(said) == ("A plan for Oslo. 3 nights. hotel in Oslo, train in Oslo, table in OsloBooked.")
+
+
+def test_a_replay_contains_the_question(bench: DurableBench) -> None:
+    """For a client that was away when it was asked, and answered."""
+    task = bench.send("Oslo")
+    bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
+    bench.send("yes", taskId=task["id"])
+    bench.wait_for(task["id"], TaskState.COMPLETED)
+    events = bench.follow(task["id"], after=1)
+    statuses = [event for event in events if "statusUpdate" in event]
+    [asked] = [event for event in statuses if event.get("past")]
+    assert text_of(asked["statusUpdate"]["status"]["message"]) == "Shall I book it?"
+    assert asked is not statuses[-1]
+    for wire in (v0_1.WIRE, v0_3.WIRE, v0_3_http.WIRE, v1_0.WIRE, alibaba.WIRE, qianfan.WIRE):
+        frames = wire.encode_event(asked, Recipient())
+        assert len(frames) == (wire.name not in ("alibaba", "qianfan"))
+        assert not any('"final": true' in json.dumps(frame) or "past" in frame for frame in frames)
+
+
+def test_a_plain_skill_of_the_agent_answers_in_its_request(bench: DurableBench) -> None:
+    done = bench.send("hi", "now")
+    assert (done["status"]["state"], texts(done)) == (TaskState.COMPLETED, {"": "at once: hi"})
+    assert not bench.runs
+
+
+def test_a_plain_skill_in_a_durable_run_is_as_everywhere(bench: DurableBench) -> None:
+    """A router may choose any skill, so a durable execution runs the turn."""
+    profile = bench.agents["traveler"]
+    bench.agents._profiles["traveler"] = replace(profile, default_skill="")
+    task = bench.send("hi", metadata={})
+    assert task["status"]["state"] == TaskState.SUBMITTED
+    bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)  # it was the default skill after all
+
+
+def test_a_plain_question_of_the_agent_is_answered_in_its_request(bench: DurableBench) -> None:
+    """The skill that asked is known, and is not durable; the agent's default skill is."""
+    asked = bench.send(skill="name")
+    assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
+    done = bench.send("Ann", contextId=asked["contextId"])
+    assert (done["id"], texts(done)) == (asked["id"], {"": "Hello, Ann"})
+    assert not bench.runs
+
+
+def test_clients_see_steps_pauses_and_waits(bench: DurableBench) -> None:
+    task = bench.send("Oslo")
+    asked = bench.follow(task["id"])
+    bench.send("yes", taskId=task["id"])
+    booked = bench.follow(task["id"], after=bench.numbers[-1])
+    assert operations(asked) == [
+        "step plan started",
+        "step plan ended",
+        "sleep sleep started",
+        "sleep sleep ended",
+        "wait approval started",
+    ]
+    first, *rest = operations(booked)
+    assert first == "wait approval ended"
+    names = ("hotel", "train", "table")
+    assert sorted(rest) == sorted(f"step {name} {state}" for name in names for state in ("started", "ended"))
+
+
+def operations(events: list[Event]) -> list[str]:
+    found = [
+        event["statusUpdate"].get("metadata", {}).get("operation")
+        for event in events
+        if "statusUpdate" in event
+    ]
+    return [f"{each['kind']} {each['name']} {each['state']}" for each in found if each]
+
+
+def test_what_a_trip_takes(durable_settings: Settings) -> None:
+    """The figures of docs/long-running.md."""
+    writes, operations = [], Counter[str]()
+
+    def count(params: Json, **_: Any) -> None:
+        updates = json.loads(params["body"])["Updates"]
+        operations.update(each["Type"] for each in updates if each["Action"] == "START")
+
+    bench = DurableBench(durable_settings)
+    bench.client.meta.events.register("before-call.lambda.CheckpointDurableExecution", count)
+    bench.table.meta.events.register("before-call.dynamodb.PutItem", lambda **_: writes.append(1))
+    task = bench.send("Oslo")
+    bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
+    bench.send("yes", taskId=task["id"])
+    bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert operations == {"STEP": 4, "WAIT": 1, "CALLBACK": 1, "CONTEXT": 1}
+    bench.wait_for_runs(3)
+    print(f"\na trip: {operations.total() + 1} operations, 3 runs, {len(writes)} writes")
+    assert len(writes) <= MOST_WRITES
+    bench.calls.clear()

@@ -1,0 +1,278 @@
+"""Replies to the waits of durable turns: messages of the client, and calls of a wait's url."""
+
+import base64
+import json
+import threading
+import time
+import uuid
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from a2a_lambda.errors import (
+    NotWaiting,
+    RouteNotFound,
+    UnsupportedOperation,
+    WaitIsOver,
+)
+from a2a_lambda.operations import waits
+from a2a_lambda.protocol.model import Event, Part, TaskState
+from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.callback_token import callback_token
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.suspension import REPLYING
+from tests.background.durable_bench import (
+    DurableBench,
+    text_of,
+    texts,
+    url_of,
+    waits_of,
+)
+from tests.helpers.rpc import intent
+
+
+def test_questions_that_are_yielded_are_answered_within_the_turn(bench: DurableBench) -> None:
+    task = bench.send(skill="ask")
+    bench.wait_until_open(task["id"])
+    second = bench.send("Oslo", contextId=task["contextId"])
+    assert second["id"] == task["id"]
+    asked = bench.wait(task["id"], lambda head: "nights" in json.dumps(head.status))
+    assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
+    bench.send("3", taskId=task["id"])
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(done) == {"": "Well. 3 nights in Oslo"}
+    assert [text_of(each) for each in done["history"]] == [
+        "",
+        "Which city?",
+        "Oslo",
+        "How many nights?",
+        "3",
+    ]
+
+
+def test_a_retried_reply_counts_once(bench: DurableBench) -> None:
+    task = bench.send(skill="ask")
+    bench.wait_until_open(task["id"])
+    for _ in range(2):
+        bench.send("Oslo", taskId=task["id"], identity=f"{task['id']} reply")
+    asked = bench.wait(task["id"], lambda head: "nights" in json.dumps(head.status))
+    assert [text_of(each) for each in asked["history"]] == ["", "Which city?", "Oslo"]
+
+
+def test_a_reply_that_is_too_large_for_the_head_arrives_whole(bench: DurableBench) -> None:
+    task = bench.send(skill="ask")
+    bench.wait_until_open(task["id"])
+    bench.send("O" * 10_000, taskId=task["id"])
+    bench.wait(task["id"], lambda head: "nights" in json.dumps(head.status))
+    bench.send("3", taskId=task["id"])
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(done)[""].endswith("in " + "O" * 10_000)
+
+
+def test_another_system_ends_a_wait(bench: DurableBench) -> None:
+    task = bench.send(skill="pay")
+    working = bench.wait_until_open(task["id"])
+    assert working["status"]["state"] == TaskState.WORKING
+    url = url_of(working)
+    assert url.startswith("https://agents.example.com/callbacks/")
+    bench.reply(url, {"amount": 9007199254740993})
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert done["artifacts"][0]["parts"][-1]["data"] == {"paid": [{"amount": 9007199254740993}]}
+    with pytest.raises(RouteNotFound):  # its turn is over
+        bench.reply(url, {})
+
+
+def test_a_client_cannot_reply_in_the_place_of_another_system(bench: DurableBench) -> None:
+    """Neither by its words, nor by data that look like a payment."""
+    task = bench.send(skill="pay")
+    working = bench.wait_until_open(task["id"])
+    forged: Part = {"data": {"amount": 12}}
+    for parts in ([Part(text="hi")], [forged]):
+        with pytest.raises(UnsupportedOperation, match="pauses or waits for another system"):
+            bench.send(taskId=task["id"], parts=parts)
+    assert waits_of(bench.head(task["id"])) == ["payment"]
+    bench.reply(url_of(working), {"amount": 3})
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert done["artifacts"][0]["parts"][-1]["data"] == {"paid": [{"amount": 3}]}
+
+
+@pytest.mark.parametrize("by_url", [False, True])
+def test_a_message_ends_a_wait_that_takes_messages(bench: DurableBench, by_url: bool) -> None:
+    task = bench.send(skill="cash")
+    working = bench.wait_until_open(task["id"])
+    if by_url:
+        bench.reply(url_of(working), 3)
+    else:
+        bench.send("cash", taskId=task["id"])
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    paid = {"paid": [3], "said": "", "by url": True}
+    assert done["artifacts"][0]["parts"][-1]["data"] == (
+        paid if by_url else {"paid": [], "said": "cash", "by url": False}
+    )
+
+
+def test_a_reply_may_come_a_moment_too_early(bench: DurableBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = bench.send(skill="pay")
+    working = bench.wait_until_open(task["id"])
+    head = bench.head(task["id"])
+    assert head.execution is not None
+    bench.store.update_head(replace(head, execution=replace(head.execution, is_suspended=False, waits=())))
+    replying = threading.Thread(target=bench.reply, args=(url_of(working), {"amount": 3}))
+    replying.start()
+    bench.store.update_head(replace(bench.head(task["id"]), execution=head.execution))
+    replying.join()
+    assert bench.wait_for(task["id"], TaskState.COMPLETED)
+
+
+def test_a_reply_that_no_turn_waits_for_is_refused(
+    bench: DurableBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waits, "EARLY_SECONDS", 0.0)
+    task = bench.send(skill="ask")
+    bench.wait_until_open(task["id"])
+    head = bench.head(task["id"])
+    with pytest.raises(NotWaiting):
+        bench.reply(f"https://x/callbacks/{callback_token(head, 'other')}", {})
+    bench.reply(f"https://x/callbacks/{callback_token(head, 'ask')}", {"city": "Oslo"})
+    with pytest.raises(WaitIsOver):
+        bench.reply(f"https://x/callbacks/{callback_token(head, 'ask')}", {"city": "Rome"})
+
+
+@pytest.mark.parametrize("change", ["signature", "owner", "task", "key", "nonsense", "long"])
+def test_a_forged_url_is_unknown(bench: DurableBench, change: str) -> None:
+    task = bench.send(skill="pay")
+    token = url_of(bench.wait_until_open(task["id"])).rpartition("/")[2]
+    place, signature = token.split(".")
+    owner, agent, task_id, key = json.loads(base64.urlsafe_b64decode(place + "=="))
+    forged = {
+        "owner": ["another", agent, task_id, key],
+        "task": [owner, agent, str(uuid.uuid4()), key],
+        "key": [owner, agent, task_id, "approval"],
+    }
+    if change in forged:
+        place = base64.urlsafe_b64encode(json.dumps(forged[change]).encode()).decode().rstrip("=")
+    text = {"signature": f"{place}.{signature[::-1]}", "nonsense": "é.é", "long": "A" * 3_000}
+    with pytest.raises(RouteNotFound):
+        bench.reply("https://x/callbacks/" + text.get(change, f"{place}.{signature}"), {})
+    assert waits_of(bench.head(task["id"])) == ["payment"]
+
+
+def test_a_wait_times_out(bench: DurableBench) -> None:
+    task = bench.send('{"seconds": 1}', "pay")
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(done) == {"": "It was not paid in time."}
+
+
+class Died(BaseException):
+    """The process of a client's reply."""
+
+
+def test_a_large_reply_is_not_missed_by_a_run_that_continues_meanwhile(
+    bench: DurableBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reply is in the head's write and in the log's. The timeout comes between them."""
+    append = Store.append
+
+    def append_late(store: Store, head: Head, events: list[Event], *, after: int) -> int:
+        if head.holder == REPLYING:
+            time.sleep(1.5)
+        return append(store, head, events, after=after)
+
+    monkeypatch.setattr(Store, "append", append_late)
+    task = bench.send('{"seconds": 1}', "cash")
+    bench.wait_until_open(task["id"])
+    bench.send("c" * 10_000, taskId=task["id"])
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert done["artifacts"][0]["parts"][-1]["data"]["said"] == "c" * 10_000
+
+
+def test_a_large_reply_whose_process_died_can_be_sent_again(
+    bench: DurableBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the client, and to the wait's url."""
+    append = Store.append
+
+    def die(store: Store, head: Head, events: list[Event], *, after: int) -> int:
+        if head.holder == REPLYING:
+            raise Died
+        return append(store, head, events, after=after)
+
+    task = bench.send(skill="ask")
+    bench.wait_until_open(task["id"])
+    large = "O" * 10_000
+    url = f"https://x/callbacks/{callback_token(bench.head(task['id']), 'ask')}"
+    for reply in (
+        lambda: bench.send(large, taskId=task["id"], identity=f"{task['id']} reply"),
+        lambda: bench.reply(url, large),
+    ):
+        monkeypatch.setattr(Store, "append", die)
+        with pytest.raises(Died):
+            reply()
+        monkeypatch.undo()
+        head = bench.head(task["id"])
+        assert head.state == TaskState.INPUT_REQUIRED
+        bench.store.update_head(replace(head, lease=0.0))
+    bench.send(large, taskId=task["id"], identity=f"{task['id']} reply")
+    bench.wait(task["id"], lambda head: "nights" in json.dumps(head.status))
+    bench.send("3", taskId=task["id"])
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(done) == {"": f"Well. 3 nights in {large}"}
+    assert [text_of(each) for each in done["history"]][1:3] == ["Which city?", large]
+
+
+def test_two_large_replies_are_both_kept(bench: DurableBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They come before the turn continues."""
+    task = bench.send(skill="two")
+    bench.wait(task["id"], lambda head: head.execution is not None and len(head.execution.waits) == 2)
+    head = bench.head(task["id"])
+    monkeypatch.setattr(bench.executions, "wake", lambda _: None)
+    for index, text in enumerate(("a" * 10_000, "b" * 10_000)):
+        bench.reply(f"https://x/callbacks/{callback_token(head, f'parallel/{index}/{text[0]}')}", text)
+    monkeypatch.undo()
+    bench.sweep(task["id"])
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(done) == {"": "a" * 10_000 + "b" * 10_000}
+
+
+def test_of_two_questions_the_first_one_stays(bench: DurableBench) -> None:
+    task = bench.send(skill="two-questions")
+    asked = bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
+    assert text_of(asked["status"]["message"]) == "a?"
+    bench.send("A", taskId=task["id"])
+    second = bench.wait(task["id"], lambda head: "b?" in json.dumps(head.status))
+    assert second["status"]["state"] == TaskState.INPUT_REQUIRED
+    bench.send("B", taskId=task["id"])
+    assert texts(bench.wait_for(task["id"], TaskState.COMPLETED)) == {"": "A B"}
+
+
+def test_a_wait_that_timed_out_takes_no_reply(bench: DurableBench) -> None:
+    task = bench.send(skill="late")
+    bench.wait(task["id"], lambda head: waits_of(head) == ["second"])
+    head = bench.head(task["id"])
+    with pytest.raises(WaitIsOver):
+        bench.reply(f"https://x/callbacks/{callback_token(head, 'first')}", {})
+
+
+def test_a_message_to_a_turn_that_pauses_is_refused_at_once(
+    bench: DurableBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench.executions, "start", lambda _: "")
+    task = bench.send(skill="nap")
+    head = bench.head(task["id"])
+    assert head.execution is not None
+    bench.store.update_head(replace(head, execution=replace(head.execution, arn="x", is_suspended=True)))
+    with pytest.raises(UnsupportedOperation, match="pauses"):
+        bench.send("hurry", taskId=task["id"])
+
+
+def test_a_client_that_can_name_no_task_begins_no_second_one_meanwhile(bench: DurableBench) -> None:
+    """Alibaba's: what its user says while the task sleeps is refused. Other clients may have two tasks."""
+    task = bench.send(skill="pay")
+    bench.wait_until_open(task["id"])
+    same: dict[str, Any] = {"contextId": task["contextId"], "metadata": intent("count")}
+    with pytest.raises(UnsupportedOperation, match="a task of this conversation pauses"):
+        bench.send("hello?", names_tasks=False, **same)
+    assert bench.send("hello?", **same)["id"] != task["id"]
+    other = bench.send("hello?", names_tasks=False, contextId="another", metadata=intent("count"))
+    assert other["id"] != task["id"]

@@ -1,0 +1,91 @@
+"""A deployment with a worker, and a clock that tests move."""
+
+import asyncio
+import uuid
+from typing import Any
+
+from a2a_lambda.agent.agent import Agent
+from a2a_lambda.aws import clients
+from a2a_lambda.aws.queue import QueuedTurn
+from a2a_lambda.background.dispatch import Dispatcher
+from a2a_lambda.background.sweep import Sweep
+from a2a_lambda.background.worker import Worker
+from a2a_lambda.catalog.agents import Agents
+from a2a_lambda.operations.messages import Messages
+from a2a_lambda.operations.service import Service
+from a2a_lambda.protocol.model import Json, Message, Part, Role, Task
+from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
+from a2a_lambda.settings import Settings
+from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from tests.background.fake_queue import FakeQueue
+from tests.conftest import AGENTS
+from tests.helpers.clock import Clock
+from tests.helpers.rpc import intent
+
+
+class WorkerBench:
+    def __init__(self, settings: Settings) -> None:
+        self.agents = agents = Agents.of(Agent.load(AGENTS / "probe"))
+        self.scope = Scope(f"owner-{uuid.uuid4()}", "probe")
+        self.clock = Clock()
+        self.store = Store(clients.dynamodb(settings), settings.table, ttl=30 * 86_400, clock=self.clock)
+        self.queue = FakeQueue()
+        dispatcher = Dispatcher(self.queue)
+        self.messages = Messages(self.store, agents, dispatcher=dispatcher, repeat_seconds=60)
+        self.service = Service(self.store, dispatcher=dispatcher)
+        self.worker = Worker(self.store, agents)
+        self.sweep = Sweep(self.store, dispatcher)
+
+    def sent(self, skill: str, identity: str = "", **fields: Any) -> tuple[CallContext, SendMessageRequest]:
+        said = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
+        said["metadata"] = intent(skill, **fields.pop("slots", {}))
+        said.update(fields)  # type: ignore[typeddict-item]
+        request = SendMessageRequest(
+            message=said,
+            configuration=SendMessageConfiguration(
+                returnImmediately=True, acceptedOutputModes=["text/plain"]
+            ),
+            metadata={"around": 9007199254740993},
+        )
+        body = (identity or str(uuid.uuid4())).encode()
+        return CallContext(
+            self.scope, RequestIdentity.of(self.scope, "send", body), extensions=("urn:x",)
+        ), request
+
+    def send(self, skill: str, identity: str = "", **fields: Any) -> Task:
+        return asyncio.run(self.messages.send(*self.sent(skill, identity, **fields)))["task"]
+
+    def work(self) -> int:
+        """Work off what waits; returns how much that was."""
+        waiting, self.queue.waiting = self.queue.waiting, []
+        for ticket in waiting:
+            asyncio.run(self.worker.run_turn(ticket, None))
+        return len(waiting)
+
+    def get(self, task_id: str) -> Task:
+        return asyncio.run(self.service.get(self.scope, task_id)).task
+
+    def head(self, task_id: str) -> Head:
+        head = self.store.get_head(self.scope, task_id)
+        assert head is not None
+        return head
+
+    def ticket(self, task_id: str) -> QueuedTurn:
+        return QueuedTurn.of(self.head(task_id))
+
+    def died(self, task_id: str, *, said: str = "") -> None:
+        """Its worker took the task, stored something, and is no more."""
+        head = self.head(task_id)
+        if head.holder:
+            head = self.store.take_over(head)
+        head = self.store.update_head(head.with_holder(self.clock()))
+        if said:
+            artifact = {"artifactId": "artifact-1", "parts": [{"text": said}]}
+            ids = {"taskId": task_id, "contextId": head.context_id}
+            update: Json = {**ids, "artifact": artifact, "append": False, "lastChunk": False}
+            _, last = self.store.get_task(head)
+            self.store.append(head, [{"artifactUpdate": update}], after=last)
+        self.clock.now += 31

@@ -1,0 +1,96 @@
+"""The operations over a table whose calls can be made to fail."""
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from botocore.exceptions import ReadTimeoutError
+
+from a2a_lambda.aws import clients
+from a2a_lambda.kit import Kit
+from a2a_lambda.operations.messages import Messages
+from a2a_lambda.operations.service import Service
+from a2a_lambda.protocol.model import Message, Part, Published, Role, Task
+from a2a_lambda.protocol.requests import SendMessageRequest
+from a2a_lambda.settings import Settings
+from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from tests.helpers.rpc import intent
+from tests.store.calls import Calls
+
+PATIENCE = 120.0
+
+
+class RunBench:
+    """The service over a table whose calls can be made to fail."""
+
+    def __init__(self, kit: Kit, settings: Settings, window: float = 60.0) -> None:
+        self.calls = Calls(clients.dynamodb(settings))
+        self.store = Store(self.calls, settings.table, ttl=86_400)  # type: ignore[arg-type]
+        self.messages = Messages(self.store, kit.agents, repeat_seconds=window)
+        self.service = Service(self.store)
+        self.scope = Scope(f"owner-{uuid.uuid4()}", "probe")
+
+    def sent(
+        self, skill: str, identity: str = "", deadline: float | None = None, **options: Any
+    ) -> tuple[CallContext, SendMessageRequest]:
+        """A message; the same identity is the same request."""
+        slots = options.pop("slots", {})
+        text = options.pop("text", "x")
+        made = Message(messageId="m", role=Role.USER, parts=[Part(text=text)])
+        made["metadata"] = intent(skill, **slots)
+        made.update(options)  # type: ignore[typeddict-item]
+        body = (identity or str(uuid.uuid4())).encode()
+        call = CallContext(
+            self.scope, RequestIdentity.of(self.scope, "message/send", body), deadline=deadline
+        )
+        return call, SendMessageRequest(message=made)
+
+    async def send(self, skill: str, identity: str = "", **options: Any) -> Task:
+        return (await self.messages.send(*self.sent(skill, identity, **options)))["task"]
+
+    async def get(self, task_id: str) -> Task:
+        return (await self.service.get(self.scope, task_id)).task
+
+    async def cancel(self, task_id: str) -> Task:
+        return (await self.service.cancel(self.scope, task_id)).task
+
+    def head(self, task_id: str) -> Head:
+        found = self.store.get_head(self.scope, task_id)
+        assert found is not None
+        return found
+
+    async def follow(self, task_id: str, after: int | None = None) -> list[Published]:
+        found = await self.service.subscribe(self.scope, task_id, after=after, deadline=None)
+        return [published async for published in found.events]
+
+    def fail_once(self, sort_key: str, nth: int = 1, *, made: bool = False) -> None:
+        """Let the nth put of such a key fail, with the write made or not."""
+        seen: list[str] = []
+
+        def fail(operation: str, arguments: dict[str, Any]) -> None:
+            if operation == "put_item" and arguments["Item"]["sk"]["S"].startswith(sort_key):
+                seen.append(sort_key)
+                if len(seen) == nth:
+                    raise ReadTimeoutError(endpoint_url="x")
+
+        if made:
+            self.calls.after = fail
+        else:
+            self.calls.before = fail
+
+
+def within(what: Awaitable[Any]) -> Any:
+    async def waited() -> Any:
+        return await asyncio.wait_for(what, PATIENCE)
+
+    return asyncio.run(waited())
+
+
+async def until(what: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not what():
+            await asyncio.sleep(0.02)
