@@ -4,6 +4,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from starlette.testclient import TestClient
 from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.access.keys import NO_KEYS, Keys, UnsharedCopies
 from a2a_lambda.aws import clients
+from a2a_lambda.errors import ConfigurationError, KeysUnavailable
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
@@ -33,6 +35,15 @@ UV = str(Path(os.environ.get("UV") or shutil.which("uv") or ROOT / ".uv" / "bin"
 BASE_URL = "https://agents.example.com"
 DAY = 86_400
 
+SLOW_SECONDS = 10
+"""What a file takes, about, that is marked slow and does not say how long."""
+
+SHARED: list[Settings] = []
+"""The settings of this test run, if a test has asked for them."""
+
+NEW_KEYS: list[tuple[KeyRegister, str]] = []
+"""Keys that a test has made: register and name."""
+
 os.environ["AWS_DEFAULT_REGION"] = "us-east-1"
 os.environ.pop("AWS_REGION", None)
 
@@ -41,6 +52,16 @@ hypothesis.settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("any machine")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files that take longest begin first: one that begins last keeps one process busy alone."""
+
+    def seconds(item: pytest.Item) -> float:
+        mark = item.get_closest_marker("slow")
+        return 0.0 if mark is None else float(mark.kwargs.get("seconds", SLOW_SECONDS))
+
+    items.sort(key=seconds, reverse=True)
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +82,18 @@ def settings(emulator_url: str) -> Settings:
         emulator=emulator_url,
     )
     template.create_table(clients.dynamodb(made), made.table, ROOT / "template.yaml")
+    SHARED.append(made)
     return made
+
+
+@pytest.fixture(scope="module", autouse=True)
+def empty_table() -> Iterator[None]:
+    """Each module begins with an empty table: moto sorts all items for each query."""
+    yield
+    for made in SHARED:
+        client = clients.dynamodb(made)
+        client.delete_table(TableName=made.table)
+        template.create_table(client, made.table, ROOT / "template.yaml")
 
 
 @pytest.fixture(scope="session")
@@ -107,9 +139,21 @@ def key(kit: Kit) -> str:
 
 def new_key(keys: Keys, **options: Any) -> str:
     label = f"k{uuid.uuid4().hex}"
-    secret = KeyRegister(keys._reader._client, keys._path, clock=keys._clock).create(label, **options)
+    register = KeyRegister(keys._reader._client, keys._path, clock=keys._clock)
+    secret = register.create(label, **options)
+    NEW_KEYS.append((register, label))
     forget(keys)
     return secret
+
+
+@pytest.fixture(autouse=True)
+def revoke_keys() -> Iterator[None]:
+    """A key goes with its test: a later test would read it, too, and ten keys take 50 ms."""
+    yield
+    while NEW_KEYS:
+        register, label = NEW_KEYS.pop()
+        with suppress(ConfigurationError, KeysUnavailable):
+            register.revoke(label)
 
 
 def forget(keys: Keys) -> None:

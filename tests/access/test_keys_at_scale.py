@@ -22,6 +22,9 @@ from a2a_lambda.store.store import Store
 from tests.access.test_keys import unknown
 from tests.helpers.simulation import Simulation
 
+pytestmark = pytest.mark.slow
+
+
 QUOTA = 40.0
 """GetParametersByPath calls a second, of an account and region."""
 

@@ -128,7 +128,7 @@ def test_with_snapstart_it_uses_and_renews_lambdas_credentials(monkeypatch: pyte
         def log_message(self, *_: Any) -> None: ...
 
     server = HTTPServer(("127.0.0.1", 0), Credentials)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name)
     url = f"http://127.0.0.1:{server.server_port}/credentials"

@@ -95,7 +95,7 @@ def serve() -> Iterator[Callable[[ssl.SSLContext], str]]:
         server.socket = context.wrap_socket(server.socket, server_side=True)
         server.handle_error = lambda *_: None  # type: ignore[method-assign]
         servers.append(server)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         return f"https://127.0.0.1:{server.server_port}"
 
     yield start

@@ -18,6 +18,8 @@ from a2a_lambda.turns import lease
 from tests.background.worker_bench import WorkerBench
 from tests.turns.death import die_after_context
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def bench(settings: Settings) -> WorkerBench:

@@ -17,7 +17,7 @@ from tests.e2e.stack import CommandFailed, EmulatedStack, eventually
 from tests.helpers.rest import message_1_0
 from tests.processes.servers import running_ministack
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.slow(seconds=40), pytest.mark.e2e]
 
 STAGES = {
     name: table["deploy"]["parameters"]

@@ -9,6 +9,8 @@ from tests.e2e.live import AGENTS, Live
 from tests.helpers.dev_server import DevServer
 from tests.helpers.project import copy_kit
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:

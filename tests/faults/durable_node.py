@@ -7,9 +7,9 @@ a line for every step that runs. Leases are short, so that no test waits long.
 
 import os
 import signal
-import sys
 import threading
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -75,15 +75,11 @@ def watch(death: Death, log: Path) -> None:
     events.register("after-call.lambda.CheckpointDurableExecution", checkpoint_hook("after checkpoint"))
 
 
-def main(log: str, place: str = "", number: str = "0") -> None:
+def main(serving: Connection, log: str, place: str = "", number: str = "0") -> None:
     watch(Death(place, int(number)), Path(log))
     kit = Kit.of_environment()
     kit.agents.load("traveler")
     handler = DurableHandler(kit.durable_worker, kit.make_lambda_client())
     event_sources.serve_runs(handler, kit.settings.emulator)
-    print("serving", flush=True)
-    sys.stdin.read()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    serving.send(True)
+    threading.Event().wait()

@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+from types import ModuleType
 
 import uvicorn
 
@@ -31,16 +32,24 @@ WRITES = ("PutItem", "DeleteItem", "SendMessage")
 
 def short_leases() -> None:
     """And a sweep that looks at a turn at once."""
-    for module in (head, intake):
-        module.sweep_minute = lambda _: 0  # type: ignore[attr-defined]
     for module in (head, intake, lease):
-        module.LEASE_SECONDS = LEASE_SECONDS  # type: ignore[attr-defined]
-    lease.LEASE_RENEWAL_SECONDS, lease.CANCEL_POLL_SECONDS, follow.POLL_SECONDS = 0.3, 0.1, 0.05
+        replace(module, LEASE_SECONDS=LEASE_SECONDS)
+    for module in (head, intake):
+        replace(module, sweep_minute=lambda _: 0)
+    replace(lease, LEASE_RENEWAL_SECONDS=0.3, CANCEL_POLL_SECONDS=0.1)
+    replace(follow, POLL_SECONDS=0.05)
 
 
 def long_leases() -> None:
     for module in (head, intake, lease):
-        module.LEASE_SECONDS = LONG_LEASE  # type: ignore[attr-defined]
+        replace(module, LEASE_SECONDS=LONG_LEASE)
+
+
+def replace(module: ModuleType, **values: object) -> None:
+    """Give a module's names other values. They must be there: one that has moved would stay as it is."""
+    for name, value in values.items():
+        assert hasattr(module, name), f"{module.__name__} has no {name}"
+        setattr(module, name, value)
 
 
 def die_at(when: str, number: int, counting: threading.Event) -> None:
@@ -81,9 +90,8 @@ def main(role: str, port: str, when: str = "", number: str = "0") -> None:
     if role in ("serve", "stay"):
         uvicorn.run(create_app(kit), host="127.0.0.1", port=int(port), log_level="error")
         return
-    event_sources.SWEEP_SECONDS = 0.5
-    event_sources.VISIBILITY_SECONDS = 2
-    event_sources.PAUSES_SECONDS = (0.05, 0.2)  # other processes write, too, and ring no bell here
+    # Other processes write, too, and ring no bell here.
+    replace(event_sources, SWEEP_SECONDS=0.5, PAUSES_SECONDS=(0.05, 0.2))
     event_sources.start(kit)
     asyncio.run(asyncio.sleep(600))
 

@@ -3,14 +3,12 @@ process picks up what is left, and nothing that was promised is missing.
 """
 
 import json
-import os
-import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import httpx2
@@ -23,18 +21,23 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.identity import Scope
 from tests.conftest import AGENTS
-from tests.faults import node
+from tests.faults import forks, node
 from tests.helpers.rest import message_1_0
 from tests.helpers.rpc import intent
-from tests.processes.servers import KEYS_PATH, process
+from tests.processes.servers import KEYS_PATH, answers
 from tests.push.courier import Webhook
 from tools.build.built_functions import free_port
 from tools.dev import event_sources
+
+pytestmark = pytest.mark.slow(seconds=80)
+
 
 POINTS = 8
 """Writes at which a process is killed; a flow with fewer is seen to the end."""
 
 PATIENCE = 120.0
+
+VISIBILITY_SECONDS = "2"
 
 
 @dataclass
@@ -51,7 +54,10 @@ class Deployment:
     """Processes over one ministack, and what this test can see of its table."""
 
     def __init__(self, ministack: Settings) -> None:
-        queues = event_sources.create_queues(clients.sqs(ministack), f"faults-{uuid.uuid4().hex[:8]}")
+        sqs = clients.sqs(ministack)
+        queues = event_sources.create_queues(sqs, f"faults-{uuid.uuid4().hex[:8]}")
+        for url in (queues.turns, queues.notices):  # a message of a dead process comes again as soon
+            sqs.set_queue_attributes(QueueUrl=url, Attributes={"VisibilityTimeout": VISIBILITY_SECONDS})
         self.settings = ministack.model_copy(
             update={
                 "queue": queues.turns,
@@ -75,20 +81,27 @@ class Deployment:
     def serving(self, *death: str) -> Iterator[str]:
         port = free_port()
         url = f"http://127.0.0.1:{port}"
-        command = [sys.executable, "-m", "tests.faults.node", "serve", str(port), *death]
-        with process(command, f"{url}/.well-known/agent.json", **self.environment):
+        with self._running("serve", str(port), *death) as child:
+            give_up = time.monotonic() + PATIENCE
+            while not answers(f"{url}/.well-known/agent.json"):
+                assert child.is_alive(), f"the server ended with {child.exitcode}"
+                assert time.monotonic() < give_up, f"{url} does not answer"
+                time.sleep(0.02)
             yield url
 
     @contextmanager
-    def working(self, *death: str) -> "Iterator[subprocess.Popen[bytes]]":
-        command = [sys.executable, "-m", "tests.faults.node", "work", "0", *death]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | self.environment
-        child = subprocess.Popen(command, env=environment)
+    def working(self, *death: str) -> Iterator[BaseProcess]:
+        with self._running("work", "0", *death) as child:
+            yield child
+
+    @contextmanager
+    def _running(self, *arguments: str) -> Iterator[BaseProcess]:
+        child = forks.start(node.main, *arguments, environment=self.environment)
         try:
             yield child
         finally:
             child.kill()
-            child.wait()
+            child.join()
 
     def head(self, task_id: str) -> Any:
         return self.store.get_head(self.scope, task_id)
@@ -221,12 +234,12 @@ def test_a_background_run(deployment: Deployment, who: str) -> None:
         if who == "work":
             with deployment.working(when, number) as worker:
                 deadline = time.monotonic() + PATIENCE
-                while worker.poll() is None and time.monotonic() < deadline:
+                while worker.is_alive() and time.monotonic() < deadline:
                     head = deployment.head(first.task_id)
                     if head is None or head.state in STOPPED:
                         break
                     time.sleep(0.05)
-                died = worker.poll() is not None
+                died = not worker.is_alive()
         with deployment.working():
             if first.task_id:
                 head = deployment.wait_until_stopped(first.task_id)
@@ -253,11 +266,10 @@ def test_a_push(deployment: Deployment) -> None:
         assert first.finished
         with deployment.working(when, number) as worker:
             give_up = time.monotonic() + PATIENCE
-            while worker.poll() is None and time.monotonic() < give_up and not told(webhook, first.task_id):
+            while worker.is_alive() and time.monotonic() < give_up and not told(webhook, first.task_id):
                 time.sleep(0.1)
-            with suppress(subprocess.TimeoutExpired):  # it may yet die of what follows the last call
-                worker.wait(3.0)
-            died = worker.poll() is not None
+            worker.join(3.0)  # it may yet die of what follows the last call
+            died = not worker.is_alive()
         with deployment.working():
             head = deployment.wait_until_stopped(first.task_id)
             give_up = time.monotonic() + PATIENCE

@@ -22,6 +22,9 @@ from tests.helpers.rpc import intent
 from tests.processes.servers import KEYS_PATH, process
 from tools.build.built_functions import free_port
 
+pytestmark = pytest.mark.slow(seconds=30)
+
+
 CLIENTS = 200
 AT_ONCE = 40
 AGENTS = ("probe", "assistant")

@@ -4,11 +4,9 @@ After each death another process continues the turn. What the client gets is the
 that has ended runs again.
 """
 
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,11 @@ import pytest
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
 from tests.background.durable_bench import DurableBench, parts_of, text_of, texts
+from tests.faults import durable_node, forks
 from tests.faults.durable_node import PLACES
+
+pytestmark = pytest.mark.slow(seconds=80)
+
 
 ONCE = {"plan": 1, "hotel": 1, "train": 1, "table": 1}
 
@@ -30,8 +32,6 @@ class Nodes:
         self.log = log
         self.deaths = 0
         self._environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(sys.path),
             "A2A_LOCAL": "1",
             "A2A_EMULATOR": settings.emulator,
             "A2A_TABLE": settings.table,
@@ -39,29 +39,24 @@ class Nodes:
             "A2A_AGENT_NAMES": "traveler",
             "A2A_DURABLE_FUNCTION": settings.durable_function,
         }
-        self._process: subprocess.Popen[str] | None = None
+        self._process: BaseProcess | None = None
 
     def start(self, place: str = "", number: int = 0) -> None:
         arguments = [str(self.log), *([place, str(number)] if place else [])]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.durable_node", *arguments],
-            env=self._environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == "serving\n"
+        here, there = forks.FORKS.Pipe(duplex=False)
+        self._process = forks.start(durable_node.main, there, *arguments, environment=self._environment)
+        there.close()
+        assert here.recv()
 
     def replace_if_dead(self) -> None:
-        if self._process is not None and self._process.poll() is not None:
+        if self._process is not None and not self._process.is_alive():
             self.deaths += 1
             self.start()
 
     def stop(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
+            self._process.join()
 
     def steps(self) -> Counter[str]:
         """How often each step has begun."""

@@ -20,6 +20,9 @@ from a2a_lambda.lambda_.streaming import DELIMITER, Streaming
 from tests.conftest import ROOT
 from tests.lambda_.test_handlers import Context
 
+pytestmark = pytest.mark.slow
+
+
 Json = Any
 
 OF_SOURCE = {"resource", "elb", "version", "requestContext"}

@@ -20,6 +20,9 @@ from a2a_lambda.kit import Kit
 from tests.conftest import new_key
 from tests.store.calls import Calls
 
+pytestmark = pytest.mark.slow
+
+
 Json = Any
 
 COUNT = int(os.environ.get("FUZZ", "3000"))

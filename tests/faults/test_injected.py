@@ -22,13 +22,19 @@ from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import StoreError
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
+from a2a_lambda.operations import intake
 from a2a_lambda.protocol.model import STOPPED, Json
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
+from a2a_lambda.tasks import head
+from a2a_lambda.turns import lease
 from tests.background.worker_bench import WorkerBench
 from tests.conftest import AGENTS, BASE_URL, new_key
 from tests.helpers.rest import Rest, bare_events, message_1_0
 from tests.helpers.rpc import intent
+
+pytestmark = pytest.mark.slow(seconds=60)
+
 
 OPERATIONS = ("get_item", "put_item", "delete_item", "query")
 
@@ -69,6 +75,13 @@ class Faulty:
             raise ReadTimeoutError(endpoint_url="dynamodb")
 
         return call
+
+
+@pytest.fixture(autouse=True)
+def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn whose first write was made, and whose answer never came, is no one's for so long."""
+    for module in (head, intake, lease):
+        monkeypatch.setattr(module, "LEASE_SECONDS", 2.0)
 
 
 @pytest.fixture

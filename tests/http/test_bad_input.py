@@ -9,6 +9,9 @@ from starlette.testclient import TestClient
 
 from tests.helpers.rpc import Rpc, message, request
 
+pytestmark = pytest.mark.slow
+
+
 Json = Any
 
 

@@ -11,6 +11,9 @@ from tests.conftest import new_key
 from tests.helpers.rest import Rest
 from tests.helpers.rpc import Rpc
 
+pytestmark = pytest.mark.slow
+
+
 Json = Any
 
 

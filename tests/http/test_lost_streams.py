@@ -16,6 +16,9 @@ from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import intent, message, request
 from tests.wire import v0_3_http_reader
 
+pytestmark = pytest.mark.slow(seconds=30)
+
+
 PATIENCE = 120.0
 
 SLOTS = {"count": "100000", "every": "0.01"}

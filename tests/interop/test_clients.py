@@ -11,6 +11,9 @@ import pytest
 from tests.conftest import ROOT
 from tests.processes.servers import KEY, Server
 
+pytestmark = pytest.mark.slow
+
+
 CLIENTS = [
     ("a2a-0-2", "client_0_2.py"),
     ("a2a-0-3", "client_0_3.py", "JSONRPC"),

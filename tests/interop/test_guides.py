@@ -14,7 +14,7 @@ from tests.helpers.dev_server import PATIENCE, DevServer
 from tests.helpers.project import copy_kit
 from tests.processes.servers import answers
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
 GUIDES = {
     "a2a-sdk 1.x": "a2a-1",

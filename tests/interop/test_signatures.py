@@ -16,7 +16,7 @@ from a2a_lambda.settings import Settings
 from tests.aws.test_signing import Kms
 from tests.conftest import BASE_URL, ROOT
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
 CARDS = ["/.well-known/agent-card.json", "/a2a/v1/.well-known/agent-card.json"]
 

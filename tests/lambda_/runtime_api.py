@@ -83,7 +83,7 @@ class RuntimeApi:
             allow_reuse_address = True
 
         self._server = Server(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     @property
     def address(self) -> str:

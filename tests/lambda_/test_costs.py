@@ -39,6 +39,9 @@ from tools.scale.aws import (
     WRITE_UNIT,
 )
 
+pytestmark = pytest.mark.slow
+
+
 Json = Any
 
 PLATFORM = 700

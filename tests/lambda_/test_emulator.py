@@ -24,6 +24,9 @@ from tools.build.invoke import format_answer, function_of, with_agent
 from tools.build.size import zipped_size_of
 from tools.builds import LAMBDA_PYTHON
 
+pytestmark = pytest.mark.slow
+
+
 Json = Any
 
 RIE = find_rie(ROOT / ".venvs" / "sam")

@@ -22,6 +22,9 @@ from tests.template.resources import FUNCTIONS, of_type
 from tools.build import image, lint
 from tools.build.built_functions import HOST, Built, interpreter
 
+pytestmark = pytest.mark.slow
+
+
 Json = Any
 
 

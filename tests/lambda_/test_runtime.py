@@ -21,6 +21,9 @@ from tools import template
 from tools.build.built_functions import Built
 from tools.dev import emulator
 
+pytestmark = pytest.mark.slow(seconds=60)
+
+
 Json = Any
 
 CONTENT_TYPE = "application/vnd.awslambda.http-integration-response"

@@ -19,6 +19,9 @@ from tests.lambda_.clock.clock import CHUNKS, app
 from tests.lambda_.runtime_api import RuntimeApi
 from tools.build.built_functions import Built
 
+pytestmark = pytest.mark.slow
+
+
 COLD_START_MODULES = 5
 """Modules that the streaming runtime imports beside what the same code imports under AWS's own."""
 

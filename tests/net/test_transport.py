@@ -166,7 +166,7 @@ def test_ones_own_network_when_it_is_meant() -> None:
             pass
 
     with HTTPServer(("127.0.0.1", 0), Hello) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/"
         assert get(url, private=True).status_code == 200
         assert get(url, allow_loopback=True).status_code == 200

@@ -81,7 +81,7 @@ def ministack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
 Server = Callable[[], str]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def servers(ministack: Settings) -> Iterator[Server]:
     """Starts a server of the probe agent in a process of its own; returns its url."""
     with ExitStack() as stack:

@@ -12,6 +12,9 @@ import pytest
 from tests.helpers.rpc import Rpc, Streaming, events, intent, message, request, texts
 from tests.processes.servers import KEY, Server
 
+pytestmark = pytest.mark.slow
+
+
 Json = Any
 
 
@@ -22,7 +25,7 @@ class Remote(Rpc):
         super().__init__(httpx2.Client(base_url=url, timeout=120), KEY)  # type: ignore[arg-type]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def pair(servers: Server) -> tuple[Remote, Remote]:
     return Remote(servers()), Remote(servers())
 

@@ -27,6 +27,9 @@ from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, intent, message
 from tests.push.courier import Courier, Webhook
 
+pytestmark = pytest.mark.slow
+
+
 Json = Any
 
 

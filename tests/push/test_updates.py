@@ -33,6 +33,9 @@ from tests.helpers.rest import Rest
 from tests.helpers.rpc import Rpc, intent, message
 from tests.push.courier import Courier, Webhook
 
+pytestmark = pytest.mark.slow
+
+
 Json = Any
 
 

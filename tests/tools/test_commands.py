@@ -15,6 +15,8 @@ from tests.helpers.project import copy_kit
 from tools import a2a
 from tools.commands import COMMANDS
 
+pytestmark = pytest.mark.slow
+
 
 def run(*words: str, folder: Path = ROOT, **variables: str) -> "subprocess.CompletedProcess[str]":
     """As a user calls it: not from within another make."""

@@ -22,6 +22,8 @@ from tests.helpers.clock import Clock
 from tests.turns.death import die_after_context
 from tests.turns.run_bench import PATIENCE, RunBench, until, within
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def bench(kit: Kit, settings: Settings) -> RunBench:

@@ -13,6 +13,9 @@ from a2a_lambda.wire import v0_1, v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
 from tests.wire import objects, v0_3_http_reader
 
+pytestmark = pytest.mark.slow
+
+
 WIRES: dict[str, Wire] = {
     "0.1": v0_1.WIRE,
     "0.3": v0_3.WIRE,

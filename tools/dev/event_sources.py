@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.request import Request, urlopen
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -319,14 +319,12 @@ class Records:
         new = record["dynamodb"].get("NewImage", {})
         return new.get("sk", {}).get("S") == "head" and "pushes" in new
 
-    def first(self) -> str:
-        """Iterator at the beginning of the stream."""
+    def first(self, where: Literal["TRIM_HORIZON", "LATEST"] = "TRIM_HORIZON") -> str:
+        """Iterator at the beginning of the stream, or at its end: "LATEST"."""
         [stream] = self._client.list_streams(TableName=self._table)["Streams"]
         arn = stream["StreamArn"]
         shard = self._client.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"][-1]["ShardId"]
-        found = self._client.get_shard_iterator(
-            StreamArn=arn, ShardId=shard, ShardIteratorType="TRIM_HORIZON"
-        )
+        found = self._client.get_shard_iterator(StreamArn=arn, ShardId=shard, ShardIteratorType=where)
         return str(found["ShardIterator"])
 
 

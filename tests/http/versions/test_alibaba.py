@@ -12,6 +12,9 @@ from starlette.testclient import TestClient
 
 from tests.helpers.rpc import Rpc, events, intent, message, request
 
+pytestmark = pytest.mark.slow
+
+
 Json = Any
 
 RAIN = {

@@ -16,6 +16,9 @@ from tests.conftest import BASE_URL, new_key
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, intent, message
 
+pytestmark = pytest.mark.slow
+
+
 Json = Any
 
 NEEDED = "https://example.com/extensions/needed"

@@ -9,6 +9,9 @@ from starlette.testclient import TestClient
 from tests.conftest import BASE_URL
 from tests.helpers.rpc import intent
 
+pytestmark = pytest.mark.slow
+
+
 Json = Any
 
 WEATHER = {

@@ -10,6 +10,9 @@ from a2a_lambda.wire.interface import Wire
 from tests.helpers.rpc import request
 from tools.docs.reference import HTTP_PROTOCOLS, OPERATIONS, RPC_PROTOCOLS, http_paths
 
+pytestmark = pytest.mark.slow
+
+
 PATHS = {"alibaba": "/alibaba/probe", "qianfan": "/v2/a2a/probe"}
 
 NOT_FOUND = -32601

@@ -3,9 +3,13 @@
 import uuid
 from typing import Any
 
+import pytest
 from starlette.testclient import TestClient
 
 from tests.helpers.rpc import Rpc, events, intent, request
+
+pytestmark = pytest.mark.slow
+
 
 Json = Any
 

@@ -8,6 +8,9 @@ from starlette.testclient import TestClient
 from tests.helpers.rest import Rest
 from tests.helpers.rpc import intent
 
+pytestmark = pytest.mark.slow
+
+
 Json = Any
 
 TEXTS = [

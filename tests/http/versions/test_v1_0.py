@@ -9,6 +9,9 @@ from starlette.testclient import TestClient
 from tests.helpers.rest import Rest, bare_events, message_1_0
 from tests.helpers.rpc import Rpc, events, intent, request
 
+pytestmark = pytest.mark.slow
+
+
 Json = Any
 
 

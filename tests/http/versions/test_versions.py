@@ -9,6 +9,9 @@ from starlette.testclient import TestClient
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, intent, message, request
 
+pytestmark = pytest.mark.slow
+
+
 Json = Any
 
 SENDS: dict[str, tuple[str, Json]] = {

@@ -4,9 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+from samtranslator.yaml_helper import yaml_parse
 
 from tests.conftest import ROOT
 from tools.build import lint
+
+pytestmark = pytest.mark.slow(seconds=40)
 
 
 @pytest.mark.parametrize("state", lint.STATES, ids=["plain", "rollout"])
@@ -16,7 +19,13 @@ def test_the_translated_template_has_no_fault(source: str, state: dict[str, str]
 
 @pytest.mark.parametrize("path", sorted((ROOT / "templates").glob("*.yaml")), ids=lambda path: path.name)
 def test_the_other_templates_have_no_fault(path: Path) -> None:
-    assert list(lint.faults(path.read_text())) == []
+    assert list(lint.faults_of(path)) == []
+
+
+def test_only_iam_is_looked_at_in_one_region() -> None:
+    for name in lint.WITHOUT_REGION:
+        resources = yaml_parse((ROOT / "templates" / name).read_text())["Resources"].values()
+        assert {each["Type"].split("::")[1] for each in resources} == {"IAM"}
 
 
 def test_a_dependency_on_what_a_condition_removes_is_a_fault(source: str) -> None:

@@ -18,6 +18,9 @@ from tests.processes.servers import answers
 from tools.client.calls import VERSIONS, Record
 from tools.client.chat import Chat
 
+pytestmark = pytest.mark.slow
+
+
 ASKED = "Which sport should I coach"
 
 

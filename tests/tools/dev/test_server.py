@@ -23,6 +23,9 @@ from tests.helpers.rpc import Rpc, events, message, request, texts
 from tests.processes.servers import answers
 from tests.push.courier import Webhook
 
+pytestmark = pytest.mark.slow(seconds=90)
+
+
 NOISY = """
 import logging
 import time
@@ -38,6 +41,9 @@ def hello(turn: Turn) -> str:
     raise RuntimeError("broken on purpose")
 """
 
+IMPORT = "IMPORT_SECONDS = 7.0"
+"""Instead of 30 s, in the copy."""
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -47,6 +53,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     skill = "{ id: hello, name: Hello, description: Logs. }"
     (noisy / "card.yaml").write_text(f"name: N\ndescription: N.\nversion: 0.1.0\nskills: [{skill}]\n")
     (noisy / "agent.py").write_text(NOISY)
+    agents = made / "layers/a2a/a2a_lambda/catalog/agents.py"
+    text = agents.read_text()
+    for limit, shorter in (("SERVE_SECONDS = 8.0", "SERVE_SECONDS = 2.0"), ("IMPORT_SECONDS = 30.0", IMPORT)):
+        assert limit in text
+        text = text.replace(limit, shorter)
+    agents.write_text(text)
     return made
 
 
@@ -233,9 +245,9 @@ def test_idle_is_idle(server: DevServer) -> None:
     a core here, and on a slow one far from the 40 % it takes to poll."""
     tree = descendants(server.process.pid)
     assert len(tree) >= 3
-    time.sleep(10)  # what came before is over
+    time.sleep(4)  # what came before is over
     before, began = cpu_seconds(tree), time.monotonic()
-    time.sleep(20)
+    time.sleep(8)
     share = (cpu_seconds(tree) - before) / (time.monotonic() - began)
     print(f"\nidle: {100 * share:.2f} % of a core")
     assert share < 0.1
@@ -297,8 +309,8 @@ def test_an_endless_import_is_named_and_an_edit_or_ctrl_c_frees_the_server(folde
         endless = Rpc(made.rpc().client, "local-key", "/a2a/endless")
         asked = request("message/send", {"message": message("hi")})
         made.until(lambda: made.rpc().send("hi")["status"]["state"] == "completed")  # the others are served
-        made.until(lambda: "its import takes longer than 30 s" in made.output.read_text())
-        assert "its import takes longer than 30 s" in refusal(endless)
+        made.until(lambda: "its import takes longer than 7 s" in made.output.read_text())
+        assert "its import takes longer than 7 s" in refusal(endless)
         good = "from a2a_lambda import skill\n\n\n@skill\ndef hello(turn): return 'hello'\n"
         (place / "agent.py").write_text(good)
         made.until(lambda: "result" in endless.post(asked).json())

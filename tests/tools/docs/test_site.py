@@ -13,6 +13,9 @@ from tests.helpers.pages import PAGES, RECIPES
 from tools.commands import COMMANDS
 from tools.docs import site
 
+pytestmark = pytest.mark.slow
+
+
 ZENSICAL = ROOT / ".venvs" / "docs" / "bin" / "zensical"
 
 

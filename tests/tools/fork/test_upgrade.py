@@ -17,6 +17,9 @@ from tools.fork import rename
 from tools.fork.owned import OWN_FILES, OWN_PLACES, is_own
 from tools.fork.rename import KITS
 
+pytestmark = pytest.mark.slow(seconds=30)
+
+
 STATEMENT = """          - Sid: Orders
             Effect: Allow
             Action: [s3:GetObject]

@@ -10,6 +10,9 @@ from tests.helpers.dev_server import DevServer
 from tests.tools.playground.clicks import choose, expect, open_agent, send, state
 from tools.client.calls import VERSIONS
 
+pytestmark = pytest.mark.slow(seconds=40)
+
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
