@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -141,6 +142,12 @@ def test_the_rows_are_used() -> None:
         paths = [PACKAGE / f"{folder}.py"] if folder == "kit" else (PACKAGE / folder).rglob("*.py")
         used = {room(name) for path in paths for name in imported(path) if name.startswith("a2a_lambda.")}
         assert allowed <= used, f"{folder} imports nothing from {allowed - used}"
+
+
+def test_the_map_of_the_folders_says_the_same() -> None:
+    rows = re.findall(r"(?m)^\| `(\w+)` \| .* \| ([^|]+) \|$", (ROOT / "CONTRIBUTING.md").read_text())
+    described = {name: allowed.partition(";")[0] for name, allowed in rows}
+    assert described == {name: ", ".join(sorted(allowed)) or "nothing" for name, allowed in ALLOWED.items()}
 
 
 def check_no_cycle(graph: dict[str, set[str]]) -> None:

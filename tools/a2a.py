@@ -50,11 +50,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {sys.executable} does not have the kit's packages. {fix}", file=sys.stderr)
         return 1
     os.chdir(ROOT)
-    given = parse(name, words, os.environ)
-    if "NAME" not in given:
+    variables = parse(name, words, os.environ)
+    if "NAME" not in variables:
         os.environ.pop("NAME", None)  # WSL sets it to the name of the machine
     try:
-        _configure(os.environ, given)
+        _configure(os.environ, variables)
         return _run(name)
     except KeyboardInterrupt:
         return 130
@@ -65,14 +65,16 @@ def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[s
     one."""
     command = COMMANDS[name]
     of_make = environ.get(GIVEN, "").split()
-    of_call = [found[1] for word in words if (found := re.match("([A-Z_]+)=", word))]
+    of_call = [match[1] for word in words if (match := re.match("([A-Z_]+)=", word))]
     goals = {name, *environ.get(GOALS, "").split()} & COMMANDS.keys()
-    known = {variable for goal in goals for variable in COMMANDS[goal].variables}
-    unknown = [variable for variable in of_make if variable not in known and not ANYWHERE.fullmatch(variable)]
+    variables = {variable for goal in goals for variable in COMMANDS[goal].variables}
+    unknown = [
+        variable for variable in of_make if variable not in variables and not ANYWHERE.fullmatch(variable)
+    ]
     unknown += [variable for variable in of_call if variable not in command.variables]
     if unknown:
-        takes = f"It takes {', '.join(command.variables)}" if command.variables else "It takes none"
-        print(f"error: {name} has no variable {unknown[0]}. {takes}", file=sys.stderr)
+        hint = f"It takes {', '.join(command.variables)}" if command.variables else "It takes none"
+        print(f"error: {name} has no variable {unknown[0]}. {hint}", file=sys.stderr)
         sys.exit(2)
     parser = argparse.ArgumentParser(
         prog=f"a2a {name}",
@@ -85,18 +87,18 @@ def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[s
             parser.add_argument(_option(variable), dest=variable, nargs="?", const="1", metavar="1")
         else:
             parser.add_argument(_option(variable), dest=variable, metavar=example)
-    options = [re.sub("^([A-Z_]+)=", lambda found: f"{_option(found[1])}=", word) for word in words]
-    given = {variable: environ[variable] for variable in of_make if variable in environ}
-    return given | vars(parser.parse_args(options))
+    options = [re.sub("^([A-Z_]+)=", lambda match: f"{_option(match[1])}=", word) for word in words]
+    values = {variable: environ[variable] for variable in of_make if variable in environ}
+    return values | vars(parser.parse_args(options))
 
 
 def _option(variable: str) -> str:
     return f"--{variable.lower().replace('_', '-')}"
 
 
-def _configure(environ: MutableMapping[str, str], given: Mapping[str, str]) -> None:
+def _configure(environ: MutableMapping[str, str], variables: Mapping[str, str]) -> None:
     """Set what commands, and the programs that they start, read from the environment."""
-    environ.update(given)
+    environ.update(variables)
     # Another make would take the first five, and uv would warn of the last.
     for variable in (GIVEN, GOALS, "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "VIRTUAL_ENV"):
         environ.pop(variable, None)
@@ -112,8 +114,8 @@ def _run(name: str) -> int:
     """Run a command's steps. Returns the exit status."""
     if name not in WITHOUT_PACKAGES and (status := _call("tools.build.packages sync")):
         return status
-    *before, last = COMMANDS[name].steps
-    for step in before:
+    *steps, last = COMMANDS[name].steps
+    for step in steps:
         if status := environments.run(sys.executable, "-m", *step.split()):
             return status
     return _call(last)

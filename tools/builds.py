@@ -20,10 +20,10 @@ ARCHITECTURES = ("arm64", "x86_64")
 
 def read_architecture(environ: Mapping[str, str]) -> str:
     """Value of ARCH. Raises ConfigurationError."""
-    found = environ.get("ARCH") or ARCHITECTURES[0]
-    if found not in ARCHITECTURES:
-        raise ConfigurationError(f"ARCH={found}: use {' or '.join(ARCHITECTURES)}")
-    return found
+    architecture = environ.get("ARCH") or ARCHITECTURES[0]
+    if architecture not in ARCHITECTURES:
+        raise ConfigurationError(f"ARCH={architecture}: use {' or '.join(ARCHITECTURES)}")
+    return architecture
 
 
 def find_python(version: str) -> str:

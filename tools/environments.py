@@ -69,8 +69,8 @@ def run_sam(*arguments: str, **variables: str) -> int:
 def find_uv() -> str:
     """Path of uv: the one that runs this, or on the PATH, or the checkout's own. Exits if there is none."""
     own = Path(".uv/bin/uv").absolute()
-    if found := os.environ.get("UV") or shutil.which("uv") or (str(own) if own.exists() else ""):
-        return found
+    if path := os.environ.get("UV") or shutil.which("uv") or (str(own) if own.exists() else ""):
+        return path
     sys.exit("error: there is no uv. Install it (https://docs.astral.sh/uv/), or use make, which fetches it")
 
 
@@ -125,19 +125,19 @@ def install_browser() -> bool:
 def export(lock: Path, path: Path) -> int:
     """Write what uv.lock has for one of the kit's layers. Returns the exit status. lock: DEPENDENCIES or
     TRACING, which lacks what is in the first. path: of the file to write."""
-    chosen = ["--no-dev"]
+    options = ["--no-dev"]
     if lock == TRACING:
-        shipped = re.findall(r"^([a-z0-9-]+)==", DEPENDENCIES.read_text("utf-8"), re.MULTILINE)
-        chosen = ["--only-group", "tracing", *(f"--no-emit-package={name}" for name in shipped)]
-    done = subprocess.run(
+        names = re.findall(r"^([a-z0-9-]+)==", DEPENDENCIES.read_text("utf-8"), re.MULTILINE)
+        options = ["--only-group", "tracing", *(f"--no-emit-package={name}" for name in names)]
+    process = subprocess.run(
         [
-            *(find_uv(), "export", "--locked", "--quiet", *chosen, "--no-emit-project", "--no-annotate"),
+            *(find_uv(), "export", "--locked", "--quiet", *options, "--no-emit-project", "--no-annotate"),
             *("--no-header", "--output-file", str(path)),
         ],
         stdout=subprocess.DEVNULL,  # it prints what it writes
         check=False,
     )
-    return done.returncode
+    return process.returncode
 
 
 def lock() -> int:
@@ -173,8 +173,8 @@ def _is_newer(stamp: Path, inputs: Iterable[Path]) -> bool:
     """Whether a stamp is as new as everything it was made from."""
     if not stamp.exists():
         return False
-    made = stamp.stat().st_mtime
-    return all(made >= path.stat().st_mtime for path in inputs if path.exists())
+    time = stamp.stat().st_mtime
+    return all(time >= path.stat().st_mtime for path in inputs if path.exists())
 
 
 def _uv(*arguments: str, **variables: str) -> int:

@@ -40,7 +40,7 @@ def parameters(template: Path) -> dict[str, dict[str, Any]]:
 
 def defaults(template: Path) -> dict[str, str]:
     """Parameters and their defaults, as CloudFormation takes them. Raises ConfigurationError."""
-    return {name: str(declared["Default"]) for name, declared in parameters(template).items()}
+    return {name: str(declaration["Default"]) for name, declaration in parameters(template).items()}
 
 
 def properties(template: Path) -> dict[str, Any]:
@@ -50,28 +50,28 @@ def properties(template: Path) -> dict[str, Any]:
 
 def _read(template: Path, *names: str) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = yaml.load(template.read_text("utf-8"), _Loader)  # noqa: S506
+        node: dict[str, Any] = yaml.load(template.read_text("utf-8"), _Loader)  # noqa: S506
         for name in names:
-            found = found[name]
+            node = node[name]
     except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
         raise ConfigurationError(f"{template}: no {'.'.join(names)}: {error!r}") from None
-    return found
+    return node
 
 
 def create_table(client: "DynamoDBClient", name: str, template: Path) -> None:
     """Create the table, if it is absent; returns when it can be used."""
-    wanted = properties(template)
+    definition = properties(template)
     try:
-        given = {key: wanted[key] for key in CREATION if key in wanted}
-        if "GlobalSecondaryIndexes" in given:  # those that only AWS knows are intrinsic functions
-            given["GlobalSecondaryIndexes"] = [
+        arguments = {key: definition[key] for key in CREATION if key in definition}
+        if "GlobalSecondaryIndexes" in arguments:  # those that only AWS knows are intrinsic functions
+            arguments["GlobalSecondaryIndexes"] = [
                 {key: value for key, value in index.items() if value is not None}
-                for index in given["GlobalSecondaryIndexes"]
+                for index in arguments["GlobalSecondaryIndexes"]
             ]
-        if "StreamSpecification" in given:
-            given["StreamSpecification"] = {"StreamEnabled": True, **given["StreamSpecification"]}
-        client.create_table(TableName=name, **given)
+        if "StreamSpecification" in arguments:
+            arguments["StreamSpecification"] = {"StreamEnabled": True, **arguments["StreamSpecification"]}
+        client.create_table(TableName=name, **arguments)
     except client.exceptions.ResourceInUseException:
         return
     client.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 1})
-    client.update_time_to_live(TableName=name, TimeToLiveSpecification=wanted["TimeToLiveSpecification"])
+    client.update_time_to_live(TableName=name, TimeToLiveSpecification=definition["TimeToLiveSpecification"])

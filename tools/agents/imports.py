@@ -37,11 +37,11 @@ def find_missing(agents: Path, names: set[str] | None = None) -> list[str]:
     for folder in sorted(card.parent for card in agents.glob("*/card.yaml")):
         if names is not None and folder.name not in names:
             continue
-        seen: set[str] = set()
+        packages: set[str] = set()
         for file, line, package in _imports(agents, folder / "agent.py", set()):
             is_own = package in (folder.name, "functions")  # its import fails here, and says how to write it
-            distribution = "" if package in seen or is_own else _missing_distribution(package, folder)
-            seen.add(package)
+            distribution = "" if package in packages or is_own else _missing_distribution(package, folder)
+            packages.add(package)
             if distribution:
                 sentences.append(
                     f"{short_path(file)}:{line}: {package!r} is not among your packages, so Lambda does not"
@@ -50,12 +50,12 @@ def find_missing(agents: Path, names: set[str] | None = None) -> list[str]:
     return sentences
 
 
-def _imports(agents: Path, file: Path, read: set[Path]) -> Iterator[tuple[Path, int, str]]:
+def _imports(agents: Path, file: Path, files: set[Path]) -> Iterator[tuple[Path, int, str]]:
     """File, line and top-level package of each import of a module, and of the agents' modules that it
-    imports. read: those that were read before."""
-    if file in read:
+    imports. files: the files that were read before."""
+    if file in files:
         return
-    read.add(file)
+    files.add(file)
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError, OSError):
@@ -66,8 +66,8 @@ def _imports(agents: Path, file: Path, read: set[Path]) -> Iterator[tuple[Path, 
                 yield file, node.lineno, module.partition(".")[0]
                 continue
             place = agents.parent / module.replace(".", "/")
-            for found in (place.with_suffix(".py"), place / "__init__.py"):
-                yield from _imports(agents, found, read) if found.exists() else ()
+            for path in (place.with_suffix(".py"), place / "__init__.py"):
+                yield from _imports(agents, path, files) if path.exists() else ()
 
 
 def _modules(agents: Path, file: Path, node: Import) -> list[str]:
@@ -78,8 +78,8 @@ def _modules(agents: Path, file: Path, node: Import) -> list[str]:
     if node.level:
         package = file.relative_to(agents.parent).parts[: -node.level]
         base = ".".join([*package, *([base] if base else [])])
-    inside = [f"{base}.{alias.name}" for alias in node.names] if base.startswith("agents") else []
-    return [base, *inside]
+    members = [f"{base}.{alias.name}" for alias in node.names] if base.startswith("agents") else []
+    return [base, *members]
 
 
 def _running(node: ast.AST) -> Iterator[Import]:
@@ -88,9 +88,9 @@ def _running(node: ast.AST) -> Iterator[Import]:
         yield node
     children = list(ast.iter_child_nodes(node))
     match node:
-        case ast.Try(handlers=handlers) if any(_names(each.type) & MAY_FAIL for each in handlers):
+        case ast.Try(handlers=handlers) if any(_names(clause.type) & MAY_FAIL for clause in handlers):
             children = [*node.orelse, *node.finalbody]
-        case ast.With(items=items) if any(_names(each.context_expr) & MAY_FAIL for each in items):
+        case ast.With(items=items) if any(_names(clause.context_expr) & MAY_FAIL for clause in items):
             children = []
         case ast.If(test=test) if _names(test) & ELSEWHERE:
             children = []
@@ -104,8 +104,8 @@ def _names(node: ast.AST | None) -> set[str]:
     """Names and attributes in an expression. A bare `except` takes every exception."""
     if node is None:
         return {"Exception"}
-    found = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-    return found | {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+    names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    return names | {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
 
 
 def _missing_distribution(package: str, folder: Path) -> str:
@@ -128,7 +128,7 @@ def _distributions() -> dict[str, list[str]]:
 def _shipped() -> set[str]:
     """Normalized names of the distributions in the layers."""
     lines = [line for path in LAYERS if path.exists() for line in path.read_text("utf-8").splitlines()]
-    return {_normalized(found[0]) for line in lines if (found := re.match(r"[A-Za-z0-9._-]+", line))}
+    return {_normalized(match[0]) for line in lines if (match := re.match(r"[A-Za-z0-9._-]+", line))}
 
 
 def _normalized(name: str) -> str:

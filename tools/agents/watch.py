@@ -59,26 +59,26 @@ class Watch:
         """Name what has run for too long. now: seconds."""
         if self._ping is None or self._ping.done():
             self._ping, self._pinged = agent_threads.ping_agent_loop(), now
-        frames, since = sys._current_frames(), {}
+        frames, starts = sys._current_frames(), {}
         for thread in threading.enumerate():
             own = list(self._own_frames(frames.get(thread.ident or 0)))
             if not own:
                 continue
             place = (thread.ident or 0, id(own[-1]))  # the call from outside stays, whatever it calls
-            began = since[place] = self._since.get(place, now)
+            start = starts[place] = self._since.get(place, now)
             is_import = own[-1].f_code.co_name == "<module>"
             if thread.name == AGENT_LOOP:
-                began = max(began, self._pinged)
+                start = max(start, self._pinged)
             limit = BLOCKED_SECONDS if is_import or thread.name == AGENT_LOOP else LONG_SECONDS
-            if now - began < limit or place in self._named:
+            if now - start < limit or place in self._named:
                 continue
             self._named.add(place)
-            what = "has been importing" if is_import else "has been running"
-            why = f", and {BLOCKS}" if thread.name == AGENT_LOOP else ""
-            where = f"{short_path(own[0].f_code.co_filename)}:{own[0].f_lineno}"
-            self._say(f"warning: {where} {what} for {now - began:.0f} s{why}")
-        self._named &= since.keys()
-        self._since = since
+            activity = "has been importing" if is_import else "has been running"
+            effect = f", and {BLOCKS}" if thread.name == AGENT_LOOP else ""
+            position = f"{short_path(own[0].f_code.co_filename)}:{own[0].f_lineno}"
+            self._say(f"warning: {position} {activity} for {now - start:.0f} s{effect}")
+        self._named &= starts.keys()
+        self._since = starts
 
     def _own_frames(self, frame: FrameType | None) -> Iterator[FrameType]:
         """The frames of agents' code in a stack, the innermost first."""

@@ -55,39 +55,39 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
 
 def _measure(kit: dict[str, Contestant], peers: dict[str, Contestant]) -> dict[str, Json]:
     cold: dict[str, tuple[Contestant, dict[str, Json]]] = {
-        **{name: (each, {}) for name, each in peers.items()},
+        **{name: (entrant, {}) for name, entrant in peers.items()},
         "rpc": (kit["rpc"], {}),
         **{name: (kit[name], {}) for name in ("api", "worker", "notifier")},
         "database": (kit["database"], {}),
-        **{f"{name}{FIRST}": (each, {"send": True}) for name, each in peers.items()},
+        **{f"{name}{FIRST}": (entrant, {"send": True}) for name, entrant in peers.items()},
         f"memory{FIRST}": (kit["memory"], {"send": True}),
         f"rpc{FIRST}": (kit["database"], {"send": True}),
         f"api{FIRST}": (kit["api"], {"path": "/.well-known/agent-card.json"}),
     }
-    answering = (*peers.values(), kit["memory"], kit["database"])
+    targets = (*peers.values(), kit["memory"], kit["database"])
     figures: dict[str, Json] = {"cold": {}, "send": {}, "chunks": {}, "memory": {}, "modules": {}}
     figures |= {"puts": [], "background": []}
     for number in range(1, ROUNDS + 1):
         print(f"round {number} of {ROUNDS}", flush=True)
         for name, (contestant, options) in cold.items():
-            measured = contestant.measure("cold", **options)
-            figures["cold"].setdefault(name, []).append(measured.total)
-            figures["memory"][name] = measured.found["memory"]
-            figures["modules"][name] = measured.found["modules"]
+            measurement = contestant.measure("cold", **options)
+            figures["cold"].setdefault(name, []).append(measurement.total)
+            figures["memory"][name] = measurement.found["memory"]
+            figures["modules"][name] = measurement.found["modules"]
         server = Uvicorn(peers["fastapi"].python, peers["fastapi"].variables)
         figures["cold"].setdefault(f"uvicorn{FIRST}", []).append(server.cost)
         figures["memory"][f"uvicorn{FIRST}"] = server.memory
         figures["send"].setdefault("uvicorn", []).append({"send": server.measure(SENDS)})
         server.close()
-        for each in answering:
-            streamed = each.name not in ("fasta2a", "fastapi", "bare")
-            found = each.measure("send", times=SENDS, streamed=streamed).found
-            figures["send"].setdefault(each.name, []).append(found)
+        for entrant in targets:
+            has_streams = entrant.name not in ("fasta2a", "fastapi", "bare")
+            costs = entrant.measure("send", times=SENDS, streamed=has_streams).found
+            figures["send"].setdefault(entrant.name, []).append(costs)
         figures["puts"].append(kit["database"].measure("put", times=SENDS).found)
         figures["background"].append(kit["database"].measure("background", times=SENDS).found)
-        for each in (kit["memory"], kit["sse"]):
-            found = each.measure("chunks", counts=CHUNKS).found
-            figures["chunks"].setdefault(each.name, []).append(found)
+        for entrant in (kit["memory"], kit["sse"]):
+            costs = entrant.measure("chunks", counts=CHUNKS).found
+            figures["chunks"].setdefault(entrant.name, []).append(costs)
     print("growth, calls", flush=True)
     figures["growth"] = kit["memory"].measure("growth").found
     figures["calls"] = kit["database"].measure("calls").found
@@ -96,11 +96,11 @@ def _measure(kit: dict[str, Contestant], peers: dict[str, Contestant]) -> dict[s
 
 def _sizes() -> dict[str, Json]:
     """Megabytes of the layers, unzipped and zipped."""
-    found = {}
+    sizes = {}
     for layer in ("A2ALayer", "DependenciesLayer"):
         folder = WORK / "build" / layer
-        found[layer] = [size_of(folder) / MB, zipped_size_of(folder) / MB]
-    return found
+        sizes[layer] = [size_of(folder) / MB, zipped_size_of(folder) / MB]
+    return sizes
 
 
 if __name__ == "__main__":

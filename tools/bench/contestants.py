@@ -61,18 +61,18 @@ class Contestant:
             result = Path(folder) / "result"
             command = [self.python, str(FOLDER / "probe.py"), str(result), self.module, what]
             output = Path(folder) / "output"
-            with output.open("wb") as written:
+            with output.open("wb") as file:
                 process = subprocess.Popen(
                     [*command, json.dumps(self.options | options)],
                     env={"PATH": os.environ["PATH"], **self.variables},
-                    stdout=written,
-                    stderr=written,
+                    stdout=file,
+                    stderr=file,
                 )
-                _, status, used = os.wait4(process.pid, 0)
+                _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
             if process.returncode:
                 raise ConfigurationError(f"{self.name}: {output.read_text('utf-8', 'replace')[-2000:]}")
-            return Measured(json.loads(result.read_text()), (used.ru_utime + used.ru_stime) * 1000)
+            return Measured(json.loads(result.read_text()), (usage.ru_utime + usage.ru_stime) * 1000)
 
 
 def build_kit() -> tuple[Path, Path]:
@@ -138,7 +138,7 @@ def with_database(rpc: Contestant, url: str) -> Contestant:
 def peers() -> dict[str, Contestant]:
     """What the kit is compared with."""
     variables = {"PYTHONPATH": str(FOLDER / "peers")}
-    made = {}
+    contestants = {}
     for name, module, environment in (
         ("a2a-sdk", "sdk", "bench-sdk"),
         ("fasta2a", "fasta2a_hello", "bench-fasta2a"),
@@ -146,8 +146,8 @@ def peers() -> dict[str, Contestant]:
         ("bare", "bare", "bench-fastapi"),
     ):
         python = environments.program_path(environment, "python")
-        made[name] = Contestant(name, module, str(python.absolute()), variables)
-    return made
+        contestants[name] = Contestant(name, module, str(python.absolute()), variables)
+    return contestants
 
 
 class Uvicorn:
@@ -160,13 +160,13 @@ class Uvicorn:
             env={"PATH": os.environ["PATH"], **variables},
             stderr=subprocess.DEVNULL,
         )
-        give_up = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + START_SECONDS
         while True:
             self._connection = http.client.HTTPConnection("127.0.0.1", self._port)
             try:
                 self.send()
             except ConnectionRefusedError:
-                if time.monotonic() >= give_up:
+                if time.monotonic() >= deadline:
                     raise ConfigurationError("uvicorn does not start") from None
                 time.sleep(0.01)
             else:
@@ -180,13 +180,13 @@ class Uvicorn:
         """Milliseconds of the processor that a send takes: the best of three, as of the others."""
         for _ in range(50):
             self.send()
-        taken = []
+        costs = []
         for _ in range(3):
-            before = self.cost
+            start = self.cost
             for _ in range(times):
                 self.send()
-            taken.append((self.cost - before) / times)
-        return min(taken)
+            costs.append((self.cost - start) / times)
+        return min(costs)
 
     @property
     def cost(self) -> float:

@@ -17,14 +17,14 @@ ORANGE, GRAY = "#d9730d", "#9aa0a6"
 
 def bars(path: Path, title: str, rows: dict[str, list[float]], base: list[float], bar: float) -> None:
     ratios = {name: [a / b for a, b in zip(values, base, strict=True)] for name, values in rows.items()}
-    middle = [statistics.median(found) for found in ratios.values()]
+    medians = [statistics.median(series) for series in ratios.values()]
     spread = [
-        [at - min(found) for at, found in zip(middle, ratios.values(), strict=True)],
-        [max(found) - at for at, found in zip(middle, ratios.values(), strict=True)],
+        [median - min(series) for median, series in zip(medians, ratios.values(), strict=True)],
+        [max(series) - median for median, series in zip(medians, ratios.values(), strict=True)],
     ]
     colors = [ORANGE if name.startswith("kit") else GRAY for name in ratios]
     _, axes = plt.subplots(figsize=(7, 0.4 * len(ratios) + 0.9))
-    axes.barh(list(ratios), middle, xerr=spread, color=colors, error_kw={"linewidth": 0.8})
+    axes.barh(list(ratios), medians, xerr=spread, color=colors, error_kw={"linewidth": 0.8})
     axes.axvline(bar, color="black", linewidth=0.8, linestyle=":")
     axes.invert_yaxis()
     axes.set_xlabel(title)
@@ -35,8 +35,8 @@ def bars(path: Path, title: str, rows: dict[str, list[float]], base: list[float]
 
 def lines(path: Path, title: str, growth: dict[str, dict[str, float]]) -> None:
     _, axes = plt.subplots(figsize=(7, 3.2))
-    for name, found in growth.items():
-        axes.plot([int(count) for count in found], list(found.values()), marker="o", markersize=3, label=name)
+    for name, costs in growth.items():
+        axes.plot([int(count) for count in costs], list(costs.values()), marker="o", markersize=3, label=name)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel(title)
@@ -73,11 +73,11 @@ def main() -> None:
     bars(
         folder / "performance-warm.svg",
         "warm send, as a ratio to a2a-sdk's (dotted: 1.0)",
-        {title: [found["send"] for found in send[name]] for title, name in rows.items()},
-        [found["send"] for found in send["a2a-sdk"]],
+        {title: [costs["send"] for costs in send[name]] for title, name in rows.items()},
+        [costs["send"] for costs in send["a2a-sdk"]],
         1.0,
     )
-    streamed = figures["chunks"]["memory"]
+    rounds = figures["chunks"]["memory"]
     lines(
         folder / "performance-growth.svg",
         "n",
@@ -85,7 +85,7 @@ def main() -> None:
             "get a task of n chunks": growth["get"],
             "the nth turn of a conversation": growth["turn"],
             "list n tasks, at most 100 of them": growth["list"],
-            "a stream of n chunks": {n: min(found[n] for found in streamed) for n in streamed[0]},
+            "a stream of n chunks": {n: min(costs[n] for costs in rounds) for n in rounds[0]},
         },
     )
 

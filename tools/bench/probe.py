@@ -105,7 +105,7 @@ class Contestant:
 
     def invoke(self, invocation: Json) -> tuple[int, bytes, float]:
         """Status, body, and seconds by the clock to the first byte of the body; 0 if it is not streamed."""
-        began = time.perf_counter()
+        start = time.perf_counter()
         answer = self._handler(invocation, Context())
         if isinstance(answer, dict):
             return answer["statusCode"], answer["body"].encode(), 0.0
@@ -117,7 +117,7 @@ class Contestant:
         self._loop.run_until_complete(answer.stream(write))
         answer.release()
         status = json.loads(chunks[0][1].partition(bytes(8))[0])["statusCode"]
-        return status, b"".join(chunk for _, chunk in chunks[1:]), chunks[1][0] - began
+        return status, b"".join(chunk for _, chunk in chunks[1:]), chunks[1][0] - start
 
     def call(self, method: str, params: Json) -> Json:
         """Result of a call. Raises ValueError on an error."""
@@ -130,10 +130,10 @@ class Contestant:
 
 def cost(work: Callable[[], object], times: int = 1) -> float:
     """Milliseconds of the processor that one of several calls takes."""
-    began = time.process_time()
+    start = time.process_time()
     for _ in range(times):
         work()
-    return (time.process_time() - began) * 1000 / times
+    return (time.process_time() - start) * 1000 / times
 
 
 def measure_cold(module: str, options: Json) -> Json:
@@ -165,12 +165,12 @@ def measure_send(module: str, options: Json) -> Json:
 
     firsts: list[float] = []
     works = [("send", send)] + ([("stream", stream)] if options.get("streamed", True) else [])
-    found: dict[str, Json] = {}
+    costs: dict[str, Json] = {}
     for name, work in works:
         cost(work, 50)
         firsts.clear()
-        found[name] = min(cost(work, options["times"]) for _ in range(3))
-    return found | ({"first event": statistics.median(firsts)} if any(firsts) else {})
+        costs[name] = min(cost(work, options["times"]) for _ in range(3))
+    return costs | ({"first event": statistics.median(firsts)} if any(firsts) else {})
 
 
 def measure_chunks(module: str, options: Json) -> Json:
@@ -192,28 +192,28 @@ def measure_growth(module: str, options: Json) -> Json:
     """Operations on more and more."""
     contestant = Contestant(module, options)
     call = contestant.call
-    found: dict[str, dict[str, float]] = {"get": {}, "turn": {}, "list": {}, "message": {}}
+    costs: dict[str, dict[str, float]] = {"get": {}, "turn": {}, "list": {}, "message": {}}
     tasks = 0
     for count in (10, 100, 1_000, 10_000):
         while tasks < count:
             call("SendMessage", message())
             tasks += 1
         page = partial(call, "ListTasks", {"pageSize": 100})
-        found["list"][str(count)] = min(cost(page) for _ in range(3))
+        costs["list"][str(count)] = min(cost(page) for _ in range(3))
     for count in (10, 100, 1_000, 10_000):
         task = call("SendMessage", message(str(count), "chunks"))["task"]
         get = partial(call, "GetTask", {"id": task["id"]})
-        found["get"][str(count)] = min(cost(get) for _ in range(3))
+        costs["get"][str(count)] = min(cost(get) for _ in range(3))
     context = str(uuid.uuid4())
     turns: list[float] = []
     for turn in range(1, 1_001):
         turns.append(cost(lambda: call("SendMessage", message(contextId=context))))
         if turn in (10, 30, 100, 300, 1_000):
-            found["turn"][str(turn)] = statistics.median(turns[-10:])
+            costs["turn"][str(turn)] = statistics.median(turns[-10:])
     for kilobytes in (1, 10, 100, 1_000, 4_000, 6_000):
         send = partial(contestant.invoke, event("SendMessage", message("x" * kilobytes * 1_000)))
-        found["message"][str(kilobytes)] = min(cost(send) for _ in range(3))
-    return found
+        costs["message"][str(kilobytes)] = min(cost(send) for _ in range(3))
+    return costs
 
 
 def measure_calls(module: str, options: Json) -> Json:
@@ -221,12 +221,12 @@ def measure_calls(module: str, options: Json) -> Json:
     from a2a_lambda.aws.connections import Connections
 
     contestant = Contestant(module, options)
-    counted = [0, 0, 0]
+    counters = [0, 0, 0]
     post = Connections.post
 
     def counting(self: Any, headers: Any, body: bytes) -> Any:
         answer = post(self, headers, body)
-        counted[:] = counted[0] + 1, counted[1] + len(body), counted[2] + len(answer.body)
+        counters[:] = counters[0] + 1, counters[1] + len(body), counters[2] + len(answer.body)
         return answer
 
     Connections.post = counting  # type: ignore[method-assign]
@@ -240,13 +240,13 @@ def measure_calls(module: str, options: Json) -> Json:
     }
     for _ in range(10):
         contestant.call("SendMessage", message())
-    found = {}
+    counts = {}
     for name, (method, params) in operations.items():
-        counted[:] = 0, 0, 0
+        counters[:] = 0, 0, 0
         status, body, _ = contestant.invoke(event(method, params))
         assert status == 200, body
-        found[name] = counted.copy()
-    return found
+        counts[name] = counters.copy()
+    return counts
 
 
 def measure_put(module: str, options: Json) -> Json:
@@ -256,27 +256,27 @@ def measure_put(module: str, options: Json) -> Json:
 
     item: Json = {"pk": {"S": "bench"}, "sk": {"S": "put"}, "document": {"B": b"x" * 1_000}}
     item |= {f"field{number}": {"S": "x" * 20} for number in range(15)}
-    found = {}
+    costs = {}
     for name, client in (
         ("kit", hot_path.dynamodb(kit.settings)),
         ("botocore", clients.dynamodb(kit.settings)),
     ):
         put = partial(client.put_item, TableName="bench", Item=item)
         cost(put, 50)
-        found[name] = min(cost(put, options["times"]) for _ in range(3))
-    return found
+        costs[name] = min(cost(put, options["times"]) for _ in range(3))
+    return costs
 
 
 def measure_background(module: str, options: Json) -> Json:
     """A send that the worker runs, with that run; and a push: a change of a task, relayed and delivered."""
     contestant = Contestant(module, options)
     worker, notifier = (importlib.import_module(name).handler for name in ("worker", "notifier"))
-    queued: list[str] = []
+    bodies: list[str] = []
     queue = importlib.import_module(module).kit.queue._client
     send_message = queue.send_message
 
     def sending(**arguments: Any) -> Any:
-        queued.append(arguments["MessageBody"])
+        bodies.append(arguments["MessageBody"])
         return send_message(**arguments)
 
     queue.send_message = sending
@@ -297,11 +297,11 @@ def measure_background(module: str, options: Json) -> Json:
 
     def background() -> None:
         contestant.call("SendMessage", message() | {"configuration": {"returnImmediately": True}})
-        invoke(worker, [record(queued.pop())])
+        invoke(worker, [record(bodies.pop())])
 
     config = {"id": "webhook", "url": options["webhook"]}
-    pushed = message() | {"configuration": {"taskPushNotificationConfig": config}}
-    task = contestant.call("SendMessage", pushed)["task"]["id"]
+    request = message() | {"configuration": {"taskPushNotificationConfig": config}}
+    task = contestant.call("SendMessage", request)["task"]["id"]
 
     def push() -> None:
         image = {
@@ -318,11 +318,11 @@ def measure_background(module: str, options: Json) -> Json:
         invoke(notifier, [{"eventSource": "aws:dynamodb", "eventID": "1", "dynamodb": change}])
         invoke(notifier, [record(json.dumps(["bench", "hello", task, "webhook"]))])
 
-    found = {}
+    costs = {}
     for name, work in (("background", background), ("push", push)):
         cost(work, 30)
-        found[name] = min(cost(work, options["times"]) for _ in range(3))
-    return found
+        costs[name] = min(cost(work, options["times"]) for _ in range(3))
+    return costs
 
 
 MEASUREMENTS = {
@@ -338,8 +338,8 @@ MEASUREMENTS = {
 
 def main() -> None:
     _, result, module, what, options = sys.argv
-    found = MEASUREMENTS[what](module, json.loads(options))
-    Path(result).write_text(json.dumps(found))
+    figures = MEASUREMENTS[what](module, json.loads(options))
+    Path(result).write_text(json.dumps(figures))
 
 
 if __name__ == "__main__":

@@ -88,10 +88,10 @@ def _cold(figures: Json) -> str:
                 str(figures["modules"].get(first, "")),
             ]
         )
-    grown = _ratio(figures["cold"][f"rpc{FIRST}"], figures["cold"]["database"])
+    ratio = _ratio(figures["cold"][f"rpc{FIRST}"], figures["cold"]["database"])
     return (
         table(["", "import", "to the first answer", "memory", "modules"], rows)
-        + f"\n\nTo its first answered send, with keys and three writes, the streamed function takes {grown}"
+        + f"\n\nTo its first answered send, with keys and three writes, the streamed function takes {ratio}"
         " times its import."
     )
 
@@ -100,21 +100,21 @@ def _warm(figures: Json) -> str:
     base = figures["send"]["a2a-sdk"]
     rows = []
     for name in ("memory", "database", "a2a-sdk", "fasta2a", "fastapi", "uvicorn", "bare"):
-        found = figures["send"][name]
-        row = [NAMES[name], _ratio(_column(found, "send"), _column(base, "send"))]
-        if "stream" in found[0]:
-            row.append(_ratio(_column(found, "stream"), _column(base, "stream")))
-        if "first event" in found[0]:
-            row.append(f"{statistics.median(_column(found, 'first event')):.1f} ms")
+        rounds = figures["send"][name]
+        row = [NAMES[name], _ratio(_column(rounds, "send"), _column(base, "send"))]
+        if "stream" in rounds[0]:
+            row.append(_ratio(_column(rounds, "stream"), _column(base, "stream")))
+        if "first event" in rounds[0]:
+            row.append(f"{statistics.median(_column(rounds, 'first event')):.1f} ms")
         rows.append(row + [""] * (4 - len(row)))
     return table(["", "send", "stream", "first event, by the clock"], rows)
 
 
 def _background(figures: Json) -> str:
-    found = figures["background"]
+    rounds = figures["background"]
     rows = [
-        [what, f"{statistics.median(_column(found, name)):.1f}"]
-        for name, what in (
+        [title, f"{statistics.median(_column(rounds, name)):.1f}"]
+        for name, title in (
             ("background", "a background send: the request, the queue, the worker's run"),
             ("push", "a push: the change relayed to the queue, the webhook called"),
         )
@@ -123,24 +123,24 @@ def _background(figures: Json) -> str:
 
 
 def _events(figures: Json) -> str:
-    each = {
-        name: [(found["10000"] - found["10"]) / 9_990 for found in figures["chunks"][name]]
+    increments = {
+        name: [(costs["10000"] - costs["10"]) / 9_990 for costs in figures["chunks"][name]]
         for name in ("memory", "sse")
     }
-    ratio = _ratio(each["memory"], each["sse"])
+    ratio = _ratio(increments["memory"], increments["sse"])
     return table(
         ["", "microseconds", "ratio"],
         [
-            [NAMES["memory"], f"{statistics.median(each['memory']) * 1000:.0f}", ratio],
-            ["Starlette's SSE, same adapter", f"{statistics.median(each['sse']) * 1000:.0f}", "1.00"],
+            [NAMES["memory"], f"{statistics.median(increments['memory']) * 1000:.0f}", ratio],
+            ["Starlette's SSE, same adapter", f"{statistics.median(increments['sse']) * 1000:.0f}", "1.00"],
         ],
     )
 
 
 def _calls(figures: Json) -> str:
     rows = [
-        [name, str(count), f"{sent:,}", f"{received:,}"]
-        for name, (count, sent, received) in figures["calls"].items()
+        [name, str(count), f"{upload:,}", f"{download:,}"]
+        for name, (count, upload, download) in figures["calls"].items()
     ]
     puts = figures["puts"]
     ratio = _ratio(_column(puts, "kit"), _column(puts, "botocore"))
@@ -158,23 +158,21 @@ def _growth(figures: Json) -> str:
         "list": "list n tasks, at most 100 of them",
         "message": "a message of n KB; one above 4,500 is refused",
     }
-    streamed = figures["chunks"]["memory"]
-    counts = {count: min(found[count] for found in streamed) for count in streamed[0]}
+    rounds = figures["chunks"]["memory"]
+    counts = {count: min(costs[count] for costs in rounds) for count in rounds[0]}
     rows = [
-        [title, ", ".join(f"{int(count):,}: {taken:.1f}" for count, taken in growth[name].items())]
+        [title, ", ".join(f"{int(count):,}: {cost:.1f}" for count, cost in growth[name].items())]
         for name, title in titles.items()
     ]
-    rows.append(
-        ["a stream of n chunks", ", ".join(f"{int(n):,}: {taken:.1f}" for n, taken in counts.items())]
-    )
+    rows.append(["a stream of n chunks", ", ".join(f"{int(n):,}: {cost:.1f}" for n, cost in counts.items())])
     return table(["", "n: milliseconds"], rows)
 
 
 def _sizes(figures: Json) -> str:
     names = {"A2ALayer": "the kit", "DependenciesLayer": "its dependencies"}
     rows = [
-        [names[layer], f"{unzipped:.1f} MB", f"{zipped:.1f} MB"]
-        for layer, (unzipped, zipped) in figures["size"].items()
+        [names[layer], f"{size:.1f} MB", f"{zip_size:.1f} MB"]
+        for layer, (size, zip_size) in figures["size"].items()
     ]
     return table(["", "unzipped", "zipped"], rows)
 
@@ -183,15 +181,15 @@ def _memory(figures: Json) -> str:
     work = statistics.median(_column(figures["send"]["database"], "send"))
     rows = []
     for memory in (512, 1_024, WHOLE_MB, 3_008):
-        taken = work / min(1.0, memory / WHOLE_MB) + 3 * CALL_SECONDS * 1000
-        seconds = taken * 1_000  # of a million sends
+        milliseconds = work / min(1.0, memory / WHOLE_MB) + 3 * CALL_SECONDS * 1000
+        seconds = milliseconds * 1_000  # of a million sends
         dollars = seconds * memory / 1_024 * GIGABYTE_SECOND + REQUEST * MILLION
-        rows.append([f"{memory:,} MB", f"{taken:.0f} ms", f"${dollars:.2f}"])
+        rows.append([f"{memory:,} MB", f"{milliseconds:.0f} ms", f"${dollars:.2f}"])
     return table(["", "a send", "Lambda's price of a million"], rows)
 
 
 def _column(rounds: list[Json], name: str) -> list[float]:
-    return [found[name] for found in rounds]
+    return [costs[name] for costs in rounds]
 
 
 def _ratio(values: list[float], base: list[float]) -> str:

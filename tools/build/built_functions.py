@@ -70,17 +70,17 @@ class Built:
         *,
         prefix: tuple[str, ...] = (),
         output: "IO[bytes] | int" = subprocess.DEVNULL,
-        wrapped: bool | None = None,
+        is_wrapped: bool | None = None,
         handler: str = "",
         variables: Mapping[str, str] = MappingProxyType({}),
     ) -> Iterator["subprocess.Popen[bytes]"]:
         """The process of a function, "api" or "rpc"; killed at the end.
 
-        wrapped: use the layer's runtime. None = as in template.yaml.
+        is_wrapped: use the layer's runtime. None = as in template.yaml.
         """
-        wrapped = function == "rpc" if wrapped is None else wrapped
+        is_wrapped = function == "rpc" if is_wrapped is None else is_wrapped
         process = subprocess.Popen(
-            [*prefix, *self._command(handler or f"{function}.handler", wrapped)],
+            [*prefix, *self._command(handler or f"{function}.handler", is_wrapped)],
             env=self.environment(function, handler) | dict(variables),
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -107,8 +107,8 @@ class Built:
             _wait_for_port(front)
             yield f"http://{front}{INVOKE}"
 
-    def _command(self, handler: str, wrapped: bool) -> list[str]:
-        if wrapped:
+    def _command(self, handler: str, is_wrapped: bool) -> list[str]:
+        if is_wrapped:
             return [str(self.opt / "a2a-runtime"), self.python, "/var/runtime/bootstrap.py"]
         return [self.python, "-m", "awslambdaric", handler]
 
@@ -149,10 +149,10 @@ def _merge(layer: Path, target: Path) -> None:
 def find_rie(environment: Path) -> Path:
     """Path of the emulator in an environment with aws-sam-cli. Raises ConfigurationError."""
     name = f"aws-lambda-rie-{HOST}"
-    found = next(environment.glob(f"lib/python*/site-packages/samcli/local/rapid/{name}"), None)
-    if found is None:
+    path = next(environment.glob(f"lib/python*/site-packages/samcli/local/rapid/{name}"), None)
+    if path is None:
         raise ConfigurationError(f"{environment} does not have aws-sam-cli's {name}")
-    return found
+    return path
 
 
 def free_port() -> int:
@@ -165,11 +165,11 @@ def free_port() -> int:
 
 def _wait_for_port(address: str) -> None:
     host, port = address.split(":")
-    give_up_at = time.monotonic() + START_SECONDS
+    deadline = time.monotonic() + START_SECONDS
     while True:
         with socket.socket() as probe:
             if probe.connect_ex((host, int(port))) == 0:
                 return
-        if time.monotonic() > give_up_at:
+        if time.monotonic() > deadline:
             raise ConfigurationError(f"the Runtime Interface Emulator does not answer at {address}")
         time.sleep(0.05)

@@ -41,8 +41,8 @@ def main(argv: list[str] = sys.argv) -> int:
         )
     Watch(AGENTS).start()
     profiles = check_all(AGENTS)
-    if missing := imports.find_missing(AGENTS):
-        raise ConfigurationError("\n".join(missing))
+    if sentences := imports.find_missing(AGENTS):
+        raise ConfigurationError("\n".join(sentences))
     for path in argv[1:]:
         Path(path).write_bytes(encode_manifest(profiles))
     return 0

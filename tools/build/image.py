@@ -64,9 +64,9 @@ def stage(build: Path, folder: Path) -> None:
 
 def with_images(template: dict[str, Any], folder: Path) -> dict[str, Any]:
     """A template whose functions run the image. It is changed in place. folder: of the Dockerfile."""
-    shared = template["Globals"]["Function"]
-    zipped = {name: shared.pop(name) for name in ("Runtime", "CodeUri", "Layers")}
-    del shared["Environment"]["Variables"]["AWS_LAMBDA_EXEC_WRAPPER"]
+    defaults = template["Globals"]["Function"]
+    package = {name: defaults.pop(name) for name in ("Runtime", "CodeUri", "Layers")}
+    del defaults["Environment"]["Variables"]["AWS_LAMBDA_EXEC_WRAPPER"]
     del template["Conditions"]["HasSnapStart"]
     for section, names in OF_LAYERS.items():
         for name in names:
@@ -75,7 +75,7 @@ def with_images(template: dict[str, Any], folder: Path) -> dict[str, Any]:
     resources = template["Resources"]
     own = [item for name, item in resources.items() if item["Type"] == FUNCTION and name not in KITS]
     for function in own:  # a fork's: it stays as it is, with what it had from Globals
-        function["Properties"] = {**zipped, **function["Properties"]}
+        function["Properties"] = {**package, **function["Properties"]}
     for name in () if own else LAYERS:
         del resources[name]
     for name, resource in resources.items():
@@ -83,12 +83,12 @@ def with_images(template: dict[str, Any], folder: Path) -> dict[str, Any]:
         if name in KITS:
             properties["PackageType"] = "Image"
             properties["ImageConfig"] = {"Command": [properties.pop("Handler")]}
-            for absent in ("Layers", "SnapStart"):  # of an image
-                properties.pop(absent, None)
+            for key in ("Layers", "SnapStart"):  # of an image
+                properties.pop(key, None)
             for wrapper in WRAPPERS:
                 properties.get("Environment", {}).get("Variables", {}).pop(wrapper, None)
             resource["Metadata"] = {"Dockerfile": "Dockerfile", "DockerContext": ".", "DockerTag": "agents"}
         elif "TemplateURL" in properties:
-            nested = Path(properties["TemplateURL"]).resolve()
-            properties["TemplateURL"] = os.path.relpath(nested, folder.resolve())
+            path = Path(properties["TemplateURL"]).resolve()
+            properties["TemplateURL"] = os.path.relpath(path, folder.resolve())
     return template

@@ -49,11 +49,11 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         variables = {"A2A_EMULATOR": _emulator(stack), "A2A_TABLE": TABLE, "A2A_KEYS_PATH": KEYS_PATH}
-        built = Built(
+        build = Built(
             HOST_BUILD, folder, _own_values() | variables | {"A2A_LOCAL": "1", "A2A_REPEAT_SECONDS": "0"}
         )
         log = stack.enter_context((folder / "log").open("w+b"))
-        url = stack.enter_context(built.emulate(function, find_rie(environments.VENVS / "sam"), output=log))
+        url = stack.enter_context(build.emulate(function, find_rie(environments.VENVS / "sam"), output=log))
         try:
             print(format_answer(_post(url, event)))
         finally:
@@ -70,18 +70,18 @@ def _build() -> int:
         return 0
     BUILT.unlink(missing_ok=True)
     print("building", file=sys.stderr)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "tools.build.sam", "build"],
         env=os.environ | {"ARCH": HOST, "BUILD_DIR": str(HOST_BUILD)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         check=False,
     )
-    if done.returncode:
-        sys.stderr.buffer.write(done.stdout)
+    if process.returncode:
+        sys.stderr.buffer.write(process.stdout)
     else:
         BUILT.write_text(digest, "utf-8")
-    return done.returncode
+    return process.returncode
 
 
 def _digest() -> str:
@@ -103,8 +103,8 @@ def _event(names: list[str]) -> tuple[dict[str, Any], str]:
         event = json.loads(Path(names[0]).read_text("utf-8"))
         return event, function_of(event)
     except FileNotFoundError:
-        known = ", ".join(sorted(map(str, Path("events").glob("*.json")))) or "none"
-        raise ConfigurationError(f"there is no file {names[0]}; there are {known}") from None
+        paths = ", ".join(sorted(map(str, Path("events").glob("*.json")))) or "none"
+        raise ConfigurationError(f"there is no file {names[0]}; there are {paths}") from None
     except (ValueError, OSError, AttributeError, KeyError, TypeError) as error:
         raise ConfigurationError(f"{names[0]} is not an event of API Gateway: {error!r}") from None
 
@@ -119,11 +119,11 @@ def _own_values() -> dict[str, str]:
 def with_agent(event: dict[str, Any], agents: Collection[str], default: str) -> dict[str, Any]:
     """An event for an agent that is there. If its path names another one, it goes to the default agent."""
     text = json.dumps(event)
-    found = re.match(r"(?:/v2)?/a2a/([^/]+)", str(event.get("path", "")))
-    if found is None or found[1] in agents:
+    match = re.match(r"(?:/v2)?/a2a/([^/]+)", str(event.get("path", "")))
+    if match is None or match[1] in agents:
         return event
-    changed: dict[str, Any] = json.loads(text.replace(f"a2a/{found[1]}", f"a2a/{default}"))
-    return changed
+    copy: dict[str, Any] = json.loads(text.replace(f"a2a/{match[1]}", f"a2a/{default}"))
+    return copy
 
 
 def function_of(event: dict[str, Any]) -> str:
@@ -137,14 +137,14 @@ def function_of(event: dict[str, Any]) -> str:
 def format_answer(answer: bytes) -> str:
     """Status, headers and body of an answer, streamed or buffered. Anything else as it is."""
     prelude, delimiter, body = answer.partition(bytes(8))
-    found = json.loads(prelude)
-    if "statusCode" not in found:
-        return json.dumps(found, indent=2)
-    headers = [f"{name}: {value}" for name, value in found.get("headers", {}).items()]
+    fields = json.loads(prelude)
+    if "statusCode" not in fields:
+        return json.dumps(fields, indent=2)
+    headers = [f"{name}: {value}" for name, value in fields.get("headers", {}).items()]
     if not delimiter:
-        body = base64.b64decode(found["body"]) if found["isBase64Encoded"] else found["body"].encode()
+        body = base64.b64decode(fields["body"]) if fields["isBase64Encoded"] else fields["body"].encode()
     text = body.decode("utf-8", "replace")
-    return "\n".join([str(found["statusCode"]), *headers, "", text])
+    return "\n".join([str(fields["statusCode"]), *headers, "", text])
 
 
 def _emulator(stack: ExitStack) -> str:

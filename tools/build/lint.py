@@ -81,11 +81,11 @@ def translate(source: str, parameters: Mapping[str, str] = STATES[0], *, artifac
 def faults(template: str, regions: Sequence[str] = REGIONS) -> Iterator[str]:
     """What cfn-lint reports for a template, in any of these regions."""
     for match in lint(template, config=ManualArgs(regions=list(regions))):
-        said = f"{match.rule.id} {match.message}"
+        text = f"{match.rule.id} {match.message}"
         place = ".".join(map(str, match.path)) if match.path else f"line {match.linenumber}"
-        of_a_group = ONLY_WITH_IT in said and "DeploymentGroup.Properties.ServiceRoleArn" in place
-        if not said.startswith(USED_BY_SAM) and not of_a_group:
-            yield f"{place}: {said}"
+        is_of_group = ONLY_WITH_IT in text and "DeploymentGroup.Properties.ServiceRoleArn" in place
+        if not text.startswith(USED_BY_SAM) and not is_of_group:
+            yield f"{place}: {text}"
 
 
 def faults_of(path: Path) -> Iterator[str]:
@@ -97,20 +97,20 @@ def faults_of(path: Path) -> Iterator[str]:
 def main() -> int:
     """Returns the process's exit status."""
     os.environ.setdefault("AWS_DEFAULT_REGION", REGIONS[0])
-    found = []
+    lines = []
     try:
         for state in STATES:
-            made = json.dumps(translate(TEMPLATE.read_text("utf-8"), state), indent=1)
-            found += [f"{TEMPLATE.name}, translated: {fault}" for fault in faults(made)]
+            translation = json.dumps(translate(TEMPLATE.read_text("utf-8"), state), indent=1)
+            lines += [f"{TEMPLATE.name}, translated: {fault}" for fault in faults(translation)]
     except ConfigurationError as error:
-        found.append(f"{TEMPLATE.name}: {error}")
+        lines.append(f"{TEMPLATE.name}: {error}")
     for path in PLAIN:
-        found += [f"templates/{path.name}: {fault}" for fault in faults_of(path)]
-    for fault in dict.fromkeys(found):
+        lines += [f"templates/{path.name}: {fault}" for fault in faults_of(path)]
+    for fault in dict.fromkeys(lines):
         print(fault, file=sys.stderr)
-    if not found:
+    if not lines:
         print("template.yaml, templates/: valid")
-    return 1 if found else 0
+    return 1 if lines else 0
 
 
 if __name__ == "__main__":

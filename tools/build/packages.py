@@ -68,23 +68,23 @@ def main(argv: list[str] = sys.argv) -> int:
 def add(packages: Sequence[str]) -> None:
     """Add packages to the list, or change their entries, and lock. Raises ConfigurationError; then nothing
     has changed."""
-    wanted = [_requirement(package) for package in packages]
+    requirements = [_requirement(package) for package in packages]
     kits = _versions(DEPENDENCIES)
-    for requirement in list(wanted):
+    for requirement in list(requirements):
         name = canonicalize_name(requirement.name)
         if name in kits and str(requirement) == requirement.name:
             print(f"{name} {kits[name]} comes with the kit: agents can import it")
-            wanted.remove(requirement)
-    names = {canonicalize_name(requirement.name) for requirement in wanted}
+            requirements.remove(requirement)
+    names = {canonicalize_name(requirement.name) for requirement in requirements}
     if not names:
         return
-    kept = [line for line in _lines() if _name(line) not in names]
-    before = _versions(LOCK)
-    _replace([*kept, *map(str, wanted)], upgrade=sorted(names))
-    after = _versions(LOCK)
-    for name in sorted(names & after.keys()):
-        print(f"added {name} {after[name]}")
-    others = sorted(after.keys() - before.keys() - names)
+    lines = [line for line in _lines() if _name(line) not in names]
+    old_versions = _versions(LOCK)
+    _replace([*lines, *map(str, requirements)], upgrade=sorted(names))
+    versions = _versions(LOCK)
+    for name in sorted(names & versions.keys()):
+        print(f"added {name} {versions[name]}")
+    others = sorted(versions.keys() - old_versions.keys() - names)
     if others:
         print(f"and what it needs: {', '.join(others)}")
     print(f"Commit {LIST} and {LOCK}. Next: make test")
@@ -95,8 +95,8 @@ def remove(packages: Sequence[str]) -> None:
     names = {canonicalize_name(_requirement(package).name) for package in packages}
     lines = _lines()
     if unknown := sorted(names - {_name(line) for line in lines}):
-        listed = ", ".join(sorted(filter(None, map(_name, lines)))) or "no packages"
-        raise ConfigurationError(f"{unknown[0]} is not in {LIST}, which has {listed}")
+        entries = ", ".join(sorted(filter(None, map(_name, lines)))) or "no packages"
+        raise ConfigurationError(f"{unknown[0]} is not in {LIST}, which has {entries}")
     _replace([line for line in lines if _name(line) not in names])
     print(f"removed {', '.join(sorted(names))}")
 
@@ -110,10 +110,10 @@ def lock(upgrade: Sequence[str] = ()) -> None:
     """Write the lock. Versions in it stay, unless they must change or are to be upgraded. Raises
     ConfigurationError."""
     with tempfile.TemporaryDirectory() as folder:
-        limits, made = Path(folder) / "constraints.txt", Path(folder) / "requirements.txt"
+        limits, requirements = Path(folder) / "constraints.txt", Path(folder) / "requirements.txt"
         _run("export", "--locked", "--all-groups", "--no-emit-project", "--no-hashes", "-o", str(limits))
         if LOCK.exists():
-            made.write_text(LOCK.read_text("utf-8"))
+            requirements.write_text(LOCK.read_text("utf-8"))
         command = (
             *("pip", "compile", str(LIST), "--universal", "--python-version", LOWEST_PYTHON),
             *("--generate-hashes", "--no-header", "--no-annotate"),
@@ -121,7 +121,7 @@ def lock(upgrade: Sequence[str] = ()) -> None:
             *(f"--no-emit-package={name}" for name in _versions(DEPENDENCIES)),
         )
         try:
-            _run(*command, "--constraint", str(limits), "-o", str(made))
+            _run(*command, "--constraint", str(limits), "-o", str(requirements))
         except ConfigurationError as error:
             packages = ", ".join(upgrade) or "the packages"
             try:
@@ -129,8 +129,8 @@ def lock(upgrade: Sequence[str] = ()) -> None:
             except ConfigurationError as general:
                 raise ConfigurationError(f"{packages} cannot be added. {general}") from None
             raise ConfigurationError(CONFLICT.format(packages=packages, reason=error)) from None
-        _check_wheels(made)
-        LOCK.write_text(header() + made.read_text("utf-8"), "utf-8")
+        _check_wheels(requirements)
+        LOCK.write_text(header() + requirements.read_text("utf-8"), "utf-8")
 
 
 def sync() -> None:
@@ -146,12 +146,12 @@ def sync() -> None:
 
 def install() -> None:
     """Make .venv have what is locked, for `make run` and tests. Raises ConfigurationError."""
-    before, wanted = _versions(INSTALLED), _versions(LOCK)
-    if before.keys() - wanted.keys():  # only uv sync removes what no list names
+    old_versions, versions = _versions(INSTALLED), _versions(LOCK)
+    if old_versions.keys() - versions.keys():  # only uv sync removes what no list names
         _run("sync", "--locked")
-    elif before == wanted and _is_installed():
+    elif old_versions == versions and _is_installed():
         return
-    if wanted:
+    if versions:
         _run(
             *("pip", "install", "--python", sys.executable, "--no-deps", "--require-hashes"), "-r", str(LOCK)
         )
@@ -161,8 +161,8 @@ def install() -> None:
 def _is_installed() -> bool:
     """Whether .venv has what the lock names for this machine. A `uv sync` removes it."""
     for line in LOCK.read_text("utf-8").splitlines():
-        if found := re.match(r"([A-Za-z0-9._-]+==[^\\]+)", line):
-            requirement = Requirement(found[1].strip())
+        if match := re.match(r"([A-Za-z0-9._-]+==[^\\]+)", line):
+            requirement = Requirement(match[1].strip())
             if requirement.marker and not requirement.marker.evaluate():
                 continue
             try:
@@ -175,12 +175,12 @@ def _is_installed() -> bool:
 
 def _replace(lines: list[str], upgrade: Sequence[str] = ()) -> None:
     """Write the list and its lock. If it cannot be locked, the list stays as it was."""
-    before = LIST.read_text("utf-8")
+    backup = LIST.read_text("utf-8")
     LIST.write_text("\n".join(lines) + "\n", "utf-8")
     try:
         lock(upgrade)
     except ConfigurationError:
-        LIST.write_text(before, "utf-8")
+        LIST.write_text(backup, "utf-8")
         raise
     install()
 
@@ -214,12 +214,12 @@ def header(folder: Path = Path()) -> str:
 
 def _run(*arguments: str) -> None:
     """Run uv. Raises ConfigurationError with what it says."""
-    done = subprocess.run(
+    process = subprocess.run(
         [environments.find_uv(), "--quiet", *arguments], capture_output=True, text=True, check=False
     )
-    if done.returncode:
-        said = [re.sub(r"^\s*(error|cause|×|╰─▶):?\s*", "", line) for line in done.stderr.splitlines()]
-        raise ConfigurationError("\n".join(filter(None, said)))
+    if process.returncode:
+        lines = [re.sub(r"^\s*(error|cause|×|╰─▶):?\s*", "", line) for line in process.stderr.splitlines()]
+        raise ConfigurationError("\n".join(filter(None, lines)))
 
 
 def _lines() -> list[str]:
@@ -245,10 +245,10 @@ def _versions(path: Path) -> dict[str, str]:
     """Versions of the packages in a lock, by name."""
     if not path.exists():
         return {}
-    found = re.findall(
+    pairs = re.findall(
         r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^\s;\\]+)", path.read_text("utf-8"), re.MULTILINE
     )
-    return {canonicalize_name(name): version for name, version in found}
+    return {canonicalize_name(name): version for name, version in pairs}
 
 
 if __name__ == "__main__":

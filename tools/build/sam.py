@@ -44,10 +44,10 @@ def build(folder: Path, architecture: str, version: str, *, is_image: bool = Fal
 
     version: of Python, such as 3.13. is_image: they become an image, whose size has another limit.
     """
-    for needed in ("make", "sh"):
-        if shutil.which(needed) is None:
+    for program in ("make", "sh"):
+        if shutil.which(program) is None:
             raise ConfigurationError(
-                f"a build needs {needed}. On Windows, build in WSL: docs/faq.md, Windows"
+                f"a build needs {program}. On Windows, build in WSL: docs/faq.md, Windows"
             )
     # In a process of its own, because it imports the agents.
     if status := environments.run(sys.executable, "-m", "tools.build.check", str(MANIFEST)):
@@ -60,7 +60,7 @@ def build(folder: Path, architecture: str, version: str, *, is_image: bool = Fal
         print(f"no python{version} here: the build has no .pyc, and cold starts will be slower")
     variant = FOLDER / "variants" / f"{architecture}-{version}{'-pyc' if python else ''}"
     variant.mkdir(parents=True, exist_ok=True)
-    built = environments.run_sam(
+    code = environments.run_sam(
         *("build", "--parallel", "--cached", "--cache-dir", str(variant / "cache")),
         *("--build-dir", str(variant / "build"), "--parameter-overrides", f"Architecture={architecture}"),
         A2A_HAS_MANIFEST="1",
@@ -68,10 +68,10 @@ def build(folder: Path, architecture: str, version: str, *, is_image: bool = Fal
         LAMBDA_PYTHON=version,
         PYTHON_LAMBDA=python,
     )
-    if built:
-        return built
-    said, status = size.report(variant / "build", for_image=is_image)
-    print(said, file=sys.stderr if status else sys.stdout)
+    if code:
+        return code
+    line, status = size.report(variant / "build", for_image=is_image)
+    print(line, file=sys.stderr if status else sys.stdout)
     if status:
         return status
     shutil.rmtree(folder, ignore_errors=True)
@@ -90,14 +90,14 @@ def build_image(folder: Path, architecture: str) -> int:
 
 def _export_requirements() -> int:
     """The kit's layers are built from uv.lock."""
-    exported = FOLDER / "requirements.txt"
+    path = FOLDER / "requirements.txt"
     FOLDER.mkdir(exist_ok=True)
     for layer in (environments.DEPENDENCIES, environments.TRACING):
-        if status := environments.export(layer, exported):
+        if status := environments.export(layer, path):
             return status
-        if not filecmp.cmp(exported, layer, shallow=False):
+        if not filecmp.cmp(path, layer, shallow=False):
             print(f"{layer} did not match uv.lock. It was written again; commit it", file=sys.stderr)
-            shutil.copyfile(exported, layer)
+            shutil.copyfile(path, layer)
     return 0
 
 

@@ -40,12 +40,12 @@ def report(build: Path, *, for_image: bool = False) -> tuple[str, int]:
     code = max(functions.values())
     total = code + sum(layers.values())
     parts = zip(LAYERS.values(), layers.values(), strict=True)
-    listed = ", ".join(f"{name} {size / MB:.1f}" for name, size in (*parts, ("agents and handlers", code)))
-    said = f"{total / MB:.1f} of {LIMIT_MB} MB unzipped: {listed}"
+    sizes = ", ".join(f"{name} {size / MB:.1f}" for name, size in (*parts, ("agents and handlers", code)))
+    line = f"{total / MB:.1f} of {LIMIT_MB} MB unzipped: {sizes}"
     if for_image:
-        return f"{total / MB:.1f} MB, before the base image: {listed}", 0
+        return f"{total / MB:.1f} MB, before the base image: {sizes}", 0
     if total < WARNING_MB * MB:
-        return said, 0
+        return line, 0
     packages = {
         path.name: size_of(path)
         for name in LAYERS
@@ -53,10 +53,10 @@ def report(build: Path, *, for_image: bool = False) -> tuple[str, int]:
         if path.is_dir()
     }
     heaviest = sorted(packages, key=packages.__getitem__, reverse=True)[:LARGEST]
-    named = ", ".join(f"{name} {packages[name] / MB:.0f} MB" for name in heaviest)
+    listing = ", ".join(f"{name} {packages[name] / MB:.0f} MB" for name in heaviest)
     if total <= LIMIT_MB * MB:
-        return f"warning: {said}. Largest packages: {named}", 0
+        return f"warning: {line}. Largest packages: {listing}", 0
     return (
-        f"error: {said}. Lambda refuses that. Remove a package, or use a container image: make image."
-        f" Largest packages: {named}"
+        f"error: {line}. Lambda refuses that. Remove a package, or use a container image: make image."
+        f" Largest packages: {listing}"
     ), 1

@@ -169,10 +169,10 @@ class Caller:
         place = f"/{self._name}" if self._name else ""
         path = version.card.format(agent=f"/a2a{place}" if place else "", name=place)
         url = self._base + path
-        asked = {"A2A-Version": version.wire.versions[-1]} if version.wire.sends_version else {}
+        version_header = {"A2A-Version": version.wire.versions[-1]} if version.wire.sends_version else {}
         needs_key = bool(version.key_header)
         while True:
-            headers = {**asked, **(self._key_headers() if needs_key else {})}
+            headers = {**version_header, **(self._key_headers() if needs_key else {})}
             request = self._http.build_request("GET", url, headers=headers)
             yield self._request_record(request, "")
             answer = await self._http.send(request, stream=True)
@@ -192,7 +192,7 @@ class Caller:
         self.agent = discovery.agent_of_card(card, url, self._key or None, wires=(version.card_wire,))
         yield {"kind": "result", "result": card}
 
-    async def _call(self, operation: Operation, request: Json, after: str) -> AsyncGenerator[Record, None]:
+    async def _call(self, operation: Operation, request: Json, last_id: str) -> AsyncGenerator[Record, None]:
         if self.agent is None:
             async with aclosing(self._discover()) as records:
                 async for record in records:
@@ -200,9 +200,9 @@ class Caller:
                         yield record
         assert self.agent is not None
         streams = operation in ("stream", "subscribe")
-        made = self._encode(self.agent, operation, request, after, streams=streams)
-        yield self._request_record(made, made.content.decode())
-        answer = await self._http.send(made, stream=True)
+        http_request = self._encode(self.agent, operation, request, last_id, streams=streams)
+        yield self._request_record(http_request, http_request.content.decode())
+        answer = await self._http.send(http_request, stream=True)
         try:
             yield _response_record(answer)
             if answer.headers.get("content-type", "").partition(";")[0] == EVENT_STREAM:
@@ -216,8 +216,8 @@ class Caller:
             if streams:
                 yield {"kind": "event", "event": self._version.wire.decode_event(result), "id": ""}
             else:
-                decoded = self._version.wire.results[operation].decode(result)
-                yield {"kind": "result", "result": decoded}
+                response = self._version.wire.results[operation].decode(result)
+                yield {"kind": "result", "result": response}
         finally:
             await answer.aclose()
 
@@ -226,7 +226,7 @@ class Caller:
         agent: discovery.DiscoveredAgent,
         operation: Operation,
         request: Json,
-        after: str,
+        last_id: str,
         *,
         streams: bool,
     ) -> httpx2.Request:
@@ -236,8 +236,8 @@ class Caller:
             headers["A2A-Version"] = wire.versions[-1]
         if streams:
             headers["Accept"] = EVENT_STREAM
-        if after:
-            headers["Last-Event-ID"] = after
+        if last_id:
+            headers["Last-Event-ID"] = last_id
         if version.is_rest:
             params = wire.requests[operation].encode(request)
             if agent.tenant:
@@ -254,8 +254,8 @@ class Caller:
         route = next(route for route in self._version.wire.routes if route.operation == operation)
         variables = {name: value for name, value in params.items() if f"{{{name}}}" in route.path}
         rest = {name: value for name, value in params.items() if name not in variables}
-        quoted = {name: quote(str(value), safe="") for name, value in variables.items()}
-        url = f"{base}/{route.path.format(**quoted)}"
+        segments = {name: quote(str(value), safe="") for name, value in variables.items()}
+        url = f"{base}/{route.path.format(**segments)}"
         if route.verb == "GET":
             del headers["Content-Type"]
             query = f"?{urlencode(rest)}" if rest else ""
@@ -264,12 +264,12 @@ class Caller:
         return self._http.build_request(route.verb, url, headers=headers, content=content)
 
     async def _events(self, answer: httpx2.Response) -> AsyncGenerator[Record, None]:
-        async with aclosing(sse.events(answer.aiter_bytes(), MAX_BYTES)) as found:
-            async for received in found:
-                yield {"kind": "frame", "text": received.text.decode(errors="replace")}
-                if received.data:
-                    event = self._version.wire.decode_event(self._result(received.data, 200))
-                    identity = received.identity.decode(errors="replace")
+        async with aclosing(sse.events(answer.aiter_bytes(), MAX_BYTES)) as frames:
+            async for frame in frames:
+                yield {"kind": "frame", "text": frame.text.decode(errors="replace")}
+                if frame.data:
+                    event = self._version.wire.decode_event(self._result(frame.data, 200))
+                    identity = frame.identity.decode(errors="replace")
                     yield {"kind": "event", "event": event, "id": identity}
 
     def _result(self, content: bytes, status: int) -> Json:
@@ -304,14 +304,14 @@ class Caller:
             for name, value in request.headers.items()
             if name not in own and (name, value) != ("accept", "*/*")
         }
-        shown = {name: self._hide(value) for name, value in headers.items()}
+        safe_headers = {name: self._hide(value) for name, value in headers.items()}
         url = str(request.url)
         curl = _curl(request.method, url, headers, body)
         return {
             "kind": "request",
             "method": request.method,
             "url": url,
-            "headers": shown,
+            "headers": safe_headers,
             "body": body,
             "curl": curl,
         }
@@ -338,8 +338,8 @@ def _curl(method: str, url: str, headers: Mapping[str, str], body: str) -> str:
 
 def _rest_url(agent: discovery.DiscoveredAgent) -> str:
     """Url of the HTTP+JSON interface of a 1.0 card. Raises AgentError."""
-    offered: Any = agent.card.get("supportedInterfaces")
-    for interface in offered if isinstance(offered, list) else ():
+    interfaces: Any = agent.card.get("supportedInterfaces")
+    for interface in interfaces if isinstance(interfaces, list) else ():
         if not isinstance(interface, dict) or not isinstance(interface.get("url"), str):
             continue
         if (interface.get("protocolBinding"), interface.get("protocolVersion")) == ("HTTP+JSON", "1.0"):

@@ -83,8 +83,8 @@ class Chat:
         return True
 
     def introduce(self) -> None:
-        described = f"{self._card.get('name', 'The agent')}: {self._card.get('description', '')}"
-        self._view.note(described)
+        line = f"{self._card.get('name', 'The agent')}: {self._card.get('description', '')}"
+        self._view.note(line)
         self._view.note("/help lists the commands.")
 
     async def take(self, line: str) -> bool:
@@ -108,8 +108,8 @@ class Chat:
             case "/skill" if not rest.strip():
                 for skill in self._card.get("skills", []):
                     self._view.note(f"  {skill.get('id')}: {skill.get('description', '')}")
-            case "/skill" if rest.split()[0] not in (known := self._skills()):
-                self._view.fail(f"there is no skill {rest.split()[0]}. There are {', '.join(known)}")
+            case "/skill" if rest.split()[0] not in (skills := self._skills()):
+                self._view.fail(f"there is no skill {rest.split()[0]}. There are {', '.join(skills)}")
             case "/skill":
                 await self.send("", *rest.split())
             case _ if command.startswith("/"):
@@ -124,9 +124,9 @@ class Chat:
     def _parameters(self, skill: str) -> Collection[str] | None:
         """Names of a skill's parameters, or None if the card does not say."""
         for extension in self._card.get("capabilities", {}).get("extensions", []):
-            for described in (extension.get("params") or {}).get("skills", []):
-                if described.get("id") == skill and "inputSchema" in described:
-                    return list(described["inputSchema"].get("properties", {}))
+            for entry in (extension.get("params") or {}).get("skills", []):
+                if entry.get("id") == skill and "inputSchema" in entry:
+                    return list(entry["inputSchema"].get("properties", {}))
         return None
 
     async def send(self, text: str, skill: str = "", *values: str) -> TaskState | None:
@@ -136,10 +136,10 @@ class Chat:
             if any(len(slot) < 2 for slot in slots):
                 self._view.fail("write parameters as name=value, such as /skill add a=1 b=2")
                 return None
-            known = self._parameters(skill)
-            if unknown := [slot["name"] for slot in slots if known is not None and slot["name"] not in known]:
-                listed = ", ".join(known or ()) or "none"
-                self._view.fail(f"{skill} has no parameter {unknown[0]}. It has: {listed}")
+            names = self._parameters(skill)
+            if unknown := [slot["name"] for slot in slots if names is not None and slot["name"] not in names]:
+                listing = ", ".join(names or ()) or "none"
+                self._view.fail(f"{skill} has no parameter {unknown[0]}. It has: {listing}")
                 return None
             message["metadata"] = {"intentInfos": [{"intent": skill, "slots": slots}]}
             text = text or skill
@@ -148,23 +148,23 @@ class Chat:
             message["contextId"] = self._context_id
         if self._state in INTERRUPTED or (self._waits and self._state == TaskState.WORKING):
             message["taskId"] = self._task_id
-        before = self._attached, self._task_id, self._state
+        backup = self._attached, self._task_id, self._state
         self._attached, self._task_id, self._state = [], "", None
         self._view.begin()
-        running = asyncio.ensure_future(self._run(message))
+        future = asyncio.ensure_future(self._run(message))
         try:
-            await asyncio.shield(running)
+            await asyncio.shield(future)
             if self._state is None:  # no one has got the message: a question is still open
-                self._attached, self._task_id, self._state = before
+                self._attached, self._task_id, self._state = backup
                 return None
             return self._state
         except asyncio.CancelledError:  # Ctrl-C
             if current := asyncio.current_task():
                 current.uncancel()
             await self._cancel()
-            running.cancel()
+            future.cancel()
             with suppress(asyncio.CancelledError):
-                await running
+                await future
             return self._state
 
     async def _run(self, message: Message) -> None:

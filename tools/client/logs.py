@@ -50,14 +50,14 @@ class Log:
 
     def read(self) -> list[LogEntry]:
         """Lines that were not returned before, by time. Raises ClientError and BotoCoreError."""
-        began = int(time.time() * 1000)
+        start = int(time.time() * 1000)
         with ThreadPoolExecutor(len(self._groups)) as pool:
-            found = [event for events in pool.map(self._events, self._groups) for event in events]
-        new = [event for event in found if _identity(event) not in self._seen]
+            lines = [event for events in pool.map(self._events, self._groups) for event in events]
+        new = [event for event in lines if _identity(event) not in self._seen]
         new.sort(key=lambda event: event["timestamp"])
         entries = [entry_of(event["message"], event["timestamp"]) for event in new]
-        self._since = max(self._since, began - LATE_MS)
-        self._seen = {_identity(event) for event in found if event["timestamp"] >= self._since}
+        self._since = max(self._since, start - LATE_MS)
+        self._seen = {_identity(event) for event in lines if event["timestamp"] >= self._since}
         return [entry for entry in entries if entry is not None]
 
     def _events(self, group: str) -> list[dict[str, Any]]:
@@ -115,8 +115,8 @@ def follow(log: Log, pause: Callable[[float], None] = time.sleep) -> Iterator[Lo
 
 def text_of(entry: LogEntry) -> Text:
     """A line for the terminal."""
-    at = time.strftime("%H:%M:%S", time.localtime(entry["at"] / 1000))
-    text = Text(f"{at}  ", style="dim")
+    stamp = time.strftime("%H:%M:%S", time.localtime(entry["at"] / 1000))
+    text = Text(f"{stamp}  ", style="dim")
     text.append(f"{entry['level']:<8} ", style=STYLES.get(entry["level"], "default"))
     text.append(log_text(f"{entry['logger']}: {entry['message']}"), style="not dim")
     if entry["task"]:

@@ -31,12 +31,12 @@ class View:
 
     def show_parts(self, place: str, parts: Sequence[Part], *, append: bool) -> None:
         """Show what is new of an artifact. A part that was shown, and comes again in a task, is left out."""
-        before = self._shown.setdefault(place, [])
-        if not append and before and parts[: len(before)] == before:
-            parts = parts[len(before) :]
+        history = self._shown.setdefault(place, [])
+        if not append and history and parts[: len(history)] == history:
+            parts = parts[len(history) :]
         for part in parts:
             self._show_part(part)
-        before.extend(parts)
+        history.extend(parts)
 
     def show_commands(self, metadata: Json) -> None:
         for command in (metadata or {}).get("commands", []):
@@ -53,8 +53,8 @@ class View:
         else:
             self.files.append(part)
             name = part.get("filename") or part.get("url") or "a file"
-            where = part.get("url", "") or f"/save {len(self.files)} PATH"
-            self.note(f"file {len(self.files)}: {name} ({part.get('mediaType', 'unknown type')}): {where}")
+            source = part.get("url", "") or f"/save {len(self.files)} PATH"
+            self.note(f"file {len(self.files)}: {name} ({part.get('mediaType', 'unknown type')}): {source}")
 
     def show_state(self, state: str) -> None:
         """A state at which a task has stopped."""
@@ -63,14 +63,14 @@ class View:
     def show_operation(self, operation: Json) -> None:
         """A step, a pause or a wait of a durable turn."""
         kind, name, state = (str(operation.get(key, "")) for key in ("kind", "name", "state"))
-        until = f" until {_local_time(operation['until'])}" if "until" in operation else ""
+        suffix = f" until {_local_time(operation['until'])}" if "until" in operation else ""
         match kind, state:
             case "step", _:
                 self.note(f"{STEP_MARKS.get(state, ' ')} {name}")
             case "sleep", "started":
-                self.note(f"⏸ sleeps{until}")
+                self.note(f"⏸ sleeps{suffix}")
             case "wait", "started":
-                self.note(f"⏸ waits for {name}{until}")
+                self.note(f"⏸ waits for {name}{suffix}")
             case _:
                 self.note(f"▶ continues after {name}")
 
@@ -88,5 +88,7 @@ class View:
 
 
 def _local_time(text: str) -> str:
-    at = datetime.fromisoformat(text).astimezone()
-    return at.strftime("%H:%M" if at.date() == datetime.now().astimezone().date() else "%Y-%m-%d %H:%M")
+    moment = datetime.fromisoformat(text).astimezone()
+    return moment.strftime(
+        "%H:%M" if moment.date() == datetime.now().astimezone().date() else "%Y-%m-%d %H:%M"
+    )

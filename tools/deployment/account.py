@@ -80,7 +80,7 @@ def main() -> int:
         *("deploy", "--template-file", "templates/account.yaml", "--stack-name", STACK),
         *("--region", account.region, "--capabilities", "CAPABILITY_IAM", "--resolve-s3"),
         "--no-fail-on-empty-changeset",
-        *(["--parameter-overrides", given] if (given := os.environ.get("PARAMETERS")) else []),
+        *(["--parameter-overrides", overrides] if (overrides := os.environ.get("PARAMETERS")) else []),
     )
     if not status:
         print("API Gateway may write logs now. Next: make deploy turns access logs on")

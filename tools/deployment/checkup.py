@@ -69,8 +69,8 @@ class Checkup:
         return self._clients[service]
 
     def _stack(self) -> Iterator[Row]:
-        [found] = self._client("cloudformation").describe_stacks(StackName=self.stack)["Stacks"]
-        status = found["StackStatus"]
+        [stack] = self._client("cloudformation").describe_stacks(StackName=self.stack)["Stacks"]
+        status = stack["StackStatus"]
         yield "the stack is complete", status in ("CREATE_COMPLETE", "UPDATE_COMPLETE"), status
 
     def _api(self) -> Iterator[Row]:
@@ -82,11 +82,13 @@ class Checkup:
         rate = settings.get("throttlingRateLimit", 0)
         yield "it is throttled", rate > 0, f"{rate:g} requests a second and method"
         if "Domain" in self.resources:
-            off = api.get_rest_api(restApiId=self.resources["Api"]).get("disableExecuteApiEndpoint", False)
+            is_disabled = api.get_rest_api(restApiId=self.resources["Api"]).get(
+                "disableExecuteApiEndpoint", False
+            )
             yield (
                 "its own url is disabled",
-                off,
-                "the domain is the only way in" if off else "it bypasses the domain",
+                is_disabled,
+                "the domain is the only way in" if is_disabled else "it bypasses the domain",
             )
 
     def _functions(self) -> Iterator[Row]:
@@ -99,10 +101,10 @@ class Checkup:
             shares = alias.get("RoutingConfig", {}).get("AdditionalVersionWeights", {})
             state = live.get("State", "Active")
             releases[name] = release = release_of(live)
-            said = f"version {alias['FunctionVersion']}, {state}"
-            said += f"; also {shares}" if shares else ""
-            said += f", release {release[:12]}" if release else ""
-            yield f"{name} serves a version", state == "Active" and alias["FunctionVersion"].isdigit(), said
+            text = f"version {alias['FunctionVersion']}, {state}"
+            text += f"; also {shares}" if shares else ""
+            text += f", release {release[:12]}" if release else ""
+            yield f"{name} serves a version", state == "Active" and alias["FunctionVersion"].isdigit(), text
         core = {release for name, release in releases.items() if name != DURABLE}
         yield (
             "they are of one release",
@@ -112,11 +114,11 @@ class Checkup:
 
     def _sources(self) -> Iterator[Row]:
         functions = self._client("lambda")
-        for name, what in SOURCES.items():
+        for name, subject in SOURCES.items():
             source = functions.get_event_source_mapping(UUID=self.resources[name])
             arn, state = source["FunctionArn"], source["State"]
-            well = state == "Enabled" and arn.endswith(f":{ALIAS}")
-            yield f"{what} arrive", well, f"{state}, at {arn.rpartition(':')[2]}"
+            is_connected = state == "Enabled" and arn.endswith(f":{ALIAS}")
+            yield f"{subject} arrive", is_connected, f"{state}, at {arn.rpartition(':')[2]}"
 
     def _table(self) -> Iterator[Row]:
         dynamodb, name = self._client("dynamodb"), self.outputs["TableName"]
@@ -126,27 +128,27 @@ class Checkup:
             "PointInTimeRecoveryStatus", "DISABLED"
         )
         yield "the table can be restored", status == "ENABLED", f"point-in-time recovery {status}"
-        lives = dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]["TimeToLiveStatus"]
-        yield "old tasks expire", lives in ("ENABLED", "ENABLING"), f"TTL {lives}"
+        expiry = dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]["TimeToLiveStatus"]
+        yield "old tasks expire", expiry in ("ENABLED", "ENABLING"), f"TTL {expiry}"
         yield "its changes are streamed", "LatestStreamArn" in table, ""
-        protected = table.get("DeletionProtectionEnabled", False)
+        is_protected = table.get("DeletionProtectionEnabled", False)
         yield (
             "it can be deleted",
             True,
-            "no, it is protected" if protected else "yes: DeletionProtection=false",
+            "no, it is protected" if is_protected else "yes: DeletionProtection=false",
         )
 
     def _account(self) -> Iterator[Row]:
         limits = self._client("lambda").get_account_settings()["AccountLimit"]
         most = limits["ConcurrentExecutions"]
-        said = f"{most} functions at once" + (
+        text = f"{most} functions at once" + (
             "" if most >= 100 else f"; request more: {QUOTA} --desired-value 1000"
         )
-        yield "room for calls", True if most >= 100 else None, said
+        yield "room for calls", True if most >= 100 else None, text
         role = self._client("apigateway").get_account().get("cloudwatchRoleArn")
         logs = "AccessLines" in self.resources
-        said = f"as {role}" if role else "API Gateway has no role to write them; run make account"
-        yield "access logs", bool(role) or not logs, said if logs else "off"
+        text = f"as {role}" if role else "API Gateway has no role to write them; run make account"
+        yield "access logs", bool(role) or not logs, text if logs else "off"
 
     def _keys(self) -> Iterator[Row]:
         keys = KeyRegister(clients.ssm(Settings()), f"/a2a/{self.stack}/keys").list()
@@ -158,24 +160,26 @@ class Checkup:
 
     def _dead(self) -> Iterator[Row]:
         for name, queue in DEAD.items():
-            found = self._client("sqs").get_queue_attributes(
+            answer = self._client("sqs").get_queue_attributes(
                 QueueUrl=self.resources[name],
                 AttributeNames=[COUNT, f"{COUNT}NotVisible"],
             )
-            waiting, hidden = (int(found["Attributes"][each]) for each in (COUNT, f"{COUNT}NotVisible"))
-            said = f"{waiting} waiting, {hidden} being processed"
-            if waiting or hidden:
-                said += f"; make redrive QUEUE={queue} STACK={self.stack}"
-            yield f"dead {queue}", not (waiting or hidden), said
+            backlog, work = (
+                int(answer["Attributes"][attribute]) for attribute in (COUNT, f"{COUNT}NotVisible")
+            )
+            text = f"{backlog} waiting, {work} being processed"
+            if backlog or work:
+                text += f"; make redrive QUEUE={queue} STACK={self.stack}"
+            yield f"dead {queue}", not (backlog or work), text
 
     def _alarms(self) -> Iterator[Row]:
         pages = self._client("cloudwatch").get_paginator("describe_alarms")
-        found: list[Any] = []
+        alarms: list[Any] = []
         for prefix in (f"{self.stack}-Monitoring-", f"{self.stack}-summary"):
             kinds = ["MetricAlarm", "CompositeAlarm"]
             for page in pages.paginate(AlarmNamePrefix=prefix, AlarmTypes=kinds):
-                found += [*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ())]
-        on = [alarm["AlarmName"] for alarm in found if alarm["StateValue"] == "ALARM"]
-        yield "no alarm is on", bool(found) and not on, ", ".join(on) or f"{len(found)} alarms"
-        sent = any(alarm.get("AlarmActions") for alarm in found)
-        yield "alarms are sent", None, "to a topic" if sent else "no: AlarmTopicArn is empty"
+                alarms += [*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ())]
+        names = [alarm["AlarmName"] for alarm in alarms if alarm["StateValue"] == "ALARM"]
+        yield "no alarm is on", bool(alarms) and not names, ", ".join(names) or f"{len(alarms)} alarms"
+        has_actions = any(alarm.get("AlarmActions") for alarm in alarms)
+        yield "alarms are sent", None, "to a topic" if has_actions else "no: AlarmTopicArn is empty"

@@ -42,26 +42,26 @@ GROWING = ("ListShards", "WarmWrites")
 
 def stage_of(environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
     """Name and parameters of the stage to deploy. Raises ConfigurationError."""
-    name, known = environ.get("STAGE", ""), stages(CONFIG)
-    if not known:
+    name, choices = environ.get("STAGE", ""), stages(CONFIG)
+    if not choices:
         raise ConfigurationError(f"{CONFIG} has no stage with a stack_name")
-    if name not in known:
-        raise ConfigurationError(f"name a stage: {' or '.join(f'STAGE={stage}' for stage in known)}")
-    return name, known[name]
+    if name not in choices:
+        raise ConfigurationError(f"name a stage: {' or '.join(f'STAGE={stage}' for stage in choices)}")
+    return name, choices[name]
 
 
 def named_parameters(environ: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Parameters in samconfig.toml, and in the call. Raises ConfigurationError."""
     overrides = stage_of(environ)[1].get("parameter_overrides", [])
-    written = [overrides] if isinstance(overrides, str) else overrides
-    declared = template.parameters(TEMPLATE)
+    texts = [overrides] if isinstance(overrides, str) else overrides
+    declarations = template.parameters(TEMPLATE)
     try:
         # With quotes or without, as in a shell.
-        of_stage = [word for text in written for word in shlex.split(text)]
+        of_stage = [word for text in texts for word in shlex.split(text)]
         of_call = shlex.split(environ.get("PARAMETERS", ""))
     except ValueError as error:
         raise ConfigurationError(f"parameters: {error}") from None
-    return stack.parse_parameters(declared, *of_stage), stack.parse_parameters(declared, *of_call)
+    return stack.parse_parameters(declarations, *of_stage), stack.parse_parameters(declarations, *of_call)
 
 
 def parameters_for(
@@ -73,7 +73,7 @@ def parameters_for(
     Raises ConfigurationError if two parameters do not fit together.
     """
     most = account.concurrency
-    suits = {
+    facts = {
         "AccountConcurrency": str(most * 8 // 10),
         "AccessLogs": "true" if account.logs_role else "false",
     }
@@ -84,23 +84,23 @@ def parameters_for(
             "NotifierConcurrency": "2",
             "StreamsPerOwner": str(max(1, (most - 4) // 2)),
         }
-    whole = {**template.defaults(TEMPLATE), **suits, **of_stage, **room, **of_call}
-    has_subnets, has_groups = bool(whole["SubnetIds"]), bool(whole["SecurityGroupIds"])
+    parameters = {**template.defaults(TEMPLATE), **facts, **of_stage, **room, **of_call}
+    has_subnets, has_groups = bool(parameters["SubnetIds"]), bool(parameters["SecurityGroupIds"])
     if has_subnets is not has_groups:  # a rule of CloudFormation cannot compare lists with nothing
         raise ConfigurationError("set both SubnetIds and SecurityGroupIds, or neither")
-    return whole
+    return parameters
 
 
 def check_agents(parameters: Mapping[str, str]) -> None:
     """Raises ConfigurationError if an agent is wrong, AgentNames has one that is not there, or one is durable
     in a stack without a function for that."""
     profiles = {profile.name: profile for profile in check_all(Path("functions/agents"))}
-    served = parameters["AgentNames"].replace(",", " ").split()
-    for name in served:
+    names = parameters["AgentNames"].replace(",", " ").split()
+    for name in names:
         if name not in profiles:
-            known = ", ".join(profiles)
-            raise ConfigurationError(f"AgentNames: there is no agent {name!r}. There are: {known}")
-    for name in served or profiles:
+            choices = ", ".join(profiles)
+            raise ConfigurationError(f"AgentNames: there is no agent {name!r}. There are: {choices}")
+    for name in names or profiles:
         if profiles[name].card.durable_skills and parameters["ExecutionTimeout"] == "0":
             raise ConfigurationError(
                 f"agent {name} is durable: set ExecutionTimeout in samconfig.toml, such as"
@@ -145,14 +145,14 @@ def notes(account: Account, parameters: Mapping[str, str]) -> Iterator[str]:
 
 def command(environ: Mapping[str, str], parameters: Mapping[str, str]) -> list[str]:
     """The arguments of sam. Raises ConfigurationError."""
-    given = stack.overrides(parameters)
+    overrides = stack.overrides(parameters)
     template = f"{environ.get('BUILD_DIR') or BUILD}/template.yaml"
     role = environ.get("ROLE", "")
     return [
         *("deploy", "--config-file", str(CONFIG.resolve()), "--config-env", stage_of(environ)[0]),
         *("--template-file", template, *(("--role-arn", role) if role else ())),
         *(("--resolve-image-repos",) if environ.get("IMAGE") else ()),
-        *("--parameter-overrides", *given),
+        *("--parameter-overrides", *overrides),
     ]
 
 
@@ -174,10 +174,10 @@ def fresh_release(release: str, name: str) -> str:
     with stack.aws_errors(f"stack {name}"):
         client: Any = clients.session().create_client("lambda")
         versions = Versions(client, stack.resources_of(name)["RpcFunction"])
-        known, live = versions.all(), versions.live()
-    if known.get(live) == release or release not in known.values():
+        releases, live = versions.all(), versions.live()
+    if releases.get(live) == release or release not in releases.values():
         return release
-    return hashlib.sha256(f"{release} after {max(known)}".encode()).hexdigest()
+    return hashlib.sha256(f"{release} after {max(releases)}".encode()).hexdigest()
 
 
 def changes(name: str, parameters: Mapping[str, str]) -> Iterator[str]:
@@ -200,25 +200,25 @@ def _check_executions(name: str) -> None:
     with stack.aws_errors(f"stack {name}"):
         client: Any = clients.session().create_client("lambda")
         function = stack.resources_of(name).get(stack.DURABLE, "")
-        found = list(Versions(client, function).open_executions()) if function else []
-    if found:
+        turns = list(Versions(client, function).open_executions()) if function else []
+    if turns:
         raise ConfigurationError(
-            f"ExecutionTimeout=0 removes the function of durable skills, and {len(found)} of its turns have"
+            f"ExecutionTimeout=0 removes the function of durable skills, and {len(turns)} of its turns have"
             " not ended. Wait for them, cancel their tasks, or end each one:"
-            f" aws lambda stop-durable-execution --durable-execution-arn {found[0]}"
+            f" aws lambda stop-durable-execution --durable-execution-arn {turns[0]}"
         )
 
 
 def stages(config: Path) -> dict[str, Any]:
     """Parameters of sam deploy for each environment in samconfig.toml that names a stack."""
-    found = {}
+    settings = {}
     for name, environment in tomllib.loads(config.read_text("utf-8")).items():
         deploy = environment.get("deploy") if isinstance(environment, dict) else None
         parameters = deploy.get("parameters") if isinstance(deploy, dict) else None
-        shared = environment.get("global", {}).get("parameters", {}) if isinstance(deploy, dict) else {}
+        defaults = environment.get("global", {}).get("parameters", {}) if isinstance(deploy, dict) else {}
         if isinstance(parameters, dict) and parameters.get("stack_name"):
-            found[name] = {**shared, **parameters}
-    return found
+            settings[name] = {**defaults, **parameters}
+    return settings
 
 
 def _is_first(name: str) -> bool:
@@ -239,26 +239,26 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     credentials and the account."""
     _, stage = stage_of(environ)
     architecture = read_architecture(environ)
-    named = named_parameters(environ)
+    overrides = named_parameters(environ)
     use_stage(stage)
     account = account_of("make deploy")
-    parameters = parameters_for(account, *named)
+    parameters = parameters_for(account, *overrides)
     parameters["Architecture"] = architecture
     is_first = _is_first(stage["stack_name"])
     if argv[1:] == ["check"]:
         check_agents(parameters)
         print(f"account {account.number}: {account.region}, {account.concurrency} functions at once")
-        changed = () if is_first else changes(stage["stack_name"], parameters)
-        for note in (*notes(account, parameters), *changed):
+        differences = () if is_first else changes(stage["stack_name"], parameters)
+        for note in (*notes(account, parameters), *differences):
             print(f"note: {note}")
         return 0
-    built = IMAGE if environ.get("IMAGE") else Path(environ.get("BUILD_DIR") or BUILD)
-    digest = release(built, parameters)
+    build = IMAGE if environ.get("IMAGE") else Path(environ.get("BUILD_DIR") or BUILD)
+    digest = release(build, parameters)
     parameters["Release"] = digest if is_first else fresh_release(digest, stage["stack_name"])
     if is_first and parameters["DeletionProtection"] == "true":
         # If this first deployment fails, CloudFormation must be able to delete the table.
-        unprotected = command(environ, {**parameters, "DeletionProtection": "false"})
-        if status := environments.run_sam(*unprotected):
+        arguments = command(environ, {**parameters, "DeletionProtection": "false"})
+        if status := environments.run_sam(*arguments):
             return status
         print("the stack is deployed; now its table gets deletion protection")
     status = environments.run_sam(*command(environ, parameters))

@@ -45,20 +45,21 @@ class Report:
 
     rows: list[tuple[str, bool | None, str]] = field(default_factory=list)
 
-    def add(self, what: str, passed: bool | None, why: str = "") -> bool:
-        """passed: None if it neither passes nor fails."""
-        self.rows.append((what, passed, why))
-        return bool(passed)
+    def add(self, what: str, verdict: bool | None, reason: str = "") -> bool:
+        """Add a line. verdict: None if it neither passes nor fails."""
+        self.rows.append((what, verdict, reason))
+        return bool(verdict)
 
     def table(self) -> str:
         width = max((len(what) for what, _, _ in self.rows), default=0)
         return "\n".join(
-            f"  {VERDICTS[passed]}  {what:<{width}}  {why}".rstrip() for what, passed, why in self.rows
+            f"  {VERDICTS[verdict]}  {what:<{width}}  {reason}".rstrip()
+            for what, verdict, reason in self.rows
         )
 
     @property
     def failed(self) -> int:
-        return sum(passed is False for _, passed, _ in self.rows)
+        return sum(verdict is False for _, verdict, _ in self.rows)
 
 
 class Visit:
@@ -86,25 +87,27 @@ class Visit:
             str(card.get("protocolVersion")),
         )
         target = httpx2.URL(agent.url)
-        here = is_loopback(agent.url)
-        shown = f"{agent.url} (http is fine on this machine)" if here else agent.url
-        add("url is https", target.scheme == "https" or here, shown)
+        is_local = is_loopback(agent.url)
+        note = f"{agent.url} (http is fine on this machine)" if is_local else agent.url
+        add("url is https", target.scheme == "https" or is_local, note)
         modes = card.get("defaultInputModes") or []
         add("defaultInputModes has text/plain", "text/plain" in modes, ", ".join(map(str, modes)))
         await self._calls(agent, first="task", states=SUITE_STATES, stream_at="/stream")
 
     async def v0_3(self, url: str) -> None:
         """As a client of A2A 0.3."""
-        named = ("url", "protocolVersion", *COMMON)
-        agent = await self._agent(_card_url(url, "/.well-known/agent-card.json"), (v0_3.WIRE,), named)
+        fields = ("url", "protocolVersion", *COMMON)
+        agent = await self._agent(_card_url(url, "/.well-known/agent-card.json"), (v0_3.WIRE,), fields)
         if agent is not None:
             await self._calls(agent)
 
     async def v1_0(self, url: str) -> None:
         """As a client of A2A 1.0."""
-        named = ("supportedInterfaces", *COMMON)
-        asked = {"A2A-Version": "1.0"}
-        agent = await self._agent(_card_url(url, "/.well-known/agent-card.json"), (v1_0.WIRE,), named, asked)
+        fields = ("supportedInterfaces", *COMMON)
+        headers = {"A2A-Version": "1.0"}
+        agent = await self._agent(
+            _card_url(url, "/.well-known/agent-card.json"), (v1_0.WIRE,), fields, headers
+        )
         if agent is not None:
             await self._calls(agent, first="task")
 
@@ -112,31 +115,31 @@ class Visit:
         self,
         url: str,
         wires: Sequence[Wire],
-        named: Sequence[str],
-        asked: Mapping[str, str] | None = None,
+        fields: Sequence[str],
+        headers: Mapping[str, str] | None = None,
     ) -> discovery.DiscoveredAgent | None:
         """The agent that a card describes. What the card lacks becomes a row."""
         add = self.report.add
-        shown = {"X-API-Key": self._key} if self._key else {}
+        credentials = {"X-API-Key": self._key} if self._key else {}
         async with self._errors_as_rows("the card"), self._http() as http:
-            answer = await http.get(url, headers=dict(asked or {}))
-            if answer.status_code in (401, 403) and shown:
-                answer = await http.get(url, headers={**shown, **(asked or {})})
+            answer = await http.get(url, headers=dict(headers or {}))
+            if answer.status_code in (401, 403) and credentials:
+                answer = await http.get(url, headers={**credentials, **(headers or {})})
             if not add("the card", answer.status_code == 200, f"{url}: status {answer.status_code}"):
                 return None
             async with self._errors_as_rows("can be called as its card says"):
                 card = strictjson.loads(answer.content)
                 agent = discovery.agent_of_card(card, url, self._key or None, wires=wires)
-                missing = [name for name in named if not agent.card.get(name)]
-                add("the card's required fields", not missing, _missing(missing))
-                lacking = [
+                gaps = [name for name in fields if not agent.card.get(name)]
+                add("the card's required fields", not gaps, _missing(gaps))
+                skill_gaps = [
                     f"{skill.get('id', '?')}.{name}"
                     for skill in agent.card.get("skills") or []
                     if isinstance(skill, dict)
                     for name in ("id", "name", "description", "tags")
                     if not skill.get(name)  # a required array has an element (1.0 section 5.7)
                 ]
-                add("every skill is described", not lacking, _missing(lacking))
+                add("every skill is described", not skill_gaps, _missing(skill_gaps))
                 return agent
         return None
 
@@ -167,10 +170,10 @@ class Visit:
             answer: Any = await client.send(self._text)
             state = answer.get("status", {}).get("state", "")
             task_id = answer.get("id", "")
-            known = not states or state_word(state) in states
+            is_known = not states or state_word(state) in states
             add(
                 "a plain call",
-                (state in STOPPED and known) or not (state or states),
+                (state in STOPPED and is_known) or not (state or states),
                 state_word(state) or "a message",
             )
         if (agent.card.get("capabilities") or {}).get("streaming"):
@@ -181,19 +184,19 @@ class Visit:
 
     async def _stream(self, agent: discovery.DiscoveredAgent, first: str) -> None:
         async with self._errors_as_rows("a stream"), self._client(agent) as client:
-            began = time.monotonic()
+            start = time.monotonic()
             events: list[Any] = []
             times: list[float] = []
             async for event in client.stream(self._text):
                 events.append(event)
-                times.append(time.monotonic() - began)
+                times.append(time.monotonic() - start)
             kinds = [next(iter(event)) for event in events]
-            begins = not first or (bool(kinds) and kinds[0] == first)
+            has_start = not first or (bool(kinds) and kinds[0] == first)
             last: Any = events[-1] if events else Event()
             status = last.get("statusUpdate", last.get("task", {})).get("status", {})
-            ends = status.get("state") in STOPPED or kinds == ["message"]
-            said = f"{', '.join(kinds)}; the first after {times[0]:.1f} s, the last after {times[-1]:.1f} s"
-            self.report.add("a stream", begins and ends, said if kinds else "no events")
+            has_end = status.get("state") in STOPPED or kinds == ["message"]
+            text = f"{', '.join(kinds)}; the first after {times[0]:.1f} s, the last after {times[-1]:.1f} s"
+            self.report.add("a stream", has_start and has_end, text if kinds else "no events")
 
     @asynccontextmanager
     async def _errors_as_rows(self, what: str) -> AsyncIterator[None]:
@@ -229,15 +232,15 @@ CLIENTS: Mapping[str, Callable[[Visit, str], Any]] = {
 
 async def examine(url: str, key: str, text: str, transport: httpx2.AsyncBaseTransport | None = None) -> int:
     """Print a table for each client; returns the number of failed checks."""
-    failed = 0
+    failures = 0
     transport = transport or GuardedTransport(private=is_loopback(url))
     for name, call in CLIENTS.items():
         visit = Visit(transport, key, text)
         await call(visit, url.rstrip("/"))
-        failed += visit.report.failed
+        failures += visit.report.failed
         print(f"{name}\n{visit.report.table()}\n")
     await transport.aclose()
-    return failed
+    return failures
 
 
 def _card_url(url: str, path: str) -> str:
@@ -265,18 +268,18 @@ def main() -> int:
     if not url and not stack:
         print("usage: make doctor URL=https://… or STACK=… [KEY=…] [TEXT=…]", file=sys.stderr)
         return 2
-    failed = 0
+    failures = 0
     if stack:
-        own_url, failed = inspect(stack)
+        own_url, failures = inspect(stack)
         url = url or own_url
     key = key or (local_key() if is_loopback(read_url(url)) else "")
     if not key:
         print("no KEY=…: the agent will refuse every call\n")
-    failed += asyncio.run(examine(url, key, os.environ.get("TEXT") or TEXT))
-    print("all checks passed" if not failed else f"{failed} checks failed")
-    if stack and not failed:
+    failures += asyncio.run(examine(url, key, os.environ.get("TEXT") or TEXT))
+    print("all checks passed" if not failures else f"{failures} checks failed")
+    if stack and not failures:
         print(f"Next: make playground STACK={stack} KEY=<a key>")
-    return min(failed, 1)
+    return min(failures, 1)
 
 
 if __name__ == "__main__":

@@ -32,8 +32,10 @@ def _run(keys: KeyRegister, environ: Mapping[str, str]) -> str:
     """Run the command; returns what to print."""
     name = environ.get("NAME", "")
     if not name:
-        if given := [variable for variable in ("OWNER", "AGENTS", "DAYS", "REVOKE") if environ.get(variable)]:
-            raise ConfigurationError(f"{given[0]} requires NAME: add NAME=…")
+        if variables := [
+            variable for variable in ("OWNER", "AGENTS", "DAYS", "REVOKE") if environ.get(variable)
+        ]:
+            raise ConfigurationError(f"{variables[0]} requires NAME: add NAME=…")
         return (
             "\n".join(_line(key) for key in keys.list())
             or f"no keys. To make one: make key NAME=alice{_where(environ)}"
@@ -50,7 +52,7 @@ def _run(keys: KeyRegister, environ: Mapping[str, str]) -> str:
         if not (Settings().agents / agent).is_dir():
             raise ConfigurationError(f"there is no agent {agent!r} in {Settings().agents}")
     secret = keys.create(name, owner=environ.get("OWNER") or None, agents=agents, days=days)
-    check = f"make doctor{where} KEY=<key>" if (where := _where(environ)) else "make chat KEY=<key>"
+    check = f"make doctor{suffix} KEY=<key>" if (suffix := _where(environ)) else "make chat KEY=<key>"
     return f"{secret}\n\nThe key is shown only this once. Clients send it as X-API-Key.\nNext: {check}"
 
 
@@ -59,9 +61,9 @@ def _where(environ: Mapping[str, str]) -> str:
 
 
 def _line(key: Key) -> str:
-    until = time.strftime("%Y-%m-%d", time.gmtime(key.expires)) if key.expires else "never"
+    expiry = time.strftime("%Y-%m-%d", time.gmtime(key.expires)) if key.expires else "never"
     agents = ", ".join(key.agents) or "all"
-    return f"{key.label:<20} owner {key.owner:<20} agents {agents:<20} expires {until}"
+    return f"{key.label:<20} owner {key.owner:<20} agents {agents:<20} expires {expiry}"
 
 
 def _register(environ: Mapping[str, str]) -> KeyRegister:

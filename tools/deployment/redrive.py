@@ -52,7 +52,7 @@ class Redrive:
         """Sends the notifier the records that the letters name. Drops a letter whose records have expired."""
         streams: Any = clients.session().create_client("dynamodbstreams")
         functions: Any = clients.session().create_client("lambda")
-        gone = (
+        exceptions = (
             streams.exceptions.TrimmedDataAccessException,
             streams.exceptions.ResourceNotFoundException,
         )
@@ -63,19 +63,19 @@ class Redrive:
             except (ValueError, TypeError, KeyError):
                 return False
             try:
-                found = [record for record in _records(streams, place) if _is_for_webhooks(record)]
-            except gone:
+                records = [record for record in _records(streams, place) if _is_for_webhooks(record)]
+            except exceptions:
                 return False
-            for begin in range(0, len(found), RECORDS_AT_ONCE):
-                some = found[begin : begin + RECORDS_AT_ONCE]
-                event = {"Records": [_as_event(record, place["streamArn"]) for record in some]}
+            for start in range(0, len(records), RECORDS_AT_ONCE):
+                batch = records[start : start + RECORDS_AT_ONCE]
+                event = {"Records": [_as_event(record, place["streamArn"]) for record in batch]}
                 answer = functions.invoke(
                     FunctionName=self._resources["NotifierFunction"],
                     Qualifier=ALIAS,
                     Payload=json.dumps(event),
                 )
-                said = json.loads(answer["Payload"].read())
-                if "FunctionError" in answer or said.get("batchItemFailures"):
+                response = json.loads(answer["Payload"].read())
+                if "FunctionError" in answer or response.get("batchItemFailures"):
                     raise ConfigurationError("the notifier failed again; see its log for the cause")
             return True
 
@@ -83,25 +83,25 @@ class Redrive:
 
     def _send_to(self, queue: str) -> Callable[[Letter], bool]:
         def send(letter: Letter) -> bool:
-            more: dict[str, str] = {}
+            options: dict[str, str] = {}
             if group := letter.get("Attributes", {}).get("MessageGroupId"):
                 # For five minutes, SQS would drop the letter's own id as a duplicate.
-                more = {"MessageGroupId": group, "MessageDeduplicationId": str(uuid.uuid4())}
-            self._sqs.send_message(QueueUrl=self._resources[queue], MessageBody=letter["Body"], **more)
+                options = {"MessageGroupId": group, "MessageDeduplicationId": str(uuid.uuid4())}
+            self._sqs.send_message(QueueUrl=self._resources[queue], MessageBody=letter["Body"], **options)
             return True
 
         return send
 
     def _each(self, queue: str, act: Callable[[Letter], bool]) -> tuple[int, int]:
         """Act on each letter, and delete it; returns how many were sent, and how many were dropped."""
-        sent = dropped = 0
+        deliveries = drops = 0
         for letter in self._letters(self._resources[queue]):
             if act(letter):
-                sent += 1
+                deliveries += 1
             else:
-                dropped += 1
+                drops += 1
             self._sqs.delete_message(QueueUrl=self._resources[queue], ReceiptHandle=letter["ReceiptHandle"])
-        return sent, dropped
+        return deliveries, drops
 
     def _letters(self, url: str) -> Iterator[Letter]:
         while letters := self._sqs.receive_message(
@@ -130,7 +130,7 @@ def _records(streams: Any, place: Mapping[str, Any]) -> Iterator[Mapping[str, An
         SequenceNumber=place["startSequenceNumber"],
     )
     iterator, last = answer["ShardIterator"], int(place["endSequenceNumber"])
-    give_up = time.monotonic() + READ_SECONDS
+    deadline = time.monotonic() + READ_SECONDS
     while iterator:  # None: the shard is closed, and was read to its end
         answer = streams.get_records(ShardIterator=iterator)
         for record in answer["Records"]:
@@ -139,7 +139,7 @@ def _records(streams: Any, place: Mapping[str, Any]) -> Iterator[Mapping[str, An
                 yield record
             if number >= last:
                 return
-        if time.monotonic() > give_up:
+        if time.monotonic() > deadline:
             raise ConfigurationError("the stream did not return all records of a letter; try again")
         # A page before the wanted records may be empty.
         iterator = answer.get("NextShardIterator")
@@ -171,14 +171,14 @@ def _as_event(record: Mapping[str, Any], arn: str) -> dict[str, Any]:
 def main(environ: Mapping[str, str] = os.environ) -> int:
     queue, stack = environ.get("QUEUE", ""), environ.get("STACK", "")
     if queue not in QUEUES or not stack:
-        wrong = f"there is no queue {queue!r}; " if queue and queue not in QUEUES else ""
-        print(f"{wrong}usage: make redrive QUEUE={'|'.join(QUEUES)} STACK=<stack>", file=sys.stderr)
+        problem = f"there is no queue {queue!r}; " if queue and queue not in QUEUES else ""
+        print(f"{problem}usage: make redrive QUEUE={'|'.join(QUEUES)} STACK=<stack>", file=sys.stderr)
         return 2
     with aws_errors(f"redriving {queue}"):
-        sent, dropped = QUEUES[queue](Redrive(resources_of(stack)))
-    print(f"{sent} sent again")
-    if dropped:
-        print(f"{dropped} dropped: their records have expired, or they name no records")
+        deliveries, drops = QUEUES[queue](Redrive(resources_of(stack)))
+    print(f"{deliveries} sent again")
+    if drops:
+        print(f"{drops} dropped: their records have expired, or they name no records")
     return 0
 
 

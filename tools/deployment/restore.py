@@ -42,7 +42,7 @@ def copy_missing(
         keys = client.describe_table(TableName=source)["Table"]["KeySchema"]
         if [key["AttributeName"] for key in keys] != ["pk", "sk"]:
             raise ConfigurationError(f"table {source} is not a table of this kit")
-    looked = put = 0
+    reads = copies = 0
 
     def copy(item: dict[str, Any]) -> bool:
         try:
@@ -53,11 +53,11 @@ def copy_missing(
 
     with ThreadPoolExecutor(WRITERS) as pool:
         for page in client.get_paginator("scan").paginate(TableName=source, ConsistentRead=True):
-            kept = [item for item in page["Items"] if int(item["expires"]["N"]) > time.time()]
-            looked += len(page["Items"])
-            put += sum(pool.map(copy, kept))
-            report(looked, put)
-    return looked, put
+            items = [item for item in page["Items"] if int(item["expires"]["N"]) > time.time()]
+            reads += len(page["Items"])
+            copies += sum(pool.map(copy, items))
+            report(reads, copies)
+    return reads, copies
 
 
 @reports_errors
@@ -67,13 +67,13 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         print("usage: make restore FROM=<table> STACK=<stack>", file=sys.stderr)
         return 2
     with aws_errors(f"restoring {source}"), Console(stderr=True).status(f"reading {source}") as status:
-        looked, put = copy_missing(
+        total, copies = copy_missing(
             clients.dynamodb(Settings()),
             source,
             table_of(stack),
-            lambda read, copied: status.update(f"{read:,} items read, {copied:,} copied"),
+            lambda reads, writes: status.update(f"{reads:,} items read, {writes:,} copied"),
         )
-    print(f"{put} of {looked} items copied; the others are there, or have expired")
+    print(f"{copies} of {total} items copied; the others are there, or have expired")
     print(f"Next: make doctor STACK={stack}")
     return 0
 

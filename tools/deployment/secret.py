@@ -35,8 +35,8 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     name, stack = environ.get("NAME", ""), environ.get("STACK", "")
     values: Parameters | EnvironmentFile = Parameters(kind, stack) if stack else EnvironmentFile(kind)
     if not name:
-        if given := [variable for variable in ("VALUE", "REMOVE") if environ.get(variable)]:
-            raise ConfigurationError(f"{given[0]} requires NAME: add NAME=…")
+        if variables := [variable for variable in ("VALUE", "REMOVE") if environ.get(variable)]:
+            raise ConfigurationError(f"{variables[0]} requires NAME: add NAME=…")
         lines = [f"{name}={value}" if kind == "setting" else name for name, value in values.all().items()]
         print("\n".join(lines) or f"no {kind}s in {values.place}")
         return 0
@@ -63,8 +63,8 @@ class EnvironmentFile:
     def all(self) -> dict[str, str]:
         """Values by name."""
         prefix = f"{self._kind.upper()}_"
-        found = dotenv_values(FILE, interpolate=False) if FILE.exists() else {}
-        own = {name.removeprefix(prefix): value for name, value in found.items() if name.startswith(prefix)}
+        values = dotenv_values(FILE, interpolate=False) if FILE.exists() else {}
+        own = {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
         return {name.lower().replace("_", "-"): value or "" for name, value in sorted(own.items())}
 
     def set(self, name: str, value: str) -> None:
@@ -93,8 +93,8 @@ class Parameters:
         """Values by name. Secrets are not decrypted."""
         with aws_errors(self.place):
             pages = self._client.get_paginator("get_parameters_by_path").paginate(Path=self.place)
-            found = {item["Name"]: item["Value"] for page in pages for item in page["Parameters"]}
-        return {name.rpartition("/")[2]: value for name, value in sorted(found.items())}
+            values = {item["Name"]: item["Value"] for page in pages for item in page["Parameters"]}
+        return {name.rpartition("/")[2]: value for name, value in sorted(values.items())}
 
     def set(self, name: str, value: str) -> None:
         with aws_errors(self.place):
@@ -108,23 +108,23 @@ class Parameters:
 
     def remove(self, name: str) -> None:
         with aws_errors(self.place):
-            removed = self._client.delete_parameters(Names=[f"{self.place}/{name}"])["DeletedParameters"]
-        if not removed:
+            names = self._client.delete_parameters(Names=[f"{self.place}/{name}"])["DeletedParameters"]
+        if not names:
             raise ConfigurationError(f"there is no {self._kind} {name!r} in {self.place}")
 
 
 def _value(kind: Kind, name: str, environ: Mapping[str, str]) -> str:
     """The value to set. Raises ConfigurationError if there is none."""
-    given = environ.get("VALUE", "")
-    if kind == "secret" and given:
+    value = environ.get("VALUE", "")
+    if kind == "secret" and value:
         raise ConfigurationError(
             "VALUE would stay in the history of your shell. Leave it out: the command asks for the value"
         )
-    if not given:
-        given = getpass.getpass(f"{name}: ") if sys.stdin.isatty() else sys.stdin.read()
-    if not (given := given.strip()):
+    if not value:
+        value = getpass.getpass(f"{name}: ") if sys.stdin.isatty() else sys.stdin.read()
+    if not (value := value.strip()):
         raise ConfigurationError(f"the value of {name} is empty")
-    return given
+    return value
 
 
 if __name__ == "__main__":

@@ -22,14 +22,14 @@ DURABLE = "DurableFunction"
 
 def status_of(stack: str) -> str:
     """Status of a stack; "" if there is none. Raises ConfigurationError if AWS does not say."""
-    found = _find(stack)
-    return "" if found is None else str(found["StackStatus"])
+    description = _find(stack)
+    return "" if description is None else str(description["StackStatus"])
 
 
 def outputs_of(stack: str) -> dict[str, str]:
     """Outputs of a stack. Raises ConfigurationError if there is no such stack, or it is not of this kit."""
-    listed = _describe(stack).get("Outputs", [])
-    outputs = {output["OutputKey"]: str(output["OutputValue"]) for output in listed}
+    entries = _describe(stack).get("Outputs", [])
+    outputs = {output["OutputKey"]: str(output["OutputValue"]) for output in entries}
     if "TableName" not in outputs:
         raise ConfigurationError(f"stack {stack} has no output TableName: it is not a stack of this kit")
     return outputs
@@ -42,8 +42,8 @@ def table_of(stack: str) -> str:
 
 def parameters_of(stack: str) -> dict[str, str]:
     """Parameters of a stack as it is deployed. Raises ConfigurationError."""
-    given = _describe(stack).get("Parameters", [])
-    return {parameter["ParameterKey"]: str(parameter["ParameterValue"]) for parameter in given}
+    entries = _describe(stack).get("Parameters", [])
+    return {parameter["ParameterKey"]: str(parameter["ParameterValue"]) for parameter in entries}
 
 
 def resources_of(stack: str) -> dict[str, str]:
@@ -51,14 +51,14 @@ def resources_of(stack: str) -> dict[str, str]:
     _describe(stack)
     with aws_errors(f"stack {stack}"):
         pages = _cloudformation().get_paginator("list_stack_resources").paginate(StackName=stack)
-        found = {
+        resources = {
             item["LogicalResourceId"]: item.get("PhysicalResourceId", "")
             for page in pages
             for item in page["StackResourceSummaries"]
         }
-    if not {"Table", "RpcFunction"} <= set(found):
+    if not {"Table", "RpcFunction"} <= set(resources):
         raise ConfigurationError(f"stack {stack} is not a stack of this kit")
-    return found
+    return resources
 
 
 def functions_of(resources: Mapping[str, str]) -> list[str]:
@@ -68,60 +68,61 @@ def functions_of(resources: Mapping[str, str]) -> list[str]:
 
 def _describe(stack: str) -> dict[str, Any]:
     """Raises ConfigurationError if there is no such stack."""
-    found = _find(stack)
-    if found is None:
+    description = _find(stack)
+    if description is None:
         region = clients.session().get_config_variable("region")
         raise ConfigurationError(f"there is no stack {stack} in {region}: check its name, and AWS_REGION")
-    return found
+    return description
 
 
 def _find(stack: str) -> dict[str, Any] | None:
     with aws_errors(f"stack {stack}"):
         try:
-            [found] = _cloudformation().describe_stacks(StackName=stack)["Stacks"]
+            [description] = _cloudformation().describe_stacks(StackName=stack)["Stacks"]
         except ClientError as error:
             if "does not exist" in str(error):
                 return None
             raise
-    return dict(found)
+    return dict(description)
 
 
 def _cloudformation() -> Any:
     return clients.session().create_client("cloudformation")
 
 
-def parse_parameters(declared: Mapping[str, Mapping[str, Any]], *given: str) -> dict[str, str]:
+def parse_parameters(declarations: Mapping[str, Mapping[str, Any]], *texts: str) -> dict[str, str]:
     """Parameters from texts NAME=value. If a name comes twice, the last value counts.
 
-    declared: as in the template. Raises ConfigurationError for a value that CloudFormation would refuse.
+    declarations: the parameters in the template. Raises ConfigurationError for a value that CloudFormation
+    would refuse.
     """
     values = {}
-    for one in given:
-        name, separator, value = one.partition("=")
+    for text in texts:
+        name, separator, value = text.partition("=")
         if not separator:
-            raise ConfigurationError(f"{one!r}: write a parameter as NAME=value")
-        if name not in declared:
-            near = difflib.get_close_matches(name, declared, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ConfigurationError(f"{text!r}: write a parameter as NAME=value")
+        if name not in declarations:
+            matches = difflib.get_close_matches(name, declarations, n=1)
+            hint = f"; did you mean {matches[0]}?" if matches else ""
             raise ConfigurationError(f"template.yaml has no parameter {name}{hint}")
         if '"' in value or value.endswith("\\"):
             raise ConfigurationError(f"parameter {name}: sam cannot pass the value {value!r}")
-        _check(name, value, declared[name])
+        _check(name, value, declarations[name])
         values[name] = value
     return values
 
 
-def _check(name: str, value: str, declared: Mapping[str, Any]) -> None:
-    if allowed := declared.get("AllowedValues"):
-        if value not in map(str, allowed):
-            raise ConfigurationError(f"parameter {name}={value}: use one of {', '.join(map(str, allowed))}")
-    elif declared["Type"] == "Number":
-        low, high = declared["MinValue"], declared["MaxValue"]
+def _check(name: str, value: str, declaration: Mapping[str, Any]) -> None:
+    if choices := declaration.get("AllowedValues"):
+        if value not in map(str, choices):
+            raise ConfigurationError(f"parameter {name}={value}: use one of {', '.join(map(str, choices))}")
+    elif declaration["Type"] == "Number":
+        low, high = declaration["MinValue"], declaration["MaxValue"]
         form = r"\d+" if isinstance(high, int) else r"\d+(\.\d+)?"
         if not (re.fullmatch(form, value) and low <= float(value) <= high):
             raise ConfigurationError(f"parameter {name}={value}: use a number from {low} to {high}")
-    elif (pattern := declared.get("AllowedPattern")) and not re.fullmatch(pattern, value):
-        raise ConfigurationError(f"parameter {name}={value} is not valid. {declared['Description']}")
+    elif (pattern := declaration.get("AllowedPattern")) and not re.fullmatch(pattern, value):
+        raise ConfigurationError(f"parameter {name}={value} is not valid. {declaration['Description']}")
 
 
 def overrides(values: Mapping[str, str]) -> Iterator[str]:

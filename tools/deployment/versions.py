@@ -37,10 +37,10 @@ class Versions:
         """Release of each version, in order; "" for a version that was deployed without a release."""
         paginator = self._client.get_paginator("list_versions_by_function")
         pages = paginator.paginate(FunctionName=self._function)
-        found = [version for page in pages for version in page["Versions"] if version["Version"].isdigit()]
+        versions = [version for page in pages for version in page["Versions"] if version["Version"].isdigit()]
         return {
             int(version["Version"]): release_of(version)
-            for version in sorted(found, key=lambda version: int(version["Version"]))
+            for version in sorted(versions, key=lambda version: int(version["Version"]))
         }
 
     def live(self) -> int:
@@ -62,15 +62,15 @@ class Versions:
 
     def open_executions(self, version: int | None = None) -> Iterator[str]:
         """ARNs of durable executions that have not ended. version: None = all."""
-        asked: dict[str, Any] = {"FunctionName": self._function, "Statuses": list(OPEN_STATUSES)}
+        query: dict[str, Any] = {"FunctionName": self._function, "Statuses": list(OPEN_STATUSES)}
         if version is not None:
-            asked["Qualifier"] = str(version)
+            query["Qualifier"] = str(version)
         while True:  # a page may be empty, and others follow
-            page = self._client.list_durable_executions_by_function(**asked)
-            yield from (each["DurableExecutionArn"] for each in page["DurableExecutions"])
+            page = self._client.list_durable_executions_by_function(**query)
+            yield from (execution["DurableExecutionArn"] for execution in page["DurableExecutions"])
             if not page.get("NextMarker"):
                 return
-            asked["Marker"] = page["NextMarker"]
+            query["Marker"] = page["NextMarker"]
 
     def delete(self, version: int) -> None:
         self._client.delete_function(FunctionName=self._function, Qualifier=str(version))
@@ -89,42 +89,48 @@ def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[
 
     release: the first characters of its digest; "" = the newest one before the live one.
     """
-    known = {name: versions.all() for name, versions in functions.items()}
+    history = {name: versions.all() for name, versions in functions.items()}
     live = {name: versions.live() for name, versions in functions.items()}
-    always = [set(releases.values()) for name, releases in known.items() if name != DURABLE]
-    common = set.intersection(*always) - {""}
+    sets = [set(releases.values()) for name, releases in history.items() if name != DURABLE]
+    common = set.intersection(*sets) - {""}
     [lead, *_] = functions
-    order = [each for version, each in known[lead].items() if each in common and version != live[lead]]
-    older = [each for version, each in known[lead].items() if each in common and version < live[lead]]
-    chosen = [each for each in order if each.startswith(release)] if release else older
-    if not chosen:
-        there = ", ".join(each[:12] for each in order) or "none"
-        raise ConfigurationError(f"not every function has such a release. All have: {there}")
+    order = [
+        digest for version, digest in history[lead].items() if digest in common and version != live[lead]
+    ]
+    older = [digest for version, digest in history[lead].items() if digest in common and version < live[lead]]
+    candidates = [digest for digest in order if digest.startswith(release)] if release else older
+    if not candidates:
+        choices = ", ".join(digest[:12] for digest in order) or "none"
+        raise ConfigurationError(f"not every function has such a release. All have: {choices}")
     for name, versions in functions.items():
-        target = max((version for version, each in known[name].items() if each == chosen[-1]), default=0)
+        target = max(
+            (version for version, digest in history[name].items() if digest == candidates[-1]), default=0
+        )
         if not target:
-            yield f"{name}: stays at version {live[name]}: it has no version of release {chosen[-1][:12]}"
+            yield f"{name}: stays at version {live[name]}: it has no version of release {candidates[-1][:12]}"
             continue
         versions.make_live(target)
-        yield f"{name}: version {live[name]} → {target}, release {chosen[-1][:12]}"
+        yield f"{name}: version {live[name]} → {target}, release {candidates[-1][:12]}"
 
 
-def prune(functions: Mapping[str, Versions], keep: int) -> Iterator[str]:
+def prune(functions: Mapping[str, Versions], count: int) -> Iterator[str]:
     for name, versions in functions.items():
-        known, live = list(versions.all()), versions.live()
-        old = [version for version in known[:-keep] if version != live]
+        numbers, live = list(versions.all()), versions.live()
+        old = [version for version in numbers[:-count] if version != live]
         if name == DURABLE:
             old = [version for version in old if not versions.runs_turns(version)]
         for version in old:
             versions.delete(version)
-        yield f"{name}: {len(old)} deleted, {len(known) - len(old)} kept; version {live} is live"
+        yield f"{name}: {len(old)} deleted, {len(numbers) - len(old)} kept; version {live} is live"
 
 
 @reports_errors
 def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) -> int:
-    command, stack, keep = argv[1], environ.get("STACK", ""), environ.get("KEEP", "")
-    if command == "prune" and stack and not (keep.isdigit() and int(keep) > 1):
-        print(f"KEEP={keep}: use a number of versions, 2 or more, so that you can roll back", file=sys.stderr)
+    command, stack, count = argv[1], environ.get("STACK", ""), environ.get("KEEP", "")
+    if command == "prune" and stack and not (count.isdigit() and int(count) > 1):
+        print(
+            f"KEEP={count}: use a number of versions, 2 or more, so that you can roll back", file=sys.stderr
+        )
         return 2
     if not stack:
         options = " KEEP=<versions>" if command == "prune" else " [RELEASE=<digest>]"
@@ -135,7 +141,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
         client: Any = clients.session().create_client("lambda")
         functions = {name: Versions(client, resources[name]) for name in functions_of(resources)}
         release = environ.get("RELEASE", "")
-        lines = roll_back(functions, release) if command == "rollback" else prune(functions, int(keep))
+        lines = roll_back(functions, release) if command == "rollback" else prune(functions, int(count))
         for line in lines:
             print(line)
     return 0

@@ -46,8 +46,8 @@ def e2e(environ: Mapping[str, str]) -> int:
     if environ.get("AWS"):
         environments.install("sam")
         return _run("-m", "tests.e2e.proof")
-    if given := [name for name in ("STACK", "ROLE", "BOUNDARY") if environ.get(name)]:
-        raise ConfigurationError(f"{given[0]} is of a deployment on AWS: add AWS=1, or leave it out")
+    if variables := [name for name in ("STACK", "ROLE", "BOUNDARY") if environ.get(name)]:
+        raise ConfigurationError(f"{variables[0]} is of a deployment on AWS: add AWS=1, or leave it out")
     environments.install("sam", "ministack")
     status = _run("-m", "pytest", "tests/e2e/test_agents.py", "-n", "0", "-q", "-s")
     if not status:
@@ -61,12 +61,12 @@ def test(arguments: list[str]) -> int:
     paths = [argument.partition("::")[0] for argument in arguments if re.match(r"(\./)?\w+/", argument)]
     for path in paths:
         if not Path(path).exists():
-            known = ", ".join(sorted(str(card.parent) for card in AGENTS.glob("*/card.yaml")))
-            raise ConfigurationError(f"there is no {path}. Agents are {known}")
+            agents = ", ".join(sorted(str(card.parent) for card in AGENTS.glob("*/card.yaml")))
+            raise ConfigurationError(f"there is no {path}. Agents are {agents}")
     folders = [Path(path).parts for path in paths]
     names = {parts[2] for parts in folders if parts[:2] == AGENTS.parts and len(parts) > 2}
-    if missing := imports.find_missing(AGENTS, names if paths else None):
-        raise ConfigurationError("\n".join(missing))
+    if sentences := imports.find_missing(AGENTS, names if paths else None):
+        raise ConfigurationError("\n".join(sentences))
     if any(path.startswith("tests") for path in paths):
         environments.install_all()
     elif paths:

@@ -50,14 +50,14 @@ class Formatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         message = log_text(record.getMessage())
-        at = self._paint(time.strftime("%H:%M:%S", time.localtime(record.created)), DIM)
+        stamp = self._paint(time.strftime("%H:%M:%S", time.localtime(record.created)), DIM)
         if record.name == requests.name:
             status = record.__dict__.get("status", 0)
             color = GREEN if status < 400 else YELLOW if status < 500 else RED
-            return f"{at}  {self._paint(message, color)}"
-        shown = logging.WARNING if record.name == HINTS else record.levelno
-        level = self._paint(f"{logging.getLevelName(shown):<8}", COLORS.get(shown, ""))
-        lines = [f"{at}  {level} {record.name}: {message}"]
+            return f"{stamp}  {self._paint(message, color)}"
+        severity = logging.WARNING if record.name == HINTS else record.levelno
+        level = self._paint(f"{logging.getLevelName(severity):<8}", COLORS.get(severity, ""))
+        lines = [f"{stamp}  {level} {record.name}: {message}"]
         if record.exc_info and record.exc_info[1] is not None:
             lines.append(trace_of(record.exc_info[1]))
         return "\n".join(lines)
@@ -89,7 +89,7 @@ class RequestLog:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began = time.monotonic()
+        start = time.monotonic()
         status = 0
         ids = telemetry.collect()
 
@@ -111,16 +111,16 @@ class RequestLog:
                 str(ids.get("agent", "-")),
                 str(ids.get("task_id", "-")),
                 str(status or "no answer"),
-                f"{(time.monotonic() - began) * 1000:.0f} ms",
+                f"{(time.monotonic() - start) * 1000:.0f} ms",
             )
             requests.info("  ".join(fields), extra={"status": status})
 
 
 def trace_of(error: BaseException) -> str:
     """A traceback. If it has frames of an agent, the kit's frames are left out."""
-    whole = traceback.TracebackException.from_exception(error)
-    _strip(whole)
-    return printable("".join(whole.format()).rstrip())
+    trace = traceback.TracebackException.from_exception(error)
+    _strip(trace)
+    return printable("".join(trace.format()).rstrip())
 
 
 def _strip(part: Any) -> None:

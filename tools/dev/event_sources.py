@@ -111,21 +111,23 @@ def create_queues(client: "SQSClient", prefix: str) -> Queues:
             "VisibilityTimeout": str(VISIBILITY_SECONDS),
         },
     )["QueueUrl"]
-    lost = client.create_queue(QueueName=f"{prefix}-dead-notices.fifo", Attributes={"FifoQueue": "true"})
+    dead_notices = client.create_queue(
+        QueueName=f"{prefix}-dead-notices.fifo", Attributes={"FifoQueue": "true"}
+    )
     notices = client.create_queue(
         QueueName=f"{prefix}-notices.fifo",
         Attributes={
             "FifoQueue": "true",
             "VisibilityTimeout": str(VISIBILITY_SECONDS),
-            "RedrivePolicy": _redrive(_arn(client, lost["QueueUrl"]), NOTIFICATION_RECEIVES),
+            "RedrivePolicy": _redrive(_arn(client, dead_notices["QueueUrl"]), NOTIFICATION_RECEIVES),
         },
     )["QueueUrl"]
     return Queues(turns, dead, arn, notices)
 
 
 def _arn(client: "SQSClient", url: str) -> str:
-    found = client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
-    return found["QueueArn"]
+    attributes = client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
+    return attributes["QueueArn"]
 
 
 def _redrive(dead_arn: str, receives: int) -> str:
@@ -157,8 +159,8 @@ def start(kit: Kit) -> None:
     """Poll in threads that end with the process. Raises ConfigurationError if the kit has no queues."""
     bell = Bell()
     # Before the kit makes its clients: a client has the hooks that its session had then.
-    for written in ("sqs.SendMessage", "sqs.SendMessageBatch", "dynamodb.PutItem"):
-        clients.session().register(f"after-call.{written}", bell.ring)
+    for operation in ("sqs.SendMessage", "sqs.SendMessageBatch", "dynamodb.PutItem"):
+        clients.session().register(f"after-call.{operation}", bell.ring)
     worker, notifier = (
         TurnHandler(kit.worker, kit.sweep, kit.require_queue(), kit.settings.dead_letters),
         NotificationHandler(kit.push_notifications),
@@ -222,15 +224,15 @@ def _consume(source: Source, handler: Handler, workers: int, bell: Bell) -> None
         free.acquire()
         count = bell.count()
         try:
-            found = source.next()
+            delivery = source.next()
         except (ClientError, BotoCoreError):
-            found = None  # the emulator does not answer
+            delivery = None  # the emulator does not answer
         except Exception:
             logger.exception("an event source cannot be read")
-            found = None
-        if found is not None:
+            delivery = None
+        if delivery is not None:
             pause = PAUSES_SECONDS[0]
-            threading.Thread(target=_handle, args=(*found, handler, free), daemon=True).start()
+            threading.Thread(target=_handle, args=(*delivery, handler, free), daemon=True).start()
             continue
         free.release()
         if bell.wait(count, pause):
@@ -270,12 +272,12 @@ class Messages:
         self._client, self._url, self._arn = client, url, arn
 
     def next(self) -> Found | None:
-        found = self._client.receive_message(
+        messages = self._client.receive_message(
             QueueUrl=self._url, MaxNumberOfMessages=1, AttributeNames=["All"]
         ).get("Messages", [])
-        if not found:
+        if not messages:
             return None
-        [message] = found
+        [message] = messages
 
         def done(answer: Json) -> None:
             if not (answer or {}).get("batchItemFailures"):
@@ -307,9 +309,9 @@ class Records:
 
     def _done(self, answer: Json) -> None:
         """Keep the first failed record and those after it, to send them again."""
-        failed = {item["itemIdentifier"] for item in (answer or {}).get("batchItemFailures", [])}
+        failures = {item["itemIdentifier"] for item in (answer or {}).get("batchItemFailures", [])}
         numbers = [record["dynamodb"]["SequenceNumber"] for record in self._left]
-        first = next((index for index, number in enumerate(numbers) if number in failed), len(numbers))
+        first = next((index for index, number in enumerate(numbers) if number in failures), len(numbers))
         self._left = self._left[first:]
 
     def wants(self, record: Json) -> bool:
@@ -324,8 +326,8 @@ class Records:
         [stream] = self._client.list_streams(TableName=self._table)["Streams"]
         arn = stream["StreamArn"]
         shard = self._client.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"][-1]["ShardId"]
-        found = self._client.get_shard_iterator(StreamArn=arn, ShardId=shard, ShardIteratorType=where)
-        return str(found["ShardIterator"])
+        answer = self._client.get_shard_iterator(StreamArn=arn, ShardId=shard, ShardIteratorType=where)
+        return str(answer["ShardIterator"])
 
 
 def sqs_record(message: Json, arn: str) -> Json:

@@ -62,10 +62,10 @@ class ShortClock:
     def arm(self, wake: datetime.datetime) -> float:
         """Seconds to wait for a time."""
         with self._lock:
-            left = (wake - real_now() - self._skipped).total_seconds()
-            if left > self._longest:
-                self._skipped += datetime.timedelta(seconds=left - self._longest)
-            return max(0.0, min(left, self._longest))
+            seconds = (wake - real_now() - self._skipped).total_seconds()
+            if seconds > self._longest:
+                self._skipped += datetime.timedelta(seconds=seconds - self._longest)
+            return max(0.0, min(seconds, self._longest))
 
 
 class Runs:
@@ -100,10 +100,10 @@ class Runs:
         return InvokeResponse.from_payload(answer.read(), str(uuid.uuid4()))
 
     def _post(self, body: str) -> http.client.HTTPResponse:
-        give_up_at = time.monotonic() + SERVER_WAIT_SECONDS
+        deadline = time.monotonic() + SERVER_WAIT_SECONDS
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._port, give_up_at - time.monotonic())
+                self._changed.wait_for(lambda: self._port, deadline - time.monotonic())
                 port = self._port
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=FUNCTION_SECONDS + 60)
             try:
@@ -187,12 +187,12 @@ class DurableExecutions:
         """Invoke, with Lambda's rules for the name of an execution."""
         name = environ["HTTP_X_AMZ_DURABLE_EXECUTION_NAME"]
         with self._lock:
-            arn, started = self._started.get(name, ("", payload))
-            if started != payload:
+            arn, original = self._started.get(name, ("", payload))
+            if original != payload:
                 fields = {"Type": "DurableExecutionAlreadyStartedException", "message": arn}
                 return HTTPResponse.create_json(409, fields)
             if not arn:
-                given = StartDurableExecutionInput(
+                request = StartDurableExecutionInput(
                     account_id="123456789012",
                     function_name=function.partition(":")[0],
                     function_qualifier=function.partition(":")[2] or "$LATEST",
@@ -201,6 +201,6 @@ class DurableExecutions:
                     execution_retention_period_days=1,
                     input=payload,
                 )
-                arn = self._executor.start_execution(given).execution_arn or ""
+                arn = self._executor.start_execution(request).execution_arn or ""
                 self._started[name] = arn, payload
         return HTTPResponse.create_json(202, {}, {"X-Amz-Durable-Execution-Arn": arn})

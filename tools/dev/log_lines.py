@@ -47,8 +47,8 @@ class LogLines(logging.Handler):
         queue: Queue = asyncio.Queue(WAITING)
         self.acquire()
         try:
-            for kept in self._kept:
-                _put(queue, kept)
+            for line in self._kept:
+                _put(queue, line)
             self._followers[queue] = asyncio.get_running_loop()
         finally:
             self.release()

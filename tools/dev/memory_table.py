@@ -31,8 +31,8 @@ class MemoryTable:
         if old is None:
             insort(self._sorted[key[0]], key[1])
         elif "listing" in old:
-            listed = self._listed[old["listing"]["S"]]
-            del listed[bisect_left(listed, (old["changed"]["S"], *key))]
+            entries = self._listed[old["listing"]["S"]]
+            del entries[bisect_left(entries, (old["changed"]["S"], *key))]
         if "listing" in Item:
             insort(self._listed[Item["listing"]["S"]], (Item["changed"]["S"], *key))
         self._items[key] = Item
@@ -47,13 +47,13 @@ class MemoryTable:
         return {}
 
     def get_item(self, *, Key: Item, **_: Any) -> Item:
-        found = self._items.get(_key(Key))
-        return {} if found is None else {"Item": found}
+        item = self._items.get(_key(Key))
+        return {} if item is None else {"Item": item}
 
     def batch_get_item(self, *, RequestItems: Item) -> Item:
-        [(table, wanted)] = RequestItems.items()
-        found = [self._items[_key(key)] for key in wanted["Keys"] if _key(key) in self._items]
-        return {"Responses": {table: found}}
+        [(table, request)] = RequestItems.items()
+        items = [self._items[_key(key)] for key in request["Keys"] if _key(key) in self._items]
+        return {"Responses": {table: items}}
 
     def delete_item(self, *, Key: Item, **_: Any) -> Item:
         key = _key(Key)
@@ -67,32 +67,32 @@ class MemoryTable:
             count = min(len(self._listed[values[":listing"]]), options["Limit"])
             return {"Count": count, "ScannedCount": count}
         if "IndexName" in options:
-            listed = self._list(values, options)
-            last = {"LastEvaluatedKey": listed[-1]} if len(listed) == options["Limit"] else {}
-            return {"Items": listed, "ScannedCount": len(listed), **last}
+            items = self._list(values, options)
+            last = {"LastEvaluatedKey": items[-1]} if len(items) == options["Limit"] else {}
+            return {"Items": items, "ScannedCount": len(items), **last}
         keys = self._sorted[values[":pk"]]
         low, high = values.get(":first", values.get(":prefix", "")), values.get(":last", "")
-        found = keys[bisect_left(keys, low) : bisect_right(keys, high) if high else None]
-        named = (name for name in found if high or name.startswith(low))
-        return {"Items": [self._items[values[":pk"], name] for name in named]}
+        names = keys[bisect_left(keys, low) : bisect_right(keys, high) if high else None]
+        matches = (name for name in names if high or name.startswith(low))
+        return {"Items": [self._items[values[":pk"], name] for name in matches]}
 
     def _list(self, values: dict[str, str], options: dict[str, Any]) -> list[Item]:
         """The newest tasks of a scope."""
-        listed = self._listed[values[":listing"]]
-        end = len(listed)
+        entries = self._listed[values[":listing"]]
+        end = len(entries)
         if "ExclusiveStartKey" in options:
-            end = bisect_left(listed, (options["ExclusiveStartKey"]["changed"]["S"],))
-        newest = listed[max(0, end - options["Limit"]) : end]
-        found = (self._items[pk, sk] for _, pk, sk in reversed(newest))
-        return [{name: item[name] for name in LISTED if name in item} for item in found]
+            end = bisect_left(entries, (options["ExclusiveStartKey"]["changed"]["S"],))
+        newest = entries[max(0, end - options["Limit"]) : end]
+        items = (self._items[pk, sk] for _, pk, sk in reversed(newest))
+        return [{name: item[name] for name in LISTED if name in item} for item in items]
 
 
 class MemoryParameters:
     """One key, which a test of the kit's would make."""
 
     def __init__(self, path: str, secret: str) -> None:
-        stored = {"digest": digest_of(secret), "owner": "bench", "agents": [], "local": True}
-        self._parameters = [{"Name": f"{path}/bench", "Value": json.dumps(stored)}]
+        record = {"digest": digest_of(secret), "owner": "bench", "agents": [], "local": True}
+        self._parameters = [{"Name": f"{path}/bench", "Value": json.dumps(record)}]
 
     def get_parameters_by_path(self, **_: Any) -> dict[str, Any]:
         return {"Parameters": self._parameters}

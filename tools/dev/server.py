@@ -138,14 +138,14 @@ class Reload(WatchFilesReload):
     def should_restart(self) -> list[Path] | None:
         if not self.process.is_alive() and not self.should_exit.is_set():
             return [Path(f"the server: it ended with {self.process.exitcode}")]
-        edited = super().should_restart()
+        paths = super().should_restart()
         # The watcher may see a new folder, and none of the files that were in it before it looked inside.
         folders = set(_folders())
         new, self._known = folders - self._known, folders
         for folder in sorted(new):
             card = f"{os.environ['A2A_BASE_URL']}/a2a/{folder.name}/.well-known/agent-card.json"
             print(f"new agent: {folder.name}. Its card: {card}", flush=True)
-        return edited or sorted(new) or None
+        return paths or sorted(new) or None
 
 
 def _folders() -> Iterator[Path]:
@@ -244,18 +244,18 @@ def _quoted(text: str) -> str:
 
 def _longest_pause() -> str:
     """Seconds, or "". Raises ConfigurationError."""
-    given = os.environ.get("LONGEST_PAUSE", "")
-    if given and not re.fullmatch(r"\d+(\.\d+)?", given):
-        raise ConfigurationError(f"LONGEST_PAUSE={given}: write a number of seconds, such as LONGEST_PAUSE=5")
-    return given
+    pause = os.environ.get("LONGEST_PAUSE", "")
+    if pause and not re.fullmatch(r"\d+(\.\d+)?", pause):
+        raise ConfigurationError(f"LONGEST_PAUSE={pause}: write a number of seconds, such as LONGEST_PAUSE=5")
+    return pause
 
 
 def _has_own_endpoints() -> bool:
     """Whether both services are elsewhere. With only one variable, the other service would be AWS itself."""
-    given = [name for name in ENDPOINTS if os.environ.get(name)]
-    if given and len(given) < len(ENDPOINTS):
-        raise ConfigurationError(f"{given[0]} is set alone: set {' and '.join(ENDPOINTS)}, or neither")
-    return bool(given)
+    names = [name for name in ENDPOINTS if os.environ.get(name)]
+    if names and len(names) < len(ENDPOINTS):
+        raise ConfigurationError(f"{names[0]} is set alone: set {' and '.join(ENDPOINTS)}, or neither")
+    return bool(names)
 
 
 def _configure(port: int, emulator_url: str) -> None:
@@ -269,10 +269,10 @@ def _configure(port: int, emulator_url: str) -> None:
 
 def _create_queues(settings: Settings) -> None:
     """Make the emulator's queues, and configure the server to use them."""
-    found = event_sources.create_queues(clients.sqs(settings), settings.table)
-    os.environ["A2A_QUEUE"] = found.turns
-    os.environ["A2A_DEAD_LETTERS"] = found.dead_arn
-    os.environ["A2A_NOTICES"] = found.notices
+    queues = event_sources.create_queues(clients.sqs(settings), settings.table)
+    os.environ["A2A_QUEUE"] = queues.turns
+    os.environ["A2A_DEAD_LETTERS"] = queues.dead_arn
+    os.environ["A2A_NOTICES"] = queues.notices
     os.environ["A2A_LOOPBACK_WEBHOOKS"] = "1"
     os.environ["A2A_DURABLE_FUNCTION"] = "durable:live"
     os.environ["A2A_EXECUTION_TIMEOUT"] = str(366 * 86_400)

@@ -40,8 +40,8 @@ class Lines(SpanProcessor):
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         own = span.get_span_context().span_id
         with self._lock:
-            above = None if span.parent is None or span.parent.is_remote else span.parent.span_id
-            self._outermost[own] = self._outermost.get(above, above) if above else own
+            parent = None if span.parent is None or span.parent.is_remote else span.parent.span_id
+            self._outermost[own] = self._outermost.get(parent, parent) if parent else own
 
     def on_end(self, span: ReadableSpan) -> None:
         own = span.context.span_id
@@ -52,32 +52,32 @@ class Lines(SpanProcessor):
                 self._ended.popitem(last=False)
             spans = self._ended.pop(own, [])
         turns = [
-            each for each in spans if each.name.startswith(TURN) and "a2a.task.id" in (each.attributes or {})
+            turn for turn in spans if turn.name.startswith(TURN) and "a2a.task.id" in (turn.attributes or {})
         ]
         if turns:
             self._log.add(entry_of(span, spans, turns[0]))
 
 
 def entry_of(outermost: ReadableSpan, spans: Sequence[ReadableSpan], turn: ReadableSpan) -> LogEntry:
-    known = turn.attributes or {}
+    attributes = turn.attributes or {}
     return LogEntry(
         at=(outermost.end_time or 0) // 1_000_000,
         level="INFO",
         logger="a2a_lambda.spans",
         message=f"{outermost.name} took {_milliseconds(outermost)} ms",
-        agent=str(known.get("gen_ai.agent.name", "")),
-        task=str(known["a2a.task.id"]),
+        agent=str(attributes.get("gen_ai.agent.name", "")),
+        task=str(attributes["a2a.task.id"]),
         spans="\n".join(_rows(outermost, sorted(spans, key=lambda span: span.start_time or 0))),
     )
 
 
 def _rows(span: ReadableSpan, spans: Sequence[ReadableSpan], depth: int = 0) -> Iterator[str]:
     """A line for a span, and one for each below it, in the order in which they began."""
-    failed = "" if span.status.is_unset else f"  {(span.attributes or {}).get('error.type', 'failed')}"
-    yield f"{_milliseconds(span):>8} ms  {'  ' * depth}{span.name}{failed}"
-    for each in spans:
-        if each.parent is not None and each.parent.span_id == span.context.span_id and each is not span:
-            yield from _rows(each, spans, depth + 1)
+    failure = "" if span.status.is_unset else f"  {(span.attributes or {}).get('error.type', 'failed')}"
+    yield f"{_milliseconds(span):>8} ms  {'  ' * depth}{span.name}{failure}"
+    for child in spans:
+        if child.parent is not None and child.parent.span_id == span.context.span_id and child is not span:
+            yield from _rows(child, spans, depth + 1)
 
 
 def _milliseconds(span: ReadableSpan) -> str:

@@ -12,10 +12,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def written(page: str, command: str, text: str) -> str:
     """A page with a new text between the marks of a command."""
-    begin, end = f"<!-- figures: {command} -->\n", "<!-- end of figures -->\n"
-    before, _, rest = page.partition(begin)
-    _, _, after = rest.partition(end)
-    return f"{before}{begin}\n{text}\n\n{end}{after}"
+    start, end = f"<!-- figures: {command} -->\n", "<!-- end of figures -->\n"
+    head, _, rest = page.partition(start)
+    _, _, tail = rest.partition(end)
+    return f"{head}{start}\n{text}\n\n{end}{tail}"
 
 
 def write(page: Path, command: str, text: str) -> None:

@@ -85,10 +85,10 @@ def turn_page() -> str:
         for member, value in members:
             if isinstance(value, property):
                 assert value.fget is not None
-                shown = f"{name}.{member}: {_type(inspect.signature(value.fget).return_annotation)}"
+                signature = f"{name}.{member}: {_type(inspect.signature(value.fget).return_annotation)}"
             else:
-                shown = f"{name}.{_signature(value)}"
-            parts += [f"## {name}.{member}", _code(shown), _text(value)]
+                signature = f"{name}.{_signature(value)}"
+            parts += [f"## {name}.{member}", _code(signature), _text(value)]
     return _joined(parts)
 
 
@@ -105,7 +105,7 @@ def card_page(schema: Mapping[str, Any]) -> str:
 def parameters_page(path: Path) -> str:
     """Parameters of the deployment, in the groups of the template."""
     text = path.read_text("utf-8")
-    declared = template.parameters(path)
+    declarations = template.parameters(path)
     parts = [
         "# Parameters of a deployment",
         "Set them in `samconfig.toml`, or for one deployment:",
@@ -114,15 +114,15 @@ def parameters_page(path: Path) -> str:
     rows: list[Sequence[str]] = []
     block = text.partition("\nParameters:\n")[2]
     for line in block.splitlines():
-        if found := re.match(r"  # --- (.+)", line):
+        if match := re.match(r"  # --- (.+)", line):
             if rows:
                 parts.append(table(("parameter", "default", ""), rows))
-            parts.append(f"## {found[1]}")
+            parts.append(f"## {match[1]}")
             rows = []
-        elif (found := re.match(r"  (\w+):", line)) and found[1] in declared:
-            parameter = declared[found[1]]
+        elif (match := re.match(r"  (\w+):", line)) and match[1] in declarations:
+            parameter = declarations[match[1]]
             default = parameter.get("Default", "")
-            rows.append((f"`{found[1]}`", f"`{default}`" if default != "" else "", parameter["Description"]))
+            rows.append((f"`{match[1]}`", f"`{default}`" if default != "" else "", parameter["Description"]))
         elif line and not line.startswith(" "):
             break
     return _joined([*parts, table(("parameter", "default", ""), rows)])
@@ -155,16 +155,16 @@ def protocols_page() -> str:
         table(
             ("", *RPC_PROTOCOLS),
             [
-                (said, *(_listed(wire.method_of(name)) for wire in RPC_PROTOCOLS.values()))
-                for name, said in OPERATIONS.items()
+                (title, *(_listed(wire.method_of(name)) for wire in RPC_PROTOCOLS.values()))
+                for name, title in OPERATIONS.items()
             ],
         ),
         "## HTTP+JSON",
         table(
             ("", *HTTP_PROTOCOLS),
             [
-                (said, *(_listed(*http_paths(wire, name)) for wire in HTTP_PROTOCOLS.values()))
-                for name, said in OPERATIONS.items()
+                (title, *(_listed(*http_paths(wire, name)) for wire in HTTP_PROTOCOLS.values()))
+                for name, title in OPERATIONS.items()
             ],
         ),
     ]
@@ -181,19 +181,19 @@ def _listed(*names: str) -> str:
     return "<br>".join(f"`{name}`" for name in names if name) or "–"
 
 
-def _fields(described: Mapping[str, Any]) -> str:
-    required = described.get("required", [])
+def _fields(schema: Mapping[str, Any]) -> str:
+    requirements = schema.get("required", [])
     rows = []
-    for name, field in described["properties"].items():
-        default = "required" if name in required else json.dumps(field.get("default"))
+    for name, field in schema["properties"].items():
+        default = "required" if name in requirements else json.dumps(field.get("default"))
         rows.append((f"`{name}`", "" if default == "null" else default, field["description"]))
     return table(("field", "default", ""), rows)
 
 
 def _signature(function: Any, name: str = "") -> str:
     signature = inspect.signature(function)
-    shown = [parameter for name, parameter in signature.parameters.items() if name != "self"]
-    return f"{name or function.__name__}({', '.join(map(_parameter, shown))})"
+    parameters = [parameter for name, parameter in signature.parameters.items() if name != "self"]
+    return f"{name or function.__name__}({', '.join(map(_parameter, parameters))})"
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
@@ -210,12 +210,14 @@ def _type(annotation: Any) -> str:
     return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", inspect.formatannotation(annotation))
 
 
-def _text(described: Any) -> str:
+def _text(subject: Any) -> str:
     """A docstring as Markdown: `name: …` is about a field, and a paragraph of calls is an example."""
-    text = re.sub(r"(?m)^(\w+): ", r"- `\1`: ", inspect.getdoc(described) or "")
+    text = re.sub(r"(?m)^(\w+): ", r"- `\1`: ", inspect.getdoc(subject) or "")
     paragraphs = text.split("\n\n")
     is_code = re.compile(r"([\w.]+\(.*\n?)+")
-    return "\n\n".join(_code(each) if is_code.fullmatch(each) else each for each in paragraphs)
+    return "\n\n".join(
+        _code(paragraph) if is_code.fullmatch(paragraph) else paragraph for paragraph in paragraphs
+    )
 
 
 def _code(text: str, language: str = "python") -> str:

@@ -30,13 +30,13 @@ PICTURES = "docs/pictures/"
 
 def sources(root: Path) -> dict[str, str]:
     """Pages of the English site, by their path in the repository: the path in the site."""
-    found = {"README.md": "index.md"}
-    found |= {f"docs/{page.name}": page.name for page in sorted((root / "docs").glob("*.md"))}
-    found |= {name: name.lower() for name in ROOT_PAGES if (root / name).exists()}
-    found["recipes/README.md"] = "recipes/index.md"
+    pages = {"README.md": "index.md"}
+    pages |= {f"docs/{page.name}": page.name for page in sorted((root / "docs").glob("*.md"))}
+    pages |= {name: name.lower() for name in ROOT_PAGES if (root / name).exists()}
+    pages["recipes/README.md"] = "recipes/index.md"
     for page in sorted((root / "recipes").glob("*/README.md")):
-        found[f"recipes/{page.parent.name}/README.md"] = f"recipes/{page.parent.name}.md"
-    return found
+        pages[f"recipes/{page.parent.name}/README.md"] = f"recipes/{page.parent.name}.md"
+    return pages
 
 
 def chinese_sources(root: Path) -> dict[str, str]:
@@ -51,12 +51,12 @@ def with_site_links(text: str, page: str, pages: Mapping[str, str], others: Mapp
     page: its path in the repository. pages: of this language. others: urls of pages that only the other
         language has.
     """
-    here = PurePosixPath(page).parent
+    folder = PurePosixPath(page).parent
     place = PurePosixPath(pages[page]).parent
 
-    def replace(found: re.Match[str]) -> str:
-        label, target, anchor = found[1], found[2], found[3] or ""
-        path = normpath(str(here / target))
+    def replace(match: re.Match[str]) -> str:
+        label, target, anchor = match[1], match[2], match[3] or ""
+        path = normpath(str(folder / target))
         if path in pages:
             return f"{label}({relpath(pages[path], str(place))}{anchor})"
         if path.startswith(PICTURES):
@@ -80,11 +80,11 @@ def write(root: Path, folder: Path, pages: Mapping[str, str], others: Mapping[st
 
 def write_all(root: Path, english: Path, chinese: Path) -> None:
     """Write both sites' Markdown."""
-    pages, translated = sources(root), chinese_sources(root)
+    pages, translations = sources(root), chinese_sources(root)
     write(root, english, pages, {"README.zh-CN.md": "/zh/"})
     for place, text in reference.pages(root):
         (english / place).write_text(text, "utf-8")
-    write(root, chinese, translated, {path: _url(place) for path, place in pages.items()})
+    write(root, chinese, translations, {path: _url(place) for path, place in pages.items()})
 
 
 def _url(place: str) -> str:

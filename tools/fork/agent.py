@@ -65,8 +65,8 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     if not name:
         raise ConfigurationError("name the agent: make agent NAME=weather")
     agents = Settings.of(environ).agents
-    made = copy_recipe(agents, name, RECIPES / recipe) if recipe else create(agents, name)
-    for line in made:
+    lines = copy_recipe(agents, name, RECIPES / recipe) if recipe else create(agents, name)
+    for line in lines:
         print(line)
     return 0
 
@@ -83,17 +83,17 @@ def copy_recipe(
 ) -> list[str]:
     """Copy a recipe, and add its packages; returns what to print. Raises ConfigurationError: then there is no
     new agent."""
-    known = sorted(path.parent.name for path in recipe.parent.glob("*/agent.py"))
-    if recipe.name not in known:
-        raise ConfigurationError(f"there is no recipe {recipe.name!r}. There are {', '.join(known)}")
+    recipes = sorted(path.parent.name for path in recipe.parent.glob("*/agent.py"))
+    if recipe.name not in recipes:
+        raise ConfigurationError(f"there is no recipe {recipe.name!r}. There are {', '.join(recipes)}")
     _check_absent(agents, name)
-    needed = recipe / "packages.txt"
-    if needed.exists():
-        add(needed.read_text("utf-8").split())
+    requirements = recipe / "packages.txt"
+    if requirements.exists():
+        add(requirements.read_text("utf-8").split())
         importlib.invalidate_caches()
     [test] = (recipe / "tests").glob("test_*.py")
     files = {file: (recipe / file).read_text("utf-8") for file in ("card.yaml", "agent.py")}
-    said = _write(agents, name, files, test.read_text("utf-8"))
+    report = _write(agents, name, files, test.read_text("utf-8"))
     code = files["agent.py"]
     todo = [f"make secret NAME={secret}" for secret in _names_in(r'turn\.secret\("([^"]+)"\)', code)]
     todo += [
@@ -102,8 +102,8 @@ def copy_recipe(
     if Agent.load(agents / name).card.durable_skills:
         todo.append('"ExecutionTimeout=2592000" in parameter_overrides of each stage in samconfig.toml')
     if todo:
-        said += ["It needs:", *(f"  {command}" for command in todo)]
-    return [*said, f"What each line does: {recipe}/README.md"]
+        report += ["It needs:", *(f"  {command}" for command in todo)]
+    return [*report, f"What each line does: {recipe}/README.md"]
 
 
 def _names_in(pattern: str, code: str) -> list[str]:
@@ -122,7 +122,7 @@ def _check_absent(agents: Path, name: str) -> None:
 def _write(agents: Path, name: str, texts: Mapping[str, str], test: str) -> list[str]:
     """Raises ConfigurationError: then there is nothing new."""
     folder = agents / name
-    before = read_cards(agents)[0] if any(agents.glob("*/card.yaml")) else {}
+    cards = read_cards(agents)[0] if any(agents.glob("*/card.yaml")) else {}
     files = {folder / file: text for file, text in texts.items()}
     files[folder / "card.yaml"] = SCHEMA + texts["card.yaml"]
     files[folder / "tests" / f"test_{name.replace('-', '_')}.py"] = test
@@ -134,14 +134,14 @@ def _write(agents: Path, name: str, texts: Mapping[str, str], test: str) -> list
     except (ConfigurationError, OSError):
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    said = [f"wrote {path}" for path in files]
-    if len(before) == 1 and not any(card.default for card in before.values()):
-        [other] = before
+    report = [f"wrote {path}" for path in files]
+    if len(cards) == 1 and not any(card.default for card in cards.values()):
+        [other] = cards
         card = agents / other / "card.yaml"
         lines = [line for line in card.read_text("utf-8").splitlines() if not line.startswith("default:")]
         card.write_text("\n".join([*lines, DEFAULT]), "utf-8")
-        said.append(f"changed {card}: with several agents, one says `default: true`")
-    return [*said, "", f"Next: make run, and edit {folder / 'agent.py'}. Its test: make test ARGS={folder}"]
+        report.append(f"changed {card}: with several agents, one says `default: true`")
+    return [*report, "", f"Next: make run, and edit {folder / 'agent.py'}. Its test: make test ARGS={folder}"]
 
 
 if __name__ == "__main__":

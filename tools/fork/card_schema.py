@@ -54,18 +54,18 @@ DESCRIPTIONS = {
 
 def schema() -> dict[str, Any]:
     """The schema of a card, with descriptions."""
-    made = Card.model_json_schema()
+    document = Card.model_json_schema()
     for level, model in LEVELS.items():
         if level == "extended.skills":  # the same as skills
             continue
-        described = made["$defs"][model.__name__] if level else made
-        described.pop("description", None)  # a docstring, for readers of the code
-        for name, field in described["properties"].items():
+        definition = document["$defs"][model.__name__] if level else document
+        definition.pop("description", None)  # a docstring, for readers of the code
+        for name, field in definition["properties"].items():
             field["description"] = DESCRIPTIONS[f"{level}.{name}" if level else name]
             field.pop("title", None)
-    made["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    made["title"] = "card.yaml"
-    return made
+    document["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    document["title"] = "card.yaml"
+    return document
 
 
 def schema_json() -> str:

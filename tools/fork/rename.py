@@ -39,9 +39,9 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         )
     for path, change in ((SAMCONFIG, stages), (README, introduction), (PYPROJECT, project)):
         text = path.read_text("utf-8")
-        changed = change(text, name)
-        path.write_text(changed, "utf-8")
-        print(f"{path}: {'changed' if changed != text else 'has that name already'}")
+        new_text = change(text, name)
+        path.write_text(new_text, "utf-8")
+        print(f"{path}: {'changed' if new_text != text else 'has that name already'}")
     print(
         f"\nNext: make deploy STAGE=dev makes the stack {name}-dev. Stacks with other names stay as they are."
     )
@@ -53,23 +53,23 @@ def stages(samconfig: str, name: str) -> str:
     stage = ""
     lines = []
     for line in samconfig.splitlines(keepends=True):
-        if found := re.match(r"\[([\w-]+)\.", line):
-            stage = found[1]
-        named = re.sub(r'^(stack_name|s3_prefix)(\s*=\s*)"[^"]*"', rf'\1\2"{name}-{stage}"', line)
-        lines.append(re.sub(r'"project=[^"]*"', f'"project={name}"', named))
+        if match := re.match(r"\[([\w-]+)\.", line):
+            stage = match[1]
+        new_line = re.sub(r'^(stack_name|s3_prefix)(\s*=\s*)"[^"]*"', rf'\1\2"{name}-{stage}"', line)
+        lines.append(re.sub(r'"project=[^"]*"', f'"project={name}"', new_line))
     return "".join(lines)
 
 
 def introduction(readme: str, name: str) -> str:
     """README.md with the fork's introduction before the kit's part. An introduction that its owner wrote
     stays, and gets the new title."""
-    before, marker, kits = readme.partition(KITS)
+    head, marker, kits = readme.partition(KITS)
     if not marker:
         return readme
     title = name.replace("-", " ").capitalize()
-    if before.strip() == "# A2A Lambda Kit":
+    if head.strip() == "# A2A Lambda Kit":
         return INTRODUCTION.format(title=title) + marker + kits
-    return re.sub(r"^# .*", f"# {title}", before, count=1) + marker + kits
+    return re.sub(r"^# .*", f"# {title}", head, count=1) + marker + kits
 
 
 def project(pyproject: str, name: str) -> str:

@@ -55,12 +55,12 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     if base == commit:
         print(f"this fork has {target} already")
         return 0
-    before = git("rev-parse", "HEAD")
+    head = git("rev-parse", "HEAD")
     # Without it, git moves a new file of the fork along if the kit renamed the folder around it.
-    merged = _run("git", "-c", "merge.directoryRenames=false", "merge", "--no-commit", "--no-ff", commit)
-    if merged.returncode and not git("ls-files", "--unmerged"):
-        raise ConfigurationError(merged.stderr.strip() or merged.stdout.strip())
-    settle(base, before, commit)
+    merge = _run("git", "-c", "merge.directoryRenames=false", "merge", "--no-commit", "--no-ff", commit)
+    if merge.returncode and not git("ls-files", "--unmerged"):
+        raise ConfigurationError(merge.stderr.strip() or merge.stdout.strip())
+    settle(base, head, commit)
     if conflicts := sorted(set(git("diff", "--name-only", "--diff-filter=U").splitlines())):
         print("These files of the kit were changed in the fork, too:", *conflicts, sep="\n  ")
         print("\nNext: resolve them, then git add them, make lock, git commit -a and make test.")
@@ -72,27 +72,27 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     return 0
 
 
-def settle(base: str, before: str, commit: str) -> None:
+def settle(base: str, head: str, commit: str) -> None:
     """Make each file whose owner is certain what its owner has, whatever the merge made of it.
 
-    base: common ancestor. before: the fork. commit: the kit.
+    base: the common ancestor. head: the fork. commit: the kit.
     """
-    bases, forks, kits = _files(base), _files(before), _files(commit)
-    _take(before, {path for path in forks if is_own(path)})
+    bases, forks, kits = _files(base), _files(head), _files(commit)
+    _take(head, {path for path in forks if is_own(path)})
     _remove({path for path in kits - forks if is_own(path)})
     # A file that is new in the kit. Git may have merged the fork's example into it, if the kit moved that.
     _take(commit, {path for path in kits - forks - bases if not is_own(path)})
     _take(commit, {path for path in kits if any(fnmatchcase(path, lock) for lock in LOCKS)})
     # A file of the fork that the kit has never had.
-    _take(before, forks - bases - kits)
+    _take(head, forks - bases - kits)
 
 
 def lock() -> None:
     """Lock as the merged kit does: in a process of its own. Raises ConfigurationError."""
-    done = _run(sys.executable, "-m", "tools.a2a", "lock")
-    if done.returncode:
+    process = _run(sys.executable, "-m", "tools.a2a", "lock")
+    if process.returncode:
         raise ConfigurationError(
-            f"the packages could not be locked:\n{done.stderr.strip()}\n\n"
+            f"the packages could not be locked:\n{process.stderr.strip()}\n\n"
             "Next: fix it, then run `make lock` and `git commit -a`. To give up: git merge --abort"
         )
 
@@ -103,8 +103,8 @@ def _take(commit: str, paths: Collection[str]) -> None:
 
 
 def _remove(paths: Collection[str]) -> None:
-    if present := sorted(set(paths) & set(git("ls-files").splitlines())):
-        git("rm", "--quiet", "-f", "--", *present)
+    if files := sorted(set(paths) & set(git("ls-files").splitlines())):
+        git("rm", "--quiet", "-f", "--", *files)
 
 
 def _files(commit: str) -> set[str]:
@@ -129,26 +129,26 @@ def _newest_release() -> str:
     tags = [
         name.removeprefix(f"{TAGS}/") for name in git("for-each-ref", "--format=%(refname)", TAGS).split()
     ]
-    found = [tag for tag in tags if RELEASE.fullmatch(tag)]
-    if not found:
+    releases = [tag for tag in tags if RELEASE.fullmatch(tag)]
+    if not releases:
         raise ConfigurationError("the kit's repository has no release: name a branch or a commit, as TO=main")
-    return max(found, key=lambda tag: [int(number) for number in tag.removeprefix("v").split(".")])
+    return max(releases, key=lambda tag: [int(number) for number in tag.removeprefix("v").split(".")])
 
 
 def _commit_of(name: str) -> str:
     for candidate in (f"{TAGS}/{name}", f"refs/remotes/{REMOTE}/{name}", name):
-        done = _run("git", "rev-parse", "--quiet", "--verify", f"{candidate}^{{commit}}")
-        if not done.returncode:
-            return done.stdout.strip()
+        process = _run("git", "rev-parse", "--quiet", "--verify", f"{candidate}^{{commit}}")
+        if not process.returncode:
+            return process.stdout.strip()
     raise ConfigurationError(f"the kit's repository has no tag, branch or commit {name!r}")
 
 
 def git(*arguments: str) -> str:
     """Output of git. Raises ConfigurationError."""
-    done = _run("git", *arguments)
-    if done.returncode:
-        raise ConfigurationError(f"git {arguments[0]}: {done.stderr.strip() or 'failed'}")
-    return done.stdout.strip()
+    process = _run("git", *arguments)
+    if process.returncode:
+        raise ConfigurationError(f"git {arguments[0]}: {process.stderr.strip() or 'failed'}")
+    return process.stdout.strip()
 
 
 def _run(*command: str) -> "subprocess.CompletedProcess[str]":

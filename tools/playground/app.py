@@ -119,8 +119,8 @@ class Playground:
             return
 
         if not self._is_admitted(Request(scope)):
-            refused = Response("Open the URL that make playground printed, with its token.\n", 403)
-            await refused(scope, receive, send)
+            refusal = Response("Open the URL that make playground printed, with its token.\n", 403)
+            await refusal(scope, receive, send)
             return
 
         async def with_headers(message: "Message") -> None:
@@ -132,8 +132,8 @@ class Playground:
         await self._page(scope, receive, with_headers)
 
     def _is_admitted(self, request: Request) -> bool:
-        given = request.query_params.get("token") or request.cookies.get(COOKIE, "")
-        return not self._token or hmac.compare_digest(given.encode(), self._token.encode())
+        token = request.query_params.get("token") or request.cookies.get(COOKIE, "")
+        return not self._token or hmac.compare_digest(token.encode(), self._token.encode())
 
     async def _index(self, request: Request) -> Response:
         if not request.query_params.get("token"):
@@ -182,19 +182,19 @@ class Playground:
 
         # A client reads the card once. The page reads it again when it opens, and after a restart.
         place = call.agent, call.version, call.key
-        known = None if call.operation == "card" else self._known.get(place)
+        agent = None if call.operation == "card" else self._known.get(place)
 
         async def body() -> AsyncIterator[bytes]:
             async with httpx2.AsyncClient(
                 timeout=SILENCE_SECONDS, trust_env=False, transport=self._transport
             ) as http:
-                caller = Caller(http, self._target.url, version, key=call.key, name=call.agent, agent=known)
-                made = (
+                caller = Caller(http, self._target.url, version, key=call.key, name=call.agent, agent=agent)
+                stream = (
                     caller.card()
                     if call.operation == "card"
                     else caller.call(call.operation, call.request, after=call.after)
                 )
-                async with aclosing(made) as records:
+                async with aclosing(stream) as records:
                     async for record in records:
                         yield json.dumps(record).encode() + b"\n"
                 if caller.agent is not None:

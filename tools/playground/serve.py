@@ -49,10 +49,10 @@ def target_of_stack(stack: str, key: str) -> Target:
 def agents_of(stack: str) -> list[str]:
     """Names of the agents here that the stack serves, the default agent first."""
     cards, _ = read_cards(Path("functions/agents"))
-    named = [name.strip() for name in parameters_of(stack).get("AgentNames", "").split(",") if name.strip()]
-    served = {name: card for name, card in cards.items() if not named or name in named}
-    first = default_of(served)
-    return sorted(served, key=lambda name: name != first) or [""]
+    names = [name.strip() for name in parameters_of(stack).get("AgentNames", "").split(",") if name.strip()]
+    agents = {name: card for name, card in cards.items() if not names or name in names}
+    first = default_of(agents)
+    return sorted(agents, key=lambda name: name != first) or [""]
 
 
 def _failure(error: Exception) -> LogEntry:

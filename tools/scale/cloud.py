@@ -152,10 +152,10 @@ class Container:
 class Function:
     """A function of Lambda."""
 
-    def __init__(self, env: simpy.Environment, account: "Account", provisioned: int = 0) -> None:
+    def __init__(self, env: simpy.Environment, account: "Account", idle_count: int = 0) -> None:
         self._account = account
         self._growth = Bucket(env, aws.SCALING / aws.SCALING_SECONDS, aws.SCALING)
-        self._idle = [Container(is_cold=False) for _ in range(provisioned)]
+        self._idle = [Container(is_cold=False) for _ in range(idle_count)]
         self._busy = self.most_busy = self.runs = 0
         self.gigabyte_seconds = 0.0
 
@@ -212,7 +212,7 @@ class Cloud:
     def request(self, owner: str, calls: list[Call]) -> Steps:
         """A client's request; returns whether it is answered. calls: what it calls of DynamoDB, each at its
         time."""
-        began = self.env.now
+        start = self.env.now
         self.offered += 1
         number = self.offered
         try:
@@ -225,13 +225,13 @@ class Cloud:
         except Refused as refused:
             self.refused[str(refused)] += 1
             return False
-        self.answered.append(self.env.now - began)
+        self.answered.append(self.env.now - start)
         return True
 
     def run(self, function: Function, owner: str, number: int, calls: list[Call]) -> Steps:
         """A run of a function, with a cold start if it needs a new container. Raises Refused."""
         container = function.take()
-        started = self.env.now
+        start = self.env.now
         is_stream, has_slot = any(call.partition.endswith("#slots") for call in calls), False
         try:
             if container.is_cold:
@@ -249,14 +249,14 @@ class Cloud:
                         raise Refused("StreamsPerOwner")
                     self._streams[owner] += 1
                     has_slot = True
-            began = self.env.now
+            base = self.env.now
             for call in calls:
-                if (early := began + call.at - self.env.now) > 0:
-                    yield self.env.timeout(early)
+                if (delay := base + call.at - self.env.now) > 0:
+                    yield self.env.timeout(delay)
                 yield from self.database.call(self._of(call, owner, number))
         finally:
             self._streams[owner] -= has_slot
-            function.give_back(container, self.env.now - started)
+            function.give_back(container, self.env.now - start)
 
     def _of(self, call: Call, owner: str, number: int) -> Call:
         """A measured call, as another owner's task makes it."""

@@ -48,19 +48,19 @@ def measure(count: int) -> Start:
                 card.write_text(card.read_text("utf-8").replace("default: true\n", ""), "utf-8")
         manifest = agents.parent / MANIFEST
         manifest.write_bytes(encode_manifest(check_all(agents)))
-        found = min(_start(agents) for _ in range(3))
-        return Start(*found, manifest=manifest.stat().st_size)
+        figures = min(_start(agents) for _ in range(3))
+        return Start(*figures, manifest=manifest.stat().st_size)
 
 
 def _start(agents: Path) -> tuple[float, float]:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", START, str(agents)],
         env={**os.environ, "PYTHONPATH": "layers/a2a", "AWS_REGION": "us-east-1"},
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode:
-        raise ConfigurationError(f"a deployment of many agents does not start: {done.stderr[-2000:]}")
-    seconds, megabytes = json.loads(done.stdout)
+    if process.returncode:
+        raise ConfigurationError(f"a deployment of many agents does not start: {process.stderr[-2000:]}")
+    seconds, megabytes = json.loads(process.stdout)
     return seconds, megabytes

@@ -43,29 +43,29 @@ class ManyTasks:
         self.calls = 0
         self.reads = 0.0
         store = Store(self, "scale", ttl=86_400)  # type: ignore[arg-type]
-        done = status(TaskState.COMPLETED, NOW)
-        self._item = items.from_head(store.new_head(SCOPE, "task-0000000", "context", done), 1)
+        completion = status(TaskState.COMPLETED, NOW)
+        self._item = items.from_head(store.new_head(SCOPE, "task-0000000", "context", completion), 1)
         self._at_once = QUERY_BYTES // size_of({name: self._item[name] for name in ("pk", "sk", *LISTING)})
 
     def batch_get_item(self, *, RequestItems: Item) -> Item:
-        [(table, wanted)] = RequestItems.items()
-        found = [self._item | key for key in wanted["Keys"]]
+        [(table, request)] = RequestItems.items()
+        entries = [self._item | key for key in request["Keys"]]
         self.calls += 1
-        self.reads += of_batch(0.0, found).reads
-        return {"Responses": {table: found}}
+        self.reads += of_batch(0.0, entries).reads
+        return {"Responses": {table: entries}}
 
     def query(self, **arguments: Any) -> Item:
         first = int(arguments["ExclusiveStartKey"]["number"]) if "ExclusiveStartKey" in arguments else 0
         last = min(self._count, first + min(arguments["Limit"], self._at_once))
-        found = [self._entry(number) for number in range(first, last)]
+        entries = [self._entry(number) for number in range(first, last)]
         self.calls += 1
-        self.reads += of_read(0.0, "", found, is_consistent=False).reads
-        matches = ":context" not in arguments["ExpressionAttributeValues"]
-        answer: Item = {"Count": len(found) * matches, "ScannedCount": len(found)}
+        self.reads += of_read(0.0, "", entries, is_consistent=False).reads
+        is_match = ":context" not in arguments["ExpressionAttributeValues"]
+        answer: Item = {"Count": len(entries) * is_match, "ScannedCount": len(entries)}
         if "Select" not in arguments:
-            answer["Items"] = found if matches else []
+            answer["Items"] = entries if is_match else []
         if last < self._count:
-            answer["LastEvaluatedKey"] = found[-1] | {"number": last}
+            answer["LastEvaluatedKey"] = entries[-1] | {"number": last}
         return answer
 
     def _entry(self, number: int) -> Item:

@@ -48,8 +48,8 @@ class Metered:
 
     def taken(self) -> list[Call]:
         """The calls since the last look. The next operation begins now."""
-        found, self._calls, self._began = self._calls, [], time.monotonic()
-        return found
+        calls, self._calls, self._began = self._calls, [], time.monotonic()
+        return calls
 
     def put_item(self, **arguments: Any) -> Item:
         self._write(arguments["Item"])
@@ -61,23 +61,23 @@ class Metered:
 
     def get_item(self, **arguments: Any) -> Item:
         answer = self._table.get_item(**arguments)
-        found = [answer["Item"]] if "Item" in answer else []
-        self._calls.append(of_read(self._now(), arguments["Key"]["pk"]["S"], found, is_consistent=True))
+        items = [answer["Item"]] if "Item" in answer else []
+        self._calls.append(of_read(self._now(), arguments["Key"]["pk"]["S"], items, is_consistent=True))
         return answer
 
     def batch_get_item(self, **arguments: Any) -> Item:
         answer = self._table.batch_get_item(**arguments)
-        [found] = answer["Responses"].values()
-        self._calls.append(of_batch(self._now(), found))
+        [items] = answer["Responses"].values()
+        self._calls.append(of_batch(self._now(), items))
         return answer
 
     def query(self, **arguments: Any) -> Item:
         answer = self._table.query(**arguments)
         values = arguments["ExpressionAttributeValues"]
         partition = values.get(":pk", values.get(":listing"))["S"]
-        found = answer.get("Items", [])
-        consistent = "IndexName" not in arguments
-        self._calls.append(of_read(self._now(), partition, found, is_consistent=consistent))
+        items = answer.get("Items", [])
+        is_consistent = "IndexName" not in arguments
+        self._calls.append(of_read(self._now(), partition, items, is_consistent=is_consistent))
         return answer
 
     def _write(self, item: Item) -> None:
@@ -95,8 +95,8 @@ class Line:
     def __init__(self) -> None:
         self.waiting: list[QueuedTurn] = []
 
-    def send(self, queued: QueuedTurn) -> None:
-        self.waiting.append(queued)
+    def send(self, turn: QueuedTurn) -> None:
+        self.waiting.append(turn)
 
     def postpone(self, arn: str, handle: str, attempt: int) -> None:
         """Nothing comes twice here."""
@@ -167,8 +167,8 @@ async def measure() -> dict[str, list[Call]]:
 
 
 def _request(skill: str, text: str, in_background: bool = False) -> tuple[CallContext, SendMessageRequest]:
-    said = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=[Part(text=text)])
-    said["metadata"] = {"intentInfos": [{"intent": skill, "slots": []}]}
-    identity = RequestIdentity.of(SCOPE, "send", said["messageId"].encode())
+    message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=[Part(text=text)])
+    message["metadata"] = {"intentInfos": [{"intent": skill, "slots": []}]}
+    identity = RequestIdentity.of(SCOPE, "send", message["messageId"].encode())
     options = SendMessageConfiguration(returnImmediately=in_background)
-    return CallContext(SCOPE, identity), SendMessageRequest(message=said, configuration=options)
+    return CallContext(SCOPE, identity), SendMessageRequest(message=message, configuration=options)

@@ -108,24 +108,24 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
 
 def _operations(calls: Calls) -> Sequence[str]:
     rows = []
-    for name, made in calls.items():
+    for name, group in calls.items():
         rows.append(
             [
                 name,
-                str(len(made)),
-                str(sum(call.writes for call in made)),
-                str(sum(call.listing for call in made)),
-                str(sum(call.due for call in made)),
-                f"{sum(call.reads for call in made):.0f}",
+                str(len(group)),
+                str(sum(call.writes for call in group)),
+                str(sum(call.listing for call in group)),
+                str(sum(call.due for call in group)),
+                f"{sum(call.reads for call in group):.0f}",
             ]
         )
     head = ["", "calls", "table, written", "list's index", "sweep's index", "read"]
-    about = (
+    text = (
         "**Calls to DynamoDB** and their units, by operation. The stream, the background turn and"
         f" the follower take {meter.STREAM_SECONDS} seconds. The follower's task is silent. The list has"
         f" {meter.LISTED} tasks."
     )
-    return about, table(head, rows)
+    return text, table(head, rows)
 
 
 def _ladder(steps: Sequence[Step]) -> str:
@@ -145,8 +145,8 @@ def _ladder(steps: Sequence[Step]) -> str:
     return table(head, rows)
 
 
-def _most(found: Counter[str]) -> str:
-    return ", ".join(f"{name}: {count:,}" for name, count in found.most_common(2))
+def _most(counts: Counter[str]) -> str:
+    return ", ".join(f"{name}: {count:,}" for name, count in counts.most_common(2))
 
 
 def _seconds(outcome: Outcome) -> str:
@@ -171,11 +171,11 @@ def _agents() -> Sequence[str]:
             ]
         )
     head = ["agents", "start", "memory", "manifest", "metrics, a month", "`AgentMetrics=false`"]
-    about = (
+    text = (
         "**Many agents** in one deployment: the processor's time to start a container, as a ratio to that"
         f" with one agent, and the price of {METRICS_OF_AN_AGENT} metrics for each agent."
     )
-    return about, table(head, rows)
+    return text, table(head, rows)
 
 
 def _lists() -> Sequence[str]:

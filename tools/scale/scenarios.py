@@ -93,25 +93,25 @@ def burst(calls: Calls, deployment: Deployment, owners: int) -> Outcome:
 def streams(calls: Calls, deployment: Deployment) -> Outcome:
     """More and more streams, until STREAMS are open, and then as many for the time of one."""
     stream = by_second(calls["stream"])
-    lasts = stream[-1].at
-    full = STREAMS / lasts
+    length = stream[-1].at
+    rate = STREAMS / length
 
     def arrive(cloud: Cloud) -> Steps:
-        while cloud.env.now < RAMP_SECONDS + lasts:
+        while cloud.env.now < RAMP_SECONDS + length:
             cloud.env.process(cloud.request(f"owner-{cloud.offered % OWNERS}", stream))
-            yield cloud.env.timeout(1 / (full * min(1.0, (cloud.env.now + 1) / RAMP_SECONDS)))
+            yield cloud.env.timeout(1 / (rate * min(1.0, (cloud.env.now + 1) / RAMP_SECONDS)))
 
-    return _run(deployment, arrive, RAMP_SECONDS + lasts)
+    return _run(deployment, arrive, RAMP_SECONDS + length)
 
 
 def by_second(calls: list[Call]) -> list[Call]:
     """The same load in fewer calls: those of each second as one."""
-    found: dict[tuple[int, str], Call] = {}
+    totals: dict[tuple[int, str], Call] = {}
     for call in calls:
         key = int(call.at), call.partition
-        before = found.get(key)
-        found[key] = call if before is None else before.with_units_of(call)
-    return list(found.values())
+        total = totals.get(key)
+        totals[key] = call if total is None else total.with_units_of(call)
+    return list(totals.values())
 
 
 def queue(calls: Calls, deployment: Deployment) -> Outcome:
@@ -120,59 +120,59 @@ def queue(calls: Calls, deployment: Deployment) -> Outcome:
     send, turn = calls["background send"], by_second(calls["background turn"])
 
     def arrive(cloud: Cloud) -> Steps:
-        cloud.env.process(add_workers(cloud, waiting := simpy.Store(cloud.env)))
+        cloud.env.process(add_workers(cloud, backlog := simpy.Store(cloud.env)))
         while cloud.env.now < QUEUE_SECONDS:
-            cloud.env.process(accept(cloud, waiting))
+            cloud.env.process(accept(cloud, backlog))
             yield cloud.env.timeout(1 / rate)
 
-    def accept(cloud: Cloud, waiting: simpy.Store) -> Steps:
-        owner, began = f"owner-{cloud.offered % OWNERS}", cloud.env.now
+    def accept(cloud: Cloud, backlog: simpy.Store) -> Steps:
+        owner, start = f"owner-{cloud.offered % OWNERS}", cloud.env.now
         is_accepted = yield from cloud.request(owner, send)
         if is_accepted:
-            waiting.put((began, owner))
+            backlog.put((start, owner))
 
-    def add_workers(cloud: Cloud, waiting: simpy.Store) -> Steps:
+    def add_workers(cloud: Cloud, backlog: simpy.Store) -> Steps:
         for number in range(cloud.deployment.worker_concurrency):
             if number >= aws.QUEUE_FIRST_RUNS:
                 yield cloud.env.timeout(60 / aws.QUEUE_RUNS_PER_MINUTE)
-            cloud.env.process(work(cloud, waiting))
+            cloud.env.process(work(cloud, backlog))
 
-    def work(cloud: Cloud, waiting: simpy.Store) -> Steps:
+    def work(cloud: Cloud, backlog: simpy.Store) -> Steps:
         while True:
-            began, owner = yield waiting.get()
+            start, owner = yield backlog.get()
             try:
-                yield from cloud.run(cloud.worker, owner, cloud.offered + len(ended), turn)
+                yield from cloud.run(cloud.worker, owner, cloud.offered + len(durations), turn)
             except Refused as refused:  # its message comes again
                 cloud.database.throttled[str(refused)] += 1
-                cloud.env.process(come_again(cloud, waiting, (began, owner)))
+                cloud.env.process(come_again(cloud, backlog, (start, owner)))
             else:
-                ended.append(cloud.env.now - began)
+                durations.append(cloud.env.now - start)
 
-    def come_again(cloud: Cloud, waiting: simpy.Store, message: tuple[float, str]) -> Steps:
+    def come_again(cloud: Cloud, backlog: simpy.Store, message: tuple[float, str]) -> Steps:
         yield cloud.env.timeout(AGAIN_SECONDS)
-        waiting.put(message)
+        backlog.put(message)
 
-    ended: list[float] = []
-    return _run(deployment, arrive, QUEUE_SECONDS, ended)
+    durations: list[float] = []
+    return _run(deployment, arrive, QUEUE_SECONDS, durations)
 
 
 def _run(
     deployment: Deployment,
     arrive: Callable[[Cloud], Steps],
     seconds: float,
-    ended: list[float] | None = None,
+    durations: list[float] | None = None,
 ) -> Outcome:
-    """seconds: of the load. The run takes REST_SECONDS more. ended: what each answer took, if not the
+    """seconds: of the load. The run takes REST_SECONDS more. durations: what each answer took, if not the
     requests' own times count."""
     env = simpy.Environment()
     cloud = Cloud(env, deployment)
     env.process(arrive(cloud))
     env.run(until=seconds + REST_SECONDS)
-    answered = cloud.answered if ended is None else ended
-    half, most = (quantiles(answered, n=100)[at] for at in (49, 98)) if len(answered) > 1 else (0.0, 0.0)
+    times = cloud.answered if durations is None else durations
+    half, most = (quantiles(times, n=100)[index] for index in (49, 98)) if len(times) > 1 else (0.0, 0.0)
     return Outcome(
         offered=cloud.offered,
-        answered=len(answered),
+        answered=len(times),
         refused=cloud.refused,
         throttled=cloud.database.throttled,
         seconds=(half, most),

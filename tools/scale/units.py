@@ -81,12 +81,14 @@ def size_of(item: Item) -> int:
 
 def _entry_units(old: Item, new: Item, index: tuple[str, ...]) -> int:
     """Units of an index: its entry is put, deleted, or both if its key changes."""
-    before, after = ([item.get(name) for name in index] if index[0] in item else None for item in (old, new))
-    if before == after:
+    old_entry, new_entry = (
+        [item.get(name) for name in index] if index[0] in item else None for item in (old, new)
+    )
+    if old_entry == new_entry:
         return 0
-    if before is None or after is None:
+    if old_entry is None or new_entry is None:
         return 1
-    return 1 if before[:2] == after[:2] else 2
+    return 1 if old_entry[:2] == new_entry[:2] else 2
 
 
 def _key(old: Item, new: Item, name: str) -> str:

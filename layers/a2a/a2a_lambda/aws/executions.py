@@ -1,5 +1,5 @@
 """Durable executions: a Lambda function that pauses and waits without running. The calls that start, wake and
-stop one. The function itself runs in `lambda_/durable`.
+stop one. The function itself runs in `lambda_/execution_handler`.
 
 Sources: https://docs.aws.amazon.com/lambda/latest/dg/durable-invoking.html
 https://docs.aws.amazon.com/lambda/latest/api/API_StopDurableExecution.html
