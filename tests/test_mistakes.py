@@ -8,7 +8,7 @@ import pytest
 
 from a2a_lambda import Agent
 from a2a_lambda.errors import AgentMistake, ConfigurationError
-from tests.agent.test_agent import CARD, write
+from tests.agent.folders import CARD, write
 
 GOOD = "@skill\ndef hello(turn): return 'x'"
 

@@ -225,6 +225,13 @@ def test_the_tests_mirror_the_package() -> None:
     assert folders - tiers == mirrored - {"protocol", "tasks"} | {"helpers", "template", "tools"}
 
 
+def test_tests_import_no_tests() -> None:
+    """What they share has a module of its own, or is a fixture."""
+    for path in (ROOT / "tests").rglob("*.py"):
+        taken = [name for name in imported(path) if re.match(r"tests\.(.+\.)?test_", name)]
+        assert not taken, f"{path}: {taken}"
+
+
 def test_packages_are_empty() -> None:
     """What a package imports is imported with each of its modules: the cold path pays for it."""
     documented = {PACKAGE / "__init__.py", PACKAGE / "client" / "__init__.py"}

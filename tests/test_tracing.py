@@ -27,7 +27,7 @@ from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
 from tests.background.durable_bench import DurableBench
 from tests.background.worker_bench import WorkerBench
-from tests.client.test_client import CARDS, Served
+from tests.client.served import CARDS, Served
 from tests.conftest import BASE_URL, new_key
 from tests.helpers.rest import Rest
 from tests.helpers.rpc import Rpc, intent, message

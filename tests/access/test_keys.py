@@ -22,6 +22,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
 from a2a_lambda.store.key_copies import Copies
 from a2a_lambda.store.store import Store
+from tests.access.unknown_keys import unknown
 from tests.conftest import BASE_URL, new_key
 from tests.helpers.clock import Clock
 from tests.helpers.rpc import Rpc, message, request
@@ -79,11 +80,6 @@ def test_a_key_stands_for_its_owner(register: KeyRegister, made: Keys) -> None:
     assert (found.label, found.owner, found.agents) == ("alice", "team-a", ("assistant",))
     assert made.find(secret + "x") is None
     assert made.find("") is None
-
-
-def unknown(number: int) -> str:
-    """A key of the right form that no one made."""
-    return f"a2a_{number:043d}"
 
 
 def test_a_key_is_256_bits_and_kept_nowhere(register: KeyRegister, ssm: Ssm, path: str) -> None:

@@ -1,7 +1,6 @@
 """The authoring interface, as the one who writes an agent meets it: without HTTP."""
 
 import asyncio
-import textwrap
 import time
 from collections import deque
 from decimal import Decimal
@@ -15,23 +14,8 @@ from a2a_lambda import Agent, Answer, Turn, agent_threads, skill
 from a2a_lambda.agent.outputs import Ask
 from a2a_lambda.agent.skill import Skill
 from a2a_lambda.errors import AgentMistake, ConfigurationError
+from tests.agent.folders import CARD, write
 from tests.conftest import ROOT
-
-CARD = """
-name: {name}
-description: For a test.
-version: 0.1.0
-skills:
-  - {{ id: hello, name: Hello, description: Says hello. }}
-"""
-
-
-def write(folder: Path, code: str, card: str = CARD, name: str = "hello") -> Path:
-    path = folder / name
-    path.mkdir(parents=True)
-    (path / "card.yaml").write_text(card.format(name=name))
-    (path / "agent.py").write_text("from a2a_lambda import *\n" + textwrap.dedent(code))
-    return path
 
 
 def run(folder: Path, code: str, text: str = "hi", **options: Any) -> Answer:

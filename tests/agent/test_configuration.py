@@ -16,7 +16,7 @@ from a2a_lambda import Agent, Answer
 from a2a_lambda.agent.configuration import Configuration
 from a2a_lambda.aws import parameters
 from a2a_lambda.errors import ConfigurationError, ConfigurationUnavailable
-from tests.agent.test_agent import write
+from tests.agent.folders import write
 
 READS = "@skill\ndef hello(turn): return turn.secret('api-key') + turn.setting('model', 'small')"
 

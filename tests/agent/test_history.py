@@ -20,7 +20,7 @@ from a2a_lambda.tasks.context import (
     Context,
     Utterance,
 )
-from tests.agent.test_agent import write
+from tests.agent.folders import write
 
 STREAMS = {
     "generator": "def hello(turn):\n    for t in ('Hel', 'lo, ', 'wor', 'ld'): yield t",

@@ -12,7 +12,7 @@ from a2a_lambda.errors import AgentMistake
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
-from tests.agent.test_agent import CARD, write
+from tests.agent.folders import CARD, write
 from tests.turns.run_bench import RunBench, within
 from tools.dev.console import Formatter
 

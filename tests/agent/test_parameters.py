@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from a2a_lambda import Agent, Answer
 from a2a_lambda.protocol.model import Part
-from tests.agent.test_agent import write
+from tests.agent.folders import write
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc
 

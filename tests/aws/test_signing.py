@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 import rfc8785
 from botocore.exceptions import ClientError
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 from starlette.testclient import TestClient
 
@@ -16,35 +16,10 @@ from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.signed_card import signed_forms
 from a2a_lambda.settings import Settings
+from tests.aws.fake_kms import Kms
 from tests.conftest import BASE_URL
 
 Json = Any
-
-
-class Kms:
-    """Signs digests, which moto does not: it hashes them once more."""
-
-    def __init__(self, spec: str) -> None:
-        self._ec = ec.generate_private_key(ec.SECP256R1()) if spec == "ECC_NIST_P256" else None
-        self._rsa = None if self._ec else rsa.generate_private_key(65537, 2048)
-        self.signed = 0
-
-    def get_public_key(self, KeyId: str) -> Json:
-        key: Any = self._ec or self._rsa
-        der = key.public_key().public_bytes(
-            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
-        known = ["ECDSA_SHA_256"] if self._ec else ["RSASSA_PSS_SHA_256", "RSASSA_PKCS1_V1_5_SHA_256"]
-        return {"PublicKey": der, "SigningAlgorithms": known}
-
-    def sign(self, KeyId: str, Message: bytes, MessageType: str, SigningAlgorithm: str) -> Json:
-        assert MessageType == "DIGEST"
-        self.signed += 1
-        prehashed = utils.Prehashed(hashes.SHA256())
-        if self._ec:
-            return {"Signature": self._ec.sign(Message, ec.ECDSA(prehashed))}
-        assert self._rsa
-        return {"Signature": self._rsa.sign(Message, padding.PKCS1v15(), prehashed)}
 
 
 @pytest.fixture(params=["RSA_2048", "ECC_NIST_P256"])

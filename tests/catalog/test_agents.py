@@ -10,7 +10,7 @@ from a2a_lambda.catalog import agents
 from a2a_lambda.catalog.agents import Agents, check_all
 from a2a_lambda.catalog.manifest import encode_manifest
 from a2a_lambda.errors import ConfigurationError, RouteNotFound, Unavailable
-from tests.agent.test_agent import CARD, write
+from tests.agent.folders import CARD, write
 
 GOOD = "@skill\ndef hello(turn, count: int = 1): return 'x'"
 DEFAULT = CARD + "default: true\n"

@@ -33,7 +33,7 @@ from tests.e2e.proof import Proof
 from tests.e2e.stack import NAME, EmulatedStack, Json, Unwrapped, eventually
 from tests.helpers.builds import building
 from tests.helpers.rest import message_1_0
-from tests.lambda_.observability.test_traces import Collector
+from tests.lambda_.observability.collector import Collector
 from tests.processes.servers import LAMBDA_PATH, MINISTACK, running_ministack
 from tests.push.courier import Webhook
 from tests.template.permissions.conftest import render_roles, statements_of

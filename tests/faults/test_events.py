@@ -18,7 +18,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.buffered import Buffered
 from a2a_lambda.lambda_.streaming import DELIMITER, Streaming
 from tests.conftest import ROOT
-from tests.lambda_.test_handlers import Context
+from tests.lambda_.context import Context
 
 pytestmark = pytest.mark.slow
 

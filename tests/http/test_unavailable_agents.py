@@ -14,7 +14,7 @@ from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import MANIFEST, Kit
 from a2a_lambda.settings import Settings
 from a2a_lambda.turns.run import Run
-from tests.agent.test_agent import CARD, write
+from tests.agent.folders import CARD, write
 from tests.conftest import BASE_URL, new_key
 from tests.helpers.rpc import Rpc, events, message, request, texts
 

@@ -13,7 +13,7 @@ from a2a_lambda.aws.signing import Signer
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
-from tests.aws.test_signing import Kms
+from tests.aws.fake_kms import Kms
 from tests.conftest import BASE_URL, ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]

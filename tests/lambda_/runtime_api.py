@@ -15,6 +15,9 @@ from dataclasses import dataclass, field
 from io import BufferedIOBase
 from typing import Any
 
+from tests.conftest import ROOT
+from tests.helpers.rpc import events
+
 Json = Any
 
 
@@ -181,3 +184,12 @@ def _answer(target: BufferedIOBase, status: int, body: bytes = b"", extra: Json 
     target.write("\r\n".join(lines).encode() + body)
     target.flush()
     return True
+
+
+def event(body: Json, path: str = "/", **fields: Json) -> Json:
+    made = json.loads((ROOT / "events" / "send.json").read_text())
+    return made | {"body": body and json.dumps(body), "path": path} | fields
+
+
+def streamed(invocation: Invocation) -> list[Json]:
+    return events(invocation.body.decode())

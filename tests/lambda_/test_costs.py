@@ -24,7 +24,7 @@ from tests.background.fake_queue import FakeQueue
 from tests.conftest import ROOT
 from tests.lambda_.runtime_api import RuntimeApi
 from tests.store.calls import Calls
-from tests.store.test_budget import Counted
+from tests.store.counted import Counted
 from tools.build.built_functions import Built
 from tools.scale import units
 from tools.scale.aws import (

@@ -16,21 +16,15 @@ from tests.conftest import ROOT
 from tests.helpers.lambda_events import STATUSES, ended, last_event
 from tests.helpers.rpc import texts
 from tests.lambda_.conftest import logging_kept
+from tests.lambda_.context import Context
 
 Json = Any
+
+
 Handler = Callable[[Json, Json], Json]
 
+
 EVENTS = sorted(path.name for path in (ROOT / "events").glob("*.json"))
-
-
-class Context:
-    """What Lambda says of an invocation."""
-
-    aws_request_id = "c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
-    function_name = "function"
-
-    def get_remaining_time_in_millis(self) -> int:
-        return 29_000
 
 
 @pytest.fixture(scope="module")

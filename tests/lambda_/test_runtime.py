@@ -16,7 +16,7 @@ from a2a_lambda.protocol.model import unix_time
 from a2a_lambda.settings import Settings
 from tests.conftest import AGENTS, ROOT
 from tests.helpers.rpc import events, intent, message, request, texts
-from tests.lambda_.runtime_api import Invocation, RuntimeApi
+from tests.lambda_.runtime_api import RuntimeApi, event, streamed
 from tools import template
 from tools.build.built_functions import Built
 from tools.dev import emulator
@@ -25,6 +25,7 @@ pytestmark = pytest.mark.slow(seconds=60)
 
 
 Json = Any
+
 
 CONTENT_TYPE = "application/vnd.awslambda.http-integration-response"
 
@@ -42,11 +43,6 @@ class Function:
 
 PROBE = {"A2A_AGENTS": str(AGENTS), "A2A_AGENT_NAMES": "probe"}
 """The tests' agent, instead of the one that is in the build."""
-
-
-def event(body: Json, path: str = "/", **fields: Json) -> Json:
-    made = json.loads((ROOT / "events" / "send.json").read_text())
-    return made | {"body": body and json.dumps(body), "path": path} | fields
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +64,6 @@ def function(built: Built, api: RuntimeApi, tmp_path_factory: pytest.TempPathFac
         assert api.polled.wait(30), log.read_text()
         yield Function(api, log)
         assert process.poll() is None, log.read_text()
-
-
-def streamed(invocation: Invocation) -> list[Json]:
-    return events(invocation.body.decode())
 
 
 def test_a_stream_arrives_as_it_is_made(function: Function) -> None:

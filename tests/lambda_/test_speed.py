@@ -28,7 +28,7 @@ COLD_START_MODULES = 5
 MOST_MODULES = {"rpc": 490, "api": 465}
 """Modules that a function imports. a2a-sdk's hello world imports 544."""
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 @contextmanager

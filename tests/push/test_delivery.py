@@ -21,7 +21,7 @@ from a2a_lambda.lambda_.batch import NotificationHandler
 from a2a_lambda.net.addresses import Unresolved
 from a2a_lambda.push.delivery import PushNotifications, Undelivered
 from a2a_lambda.tasks.identity import Scope
-from tests.aws.test_signing import Kms
+from tests.aws.fake_kms import Kms
 from tests.conftest import BASE_URL
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, intent, message

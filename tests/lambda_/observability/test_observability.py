@@ -33,7 +33,7 @@ from tests.background.worker_bench import WorkerBench
 from tests.conftest import ROOT, new_key
 from tests.helpers.rpc import intent
 from tests.lambda_.conftest import logging_kept
-from tests.lambda_.test_handlers import Context
+from tests.lambda_.context import Context
 
 Json = Any
 

@@ -4,10 +4,7 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -15,10 +12,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from a2a_lambda.lambda_.traces import FLUSH_SECONDS
 from tests.conftest import ROOT
+from tests.lambda_.observability.collector import Collector
 
 Json = Any
 
+
 CALLER = "4bf92f3577b34da6a3ce929d0e0e4736"
+
 
 CODE = """
 import json, sys
@@ -54,39 +54,6 @@ sys.stdout.write(json.dumps(said) + "\\n")  # at once: another thread may log
 sys.stdout.flush()
 os._exit(0)
 """
-
-
-class Collector:
-    """An OTLP endpoint. status: that it answers with. posts: headers and body of each request."""
-
-    def __init__(self, status: int = 200, *, pause_seconds: float = 0) -> None:
-        self.posts: list[tuple[dict[str, str], bytes]] = []
-        collector = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                collector.posts.append(({**self.headers, "path": self.path}, body))
-                time.sleep(pause_seconds)
-                self.send_response(status)
-                self.end_headers()
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def traces(self) -> list[tuple[str, str]]:
-        """Trace and name of each span."""
-        requests = [ExportTraceServiceRequest.FromString(body) for _, body in self.posts]
-        scopes = [scope for each in requests for spans in each.resource_spans for scope in spans.scope_spans]
-        return [(span.trace_id.hex(), span.name) for scope in scopes for span in scope.spans]
 
 
 Collect = Callable[..., Collector]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.build.test_check import agent
+from tests.tools.build.written import agent
 from tools.agents import imports
 from tools.agents.imports import find_missing
 

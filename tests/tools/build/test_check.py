@@ -4,17 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.tools.build.written import agent
 from tools.build import check
 from tools.build.check import find_secrets
-
-
-def agent(folder: Path, code: str, name: str = "bad") -> Path:
-    """A folder of agents, in which one has this code."""
-    place = folder / "agents" / name
-    place.mkdir(parents=True)
-    (place / "card.yaml").write_text("name: Bad")
-    (place / "agent.py").write_text(code)
-    return folder / "agents"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from botocore.session import Session
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
-from tests.agent.test_agent import write
+from tests.agent.folders import write
 from tests.conftest import ROOT
 from tools import environments, template
 from tools.deployment import deploy, stack

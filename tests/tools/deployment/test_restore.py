@@ -10,7 +10,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.identity import Scope
 from tests.conftest import DAY, ROOT
-from tests.store.test_budget import Counted
+from tests.store.counted import Counted
 from tools import template
 from tools.deployment import restore
 

@@ -12,7 +12,7 @@ import pytest
 from a2a_lambda.agent.card_file import read_card
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import ConfigurationError
-from tests.agent.test_agent import write
+from tests.agent.folders import write
 from tests.conftest import ROOT
 from tools.fork.agent import copy_recipe, create
 

@@ -1,0 +1,20 @@
+"""Agents that a test writes to a folder."""
+
+import textwrap
+from pathlib import Path
+
+CARD = """
+name: {name}
+description: For a test.
+version: 0.1.0
+skills:
+  - {{ id: hello, name: Hello, description: Says hello. }}
+"""
+
+
+def write(folder: Path, code: str, card: str = CARD, name: str = "hello") -> Path:
+    path = folder / name
+    path.mkdir(parents=True)
+    (path / "card.yaml").write_text(card.format(name=name))
+    (path / "agent.py").write_text("from a2a_lambda import *\n" + textwrap.dedent(code))
+    return path
