@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import a2a_lambda
 from a2a_lambda import Agent
 from a2a_lambda.errors import AgentMistake, ConfigurationError
 from tests.agent.folders import CARD, write
@@ -148,14 +149,12 @@ def test_a_question_for_a_parameter_that_there_is_not(tmp_path: Path, asked: str
 
 
 def test_a_wrong_output_names_every_right_one(tmp_path: Path) -> None:
-    from a2a_lambda.agent import outputs
-
     agent = Agent.load(write(tmp_path, "@skill\ndef hello(turn): return object()"))
     with pytest.raises(AgentMistake) as raised:
         asyncio.run(agent.run())
     said = str(raised.value)
-    classes = [
-        name for name, value in vars(outputs).items() if getattr(value, "__module__", "") == outputs.__name__
-    ]
-    for name in set(classes) - {"Batch"}:
+    of_outputs = a2a_lambda.Ask.__module__
+    names = [name for name in a2a_lambda.__all__ if getattr(a2a_lambda, name).__module__ == of_outputs]
+    assert len(names) == 8
+    for name in names:
         assert re.search(rf"\b{name}\b", said), name

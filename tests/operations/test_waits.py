@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from a2a_lambda.http import callbacks
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import waits
@@ -86,7 +87,7 @@ def test_a_reply_is_stored_and_wakes_the_turn(
         ({"content": b"{"}, 400),
         ({"content": b'{"a": NaN}'}, 400),
         ({"content": b"a=1", "headers": {"Content-Type": "application/x-www-form-urlencoded"}}, 400),
-        ({"content": b'"' + b"x" * waits.MAX_REPLY_BYTES + b'"'}, 413),
+        ({"content": b'"' + b"x" * callbacks.MAX_REPLY_BYTES + b'"'}, 413),
     ],
 )
 def test_what_is_no_reply_changes_nothing(

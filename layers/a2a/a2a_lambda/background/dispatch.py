@@ -1,13 +1,16 @@
 """Puts a turn that is stored where it runs: into the worker's queue, or into its durable execution."""
 
 import logging
+from typing import TYPE_CHECKING
 
 from a2a_lambda import threads
-from a2a_lambda.aws.executions import Executions
 from a2a_lambda.aws.queue import Queue, QueuedTurn, read_message
 from a2a_lambda.errors import StoreError
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.suspension import execution_of
+
+if TYPE_CHECKING:
+    from a2a_lambda.aws.executions import Executions
 
 logger = logging.getLogger(__name__)
 
@@ -19,7 +22,7 @@ class Dispatcher:
     Every method raises StoreError if AWS does not answer.
     """
 
-    def __init__(self, queue: Queue | None = None, executions: Executions | None = None) -> None:
+    def __init__(self, queue: Queue | None = None, executions: "Executions | None" = None) -> None:
         self._queue = queue
         self._executions = executions
         self.has_worker = queue is not None

@@ -23,8 +23,9 @@ from a2a_lambda.durable.engine import Engine, Reply
 from a2a_lambda.errors import StoreError
 from a2a_lambda.protocol.model import Event
 from a2a_lambda.store.store import Store
-from a2a_lambda.tasks.callback_token import CALLBACK_PATH, callback_token
+from a2a_lambda.tasks.callback_token import callback_token
 from a2a_lambda.tasks.context import Context
+from a2a_lambda.tasks.execution import CALLBACK_PATH
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.replay import Replay, last_mark
 from a2a_lambda.tasks.suspension import REPLYING, execution_of, resumed_head

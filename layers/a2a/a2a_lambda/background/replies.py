@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from a2a_lambda import threads
-from a2a_lambda.background.takeover import begins
 from a2a_lambda.durable.engine import Reply
 from a2a_lambda.protocol.model import OPERATION, Event, Part
 from a2a_lambda.store.store import Conflict, Store
@@ -70,3 +69,9 @@ def has_ended(events: Iterable[Event], turn_id: str, key: str) -> bool:
             if (notice.get("kind"), notice.get("name"), notice.get("state")) == ("wait", key, "ended"):
                 return True
     return False
+
+
+def begins(event: Event, turn_id: str) -> bool:
+    """Whether an event is the message that began a turn, and not a reply within it."""
+    options = event.get("options")
+    return options is not None and options["turn"] == turn_id and "answers" not in options

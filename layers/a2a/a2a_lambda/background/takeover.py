@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from a2a_lambda import telemetry, threads
 from a2a_lambda.aws.queue import QueuedTurn
+from a2a_lambda.background.replies import begins
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.protocol.model import Event
 from a2a_lambda.store.store import Conflict, Store
@@ -87,12 +88,6 @@ async def _read(store: Store, before: Head, head: Head) -> TakenTurn | None:
     telemetry.bind(context_id=head.context_id, version=head.wire_name)
     sequence = max(numbered[-1][0], head.sequence)
     return TakenTurn(head, before, sequence, events[start], events[start + 1 :])
-
-
-def begins(event: Event, turn_id: str) -> bool:
-    """Whether an event is the message that began a turn, and not a reply within it."""
-    options = event.get("options")
-    return options is not None and options["turn"] == turn_id and "answers" not in options
 
 
 async def give_up(store: Store, head: Head) -> None:

@@ -16,10 +16,12 @@ from a2a_lambda.errors import ProtocolError, RouteNotFound, StoreError
 from a2a_lambda.http.error_responses import JSON, error_response, to_protocol_error
 from a2a_lambda.http.request import check_media_type, read_body
 from a2a_lambda.kit import Kit
-from a2a_lambda.operations.waits import MAX_REPLY_BYTES
-from a2a_lambda.tasks.callback_token import CALLBACK_PATH
+from a2a_lambda.tasks.execution import CALLBACK_PATH
 
 PREFIX = f"/{CALLBACK_PATH}/"
+
+MAX_REPLY_BYTES = 256_000
+"""Bytes of a reply."""
 
 
 async def call(request: Request, path: str) -> Response:

@@ -18,9 +18,6 @@ EARLY_SECONDS = 10.0
 WAIT_POLL_SECONDS = 0.3
 """Seconds between looks at the task meanwhile."""
 
-MAX_REPLY_BYTES = 256_000
-"""Bytes of a reply."""
-
 UNKNOWN_URL = "this URL does not belong to a waiting turn"
 
 

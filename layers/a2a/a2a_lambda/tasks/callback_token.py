@@ -17,9 +17,6 @@ from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.tasks.suspension import execution_of
 
-CALLBACK_PATH = "callbacks"
-"""First part of the path in the url of a wait."""
-
 MAX_TOKEN_CHARACTERS = 2_000
 
 

@@ -3,6 +3,9 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+CALLBACK_PATH = "callbacks"
+"""First part of the path in the url of a wait."""
+
 
 @dataclass(frozen=True, slots=True)
 class WaitState:
