@@ -7,16 +7,21 @@ from collections.abc import Callable, Mapping
 from multiprocessing.context import ForkServerProcess
 from typing import Any
 
+import pytest
+
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["tests.faults.node", "tests.faults.durable_node"])
 
 
 def start(main: Callable[..., None], *arguments: Any, environment: Mapping[str, str]) -> ForkServerProcess:
     """Run a function in a process of its own, with more variables."""
-    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # for the process that imports
-    made = FORKS.Process(target=_run, args=(main, arguments, dict(environment)), daemon=True)
-    made.start()
-    return made
+    child = FORKS.Process(target=_run, args=(main, arguments, dict(environment)), daemon=True)
+    with (
+        pytest.MonkeyPatch.context() as patch
+    ):  # for the process that imports, which starts with the first one
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        child.start()
+    return child
 
 
 def _run(main: Callable[..., None], arguments: tuple[Any, ...], environment: Mapping[str, str]) -> None:
