@@ -232,6 +232,16 @@ def test_tests_import_no_tests() -> None:
         assert not taken, f"{path}: {taken}"
 
 
+def test_the_lean_client_can_be_deleted() -> None:
+    """One module chooses it, and botocore is its other choice."""
+    users = {
+        path.name
+        for path in modules()
+        if path.parent.name != "lean" and any(".lean" in name for name in imported(path))
+    }
+    assert users == {"hot_path.py"}
+
+
 def test_packages_are_empty() -> None:
     """What a package imports is imported with each of its modules: the cold path pays for it."""
     documented = {PACKAGE / "__init__.py", PACKAGE / "client" / "__init__.py"}

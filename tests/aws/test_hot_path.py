@@ -14,8 +14,8 @@ from botocore.client import BaseClient
 from botocore.session import Session
 
 from a2a_lambda.aws import clients, hot_path
-from a2a_lambda.aws.json_client import JsonClient
-from a2a_lambda.aws.sigv4 import Credentials
+from a2a_lambda.aws.lean.json_client import JsonClient
+from a2a_lambda.aws.lean.sigv4 import Credentials
 from a2a_lambda.settings import Settings
 
 CLIENTS = {"dynamodb": hot_path.dynamodb, "ssm": hot_path.ssm, "sqs": hot_path.sqs}

@@ -20,18 +20,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.retries.standard import ExponentialBackoff
 from botocore.session import Session
 
-from a2a_lambda.aws import connections
-from a2a_lambda.aws.connections import Timeouts
-from a2a_lambda.aws.json_client import (
-    ATTEMPTS,
-    DYNAMODB,
-    SQS,
-    THROTTLED_COST,
-    JsonClient,
-    RetryQuota,
-    Service,
-)
-from a2a_lambda.aws.sigv4 import Credentials
+from a2a_lambda.aws.lean import connections
+from a2a_lambda.aws.lean.json_client import DYNAMODB, SQS, THROTTLED_COST, AwsService, JsonClient, RetryQuota
+from a2a_lambda.aws.lean.sigv4 import Credentials
+from a2a_lambda.aws.limits import ATTEMPTS, Timeouts
 
 ITEM = {"pk": {"S": "鍵"}, "n": {"N": "1"}, "body": {"B": b"\x00\xff"}, "B": {"M": {"B": {"BOOL": True}}}}
 
@@ -152,7 +144,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
             time.sleep(seconds)
 
     monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=sleep, time=time.time))
-    monkeypatch.setattr("a2a_lambda.aws.json_client.random.random", lambda: 0.75)
+    monkeypatch.setattr("a2a_lambda.aws.lean.json_client.random.random", lambda: 0.75)
     initialize = ExponentialBackoff.__init__
     monkeypatch.setattr(ExponentialBackoff, "__init__", partialmethod(initialize, random=lambda: 0.75))
     return made
@@ -162,7 +154,7 @@ def ours(
     url: str,
     sleep: Callable[[float], None] = lambda seconds: None,
     *,
-    service: Service = DYNAMODB,
+    service: AwsService = DYNAMODB,
     read: float = READ_SECONDS,
 ) -> Any:
     return JsonClient(

@@ -9,7 +9,7 @@ from botocore.credentials import Credentials as BotocoreCredentials
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a2a_lambda.aws.sigv4 import Credentials, signed_headers
+from a2a_lambda.aws.lean.sigv4 import Credentials, signed_headers
 
 WORDS = st.text("abcdefghijklmnopqrstuvwxyzABC0123456789+/=_-", min_size=1, max_size=40)
 

@@ -17,8 +17,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from a2a_lambda.aws import connections
-from a2a_lambda.aws.connections import Connections, Timeouts
+from a2a_lambda.aws.lean import connections
+from a2a_lambda.aws.lean.connections import Connections
+from a2a_lambda.aws.limits import Timeouts
 
 TIMEOUTS = Timeouts(connect=60, read=60)
 

@@ -14,7 +14,7 @@ from a2a_lambda.aws.queue import QueuedTurn
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.background.durable_worker import RUN_ATTEMPTS
 from a2a_lambda.background.sweep import Sweep
-from a2a_lambda.durable.engine import Keys
+from a2a_lambda.durable.engine import OperationKeys
 from a2a_lambda.errors import (
     StoreError,
     Unavailable,
@@ -210,7 +210,7 @@ def test_a_run_that_loses_its_lease_is_made_again(bench: DurableBench) -> None:
 class Thief:
     """An engine whose wait is when the run loses its task."""
 
-    keys = Keys()
+    keys = OperationKeys()
     suspension = None
 
     def __init__(self, steal: Callable[[], Any]) -> None:

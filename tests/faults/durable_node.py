@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from a2a_lambda.aws import clients
-from a2a_lambda.aws.connections import Answer
-from a2a_lambda.aws.json_client import JsonClient
+from a2a_lambda.aws.lean.connections import HttpAnswer
+from a2a_lambda.aws.lean.json_client import JsonClient
 from a2a_lambda.durable.engine import Call, StepOutcome
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.execution_handler import DurableHandler
@@ -48,7 +48,7 @@ def watch(death: Death, log: Path) -> None:
     """Make the process pass all places."""
     post, of = JsonClient._post, StepOutcome.of
 
-    def post_between(self: JsonClient, operation: str, body: bytes) -> Answer:
+    def post_between(self: JsonClient, operation: str, body: bytes) -> HttpAnswer:
         is_write = operation == "PutItem"
         if is_write:
             death.at("before write")

@@ -15,8 +15,8 @@ from types import ModuleType
 
 import uvicorn
 
-from a2a_lambda.aws.connections import Answer
-from a2a_lambda.aws.json_client import JsonClient
+from a2a_lambda.aws.lean.connections import HttpAnswer
+from a2a_lambda.aws.lean.json_client import JsonClient
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import follow, intake
@@ -66,7 +66,7 @@ def die_at(when: str, number: int, counting: threading.Event) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
                 time.sleep(60)
 
-    def count_and_post(self: JsonClient, operation: str, body: bytes) -> Answer:
+    def count_and_post(self: JsonClient, operation: str, body: bytes) -> HttpAnswer:
         if operation in WRITES and when == "before":
             count()
         answer = post(self, operation, body)

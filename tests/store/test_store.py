@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from a2a_lambda.aws import clients
+from a2a_lambda.aws import clients, hot_path
 from a2a_lambda.errors import StoreError
 from a2a_lambda.protocol.model import (
     Artifact,
@@ -31,9 +31,10 @@ from tests.helpers.clock import Clock
 from tests.store.calls import Calls
 
 
-@pytest.fixture
-def calls(settings: Settings) -> Calls:
-    return Calls(clients.dynamodb(settings))
+@pytest.fixture(params=[False, True], ids=["lean", "botocore"])
+def calls(settings: Settings, request: pytest.FixtureRequest) -> Calls:
+    """Calls of either client: A2A_BOTOCORE=true changes nothing."""
+    return Calls(hot_path.dynamodb(settings.model_copy(update={"botocore": request.param})))
 
 
 @pytest.fixture

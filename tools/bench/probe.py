@@ -87,7 +87,7 @@ class Contestant:
 
             Streaming.enabled = True
         if options.get("has_tls"):  # AWS is called over TLS, the services of this measurement are not
-            from a2a_lambda.aws.connections import tls_context
+            from a2a_lambda.aws.lean.connections import tls_context
 
             tls_context()
         self._loop = asyncio.new_event_loop()
@@ -218,7 +218,7 @@ def measure_growth(module: str, options: Json) -> Json:
 
 def measure_calls(module: str, options: Json) -> Json:
     """Calls to DynamoDB of each operation, and their bytes."""
-    from a2a_lambda.aws.connections import Connections
+    from a2a_lambda.aws.lean.connections import Connections
 
     contestant = Contestant(module, options)
     counters = [0, 0, 0]

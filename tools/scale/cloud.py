@@ -16,7 +16,8 @@ from typing import Any
 import simpy
 
 from a2a_lambda.access.rate_limit import FIRST_SHARES, ITEM_LIMIT, SHARE_STEP_REQUESTS, WINDOW_SECONDS
-from a2a_lambda.aws.json_client import ATTEMPTS, THROTTLED_PAUSE_SECONDS
+from a2a_lambda.aws.lean.json_client import THROTTLED_PAUSE_SECONDS
+from a2a_lambda.aws.limits import ATTEMPTS
 from a2a_lambda.store.items import DUE_SHARDS
 from tools.scale import aws
 from tools.scale.units import Call

@@ -46,6 +46,7 @@ class Settings(BaseModel):
     tracing: whether there are spans. otlp_endpoint: base url that takes them; "" = the provider of a layer
         does. trace_share: part of the traces that is recorded, from 0 to 1.
     agent_metrics: whether each agent has metrics of its own, besides those of the deployment.
+    botocore: calls of DynamoDB, SQS and Parameter Store go through botocore, and not through `aws/lean`.
     loopback_webhooks: webhooks may be on this machine, and use http, for tests and `make run`.
     local: the process is a development server; local keys are accepted. emulator: url of its emulator, or "".
     """
@@ -78,6 +79,7 @@ class Settings(BaseModel):
     otlp_endpoint: str = Field(default="", pattern=r"^(https?://[^/?#\s]+[^?#\s]*)?$")
     trace_share: float = Field(default=1, ge=0, le=1)
     agent_metrics: bool = True
+    botocore: bool = False
     signing_key: str = Field(default="", pattern=r"^(arn:aws[a-z-]*:kms:[^\s]+:key/[^\s]+)?$")
     local: bool = False
     emulator: str = ""

@@ -16,8 +16,7 @@ from botocore.config import Config
 from botocore.loaders import Loader
 from botocore.session import Session
 
-from a2a_lambda.aws.connections import EMULATOR_TIMEOUTS, TIMEOUTS
-from a2a_lambda.aws.json_client import ATTEMPTS
+from a2a_lambda.aws.limits import ATTEMPTS, EMULATOR_TIMEOUTS, TIMEOUTS
 from a2a_lambda.settings import EMULATOR_REGION, Settings
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 botocore's client takes its place in these cases:
 
+- A2A_BOTOCORE=true asks for it. The folder `lean` can be deleted, too: `_client` is its only use.
 - The environment sets what only botocore knows, such as a proxy or a FIPS endpoint.
 - The region is in a partition of AWS that is not listed here.
 - The credentials come from neither the environment nor Lambda.
@@ -16,9 +17,9 @@ from urllib.parse import urlsplit
 
 from botocore.exceptions import NoCredentialsError
 
-from a2a_lambda.aws.connections import EMULATOR_TIMEOUTS, TIMEOUTS
-from a2a_lambda.aws.json_client import ATTEMPTS, DYNAMODB, SQS, SSM, JsonClient, Service
-from a2a_lambda.aws.sigv4 import Credentials
+from a2a_lambda.aws.lean.json_client import DYNAMODB, SQS, SSM, AwsService, JsonClient
+from a2a_lambda.aws.lean.sigv4 import Credentials
+from a2a_lambda.aws.limits import ATTEMPTS, EMULATOR_TIMEOUTS, TIMEOUTS
 from a2a_lambda.settings import EMULATOR_REGION, Settings
 
 if TYPE_CHECKING:
@@ -68,13 +69,13 @@ def sqs(settings: Settings) -> "SQSClient":
     return cast("SQSClient", _client(SQS, settings, ATTEMPTS))
 
 
-def _client(service: Service, settings: Settings, attempts: int) -> Any:
+def _client(service: AwsService, settings: Settings, attempts: int) -> Any:
     is_emulated = settings.is_emulated
     region = EMULATOR_REGION if is_emulated else _region()
     url = settings.emulator if is_emulated else _url(service.name, region)
     read_credentials = (lambda: LOCAL_CREDENTIALS) if is_emulated else _credentials_reader()
     is_unusual = any(name.upper() in UNUSUAL for name in os.environ)
-    if is_unusual or not url or read_credentials is None:
+    if settings.botocore or is_unusual or not url or read_credentials is None:
         from a2a_lambda.aws import clients
 
         return {DYNAMODB: clients.dynamodb, SSM: clients.ssm, SQS: clients.sqs}[service](settings)

@@ -136,7 +136,7 @@ class Engine(Protocol):
     """
 
     @property
-    def keys(self) -> "Keys": ...
+    def keys(self) -> "OperationKeys": ...
     @property
     def suspension(self) -> Suspended | None:
         """How the turn was suspended in this run. It stays so, even if the skill does not end."""
@@ -166,7 +166,7 @@ class Engine(Protocol):
 
 
 @dataclass(slots=True)
-class Keys:
+class OperationKeys:
     """Gives the operations of one place, the turn or a branch, their keys. prefix: of the place."""
 
     prefix: str = ""

@@ -13,9 +13,9 @@ from typing import Any, NoReturn
 from a2a_lambda.durable.engine import (
     MISTAKES,
     Engine,
-    Keys,
     Notice,
     OpenWait,
+    OperationKeys,
     Reply,
     Retry,
     Suspended,
@@ -66,7 +66,7 @@ class MemoryEngine:
     """record: of earlier runs; this run adds to it. replies: those that are known."""
 
     def __init__(self, record: Record, replies: Given, place: str = "") -> None:
-        self.keys = Keys(place)
+        self.keys = OperationKeys(place)
         self._record = record
         self._replies = replies
         self._place = place

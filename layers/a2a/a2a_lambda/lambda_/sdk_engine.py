@@ -49,9 +49,9 @@ from a2a_lambda.background.durable_worker import Replies
 from a2a_lambda.durable.engine import (
     MISTAKES,
     Engine,
-    Keys,
     Notice,
     OpenWait,
+    OperationKeys,
     Reply,
     Retry,
     Suspended,
@@ -125,7 +125,7 @@ class OperationThread:
     """Engine of a turn, or of a branch. Its operations run in the thread that calls `run_operations`."""
 
     def __init__(self, context: DurableContext, run: RunState, prefix: str = "") -> None:
-        self.keys = Keys(prefix)
+        self.keys = OperationKeys(prefix)
         self.suspension: Suspended | None = None
         self._context = context
         self._run = run

@@ -26,11 +26,9 @@ from botocore.exceptions import (
 from botocore.exceptions import ConnectionError as NotConnected
 
 from a2a_lambda import tracing
-from a2a_lambda.aws.connections import Answer, Connections, Timeouts
-from a2a_lambda.aws.sigv4 import Credentials, signed_headers
-
-ATTEMPTS = 5
-"""Most requests of a call that is retried."""
+from a2a_lambda.aws.lean.connections import Connections, HttpAnswer
+from a2a_lambda.aws.lean.sigv4 import Credentials, signed_headers
+from a2a_lambda.aws.limits import Timeouts
 
 RETRIED_STATUSES = frozenset({500, 502, 503, 504})
 
@@ -71,7 +69,7 @@ RETRY_COST = 14
 """What a retry takes of the quota, if the service did not refuse because of too many requests."""
 
 
-class Service(NamedTuple):
+class AwsService(NamedTuple):
     """name: in signatures and host names. title: in spans. target: prefix of an operation's name. version: of
     the JSON protocol. pause_seconds: longest pause before the first retry. had_queries: errors keep the codes
     of its older protocol."""
@@ -84,9 +82,9 @@ class Service(NamedTuple):
     had_queries: bool = False
 
 
-DYNAMODB = Service("dynamodb", "DynamoDB", "DynamoDB_20120810", "1.0", pause_seconds=0.025)
-SSM = Service("ssm", "SSM", "AmazonSSM", "1.1")
-SQS = Service("sqs", "SQS", "AmazonSQS", "1.0", had_queries=True)
+DYNAMODB = AwsService("dynamodb", "DynamoDB", "DynamoDB_20120810", "1.0", pause_seconds=0.025)
+SSM = AwsService("ssm", "SSM", "AmazonSSM", "1.1")
+SQS = AwsService("sqs", "SQS", "AmazonSQS", "1.0", had_queries=True)
 
 
 class JsonClient:
@@ -98,7 +96,7 @@ class JsonClient:
 
     def __init__(
         self,
-        service: Service,
+        service: AwsService,
         url: str,
         region: str,
         read_credentials: Callable[[], Credentials],
@@ -145,7 +143,7 @@ class JsonClient:
                 return answer
         raise AssertionError("a call is tried at least once")
 
-    def _post(self, operation: str, body: bytes) -> Answer:
+    def _post(self, operation: str, body: bytes) -> HttpAnswer:
         headers = {
             "host": self._connections.host,
             "content-type": f"application/x-amz-json-{self._service.version}",
@@ -166,7 +164,7 @@ class JsonClient:
             sent["x-amzn-trace-id"] = trace
         return self._connections.post(sent, body)
 
-    def _read(self, operation: str, answer: Answer) -> Any:
+    def _read(self, operation: str, answer: HttpAnswer) -> Any:
         """What a service answered. Raises ClientError, and HTTPClientError if the answer is damaged."""
         if (checksum := answer.headers.get("x-amz-crc32")) and checksum != str(zlib.crc32(answer.body)):
             raise HTTPClientError(error="the checksum of the answer is wrong")
@@ -221,7 +219,7 @@ def _asked_pause(error: ClientError | BotoCoreError) -> float:
     return int(milliseconds) / 1000 if milliseconds.isdecimal() else 0.0
 
 
-def _refusal(answer: Answer, found: Any) -> Any:
+def _refusal(answer: HttpAnswer, found: Any) -> Any:
     """ClientError.response. DynamoDB's answer to a failed condition has the item, too."""
     fields = found if isinstance(found, dict) else {}
     kind = answer.headers.get("x-amzn-errortype") or fields.get("__type") or str(answer.status)

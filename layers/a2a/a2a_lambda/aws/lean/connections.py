@@ -30,6 +30,8 @@ from botocore.exceptions import (
     SSLError,
 )
 
+from a2a_lambda.aws.limits import Timeouts
+
 LINE_BYTES = 65_536
 """Most bytes of a line of an answer's head."""
 
@@ -43,20 +45,7 @@ ANSWER_SECONDS = 30.0
 """Seconds in which an answer must be complete, from its first byte."""
 
 
-class Timeouts(NamedTuple):
-    """Seconds, to connect and between two pieces of an answer."""
-
-    connect: float
-    read: float
-
-
-TIMEOUTS = Timeouts(connect=2, read=5)
-
-EMULATOR_TIMEOUTS = Timeouts(connect=10, read=120)
-"""For the emulator. The machine may be busy, and one slow read must not end the development server."""
-
-
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """headers: their names are lowercase."""
 
     status: int
@@ -96,7 +85,7 @@ class Connections:
         if self._is_secure:
             tls_context()
 
-    def post(self, headers: Mapping[str, str], body: bytes) -> Answer:
+    def post(self, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
         """Post to the root. Blocks. Raises botocore's HTTPClientError, ConnectionError.
 
         headers: with `host`.
@@ -153,7 +142,7 @@ class _Connection:
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
 
-    def ask(self, request: bytes) -> tuple[Answer, bool]:
+    def ask(self, request: bytes) -> tuple[HttpAnswer, bool]:
         """The answer to a request, and whether the connection can be used again. Raises OSError, and
         ValueError if the answer is cut off or is not HTTP."""
         is_sent = True
@@ -187,7 +176,7 @@ class _Reader:
         self._room = ANSWER_BYTES
         self._give_up_at = math.inf  # until its first byte is there
 
-    def read(self) -> tuple[Answer, bool]:
+    def read(self) -> tuple[HttpAnswer, bool]:
         """As `_Connection.ask`."""
         status = 100
         while 100 <= status < 200:  # an interim answer has no body
@@ -208,7 +197,7 @@ class _Reader:
             body = self._bytes(int(headers["content-length"]))
         else:
             body, is_kept = b"".join(iter(partial(self._piece, PIECE_BYTES), b"")), False
-        return Answer(status, headers, body), is_kept
+        return HttpAnswer(status, headers, body), is_kept
 
     def _line(self) -> str:
         line = b""

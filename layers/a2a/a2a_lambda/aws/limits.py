@@ -1,0 +1,19 @@
+"""How long a call of AWS may take, and how often it is tried, whichever client makes it."""
+
+from typing import NamedTuple
+
+
+class Timeouts(NamedTuple):
+    """Seconds, to connect and between two pieces of an answer."""
+
+    connect: float
+    read: float
+
+
+TIMEOUTS = Timeouts(connect=2, read=5)
+
+EMULATOR_TIMEOUTS = Timeouts(connect=10, read=120)
+"""For the emulator. The machine may be busy, and one slow read must not end the development server."""
+
+ATTEMPTS = 5
+"""Most requests of a call that is retried."""
