@@ -23,14 +23,18 @@ from starlette.routing import request_response
 
 from a2a_lambda import telemetry, tracing
 from a2a_lambda.errors import InternalError, InvalidRequest, NotFromOrigin, ProtocolError
-from a2a_lambda.http import callbacks, cards, rest, rpc
+from a2a_lambda.http import cards, rest, rpc
 from a2a_lambda.http.error_responses import error_response
 from a2a_lambda.kit import Kit
+from a2a_lambda.tasks.execution import CALLBACK_PATH
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 ORIGIN_HEADER = "x-origin-secret"
+
+CALLBACKS = f"/{CALLBACK_PATH}/"
+"""Path of the urls of waits."""
 
 logger = logging.getLogger(__name__)
 
@@ -83,10 +87,12 @@ def create_app(kit: Kit, app: Starlette | None = None) -> Starlette:
 
 async def _call(request: Request) -> Response:
     path: str = request.scope["path"]
-    if path.startswith(callbacks.PREFIX):
+    if path.startswith(CALLBACKS):
         if request.method != "POST":
             raise HTTPException(405, headers={"Allow": "POST"})
-        return await callbacks.call(request, path)
+        from a2a_lambda.http import callbacks
+
+        return await callbacks.call(request, path.removeprefix(CALLBACKS))
     if (address := rpc.find_address(request, path)) is None:
         return await rest.call(request, path.removeprefix("/"))
     if request.method != "POST":
@@ -145,8 +151,8 @@ class Traced:
             return
         headers = Headers(scope=scope)
         carrier = {name: headers[name] for name in ("traceparent", "tracestate") if name in headers}
-        is_callback = callbacks.PREFIX in scope["path"]  # whose rest is a secret
-        path = callbacks.PREFIX if is_callback else scope["path"]
+        is_callback = CALLBACKS in scope["path"]  # whose rest is a secret
+        path = CALLBACKS if is_callback else scope["path"]
         attributes = {
             "http.request.method": scope["method"],
             "url.scheme": scope["scheme"],

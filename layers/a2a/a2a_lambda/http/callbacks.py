@@ -16,20 +16,17 @@ from a2a_lambda.errors import ProtocolError, RouteNotFound, StoreError
 from a2a_lambda.http.error_responses import JSON, error_response, to_protocol_error
 from a2a_lambda.http.request import check_media_type, read_body
 from a2a_lambda.kit import Kit
-from a2a_lambda.tasks.execution import CALLBACK_PATH
-
-PREFIX = f"/{CALLBACK_PATH}/"
 
 MAX_REPLY_BYTES = 256_000
 """Bytes of a reply."""
 
 
-async def call(request: Request, path: str) -> Response:
+async def call(request: Request, token_text: str) -> Response:
     kit: Kit = request.app.state.kit
     try:
         if kit.waits is None:
             raise RouteNotFound("this deployment has no durable turns")
-        token = kit.waits.read_token(path.removeprefix(PREFIX))
+        token = kit.waits.read_token(token_text)
         check_media_type(request)
         body = await read_body(request, MAX_REPLY_BYTES)
         data = strictjson.loads(body) if body.strip() else None

@@ -1,11 +1,14 @@
 """A claimed turn: what intake, the worker and durable executions give to a run."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.protocol.model import Task, TaskStatus
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.replay import Replay
+
+if TYPE_CHECKING:
+    from a2a_lambda.tasks.replay import Replay  # of durable turns, which another function runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,5 +27,5 @@ class Claim:
     turn: Turn
     task: Task | None = None
     question: TaskStatus | None = None
-    replay: Replay | None = None
+    replay: "Replay | None" = None
     question_head: Head | None = None
