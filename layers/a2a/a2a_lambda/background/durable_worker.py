@@ -16,7 +16,7 @@ from a2a_lambda import threads
 from a2a_lambda.agent.turn import make_turn
 from a2a_lambda.aws.queue import QueuedTurn
 from a2a_lambda.background import takeover
-from a2a_lambda.background.replies import replies_in
+from a2a_lambda.background.replies import REPLY_POLL_SECONDS, replies_in
 from a2a_lambda.background.takeover import TakenTurn
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.durable.engine import Engine, Reply
@@ -34,9 +34,6 @@ from a2a_lambda.turns.run import Run
 
 RUN_ATTEMPTS = 5
 """Number of times in a row that a run of a turn may die before the turn fails for good."""
-
-REPLY_POLL_SECONDS = 0.2
-"""Seconds between looks at a task whose reply is being stored."""
 
 Replies = Mapping[str, Reply]
 """Replies to waits, by the key of their wait."""

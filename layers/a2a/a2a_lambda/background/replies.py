@@ -16,8 +16,8 @@ from a2a_lambda.tasks.execution import WaitState
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.suspension import answered_head, held_for_reply, reply_events
 
-RETRY_SECONDS = 0.2
-"""Seconds after which a reply is tried again while another one is being stored."""
+REPLY_POLL_SECONDS = 0.2
+"""Seconds between looks at a task whose reply is being stored."""
 
 
 async def store_reply(
@@ -34,7 +34,7 @@ async def store_reply(
     """
     now = store.clock()
     if head.holder and head.lease > now:
-        await asyncio.sleep(RETRY_SECONDS)
+        await asyncio.sleep(REPLY_POLL_SECONDS)
         raise Conflict(head)
     events = reply_events(head, reply)
     base = head.with_new_epoch() if head.is_stopped or head.holder else head

@@ -92,8 +92,9 @@ class Ending:
 
         def change(head: Head) -> Head:
             newer = suspended_head(suspended, question, sequence, now, head)
-            is_unchanged = before is not None and sequence == self._claim.sequence
-            return still_asking(newer, before) if is_unchanged and before is not None else newer
+            if before is None or sequence != self._claim.sequence:
+                return newer
+            return still_asking(newer, before)
 
         await self._lease.update(change)
 
