@@ -29,14 +29,14 @@ def mistake(folder: Path, code: str = GOOD, card: str = CARD) -> str:
     [
         (
             "import httpxx",
-            "hello/agent.py:2: there is no module 'httpxx'. If it is of a package, add that: make add",
+            "hello/agent.py:2: there is no module 'httpxx'. If it comes from a package, add it: make add",
         ),
         (
             "import helper",
             "hello/agent.py:2: there is no module 'helper'. It is a file of this agent: write `fr",
         ),
         ("from hello import helper", "A module of this agent is imported with a dot: write `from .module"),
-        ("from a2a_lambda.nothing import x", "The kit has none of this name"),
+        ("from a2a_lambda.nothing import x", "The kit does not have that name"),
         ("x = (", "hello/agent.py:2: '(' was never closed\n    x = ("),
         ("if True:\nx = 1", "hello/agent.py:3: expected an indented block"),
         (

@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name in ("-h", "--help"):
         name = "help"
     if name not in COMMANDS:
-        print(f"error: there is no command {name!r}. There are {', '.join(COMMANDS)}", file=sys.stderr)
+        print(f"error: unknown command {name!r}. Commands: {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
     if name not in WITHOUT_PACKAGES and importlib.util.find_spec("pydantic") is None:
         fix = f"Write make {name}, or uv run a2a {name}"

@@ -51,23 +51,23 @@ COMMANDS = {
         },
     ),
     "playground": Command(
-        "a page to call a deployed stack, or any agent",
+        "open a web page that calls a deployed stack, or any agent",
         ["tools.playground.serve"],
         {"STACK": "…", "URL": "…", "KEY": "…", "PORT": "8081"},
     ),
     "logs": Command("follow the log of a stack", ["tools.client.logs"], {"STACK": "…", "TASK": "…"}),
     "test": Command(
-        "test your agents, and the kit in brief",
+        "run your agents' tests and the kit's quick tests",
         ["tools.dev.checks test"],
         {"ARGS": "functions/agents/weather"},
     ),
-    "check": Command("all tests, linter, type checker: what CI runs", ["tools.dev.checks check"]),
-    "build": Command("sam build, without Docker", ["tools.build.sam build"], BUILD),
+    "check": Command("run all tests, linters and the type checker, as CI does", ["tools.dev.checks check"]),
+    "build": Command("run sam build, without Docker", ["tools.build.sam build"], BUILD),
     "image": Command(
-        "build a container image's files, for more than 250 MB", ["tools.build.sam image"], BUILD
+        "build the files of a container image, for packages over 250 MB", ["tools.build.sam image"], BUILD
     ),
     "deploy": Command(
-        "build, then sam deploy a stage of samconfig.toml",
+        "build, then deploy a stage from samconfig.toml",
         ["tools.deployment.deploy check", "tools.build.sam deployment", "tools.deployment.deploy"],
         {
             "STAGE": "dev|prod",
@@ -81,87 +81,91 @@ COMMANDS = {
         "send one event to the built function", ["tools.build.invoke"], {"EVENT": "events/send.json"}
     ),
     "e2e": Command(
-        "deploy your agents to an emulator of AWS, and call them there",
+        "deploy your agents to an AWS emulator, and call them there",
         ["tools.dev.checks e2e"],
         {"AWS": "1|delete", "STACK": "a2a-proof", "ROLE": "<arn>", "BOUNDARY": "<arn>"},
     ),
-    "bench": Command("measure what the kit costs, beside its peers", ["tools.bench.bench"], {"WRITE": "1"}),
+    "bench": Command("measure the kit's speed against its peers", ["tools.bench.bench"], {"WRITE": "1"}),
     "scale": Command(
         "simulate large loads on AWS, and see what breaks first", ["tools.scale.scale"], {"WRITE": "1"}
     ),
-    "costs": Command("compute what a million messages cost", ["tools.dev.checks costs"]),
+    "costs": Command("compute the price of a million messages", ["tools.dev.checks costs"]),
     "key": Command(
-        "list, make and revoke keys",
+        "list, make and revoke API keys",
         ["tools.deployment.key"],
         {"NAME": "alice", "OWNER": "team-a", "AGENTS": "…", "DAYS": "…", "REVOKE": "1", "STACK": "…"},
     ),
     "secret": Command(
-        "set a secret of your agents",
+        "set or list your agents' secrets",
         ["tools.deployment.secret secret"],
         {"NAME": "openai", "STACK": "…", "REMOVE": "1", "VALUE": "(asked for)"},
     ),
     "setting": Command(
-        "set a setting of your agents",
+        "set or list your agents' settings",
         ["tools.deployment.secret setting"],
         {"NAME": "model", "VALUE": "…", "STACK": "…", "REMOVE": "1"},
     ),
     "doctor": Command(
-        "check a live agent as its clients would, and a stack",
+        "check a live agent as its clients would, and its stack",
         ["tools.deployment.doctor"],
         {"URL": "…", "KEY": "…", "TEXT": "…", "STACK": "…"},
     ),
     "restore": Command(
-        "copy missing items from another table",
+        "copy missing items from a restored table",
         ["tools.deployment.restore"],
         {"FROM": "<table>", "STACK": "…"},
     ),
     "account": Command(
-        "allow API Gateway to write access logs, once for an account and region",
+        "let API Gateway write access logs, once per account and region",
         ["tools.deployment.account"],
         {"PARAMETERS": "…"},
     ),
     "rollback": Command(
-        "return to the release before",
+        "roll back to the previous release",
         ["tools.deployment.versions rollback"],
         {"STACK": "…", "RELEASE": "…"},
     ),
-    "prune": Command("delete old versions", ["tools.deployment.versions prune"], {"STACK": "…", "KEEP": "3"}),
+    "prune": Command(
+        "delete the functions' old versions", ["tools.deployment.versions prune"], {"STACK": "…", "KEEP": "3"}
+    ),
     "redrive": Command(
-        "send dead letters again",
+        "resend messages from a dead-letter queue",
         ["tools.deployment.redrive"],
         {"QUEUE": "notices|turns|records", "STACK": "…"},
     ),
     "conformance": Command(
-        "run the public conformance kit against our agent",
+        "run the public conformance kit against the example agent",
         ["tools.dev.checks conformance"],
         {"TCK": "<checkout>", "LINE": "1.0|0.3"},
     ),
-    "validate": Command("lint what SAM makes of the templates", ["tools.build.lint"]),
+    "validate": Command("lint the templates as SAM transforms them", ["tools.build.lint"]),
     "agent": Command(
-        "write a new agent, or copy one of recipes/",
+        "create an agent, or copy one from recipes/",
         ["tools.fork.agent"],
         {"NAME": "weather", "FROM": "bedrock", **LAMBDA},
     ),
     "rename": Command(
-        "make the fork yours: names of stacks",
+        "rename the fork's stacks",
         ["tools.fork.rename", "tools.environments relock"],
         {"NAME": "acme-agents"},
     ),
     "upgrade": Command(
-        "merge a release of the kit", ["tools.fork.upgrade"], {"UPSTREAM": "…", "TO": "v0.2.0"}
+        "merge a release of the kit into your fork", ["tools.fork.upgrade"], {"UPSTREAM": "…", "TO": "v0.2.0"}
     ),
     "add": Command(
         "add a package for your agents", ["tools.build.packages add"], {"PACKAGE": "openai", **LAMBDA}
     ),
-    "remove": Command("remove a package", ["tools.build.packages remove"], {"PACKAGE": "openai", **LAMBDA}),
+    "remove": Command(
+        "remove a package from your agents", ["tools.build.packages remove"], {"PACKAGE": "openai", **LAMBDA}
+    ),
     "docs": Command("build the documentation site in .site", ["tools.docs.site"], {"SERVE": "1"}),
     "pictures": Command(
-        "take the pictures of the docs from a running make run",
+        "retake the docs' screenshots from a running make run",
         ["tools.dev.checks pictures"],
         {"URL": "…"},
     ),
-    "install": Command("install the packages in .venv, for an editor", ["tools.environments install"]),
-    "lock": Command("lock all packages again", ["tools.environments lock"], LAMBDA),
+    "install": Command("install the packages into .venv, for your editor", ["tools.environments install"]),
+    "lock": Command("re-resolve and lock all packages", ["tools.environments lock"], LAMBDA),
     "help": Command("list the commands", ["tools.commands"]),
 }
 

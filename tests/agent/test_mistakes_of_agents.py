@@ -83,4 +83,4 @@ def test_a_skill_that_puts_out_nothing_is_a_hint(
     [hint] = [each for each in caplog.records if each.name == "a2a_lambda.hints"]
     said = Formatter(colored=False).format(hint)
     assert "WARNING" in said
-    assert "skill hello put out nothing" in said
+    assert "skill hello returned nothing" in said

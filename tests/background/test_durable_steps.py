@@ -35,7 +35,7 @@ def test_a_step_is_tried_again_and_its_failure_ends_the_turn(bench: DurableBench
 def test_code_that_a_replay_cannot_repeat_fails_clearly(bench: DurableBench) -> None:
     task = bench.send(skill="drift")
     failed = bench.wait_for(task["id"], TaskState.FAILED)
-    assert "it puts out something else than before" in text_of(failed["status"]["message"])
+    assert "its output differs from the earlier run" in text_of(failed["status"]["message"])
 
 
 def test_the_memory_is_as_the_turn_first_saw_it(bench: DurableBench) -> None:
@@ -65,7 +65,7 @@ def test_a_turn_whose_code_was_changed_fails_clearly(bench: DurableBench, tmp_pa
     bench.agents._loading["traveler"] = changed
     bench.send("go on", taskId=task["id"])
     failed = bench.wait_for(task["id"], TaskState.FAILED)
-    assert "its agent was changed" in text_of(failed["status"]["message"])
+    assert "the agent was changed" in text_of(failed["status"]["message"])
 
 
 def test_a_step_that_begins_late_moves_to_the_next_run(

@@ -70,7 +70,7 @@ def test_keys_that_are_none_are_a_mistake_of_the_caller(kit: Kit) -> None:
 
     wrong: list[Json] = [{}, {"keys": [{}]}, {"keys": 7}]
     for verify in wrong:
-        with pytest.raises(ConfigurationError, match="verify is no set of public keys"):
+        with pytest.raises(ConfigurationError, match="verify is not a set of public keys"):
             asyncio.run(discover(verify))
 
 

@@ -84,7 +84,7 @@ def test_a_wait_without_a_question_leaves_the_task_working(traveler: Agent) -> N
 
 def test_a_message_ends_only_a_wait_that_takes_messages(traveler: Agent) -> None:
     """As on AWS, so that a test does not pass with a reply that no client can give."""
-    with pytest.raises(ValueError, match="'payment' takes no message, only a call of its url"):
+    with pytest.raises(ValueError, match="'payment' accepts no message, only a call to its URL"):
         run(traveler, "hi", after=run(traveler, skill="pay"))
     waiting = run(traveler, skill="cash")
     said = run(traveler, "hi", after=waiting).data[-1]
@@ -107,7 +107,7 @@ def test_a_refusal_is_not_tried_again(traveler: Agent) -> None:
 
 
 def test_code_that_a_replay_cannot_repeat_fails_clearly(traveler: Agent) -> None:
-    with pytest.raises(CodeChanged, match="puts out something else"):
+    with pytest.raises(CodeChanged, match="its output differs from the earlier run"):
         run(traveler, skill="drift")
 
 
@@ -119,10 +119,10 @@ async def run(turn):
     await turn.step(f"step-{next(runs)}", int)
     await turn.sleep(hours=1)
 """
-    with pytest.raises(CodeChanged, match="step 'step-1' where it had the step 'step-0'"):
+    with pytest.raises(CodeChanged, match="step 'step-1' where the earlier run had the step 'step-0'"):
         run(written(tmp_path, body))
     body = body.replace('await turn.step(f"step-{next(runs)}", int)', "if next(runs): return")
-    with pytest.raises(CodeChanged, match="ended where it had the sleep 'sleep'"):
+    with pytest.raises(CodeChanged, match="ended where the earlier run had the sleep 'sleep'"):
         run(written(tmp_path, body))
 
 
@@ -130,7 +130,7 @@ async def run(turn):
     ("line", "error", "text"),
     [
         ("await turn.step('a b', int)", ValueError, "cannot be the name"),
-        ("await turn.step('a', turn.sleep, seconds=1)", StepFailed, "inside of step 'a'"),
+        ("await turn.step('a', turn.sleep, seconds=1)", StepFailed, "inside step 'a'"),
         ("await turn.step('a', turn.memory.set, 'x', 1)", StepFailed, "changes turn.memory"),
         ("await turn.step('a', lambda: 'x' * 250_000)", StepFailed, "may have 250,000"),
         ("await turn.step('a', object)", StepFailed, "serialize"),

@@ -114,7 +114,7 @@ def test_a_call_of_make_may_have_several_targets_and_variables_of_other_tools() 
 def test_a_command_that_does_not_exist_is_refused(words: list[str]) -> None:
     done = run(*words, "deplpy")
     assert done.returncode == 2
-    assert "there is no command 'deplpy'. There are run, chat" in done.stderr
+    assert "unknown command 'deplpy'. Commands: run, chat" in done.stderr
 
 
 def test_an_older_release_locks_by_the_new_makefile(tmp_path: Path) -> None:

@@ -188,7 +188,7 @@ def test_a_turn_with_too_many_artifacts_fails_with_the_reason(
 ) -> None:
     task = within(bench.send("shelf", slots={"count": str(ARTIFACTS + 1)}))
     assert task["status"]["state"] == TaskState.FAILED
-    assert reason(task) == "A turn may put out at most 10,000 artifacts."
+    assert reason(task) == "A turn may output at most 10,000 artifacts."
     # Turns of other tests, whose emulator has ended, may still be logged.
     [line] = [record for record in caplog.records if reason(task) in record.getMessage()]
     assert line.exc_info is None

@@ -115,7 +115,7 @@ def _missing_distribution(package: str, folder: Path) -> str:
         return ""
     if package not in _distributions():  # its import fails here, too
         is_own_file = (folder / f"{package}.py").exists() or (folder / package).is_dir()
-        return "" if is_own_file else f"<the one that has {package!r}>"
+        return "" if is_own_file else f"<the package with {package!r}>"
     distributions = _distributions()[package]
     return "" if any(_normalized(name) in _shipped() for name in distributions) else distributions[0]
 

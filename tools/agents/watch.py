@@ -26,7 +26,7 @@ LONG_SECONDS = 10.0
 
 AGENT_LOOP = "agent loop"
 
-BLOCKS = "blocks all async skills. Await what takes long, or write `def` instead of `async def`"
+BLOCKS = "blocks all async skills. Await the slow call, or write `def` instead of `async def`"
 
 
 Say = Callable[[str], None]

@@ -40,7 +40,7 @@ def lines(path: Path, title: str, growth: dict[str, dict[str, float]]) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel(title)
-    axes.set_ylabel("milliseconds of the processor")
+    axes.set_ylabel("CPU time in milliseconds")
     axes.legend(frameon=False)
     plt.tight_layout()
     plt.savefig(path, metadata={"Date": None})

@@ -44,22 +44,22 @@ def tables(figures: Json) -> str:
     """All tables, in Markdown."""
     return "\n\n".join(
         [
-            "**Cold start.** The processor's time, as a ratio to the import of a2a-sdk's hello world.",
+            "**Cold start.** CPU time, relative to importing a2a-sdk's hello world.",
             _cold(figures),
-            "**Warm.** The processor's time of a call, as a ratio to the same call of a2a-sdk.",
+            "**Warm.** CPU time of a call, relative to the same call of a2a-sdk.",
             _warm(figures),
-            "**In the background**, with DynamoDB over HTTP. Milliseconds of the processor.",
+            "**In the background**, with DynamoDB over HTTP. CPU time in milliseconds.",
             _background(figures),
-            "**Streams.** The processor's time of one event in a stream of 10,000.",
+            "**Streams.** CPU time of one event in a stream of 10,000.",
             _events(figures),
-            "**Calls** of the streamed function to DynamoDB.",
+            "**Calls** that the streamed function makes to DynamoDB.",
             _calls(figures),
-            "**Growth.** Milliseconds of the processor, with the table in memory.",
+            "**Growth.** CPU time in milliseconds, with the table in memory.",
             _growth(figures),
             "**Size** of the layers that every function has.",
             _sizes(figures),
-            "**Memory.** A short send, computed: the processor's time measured here, at the memory's share of"
-            f" a processor, and three calls to DynamoDB of {CALL_SECONDS * 1000:.0f} ms each.",
+            "**Memory.** A short send, computed from the CPU time measured here, the share of a vCPU at that"
+            f" memory size, and three calls to DynamoDB of {CALL_SECONDS * 1000:.0f} ms each.",
             _memory(figures),
         ]
     )
@@ -91,8 +91,8 @@ def _cold(figures: Json) -> str:
     ratio = _ratio(figures["cold"][f"rpc{FIRST}"], figures["cold"]["database"])
     return (
         table(["", "import", "to the first answer", "memory", "modules"], rows)
-        + f"\n\nTo its first answered send, with keys and three writes, the streamed function takes {ratio}"
-        " times its import."
+        + "\n\nUp to its first answered send, with keys and three writes, the streamed function takes"
+        f" {ratio} times as long as its import."
     )
 
 
@@ -146,7 +146,7 @@ def _calls(figures: Json) -> str:
     ratio = _ratio(_column(puts, "kit"), _column(puts, "botocore"))
     return (
         table(["", "calls", "bytes sent", "bytes received"], rows)
-        + f"\n\nA write takes {ratio} times what it takes through botocore."
+        + f"\n\nA write takes {ratio} times the CPU time that it takes through botocore."
     )
 
 

@@ -39,8 +39,7 @@ CONFLICT = """no version of {packages} fits the versions that the kit uses.
 
 {reason}
 
-Ask for another version of it. Or deploy the agent from a fork of its own: docs/forking.md, Agents that need
-more."""
+Ask for a different version, or move the agent to a separate fork: docs/forking.md, Agents that need more."""
 
 NO_WHEEL = """there is no wheel for Lambda ({arch}, Python {python}).
 

@@ -107,7 +107,7 @@ class Checkup:
             yield f"{name} serves a version", state == "Active" and alias["FunctionVersion"].isdigit(), text
         core = {release for name, release in releases.items() if name != DURABLE}
         yield (
-            "they are of one release",
+            "they are all from one release",
             len(core) == 1,
             "" if len(core) == 1 else f"they differ: make rollback STACK={self.stack}, or deploy again",
         )
@@ -141,7 +141,7 @@ class Checkup:
     def _account(self) -> Iterator[Row]:
         limits = self._client("lambda").get_account_settings()["AccountLimit"]
         most = limits["ConcurrentExecutions"]
-        text = f"{most} functions at once" + (
+        text = f"{most} concurrent executions" + (
             "" if most >= 100 else f"; request more: {QUOTA} --desired-value 1000"
         )
         yield "room for calls", True if most >= 100 else None, text

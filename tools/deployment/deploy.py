@@ -123,14 +123,14 @@ def notes(account: Account, parameters: Mapping[str, str]) -> Iterator[str]:
     background = sum(int(parameters[f"{name}Concurrency"]) for name in ("Worker", "Notifier"))
     if most < SMALL_CONCURRENCY:
         yield (
-            f"the account runs at most {most} functions at once in {region}. So an owner has at most "
-            f"{parameters['StreamsPerOwner']} streams, and background work {background} functions. "
+            f"the account is limited to {most} concurrent executions in {region}, so an owner gets at most "
+            f"{parameters['StreamsPerOwner']} streams, and background work {background} executions. "
             f"Request 1,000: {QUOTA} --desired-value 1000 --region {region}"
         )
     if background > most // 2:
         yield (
-            f"WorkerConcurrency and NotifierConcurrency may use {background} of the {most} functions that "
-            f"the account runs at once in {region}: calls may find none free"
+            f"WorkerConcurrency and NotifierConcurrency may use {background} of the account's {most} "
+            f"concurrent executions in {region}: calls may find none free"
         )
     if not account.logs_role and parameters["AccessLogs"] == "true":
         raise ConfigurationError(
@@ -247,7 +247,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     is_first = _is_first(stage["stack_name"])
     if argv[1:] == ["check"]:
         check_agents(parameters)
-        print(f"account {account.number}: {account.region}, {account.concurrency} functions at once")
+        print(f"account {account.number}: {account.region}, {account.concurrency} concurrent executions")
         differences = () if is_first else changes(stage["stack_name"], parameters)
         for note in (*notes(account, parameters), *differences):
             print(f"note: {note}")

@@ -140,7 +140,7 @@ def _records(streams: Any, place: Mapping[str, Any]) -> Iterator[Mapping[str, An
             if number >= last:
                 return
         if time.monotonic() > deadline:
-            raise ConfigurationError("the stream did not return all records of a letter; try again")
+            raise ConfigurationError("the stream did not return all records of a dead letter; try again")
         # A page before the wanted records may be empty.
         iterator = answer.get("NextShardIterator")
 

@@ -73,7 +73,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
             table_of(stack),
             lambda reads, writes: status.update(f"{reads:,} items read, {writes:,} copied"),
         )
-    print(f"{copies} of {total} items copied; the others are there, or have expired")
+    print(f"{copies} of {total} items copied; the others already exist, or have expired")
     print(f"Next: make doctor STACK={stack}")
     return 0
 

@@ -16,7 +16,7 @@ AGENTS = Path("functions/agents")
 
 RECIPES = ("-m", "pytest", "-o", "addopts=-q --import-mode=importlib", "recipes")
 
-NO_BROWSER = "left out: tests of the playground in a browser, because there is no chromium or google-chrome"
+NO_BROWSER = "skipped: the playground's browser tests, because there is no chromium or google-chrome"
 
 
 @reports_errors
@@ -47,7 +47,7 @@ def e2e(environ: Mapping[str, str]) -> int:
         environments.install("sam")
         return _run("-m", "tests.e2e.proof")
     if variables := [name for name in ("STACK", "ROLE", "BOUNDARY") if environ.get(name)]:
-        raise ConfigurationError(f"{variables[0]} is of a deployment on AWS: add AWS=1, or leave it out")
+        raise ConfigurationError(f"{variables[0]} is used only on AWS: add AWS=1, or leave it out")
     environments.install("sam", "ministack")
     status = _run("-m", "pytest", "tests/e2e/test_agents.py", "-n", "0", "-q", "-s")
     if not status:

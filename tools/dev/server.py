@@ -254,7 +254,7 @@ def _has_own_endpoints() -> bool:
     """Whether both services are elsewhere. With only one variable, the other service would be AWS itself."""
     names = [name for name in ENDPOINTS if os.environ.get(name)]
     if names and len(names) < len(ENDPOINTS):
-        raise ConfigurationError(f"{names[0]} is set alone: set {' and '.join(ENDPOINTS)}, or neither")
+        raise ConfigurationError(f"{names[0]} alone is not enough: set {' and '.join(ENDPOINTS)}, or neither")
     return bool(names)
 
 

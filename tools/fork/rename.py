@@ -34,14 +34,14 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     name = environ.get("NAME", "")
     if not NAME.fullmatch(name) or name.startswith(("aws", "ssm")):
         raise ConfigurationError(
-            f"{name!r} cannot be the name. Use up to 24 lower-case letters, digits and hyphens, begin with a"
-            " letter, but not with aws or ssm: make rename NAME=acme-agents"
+            f"{name!r} cannot be the name. Use up to 24 lower-case letters, digits and hyphens, starting with"
+            " a letter, but not with aws or ssm: make rename NAME=acme-agents"
         )
     for path, change in ((SAMCONFIG, stages), (README, introduction), (PYPROJECT, project)):
         text = path.read_text("utf-8")
         new_text = change(text, name)
         path.write_text(new_text, "utf-8")
-        print(f"{path}: {'changed' if new_text != text else 'has that name already'}")
+        print(f"{path}: {'changed' if new_text != text else 'already has that name'}")
     print(
         f"\nNext: make deploy STAGE=dev makes the stack {name}-dev. Stacks with other names stay as they are."
     )

@@ -40,7 +40,7 @@ NAMES = {
 
 OPEN: Change = {"throttling_rate": 2_500, "throttling_burst": 5_000}
 
-BURST_LOAD = f"""**A burst**: from nothing to {scenarios.BURST:,} sends a second, of {OWNERS} owners, for \
+BURST_LOAD = f"""**A burst**: from nothing to {scenarios.BURST:,} sends a second, from {OWNERS} owners, for \
 {scenarios.BURST_SECONDS} seconds. The agent takes {scenarios.AGENT_SECONDS:.0f} second."""
 
 BURST: tuple[Change, ...] = (
@@ -50,7 +50,7 @@ BURST: tuple[Change, ...] = (
     {"rpc_provisioned": 2_000},
 )
 
-ONE_OWNER_LOAD = "**The same burst of one owner.**"
+ONE_OWNER_LOAD = "**The same burst from one owner.**"
 
 ONE_OWNER: tuple[Change, ...] = (
     {**OPEN, "concurrency": 5_000, "warm_writes": 24_000, "rpc_provisioned": 2_000},
@@ -58,7 +58,7 @@ ONE_OWNER: tuple[Change, ...] = (
     {"list_shards": 8},
 )
 
-STREAMS_LOAD = f"""**{scenarios.STREAMS:,} streams** at once, which start within \
+STREAMS_LOAD = f"""**{scenarios.STREAMS:,} concurrent streams**, which start within \
 {scenarios.RAMP_SECONDS:.0f} seconds. A stream takes {meter.STREAM_SECONDS} seconds."""
 
 STREAMS: tuple[Change, ...] = (
@@ -69,8 +69,8 @@ STREAMS: tuple[Change, ...] = (
 )
 
 QUEUE_LOAD = f"""**A million background turns a day**: {scenarios.QUEUE_SECONDS / 60:.0f} minutes of the \
-busiest hour, which has {scenarios.PEAK} times the average. A turn takes {meter.STREAM_SECONDS} seconds. It \
-counts as answered when it has ended."""
+busiest hour, which has {scenarios.PEAK} times the average. A turn takes {meter.STREAM_SECONDS} seconds, \
+and counts as answered when it has ended."""
 
 QUEUE: tuple[Change, ...] = ({"worker_concurrency": 1_000}, {"concurrency": 3_000})
 
@@ -122,7 +122,7 @@ def _operations(calls: Calls) -> Sequence[str]:
     head = ["", "calls", "table, written", "list's index", "sweep's index", "read"]
     text = (
         "**Calls to DynamoDB** and their units, by operation. The stream, the background turn and"
-        f" the follower take {meter.STREAM_SECONDS} seconds. The follower's task is silent. The list has"
+        f" the follower take {meter.STREAM_SECONDS} seconds, the follower's task is silent, and the list has"
         f" {meter.LISTED} tasks."
     )
     return text, table(head, rows)
@@ -172,8 +172,8 @@ def _agents() -> Sequence[str]:
         )
     head = ["agents", "start", "memory", "manifest", "metrics, a month", "`AgentMetrics=false`"]
     text = (
-        "**Many agents** in one deployment: the processor's time to start a container, as a ratio to that"
-        f" with one agent, and the price of {METRICS_OF_AN_AGENT} metrics for each agent."
+        "**Many agents** in one deployment: the CPU time to start a container, relative to one agent,"
+        f" and the price of {METRICS_OF_AN_AGENT} metrics for each agent."
     )
     return text, table(head, rows)
 

@@ -74,7 +74,7 @@ def _missing_module(name: str, folder: Path) -> str:
         return f"There is no file {name.removeprefix(own).replace('.', '/')}.py in {short_path(folder)}."
     package = name.partition(".")[0]
     if package == "a2a_lambda":
-        return "The kit has none of this name: see docs/authoring.md for what it has."
+        return "The kit does not have that name: see docs/authoring.md for what it offers."
     if package in (folder.name, "functions"):
         return "A module of this agent is imported with a dot: write `from .module import name`."
     if (folder / f"{package}.py").exists() or (folder / package).is_dir():
@@ -82,7 +82,7 @@ def _missing_module(name: str, folder: Path) -> str:
     own_files = [path.stem for path in folder.glob("*.py")]
     if close := difflib.get_close_matches(package, own_files, n=1):
         return f"If you mean {close[0]}.py of this agent: write `from . import {close[0]}`."
-    return f"If it is of a package, add that: make add PACKAGE=<the one that has {package!r}>"
+    return f"If it comes from a package, add it: make add PACKAGE=<the package with {package!r}>"
 
 
 def _quote(line: str | None) -> str:

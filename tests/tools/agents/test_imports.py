@@ -18,7 +18,7 @@ from tools.agents.imports import find_missing
         ("import dotenv", "PACKAGE=python-dotenv"),  # by the name of its distribution
         ("def later():\n    import flask", "agents/bad/agent.py:2: 'flask'"),
         ("try:\n    import flask\nexcept KeyError:\n    pass", "PACKAGE=Flask"),
-        ("import nothing_has_this_name", "PACKAGE=<the one that has 'nothing_has_this_name'>"),
+        ("import nothing_has_this_name", "PACKAGE=<the package with 'nothing_has_this_name'>"),
     ],
 )
 def test_a_package_that_only_this_environment_has_is_named(tmp_path: Path, line: str, said: str) -> None:

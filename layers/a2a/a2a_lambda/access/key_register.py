@@ -63,7 +63,7 @@ class KeyRegister:
                 )
         except ParameterRefused as error:
             if error.code == "ParameterAlreadyExists":
-                raise ConfigurationError(f"there is a key {label!r} already; revoke it first") from None
+                raise ConfigurationError(f"there is already a key {label!r}; revoke it first") from None
             raise KeysUnavailable(f"Parameter Store refused: {error.code}") from error
         return secret
 

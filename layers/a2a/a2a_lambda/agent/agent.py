@@ -169,8 +169,8 @@ class Agent:
                     identity = getattr(chosen, MARK, (chosen,))[0]
                     if not isinstance(identity, str) or identity not in self.skills:
                         raise AgentMistake(
-                            f"@route must return a skill, or the id of one ({', '.join(self.skills)}). It has"
-                            f" returned another value, of type {type(chosen).__name__}"
+                            f"@route must return a skill, or the id of one ({', '.join(self.skills)}). It"
+                            f" returned a value of type {type(chosen).__name__}"
                         )
                     return self.skills[identity]
         return self._default

@@ -216,7 +216,7 @@ class EventBuilder:
             self._said += parts
         append = name in self._artifacts
         if not append and len(self._artifacts) >= ARTIFACTS:
-            raise LimitExceeded(f"A turn may put out at most {ARTIFACTS:,} artifacts.")
+            raise LimitExceeded(f"A turn may output at most {ARTIFACTS:,} artifacts.")
         identity = self._artifacts.setdefault(name, artifact_id(self._before + len(self._artifacts)))
         artifact = Artifact(artifactId=identity, parts=parts)
         if named is not None:

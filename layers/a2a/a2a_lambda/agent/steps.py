@@ -206,7 +206,7 @@ class Steps:
             )
         if _step.get():
             raise ConfigurationError(
-                f"{name!r} is inside of step {_step.get()!r}: a step has no steps, pauses or waits of its own"
+                f"{name!r} is inside step {_step.get()!r}: a step cannot contain steps, pauses or waits"
             )
         if not isinstance(name, str):
             raise TypeError('the first argument is a name, as in turn.step("plan", make_plan, city)')

@@ -159,7 +159,7 @@ async def _continue(
     elif not {wait.key for wait in record.open} & replies.keys():
         key = record.open[0].key
         raise ValueError(
-            f"the wait {key!r} takes no message, only a call of its url: give its JSON, as in"
+            f"the wait {key!r} accepts no message, only a call to its URL: give its JSON, as in"
             f' agent.run(after=…, replies={{"{key}": {{"amount": 12}}}})'
         )
     return await _run_until_suspended(agent, Suspension(suspension.make_turn, record, replies))

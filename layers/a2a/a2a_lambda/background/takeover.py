@@ -92,7 +92,7 @@ async def _read(store: Store, before: Head, head: Head) -> TakenTurn | None:
 
 async def give_up(store: Store, head: Head) -> None:
     """End a turn as failed, unless its task changes meanwhile."""
-    logger.warning("task %s is given up after %d attempts", head.task_id, head.attempts)
+    logger.warning("gave up on task %s after %d attempts", head.task_id, head.attempts)
     try:
         await end_task(store, head, lost_status(store, head, GIVEN_UP))
     except Conflict:

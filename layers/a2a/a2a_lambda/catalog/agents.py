@@ -202,7 +202,7 @@ class Agents(Mapping[str, Profile]):
             return
         file = mistakes.short_path(self._folder / name / "agent.py")
         reason = (
-            f"{file}: its import takes longer than {IMPORT_SECONDS:.0f} s. Move what takes long into a skill,"
+            f"{file}: its import takes longer than {IMPORT_SECONDS:.0f} s. Move the slow part into a skill,"
             " or into a function with @cache"
         )
         logger.error("%s", reason)

@@ -36,7 +36,7 @@ def check_signature(card: Mapping[str, Json], keys: Jwks, source: str) -> None:
     try:
         trusted = jwk.KeySet.import_key_set(dict(keys))
     except (ValueError, TypeError, KeyError, errors.JoseError) as error:
-        raise ConfigurationError(f"verify is no set of public keys: {error!r}") from None
+        raise ConfigurationError(f"verify is not a set of public keys: {error!r}") from None
     try:
         payloads = [base64.urlsafe_b64encode(form).rstrip(b"=").decode() for form in signed_forms(dict(card))]
     except ValueError:

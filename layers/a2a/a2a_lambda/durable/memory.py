@@ -79,7 +79,7 @@ class MemoryEngine:
         """Raises CodeChanged if an earlier run had more operations than this one, which has ended."""
         kept = self._record.kept.get(self._place, [])
         if self._next < len(kept):
-            raise CodeChanged(f"it ended where it had the {kept[self._next]} before")
+            raise CodeChanged(f"it ended where the earlier run had the {kept[self._next]}")
 
     async def step(
         self, name: str, call: Callable[[], Awaitable[bytes]], retry: Retry, *, once: bool
@@ -134,7 +134,7 @@ class MemoryEngine:
             return None
         found = kept[self._next]
         if (found.kind, found.name) != (kind, name):
-            raise CodeChanged(f"it has the {kind} {name!r} where it had the {found} before")
+            raise CodeChanged(f"it has the {kind} {name!r} where the earlier run had the {found}")
         self._next += 1
         return found
 

@@ -47,7 +47,7 @@ class Buffered:
             handler = self._mangum.infer(_without_server(event), context)
             return handler, handler.scope, handler.body
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            logger.warning("an event is no request of a gateway: %s", type(error).__name__)
+            logger.warning("an event is not a gateway request: %s", type(error).__name__)
             raise Unreadable from error
 
     def __call__(self, event: Event, context: Any) -> dict[str, Any]:

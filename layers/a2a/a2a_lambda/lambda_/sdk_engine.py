@@ -197,8 +197,8 @@ class OperationThread:
                 if future.done():  # the step raised it
                     raise
                 future.cancel()
-                logger.error("step %s took longer than its function may", name)
-                raise TimeoutError(f"step {name!r} took longer than its function may") from None
+                logger.error("step %s ran longer than its function is allowed to", name)
+                raise TimeoutError(f"step {name!r} ran longer than its function is allowed to") from None
 
         def operation() -> bytes:
             try:
@@ -278,9 +278,10 @@ class OperationThread:
             try:
                 return operation()
             except NonDeterministicExecutionError as error:
-                logger.error("a replay does something else than before: %s", error)
+                logger.error("a replay took a different path: %s", error)
                 raise CodeChanged(
-                    "it does something else than before: its agent was changed, or depends on what changes"
+                    "the replay took a different path: the agent was changed, or depends on something that"
+                    " changes, such as the time"
                 ) from error
             except TimedSuspendExecution as error:
                 self._run.times[key] = error.scheduled_timestamp

@@ -163,7 +163,7 @@ class Intake:
             head = await threads.run(self._store.get_head, call.scope, task_id)
             if head is not None and head.is_suspended and not head.is_stopped:
                 raise UnsupportedOperation(
-                    "a task of this conversation pauses, and takes no message until it asks or ends"
+                    "a task in this conversation is paused, and accepts no message until it asks or ends"
                 )
 
     async def _start_in_task(self, call: CallContext, request: SendMessageRequest, task_id: str) -> Started:
@@ -231,11 +231,11 @@ class Intake:
         while True:
             reopens = bool(request.get("creates_task")) and head.state == TaskState.COMPLETED
             if head.state in TERMINAL and not reopens:
-                raise UnsupportedOperation("the task has ended and takes no message")
+                raise UnsupportedOperation("the task has ended and accepts no messages")
             wait = head.message_wait
             if head.is_suspended and wait is None:
                 raise UnsupportedOperation(
-                    "the task pauses or waits for another system, and takes no message"
+                    "the task is paused or waiting for another system, and accepts no messages"
                 )
             # A client cannot know when a turn that runs elsewhere asks: it gets some seconds to do so.
             if head.place is not Place.REQUEST and not head.is_stopped and wait is None:
@@ -252,7 +252,7 @@ class Intake:
                     return head
                 continue
             if not head.is_stopped:
-                raise UnsupportedOperation("the task is still running and takes no message")
+                raise UnsupportedOperation("the task is still running and accepts no messages")
             asker = head.pending["skill"] if head.pending else None
             place = await self._placement.choose(call, request, asker)
             task, _ = await threads.run(self._store.get_task, head)

@@ -34,7 +34,7 @@ SLOTLESS_SEND_SECONDS = 2.5
 """A send that takes longer, its agent's import included, holds a slot. It is half a second less than the time
 to the first keep-alive, because a send can be refused with a status of HTTP only before its answer begins."""
 
-TOO_MANY = "Too many calls of this owner run at once; send the message again later."
+TOO_MANY = "This owner has too many calls running at once; send the message again later."
 
 
 class Messages:

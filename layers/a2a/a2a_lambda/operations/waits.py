@@ -59,8 +59,8 @@ class Waits:
                 events = [event for _, event in await threads.run(self._store.get_events, head)]
                 replies = replies_in(events, head.turn_id)
                 if token.key in replies or has_ended(events, head.turn_id, token.key):
-                    raise WaitIsOver("this wait of the turn is over")
+                    raise WaitIsOver("the turn is no longer waiting for this reply")
             if time.monotonic() > give_up_at:
-                raise NotWaiting("the turn does not wait for this reply now")
+                raise NotWaiting("the turn is not waiting for this reply now")
             await asyncio.sleep(WAIT_POLL_SECONDS)
         await self._dispatcher.try_dispatch(head)

@@ -73,7 +73,7 @@ class Table:
                 wanted = answer.get("UnprocessedKeys", {})
                 if wanted and not found:
                     if pause > LONGEST_PAUSE_SECONDS:
-                        raise StoreError("DynamoDB does not read the items: it is throttled")
+                        raise StoreError("DynamoDB throttled every attempt to read the items")
                     time.sleep(random.uniform(0.5, 1.0) * pause)  # noqa: S311  # no secret
                     pause *= 2
 

@@ -57,7 +57,7 @@ class Replay:
                 event["mark"] = [self._mark.count, self._mark.digest]
                 new.append(event)
             elif self._mark.count == self._stored.count and self._mark.digest != self._stored.digest:
-                raise CodeChanged("it puts out something else than before")
+                raise CodeChanged("its output differs from the earlier run")
         return new
 
 

@@ -180,7 +180,7 @@ class Run:
                     events = self._claim.replay.take(events)
                     size = size_of(events)
                 if self._journal.size_bytes + size > OUTPUT_BYTES:
-                    raise LimitExceeded(f"The agent put out more than {OUTPUT_BYTES:,} bytes in one turn.")
+                    raise LimitExceeded(f"The agent output more than {OUTPUT_BYTES:,} bytes in one turn.")
                 is_due = self._journal.add(events, size)
                 is_stored = False
                 try:
@@ -228,7 +228,7 @@ class Run:
             error = asyncio.CancelledError() if work.cancelled() else work.exception()
             if error is None:
                 if self._builder.is_empty:
-                    hints.info("skill %s put out nothing: it may lack a `return`", self._claim.turn.skill)
+                    hints.info("skill %s returned nothing: a `return` may be missing", self._claim.turn.skill)
                 return True
             if isinstance(error, Conflict):
                 raise error
