@@ -199,6 +199,15 @@ def test_modules_are_short() -> None:
         assert len(path.read_text().splitlines()) <= MOST_LINES, path
 
 
+def test_docstrings_describe_parameters_that_exist() -> None:
+    for path in (*modules(), *(ROOT / "tools").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                described = re.findall(r"(?:^|\n\s*|[.;] )([a-z_]+): ", ast.get_docstring(node) or "")
+                parameters = {name.arg for name in ast.walk(node.args) if isinstance(name, ast.arg)}
+                assert parameters.issuperset(described), f"{path.name}: {node.name}: {described}"
+
+
 def test_no_folder_of_tools_depends_on_itself_through_others() -> None:
     graph: dict[str, set[str]] = {}
     for path in (ROOT / "tools").glob("*/*.py"):

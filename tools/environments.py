@@ -62,7 +62,7 @@ SAM = str(program_path("sam", "sam"))
 
 
 def run_sam(*arguments: str, **variables: str) -> int:
-    """Run AWS SAM. Returns its exit status. variables: as in `run`."""
+    """Run AWS SAM. Returns its exit status. variables: see `run`."""
     return run(SAM, *arguments, SAM_CLI_TELEMETRY="0", **variables)
 
 
@@ -124,7 +124,7 @@ def install_browser() -> bool:
 
 def export(lock: Path, path: Path) -> int:
     """Write what uv.lock has for one of the kit's layers. Returns the exit status. lock: DEPENDENCIES or
-    TRACING, which lacks what is in the first. path: of the file to write."""
+    TRACING, which lacks what is in the first. path: file to write."""
     options = ["--no-dev"]
     if lock == TRACING:
         names = re.findall(r"^([a-z0-9-]+)==", DEPENDENCIES.read_text("utf-8"), re.MULTILINE)

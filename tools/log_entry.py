@@ -4,8 +4,8 @@ from typing import NotRequired, TypedDict
 
 
 class LogEntry(TypedDict):
-    """at: Unix time, milliseconds. level: as in Python's logging. trace: of an exception. spans: of a turn, a
-    line each. agent, task: what the line is about, or ""."""
+    """at: Unix time, milliseconds. level: level of Python's logging. trace: traceback of an exception. spans:
+    a turn's spans, a line each. agent, task: what the line is about, or ""."""
 
     at: int
     level: str

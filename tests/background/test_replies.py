@@ -89,7 +89,7 @@ def test_a_client_cannot_reply_in_the_place_of_another_system(bench: DurableBenc
     working = bench.wait_until_open(task["id"])
     forged: Part = {"data": {"amount": 12}}
     for parts in ([Part(text="hi")], [forged]):
-        with pytest.raises(UnsupportedOperation, match="pauses or waits for another system"):
+        with pytest.raises(UnsupportedOperation, match="paused or waiting for another system"):
             bench.send(taskId=task["id"], parts=parts)
     assert waits_of(bench.head(task["id"])) == ["payment"]
     bench.reply(url_of(working), {"amount": 3})
@@ -262,7 +262,7 @@ def test_a_message_to_a_turn_that_pauses_is_refused_at_once(
     head = bench.head(task["id"])
     assert head.execution is not None
     bench.store.update_head(replace(head, execution=replace(head.execution, arn="x", is_suspended=True)))
-    with pytest.raises(UnsupportedOperation, match="pauses"):
+    with pytest.raises(UnsupportedOperation, match="is paused"):
         bench.send("hurry", taskId=task["id"])
 
 
@@ -271,7 +271,7 @@ def test_a_client_that_can_name_no_task_begins_no_second_one_meanwhile(bench: Du
     task = bench.send(skill="pay")
     bench.wait_until_open(task["id"])
     same: dict[str, Any] = {"contextId": task["contextId"], "metadata": intent("count")}
-    with pytest.raises(UnsupportedOperation, match="a task of this conversation pauses"):
+    with pytest.raises(UnsupportedOperation, match="a task in this conversation is paused"):
         bench.send("hello?", names_tasks=False, **same)
     assert bench.send("hello?", **same)["id"] != task["id"]
     other = bench.send("hello?", names_tasks=False, contextId="another", metadata=intent("count"))

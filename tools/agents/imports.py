@@ -31,7 +31,7 @@ Import = ast.Import | ast.ImportFrom
 def find_missing(agents: Path, names: set[str] | None = None) -> list[str]:
     """A sentence for each package that an agent imports and Lambda does not have.
 
-    agents: their folder. names: of those to look at; None = all.
+    agents: their folder. names: agents to look at; None = all of them.
     """
     sentences: list[str] = []
     for folder in sorted(card.parent for card in agents.glob("*/card.yaml")):
@@ -110,7 +110,7 @@ def _names(node: ast.AST | None) -> set[str]:
 
 def _missing_distribution(package: str, folder: Path) -> str:
     """Name of the distribution that has a package; words for it if none that is installed does, because
-    another may bear that name; "" if Lambda has it. folder: of the agent."""
+    another may bear that name; "" if Lambda has it. folder: the agent's folder."""
     if package in sys.stdlib_module_names or package in OWN:
         return ""
     if package not in _distributions():  # its import fails here, too

@@ -47,7 +47,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Contestant:
-    """module: with a Lambda handler. variables: of the environment of its process."""
+    """module: with a Lambda handler. variables: environment variables of its process."""
 
     name: str
     module: str

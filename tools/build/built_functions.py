@@ -49,7 +49,7 @@ def interpreter() -> tuple[str, str]:
 class Built:
     """Functions in a folder of `sam build`.
 
-    opt: an empty folder, which becomes Lambda's /opt. variables: of the functions' environment.
+    opt: an empty folder, which becomes Lambda's /opt. variables: environment variables of the functions.
     """
 
     def __init__(self, folder: Path, opt: Path, variables: dict[str, str]) -> None:

@@ -63,7 +63,7 @@ def stage(build: Path, folder: Path) -> None:
 
 
 def with_images(template: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """A template whose functions run the image. It is changed in place. folder: of the Dockerfile."""
+    """A template whose functions run the image. It is changed in place. folder: folder of the Dockerfile."""
     defaults = template["Globals"]["Function"]
     package = {name: defaults.pop(name) for name in ("Runtime", "CodeUri", "Layers")}
     del defaults["Environment"]["Variables"]["AWS_LAMBDA_EXEC_WRAPPER"]

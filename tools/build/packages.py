@@ -204,7 +204,7 @@ def _check_wheels(requirements: Path) -> None:
 
 
 def header(folder: Path = Path()) -> str:
-    """First line of the lock, which names the state of the inputs. folder: of the project."""
+    """First line of the lock, which names the state of the inputs. folder: folder of the project."""
     digest = hashlib.sha256()
     for path in (LIST, DEPENDENCIES):
         digest.update((folder / path).read_text("utf-8").encode())  # the same with the line ends of Windows

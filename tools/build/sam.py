@@ -42,7 +42,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
 def build(folder: Path, architecture: str, version: str, *, is_image: bool = False) -> int:
     """Build the functions and layers. Returns the exit status. Raises ConfigurationError.
 
-    version: of Python, such as 3.13. is_image: they become an image, whose size has another limit.
+    version: version of Python, such as 3.13. is_image: they become an image, whose size has another limit.
     """
     for program in ("make", "sh"):
         if shutil.which(program) is None:

@@ -53,7 +53,8 @@ class Version:
 
     card: path of the card, with {agent} for "/a2a/<name>" or "". card_wire: finds the url in that card; it is
         the wire itself, unless the card is of another version.
-    stream_suffix: appended to the url for a stream. key_header: instead of the one that the card asks for.
+    stream_suffix: appended to the url for a stream. key_header: header to send the key in, instead of the one
+    that the card asks for.
     """
 
     title: str

@@ -169,7 +169,7 @@ def fresh_release(release: str, name: str) -> str:
     """The release. If the stack was rolled back from it, another one: else the deployment would change
     nothing.
 
-    name: of the stack. Raises ConfigurationError, also during a rollout.
+    name: name of the stack. Raises ConfigurationError, also during a rollout.
     """
     with stack.aws_errors(f"stack {name}"):
         client: Any = clients.session().create_client("lambda")

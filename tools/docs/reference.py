@@ -53,7 +53,7 @@ Page = tuple[str, str]
 
 
 def pages(root: Path) -> list[Page]:
-    """All generated pages. root: of the repository."""
+    """All generated pages. root: root of the repository."""
     return [
         ("reference-outputs.md", outputs_page()),
         ("reference-turn.md", turn_page()),

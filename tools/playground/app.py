@@ -55,9 +55,9 @@ HEADERS = {
 class Target:
     """What the playground calls.
 
-    url: of a deployment, or of an agent. title: what the page says it is. agents: names of agents; "" is the
-    one at the url. key: to fill in. log: lines from now on, after the last ones. error: why nothing can be
-    called.
+    url: url of a deployment, or of an agent. title: what the page says it is. agents: names of agents; "" is
+    the one at the url. key: to fill in. log: lines from now on, after the last ones. error: why nothing can
+    be called.
     """
 
     url: str
@@ -69,7 +69,8 @@ class Target:
 
 
 class Call(BaseModel):
-    """Body of /playground/call. request: of A2A 1.0. after: id of the last event that the page has."""
+    """Body of /playground/call. request: request in A2A 1.0. after: id of the last event that the page
+    has."""
 
     agent: str
     version: str
@@ -82,7 +83,8 @@ class Call(BaseModel):
 class Playground:
     """An ASGI application: the playground, and `app` for all other requests.
 
-    transport: instead of the network. token: without it, or the cookie that the page with the token sets, all
+    transport: what calls go through instead of the network. token: without it, or the cookie that the page
+    with the token sets, all
         requests are refused; "" = no token. hosts: names at which it is reached, besides this machine's.
     """
 

@@ -28,7 +28,7 @@ Item = dict[str, Any]
 
 @dataclass(frozen=True)
 class Page:
-    """What a page needs. seconds: of waits for DynamoDB, about."""
+    """What a page needs. seconds: about how long it waits for DynamoDB."""
 
     calls: int
     reads: float

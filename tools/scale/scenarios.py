@@ -49,8 +49,8 @@ LOG_BYTES = 2_000
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of a run. refused, throttled: requests, and calls to DynamoDB, by what refused them. seconds: half of
-    the answers, and 99 of 100, took at most so long. dollars: for an hour of this load."""
+    """Outcome of a run. refused, throttled: requests, and calls to DynamoDB, by what refused them. seconds:
+    median and 99th percentile of the answers' times. dollars: price of an hour of this load."""
 
     offered: int
     answered: int
@@ -162,8 +162,8 @@ def _run(
     seconds: float,
     durations: list[float] | None = None,
 ) -> Outcome:
-    """seconds: of the load. The run takes REST_SECONDS more. durations: what each answer took, if not the
-    requests' own times count."""
+    """seconds: length of the load. The run takes REST_SECONDS more. durations: what each answer took, if not
+    the requests' own times count."""
     env = simpy.Environment()
     cloud = Cloud(env, deployment)
     env.process(arrive(cloud))

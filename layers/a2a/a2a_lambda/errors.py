@@ -52,7 +52,7 @@ class CodeChanged(SkillError):
 
 class StepFailed(KitError):
     """A step of a durable turn failed, and is not tried again. name: of the step. kind: name of the
-    exception's type. text: of the exception."""
+    exception's type. text: the exception's text."""
 
     def __init__(self, name: str, kind: str, text: str) -> None:
         super().__init__(f"step {name!r} failed with {kind}: {text}")

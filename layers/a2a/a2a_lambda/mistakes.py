@@ -14,19 +14,19 @@ from typing import Any
 from a2a_lambda.errors import KitError
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, candidates: Iterable[str]) -> str:
     """End of a sentence about an unknown word: a question if a known word is close, else a period."""
-    close = difflib.get_close_matches(word, list(known), n=1)
+    close = difflib.get_close_matches(word, list(candidates), n=1)
     return f"; did you mean {close[0]}?" if close else "."
 
 
 def short_path(path: Path | str) -> str:
     """A path, relative to the working directory if it is inside."""
-    whole = Path(path)
+    location = Path(path)
     try:
-        return str(whole.resolve().relative_to(Path.cwd()))
+        return str(location.resolve().relative_to(Path.cwd()))
     except ValueError:
-        return str(whole)
+        return str(location)
 
 
 def place_of(function: Callable[..., Any]) -> str:
@@ -49,15 +49,15 @@ def of_import(error: BaseException, folder: Path) -> str:
         for frame in traceback.extract_tb(error.__traceback__)
         if Path(frame.filename).is_relative_to(folder)
     ]
-    where, line = short_path(folder / "agent.py"), ""
+    place, line = short_path(folder / "agent.py"), ""
     if frames:
-        where = f"{short_path(frames[-1].filename)}:{frames[-1].lineno}"
+        place = f"{short_path(frames[-1].filename)}:{frames[-1].lineno}"
         line = linecache.getline(frames[-1].filename, frames[-1].lineno or 0)
     if isinstance(error, KitError):
-        return f"{where}: {error}"
+        return f"{place}: {error}"
     if isinstance(error, ModuleNotFoundError) and error.name:
-        return f"{where}: there is no module {error.name!r}. {_missing_module(error.name, folder)}"
-    return f"{where}: {_describe(error)}{_quote(line)}"
+        return f"{place}: there is no module {error.name!r}. {_missing_module(error.name, folder)}"
+    return f"{place}: {_describe(error)}{_quote(line)}"
 
 
 def _describe(error: BaseException) -> str:
@@ -69,9 +69,9 @@ def _describe(error: BaseException) -> str:
 
 
 def _missing_module(name: str, folder: Path) -> str:
-    own = f"agents.{folder.name}."
-    if name.startswith(own):
-        return f"There is no file {name.removeprefix(own).replace('.', '/')}.py in {short_path(folder)}."
+    prefix = f"agents.{folder.name}."
+    if name.startswith(prefix):
+        return f"There is no file {name.removeprefix(prefix).replace('.', '/')}.py in {short_path(folder)}."
     package = name.partition(".")[0]
     if package == "a2a_lambda":
         return "The kit does not have that name: see docs/authoring.md for what it offers."

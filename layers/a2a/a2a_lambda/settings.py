@@ -27,7 +27,7 @@ class Settings(BaseModel):
     table: name of the DynamoDB table. keys_path: path of the API keys in Parameter Store.
     base_url: public url of the deployment, if it has a custom domain, with its base path. Else it is the
         API's own url.
-    agents: folder of the agents. agent_names: of those that are served; empty = all.
+    agents: folder of the agents. agent_names: agents that are served; empty = all.
     origin_digests: SHA-256, hex, of secrets. Every request must have one of the secrets as X-Origin-Secret.
         Empty = any caller.
     cors_origins: origins that browsers may call from, or "*".
@@ -41,10 +41,10 @@ class Settings(BaseModel):
     durable_function: name of the function of durable turns, with its alias. "" = there is none, and durable
         skills are refused. execution_timeout: seconds that a durable turn may take.
     dead_letters: ARN of its dead-letter queue. notices: url of the FIFO queue of push notifications.
-    service: name of the deployment, on log lines and metrics. log_level: of Python's logging.
+    service: name of the deployment, on log lines and metrics. log_level: level of Python's logging.
     debug_logs: log the text of exceptions, which may hold messages of clients.
-    tracing: whether there are spans. otlp_endpoint: base url that takes them; "" = the provider of a layer
-        does. trace_share: part of the traces that is recorded, from 0 to 1.
+    tracing: whether there are spans. otlp_endpoint: base url that receives them; "" = the provider in a
+        layer sends them. trace_share: part of the traces that is recorded, from 0 to 1.
     agent_metrics: whether each agent has metrics of its own, besides those of the deployment.
     botocore: calls of DynamoDB, SQS and Parameter Store go through botocore, and not through `aws/lean`.
     loopback_webhooks: webhooks may be on this machine, and use http, for tests and `make run`.
@@ -97,9 +97,9 @@ class Settings(BaseModel):
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> "Settings":
         """Settings of an environment. Raises ConfigurationError, which names the variable."""
-        given = {name: environ[_variable(name)] for name in cls.model_fields if environ.get(_variable(name))}
+        values = {name: environ[_variable(name)] for name in cls.model_fields if environ.get(_variable(name))}
         try:
-            return cls.model_validate(given)
+            return cls.model_validate(values)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             variable = _variable(str(first["loc"][0]))

@@ -57,11 +57,11 @@ def dumps_verified(value: Any) -> bytes:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        seen: set[str] = set()
+        keys: set[str] = set()
         for key, _ in pairs:
-            if key in seen:
+            if key in keys:
                 raise ParseError(f"duplicate key {_quote_key(key)}")
-            seen.add(key)
+            keys.add(key)
     return result
 
 
@@ -86,22 +86,22 @@ def _int(digits: str) -> int:
 def _check(value: Any, *, surrogates: bool) -> None:
     level = [value]
     for _ in range(MAX_DEPTH):
-        below: list[Any] = []
+        children: list[Any] = []
         for item in level:
             if isinstance(item, dict):
-                below.extend(item.values())
+                children.extend(item.values())
                 if surrogates:
-                    below.extend(item)
+                    children.extend(item)
             elif isinstance(item, list):
-                below.extend(item)
+                children.extend(item)
             elif surrogates and isinstance(item, str):
                 try:
                     item.encode()
                 except UnicodeEncodeError:
                     raise ParseError("a string holds a lone surrogate") from None
-        if not below:
+        if not children:
             return
-        level = below
+        level = children
     raise ParseError(f"nested deeper than {MAX_DEPTH} levels")
 
 

@@ -39,26 +39,26 @@ def begin(**ids: str | bool) -> None:
 
 def collect() -> Mapping[str, str]:
     """A map that gets all ids bound from now on, in this context and those made from it."""
-    found: dict[str, str] = {}
-    _collected.set(found)
-    return found
+    id_map: dict[str, str] = {}
+    _collected.set(id_map)
+    return id_map
 
 
 def about(**ids: str) -> None:
     """Replace the ids of what the invocation works on."""
     if _invocation is not None:
         _invocation.ids = {**_invocation.own, **ids}
-    elif (collected := _collected.get()) is not None:
-        collected.clear()
-        collected.update(ids)
+    elif (id_map := _collected.get()) is not None:
+        id_map.clear()
+        id_map.update(ids)
 
 
 def bind(**ids: str) -> None:
     """Add ids of what the invocation works on."""
     if _invocation is not None:
         _invocation.ids.update(ids)
-    elif (collected := _collected.get()) is not None:
-        collected.update(ids)
+    elif (id_map := _collected.get()) is not None:
+        id_map.update(ids)
 
 
 def ids() -> Mapping[str, str | bool]:

@@ -122,8 +122,10 @@ def span(
 
     context = None if parent is None else _context_of(parent)
     with suppress(Exception):
-        begun = _tracer.start_span(name[:NAME_CHARACTERS], context, trace.SpanKind[kind.upper()], attributes)
-        return _lasting(begun, is_current=is_current)
+        otel_span = _tracer.start_span(
+            name[:NAME_CHARACTERS], context, trace.SpanKind[kind.upper()], attributes
+        )
+        return _lasting(otel_span, is_current=is_current)
     return _OFF
 
 
@@ -146,8 +148,8 @@ def http_span(
         parts = urlsplit(url)
         place["server.address"] = parts.hostname or ""
         place["server.port"] = parts.port or (443 if parts.scheme == "https" else 80)
-    whole = {**place, **attributes}
-    return span(name or method, whole, kind="client", parent=parent, is_current=is_current)
+    all_attributes = {**place, **attributes}
+    return span(name or method, all_attributes, kind="client", parent=parent, is_current=is_current)
 
 
 def aws_span(
@@ -156,8 +158,8 @@ def aws_span(
     """A span of a call of AWS, within another span: by itself, it would tell nothing."""
     if _tracer is None or not ids():
         return _OFF
-    named = {"rpc.system.name": "aws-api", "rpc.method": f"{service}/{operation}"}
-    return span(f"{service}.{operation}", {**named, **attributes}, kind="client")
+    call_attributes = {"rpc.system.name": "aws-api", "rpc.method": f"{service}/{operation}"}
+    return span(f"{service}.{operation}", {**call_attributes, **attributes}, kind="client")
 
 
 def limit_share(carrier: Mapping[str, str], share: float) -> Mapping[str, str]:
@@ -203,16 +205,16 @@ def attributes_of(ids: Mapping[str, str | bool]) -> dict[str, str | bool]:
 
 
 @contextmanager
-def _lasting(begun: "trace.Span", *, is_current: bool) -> Iterator[Span]:
+def _lasting(otel_span: "trace.Span", *, is_current: bool) -> Iterator[Span]:
     """A span that ends with a `with` block."""
     from opentelemetry import trace
 
-    span = Span(begun)
+    span = Span(otel_span)
     try:
         if not is_current:
             yield span
             return
-        with trace.use_span(begun, record_exception=False, set_status_on_exception=False):
+        with trace.use_span(otel_span, record_exception=False, set_status_on_exception=False):
             yield span
     except Exception as error:  # neither a cancellation nor a generator that is closed is a failure
         kind = type(error).__name__
@@ -224,7 +226,7 @@ def _lasting(begun: "trace.Span", *, is_current: bool) -> Iterator[Span]:
         raise
     finally:
         with suppress(Exception):
-            begun.end()
+            otel_span.end()
 
 
 def _headers(context: Any) -> dict[str, str]:

@@ -84,7 +84,7 @@ class Key:
 
 
 class ParameterRefused(Exception):
-    """Parameter Store refused a call. code: its name of the error."""
+    """Parameter Store refused a call. code: name that SSM gives the error."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)

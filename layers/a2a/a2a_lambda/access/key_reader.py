@@ -44,7 +44,7 @@ class KeyReader:
         """
         pause = 0.1
         while True:
-            started = self._clock()
+            start = self._clock()
             try:
                 token = self._page(load)
             except ParameterRefused as error:
@@ -59,7 +59,7 @@ class KeyReader:
                 return True
             if self._clock() >= give_up:
                 return False
-            self._sleep(max(0.0, started + PAGE_SECONDS - self._clock()))
+            self._sleep(max(0.0, start + PAGE_SECONDS - self._clock()))
 
     def _page(self, load: Load) -> str:
         """Read a page into a load; returns the token of the next page, or "". Raises ParameterRefused,

@@ -112,31 +112,31 @@ class Keys:
         """The key with a secret, or None. Raises KeysUnavailable."""
         if not (self._local or FORM.fullmatch(secret)):
             return None
-        digest, asked = digest_of(secret), self._clock()
-        if self._refused.get(digest, 0.0) > asked:
+        digest, arrival = digest_of(secret), self._clock()
+        if self._refused.get(digest, 0.0) > arrival:
             return None
-        looked = not self._is_fresh(digest, asked)
-        if looked:
-            self._renew(digest, asked)
-        found = self._match(digest)
-        age = asked - self._copy.loaded
+        was_stale = not self._is_fresh(digest, arrival)
+        if was_stale:
+            self._renew(digest, arrival)
+        key = self._match(digest)
+        age = arrival - self._copy.loaded
         if age >= STALE_SECONDS:
             raise KeysUnavailable("Parameter Store has not answered for a while")
-        if found is None and age >= self._reread:
+        if key is None and age >= self._reread:
             raise KeysUnavailable("Parameter Store does not answer, and the key may be a new one")
-        if found is None and looked and age <= CLOCK_SKEW_SECONDS:  # an older copy may lack a newer key
+        if key is None and was_stale and age <= CLOCK_SKEW_SECONDS:  # an older copy may lack a newer key
             if len(self._refused) >= REFUSED_KEYS:
                 self._refused.clear()
-            self._refused[digest] = asked + REFUSED_SECONDS
-        return self._usable(found, asked)
+            self._refused[digest] = arrival + REFUSED_SECONDS
+        return self._usable(key, arrival)
 
     def _match(self, digest: str) -> Key | None:
         """Compare with every key, in constant time, so that the time shows nothing."""
-        found: Key | None = None
+        match: Key | None = None
         for key in self._known:
             if hmac.compare_digest(key.digest, digest):
-                found = key
-        return found
+                match = key
+        return match
 
     def _usable(self, key: Key | None, now: float) -> Key | None:
         if key is None or (key.expires is not None and key.expires <= now):
@@ -159,30 +159,30 @@ class Keys:
         self._reread = max(REREAD_SECONDS, copy.pages / PAGES_PER_SECOND)
         return True
 
-    def _is_fresh(self, digest: str, asked: float) -> bool:
+    def _is_fresh(self, digest: str, arrival: float) -> bool:
         """Whether the keys in use are recent enough to decide. How often an unknown key may cause a read
         depends on the number of pages."""
-        age = asked - self._copy.loaded
+        age = arrival - self._copy.loaded
         return age < (self._reread if self._match(digest) is None else self._fresh)
 
-    def _must_wait(self, digest: str, asked: float) -> bool:
+    def _must_wait(self, digest: str, arrival: float) -> bool:
         """Whether a request must wait for Parameter Store. One with a working key need not."""
-        return self._match(digest) is None or asked - self._copy.loaded >= STALE_SECONDS
+        return self._match(digest) is None or arrival - self._copy.loaded >= STALE_SECONDS
 
-    def _renew(self, digest: str, asked: float) -> None:
+    def _renew(self, digest: str, arrival: float) -> None:
         """Use newer keys, if possible: the copy of another container, or those in Parameter Store.
 
         A request with a known key does not wait for a container that reads them already."""
-        must_wait = self._must_wait(digest, asked)
+        must_wait = self._must_wait(digest, arrival)
         if not self._lock.acquire(blocking=must_wait):
             return
         try:
-            if asked < self._tried + REREAD_SECONDS:
+            if arrival < self._tried + REREAD_SECONDS:
                 return
             give_up = self._clock() + WAIT_SECONDS
-            while not self._try_to_renew(digest, asked, give_up):
+            while not self._try_to_renew(digest, arrival, give_up):
                 if not must_wait or self._clock() >= give_up:
-                    self._tried = asked
+                    self._tried = arrival
                     return
                 self._sleep(random.uniform(0.1, 0.3))  # noqa: S311  # no secret
         except StoreError as error:
@@ -190,19 +190,19 @@ class Keys:
         finally:
             self._lock.release()
 
-    def _try_to_renew(self, digest: str, asked: float, give_up: float) -> bool:
+    def _try_to_renew(self, digest: str, arrival: float, give_up: float) -> bool:
         copy = self._copies.copy()
         # A copy from the future is of a container whose clock is wrong. It would count as fresh for too long.
         if copy is not None and self._copy.loaded < copy.loaded <= self._clock() + CLOCK_SKEW_SECONDS:
             self._use(copy)
-        if self._is_fresh(digest, asked):
+        if self._is_fresh(digest, arrival):
             return True
         load = self._copies.begin_load(seconds=LOAD_SECONDS, resume=RESUME_SECONDS)
         if load is None:
             return False
         try:
             # If it is throttled, a request with a working key does not try again. A later request continues.
-            if not self._reader.read(load, give_up, retries=self._must_wait(digest, asked)):
+            if not self._reader.read(load, give_up, retries=self._must_wait(digest, arrival)):
                 self._copies.stop_load(load, rest=0)
                 return False
         except KeysUnavailable as error:

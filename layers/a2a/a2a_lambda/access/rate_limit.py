@@ -55,8 +55,8 @@ class RateLimit:
             with suppress(StoreError):  # without a count, the request is allowed
                 item = random.randrange(self._items)  # noqa: S311  # no secret
                 count_requests = self._store.count_requests
-                found = await threads.run(count_requests, owner, window, item, new, until=end)
-                if found * self._items > self._most:
+                item_count = await threads.run(count_requests, owner, window, item, new, until=end)
+                if item_count * self._items > self._most:
                     self._over.add(owner)
         if owner in self._over:
             raise TooManyRequests(

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 class Agent:
     """One agent, imported. Its name is that of its folder."""
 
-    def __init__(self, name: str, card: Card, module: ModuleType, modified: float = 0.0) -> None:
+    def __init__(self, name: str, card: Card, module: ModuleType, mtime: float = 0.0) -> None:
         self.name = name
         self.card = card
-        self._modified = modified
+        self._modified = mtime
         members = list(vars(module).values())
         self.skills = {
             skill.id: skill for skill in (Skill(member) for member in members if hasattr(member, MARK))
@@ -60,9 +60,9 @@ class Agent:
 
             card = read_card(path / "card.yaml")
         module = _import(path)
-        modified = max(file.stat().st_mtime for file in (path / "card.yaml", path / "agent.py"))
+        mtime = max(file.stat().st_mtime for file in (path / "card.yaml", path / "agent.py"))
         try:
-            return cls(path.name, card, module, modified)
+            return cls(path.name, card, module, mtime)
         except ConfigurationError:
             raise
         except Exception as error:  # a member of the module, such as a lazy proxy, may raise anything
@@ -82,13 +82,13 @@ class Agent:
 
     async def perform(self, turn: Turn) -> AsyncGenerator[Batch, None]:
         """Outputs of a turn. Raises what the skill raises."""
-        skill, slots, asks = self._find_skill(turn)
+        skill, slots, slot = self._find_skill(turn)
         if skill is None:
             skill = await self._route_turn(turn)
-        given = skill.texts_in(turn)
-        if asks is not None and turn.text.strip():
-            slots[asks] = [turn.text]
-        slots |= given
+        texts = skill.texts_in(turn)
+        if slot is not None and turn.text.strip():
+            slots[slot] = [turn.text]
+        slots |= texts
         turn.skill, turn.slots = skill.id, slots
         if skill.id not in self.card.durable_skills:
             turn.engine = None
@@ -141,8 +141,8 @@ class Agent:
         from a2a_lambda.agent import trial  # a function never runs it
 
         message = trial.make_message(self, text, parts, skill=skill, slots=slots, metadata=metadata)
-        configured = configuration.of_environment(configuration.given(secrets, settings))
-        return await trial.run(self, message, after, replies, configured)
+        config = configuration.of_environment(configuration.given(secrets, settings))
+        return await trial.run(self, message, after, replies, config)
 
     def _find_skill(self, turn: Turn) -> tuple[Skill | None, dict[str, list[str]], str | None]:
         """The skill that the message names, or whose question it answers. With it, the texts known for its
@@ -150,9 +150,9 @@ class Agent:
         pending = turn.pending
         for intent in intents(turn.metadata):
             if intent.skill in self.skills:
-                known = pending["slots"] if pending and pending["skill"] == intent.skill else {}
-                named = {name: list(texts) for name, texts in intent.slots.items()}
-                return self.skills[intent.skill], known | named, None
+                slots = pending["slots"] if pending and pending["skill"] == intent.skill else {}
+                intent_slots = {name: list(texts) for name, texts in intent.slots.items()}
+                return self.skills[intent.skill], slots | intent_slots, None
         if pending is None or pending["skill"] not in self.skills:
             return None, {}, None
         return self.skills[pending["skill"]], dict(pending["slots"]), pending["asks"]
@@ -165,12 +165,12 @@ class Agent:
         outputs = executor.execute(call, turn, is_async=_is_async(self._route))
         async with aclosing(outputs):
             async for batch in outputs:
-                for chosen in batch.outputs:
-                    identity = getattr(chosen, MARK, (chosen,))[0]
+                for output in batch.outputs:
+                    identity = getattr(output, MARK, (output,))[0]
                     if not isinstance(identity, str) or identity not in self.skills:
                         raise AgentMistake(
                             f"@route must return a skill, or the id of one ({', '.join(self.skills)}). It"
-                            f" returned a value of type {type(chosen).__name__}"
+                            f" returned a value of type {type(output).__name__}"
                         )
                     return self.skills[identity]
         return self._default
@@ -183,27 +183,27 @@ class Agent:
         )
 
     def _check(self, module: ModuleType) -> None:
-        where = mistakes.short_path(module.__file__ or module.__name__)
-        declared = {skill.id for skill in self.card.all_skills}
-        if missing := sorted(declared - self.skills.keys()):
-            known = sorted(self.skills.keys() - declared)
+        place = mistakes.short_path(module.__file__ or module.__name__)
+        ids = {skill.id for skill in self.card.all_skills}
+        if missing := sorted(ids - self.skills.keys()):
+            candidates = sorted(self.skills.keys() - ids)
             raise ConfigurationError(
-                f"{where}: card.yaml has the skill {missing[0]!r}, but no function implements it:"
+                f"{place}: card.yaml has the skill {missing[0]!r}, but no function implements it:"
                 f" add @skill to `def {missing[0].replace('-', '_')}(turn)`"
-                f"{mistakes.did_you_mean(missing[0], known)}"
+                f"{mistakes.did_you_mean(missing[0], candidates)}"
             )
-        if extra := sorted(self.skills.keys() - declared):
+        if extra := sorted(self.skills.keys() - ids):
             raise ConfigurationError(
-                f"{where}: the skill {extra[0]!r} is not in card.yaml; describe it there"
+                f"{place}: the skill {extra[0]!r} is not in card.yaml; describe it there"
             )
         for skill in self.skills.values():
             if skill.id in self.card.durable_skills and not _is_async(skill.function):
                 raise ConfigurationError(
-                    f"{where}: skill {skill.id} is durable, so it must be asynchronous: write"
+                    f"{place}: skill {skill.id} is durable, so it must be asynchronous: write"
                     f" `async def {skill.function.__name__}`"
                 )
         if sum(skill.default for skill in self.skills.values()) > 1:
-            raise ConfigurationError(f"{where}: two skills have default=True; only one may have it")
+            raise ConfigurationError(f"{place}: two skills have default=True; only one may have it")
 
 
 def _is_async(function: Any) -> bool:
@@ -228,8 +228,8 @@ def _import(folder: Path) -> ModuleType:
         raise ConfigurationError(f"{path}: not found; every agent folder has an agent.py")
     with _packages_lock:
         # Of a copy: other agents may be imported at the same time.
-        for stale in [name for name in list(sys.modules) if name.startswith(f"agents.{folder.name}.")]:
-            del sys.modules[stale]
+        for module_name in [name for name in list(sys.modules) if name.startswith(f"agents.{folder.name}.")]:
+            del sys.modules[module_name]
         parent = sys.modules.get("agents")
         if parent is None or parent.__path__ != [str(folder.parent)]:
             parent = _package("agents", folder.parent)

@@ -78,16 +78,16 @@ def _card_mistakes(
     """
     root = yaml.compose(text, yaml.SafeLoader)
     errors = error.errors(include_url=False)
-    absent = {each["loc"] for each in errors if each["type"] == "missing"}
-    found: list[tuple[int, str]] = []
-    for each in sorted(errors, key=lambda each: each["type"] == "missing"):
-        loc, name = each["loc"], ".".join(map(str, each["loc"])) or "the file"
+    absent = {detail["loc"] for detail in errors if detail["type"] == "missing"}
+    mistakes: list[tuple[int, str]] = []
+    for detail in sorted(errors, key=lambda detail: detail["type"] == "missing"):
+        loc, name = detail["loc"], ".".join(map(str, detail["loc"])) or "the file"
         line, node = _place(root, loc)
-        match each["type"]:
+        match detail["type"]:
             case "missing":
                 if loc not in absent:  # a misspelling of it is already in the list
                     continue
-                what = f"{name} is missing"
+                mistake = f"{name} is missing"
             case "extra_forbidden":
                 level = ".".join(step for step in loc[:-1] if isinstance(step, str))
                 siblings = [str(other[-1]) for other in absent if other[:-1] == loc[:-1]]
@@ -97,24 +97,24 @@ def _card_mistakes(
                 hint = did_you_mean(str(loc[-1]), close)
                 if homes and not close:
                     hint = f"; it belongs {f'into {homes[0]}' if homes[0] else 'at the top of the card'}."
-                what = f"{name} is not a field{' of a card' if not level else f' of {level}'}{hint}"
+                mistake = f"{name} is not a field{' of a card' if not level else f' of {level}'}{hint}"
             case "string_type" if isinstance(node, yaml.ScalarNode):
-                what = (
+                mistake = (
                     f'{name} must be text, but YAML reads {node.value} as {_kind(node)}: write "{node.value}"'
                 )
                 if not node.value:
-                    what = f"{name} is empty"
+                    mistake = f"{name} is empty"
             case "too_short":
-                what = f"{name} is empty: write at least one, or leave it out if it may be left out"
+                mistake = f"{name} is empty: write at least one, or leave it out if it may be left out"
             case "invalid_key":
-                what = f"{loc[-1]} is not the name of a field."
+                mistake = f"{loc[-1]} is not the name of a field."
             case _:
-                what = f"{name}: {each['msg']}"
-        found.append((line, what))
-    if len(found) == 1:
-        return f"{short_path(path)}:{found[0][0]}: {found[0][1]}"
-    lines = "".join(f"\n  line {line}: {what}" for line, what in sorted(found))
-    return f"{short_path(path)}: {len(found)} mistakes:{lines}"
+                mistake = f"{name}: {detail['msg']}"
+        mistakes.append((line, mistake))
+    if len(mistakes) == 1:
+        return f"{short_path(path)}:{mistakes[0][0]}: {mistakes[0][1]}"
+    lines = "".join(f"\n  line {line}: {mistake}" for line, mistake in sorted(mistakes))
+    return f"{short_path(path)}: {len(mistakes)} mistakes:{lines}"
 
 
 def _kind(node: yaml.ScalarNode) -> str:

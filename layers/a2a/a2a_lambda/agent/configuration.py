@@ -34,8 +34,8 @@ Kind = Literal["secret", "setting"]
 
 
 class Configuration:
-    """path: in Parameter Store; "" on a developer's machine. environment: variables. file: of a developer's
-    variables, as in .env. given: variables that a test gives. They count first."""
+    """path: in Parameter Store; "" on a developer's machine. environment: variables. file: file with a
+    developer's variables, as in .env. given: variables that a test gives. They count first."""
 
     def __init__(
         self,
@@ -61,10 +61,10 @@ class Configuration:
             return value
         from a2a_lambda.aws.parameters import get_secret
 
-        found = get_secret(value)
-        if found is None:
+        secret = get_secret(value)
+        if secret is None:
             raise ConfigurationError(f"the secret {name!r} is {value}, which Secrets Manager does not have")
-        return found
+        return secret
 
     def setting(self, name: str, default: str | None = None) -> str:
         """A setting. default: if it is not set. Raises ConfigurationError if there is neither, and says how
@@ -86,9 +86,9 @@ class Configuration:
         if self._file is not None and self._file.exists():
             from dotenv import dotenv_values
 
-            found = dotenv_values(self._file, interpolate=False).get(variable)
-            if found is not None:
-                return found
+            value = dotenv_values(self._file, interpolate=False).get(variable)
+            if value is not None:
+                return value
         if not self._path:
             return None
         from a2a_lambda.aws.parameters import get_parameter

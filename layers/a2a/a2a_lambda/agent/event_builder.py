@@ -109,8 +109,8 @@ class EventBuilder:
         the whole batch is dropped.
         """
         # Lengths, not copies: n chunks must cost n, not n squared.
-        commands, artifacts, said = self._commands, len(self._artifacts), len(self._said)
-        ordered = len(commands)
+        commands, artifacts, part_count = self._commands, len(self._artifacts), len(self._said)
+        command_count = len(commands)
         try:
             events = self._build(batch)
             text = strictjson.dumps_verified([events, dict(self.question.known) if self.question else None])
@@ -124,7 +124,7 @@ class EventBuilder:
         except Exception:
             while len(self._artifacts) > artifacts:
                 self._artifacts.popitem()
-            del self._said[said:], commands[ordered:]
+            del self._said[part_count:], commands[command_count:]
             self._commands, self._last_words = commands, []
             self.question = self.closing = None
             self.message_only = self._closed = False
@@ -140,15 +140,17 @@ class EventBuilder:
                     self._commands.append(output.json())
                 case Ask(text):
                     self.question = output
-                    asks = isinstance(output, Authorize)
-                    state = TaskState.AUTH_REQUIRED if asks else TaskState.INPUT_REQUIRED
+                    is_sign_in = isinstance(output, Authorize)
+                    state = TaskState.AUTH_REQUIRED if is_sign_in else TaskState.INPUT_REQUIRED
                     self.closing = self._say(state, text)
                     self._last_words = [Part(text=text)]
                 case FinalMessage(contents=contents):
-                    said = [_part(content) for content in contents]
-                    self.closing = status(TaskState.COMPLETED, self._clock(), agent_message(*self._ids, said))
+                    parts = [_part(content) for content in contents]
+                    self.closing = status(
+                        TaskState.COMPLETED, self._clock(), agent_message(*self._ids, parts)
+                    )
                     self.message_only = self._plain and not events
-                    self._last_words = said
+                    self._last_words = parts
                 case Reject(reason):
                     self.closing = self._say(TaskState.REJECTED, reason)
                 case NamedArtifact():
@@ -197,20 +199,20 @@ class EventBuilder:
         task_id, context_id = self._ids
         return Event(statusUpdate=TaskStatusUpdateEvent(taskId=task_id, contextId=context_id, status=status))
 
-    def _progress(self, said: Progress | Notice) -> Event:
-        if isinstance(said, Progress):
-            progress = self._say(TaskState.WORKING, said.text)
-            if said.stage is not None:
-                progress["message"]["metadata"] = {STAGE: said.stage}
+    def _progress(self, output: Progress | Notice) -> Event:
+        if isinstance(output, Progress):
+            progress = self._say(TaskState.WORKING, output.text)
+            if output.stage is not None:
+                progress["message"]["metadata"] = {STAGE: output.stage}
             return self._status(progress)
-        operation = {"kind": said.kind, "name": said.name, "state": said.state}
-        if said.until:
-            operation["until"] = timestamp(said.until)
+        operation = {"kind": output.kind, "name": output.name, "state": output.state}
+        if output.until:
+            operation["until"] = timestamp(output.until)
         event = self._status(status(TaskState.WORKING, self._clock()))
         event["statusUpdate"]["metadata"] = {OPERATION: operation}
         return event
 
-    def _chunk(self, name: str, contents: tuple[Any, ...], named: NamedArtifact | None = None) -> Event:
+    def _chunk(self, name: str, contents: tuple[Any, ...], output: NamedArtifact | None = None) -> Event:
         parts = [_part(content) for content in contents]
         if not name:
             self._said += parts
@@ -219,12 +221,12 @@ class EventBuilder:
             raise LimitExceeded(f"A turn may output at most {ARTIFACTS:,} artifacts.")
         identity = self._artifacts.setdefault(name, artifact_id(self._before + len(self._artifacts)))
         artifact = Artifact(artifactId=identity, parts=parts)
-        if named is not None:
+        if output is not None:
             artifact["name"] = name
-            if named.description is not None:
-                artifact["description"] = named.description
-            if named.metadata:
-                artifact["metadata"] = dict(named.metadata)
+            if output.description is not None:
+                artifact["description"] = output.description
+            if output.metadata:
+                artifact["metadata"] = dict(output.metadata)
         return self._update(artifact, append)
 
     def _update(self, artifact: Artifact, append: bool) -> Event:
@@ -245,12 +247,12 @@ class EventBuilder:
         self._closed = True
         if not self._commands:
             return
-        said: Message | Artifact | None = update["artifact"] if update is not None else None
+        target: Message | Artifact | None = update["artifact"] if update is not None else None
         if "message" in self.closing:
-            said = self.closing["message"]
-        if said is not None:
-            metadata = said.get("metadata", {})
-            said["metadata"] = {**metadata, "commands": [*metadata.get("commands", []), *self._commands]}
+            target = self.closing["message"]
+        if target is not None:
+            metadata = target.get("metadata", {})
+            target["metadata"] = {**metadata, "commands": [*metadata.get("commands", []), *self._commands]}
             self._commands = []
 
     def _close_artifacts(self, events: list[Event]) -> TaskArtifactUpdateEvent | None:

@@ -156,17 +156,17 @@ class _Channel:
         """Share of the allowed amount that waits to be read. A closed channel has room for everything."""
         if self._closed:
             return 0.0
-        (posted, posted_bytes), (taken, taken_bytes) = self._posted, self._taken
-        return max((posted - taken) / AHEAD_OUTPUTS, (posted_bytes - taken_bytes) / AHEAD_BYTES)
+        (posts, post_bytes), (reads, read_bytes) = self._posted, self._taken
+        return max((posts - reads) / AHEAD_OUTPUTS, (post_bytes - read_bytes) / AHEAD_BYTES)
 
     def _wake(self) -> None:
         with self._room:
             self._blocked = False
             self._room.notify_all()
-            waiting, self._waiting = self._waiting, None
-        if waiting is not None:
+            waiter, self._waiting = self._waiting, None
+        if waiter is not None:
             with suppress(RuntimeError):  # the agent loop is closed
-                waiting.get_loop().call_soon_threadsafe(_resolve, waiting)
+                waiter.get_loop().call_soon_threadsafe(_resolve, waiter)
 
 
 def _size(outputs: Sequence[Any]) -> int:
@@ -183,9 +183,9 @@ def _size(outputs: Sequence[Any]) -> int:
     return total
 
 
-def _resolve(waiting: "asyncio.Future[None]") -> None:
-    if not waiting.done():
-        waiting.set_result(None)
+def _resolve(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 def _call(call: Callable[[], Any], turn: Turn, channel: _Channel, future: "Future[None]") -> None:
@@ -214,12 +214,12 @@ def _iterate(generator: Generator[Any, Any, Any], turn: Turn, channel: _Channel)
 
 
 async def _await(
-    call: Callable[[], Any], turn: Turn, channel: _Channel, cancelled: "Future[None] | None" = None
+    call: Callable[[], Any], turn: Turn, channel: _Channel, cancellation: "Future[None] | None" = None
 ) -> None:
-    if cancelled is not None:
+    if cancellation is not None:
         task = asyncio.current_task()
         loop = asyncio.get_running_loop()
-        cancelled.add_done_callback(lambda _: loop.call_soon_threadsafe(task.cancel) if task else None)
+        cancellation.add_done_callback(lambda _: loop.call_soon_threadsafe(task.cancel) if task else None)
     with agent_threads.running():
         try:
             result = call()

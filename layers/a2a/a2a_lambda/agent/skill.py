@@ -95,24 +95,24 @@ class Skill:
         self.id, self.default = getattr(function, MARK)
         self.turn_name: str | None = None
         self.parameters: list[Parameter] = []
-        self._where = where = f"{mistakes.place_of(function)}: skill {self.id}"
+        self._where = place = f"{mistakes.place_of(function)}: skill {self.id}"
         try:
             hints = get_type_hints(function, include_extras=True)
         except Exception as error:  # a type hint is code, so it may raise anything
             raise ConfigurationError(
-                f"{where}: its type hints raise {type(error).__name__}: {error}"
+                f"{place}: its type hints raise {type(error).__name__}: {error}"
             ) from None
         for name, parameter in inspect.signature(function).parameters.items():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
                 raise ConfigurationError(
-                    f"{where}: parameter {name} must be a plain named parameter: remove the `*` before it,"
+                    f"{place}: parameter {name} must be a plain named parameter: remove the `*` before it,"
                     " or the `/` after it"
                 )
             if hints.get(name) is Turn or name == "turn":
                 self.turn_name = name
             elif name not in hints:
                 raise ConfigurationError(
-                    f"{where}: parameter {name} has no type: write `{name}: str`, or `turn` for the turn"
+                    f"{place}: parameter {name} has no type: write `{name}: str`, or `turn` for the turn"
                 )
             else:
                 hint = hints[name]
@@ -125,22 +125,22 @@ class Skill:
         if not objects and self.parameters and text.startswith("{"):
             with suppress(ParseError):
                 objects.append(strictjson.loads(text.encode()))
-        known = {parameter.name for parameter in self.parameters}
+        names = {parameter.name for parameter in self.parameters}
         return {
             name: [value if isinstance(value, str) else strictjson.dumps(value).decode()]
-            for found in objects
-            for name, value in found.items()
-            if name in known and value is not None
+            for mapping in objects
+            for name, value in mapping.items()
+            if name in names and value is not None
         }
 
-    def check_question(self, asked: Ask) -> None:
+    def check_question(self, question: Ask) -> None:
         """Raises AgentMistake if a question names a parameter that the skill does not have."""
-        known = [parameter.name for parameter in self.parameters]
-        for name in (*([] if asked.fills is None else [asked.fills]), *asked.known):
-            if name not in known:
+        names = [parameter.name for parameter in self.parameters]
+        for name in (*([] if question.fills is None else [question.fills]), *question.known):
+            if name not in names:
                 raise AgentMistake(
-                    f"{type(asked).__name__} names the parameter {name!r}, which skill {self.id} does not"
-                    f" have{mistakes.did_you_mean(name, known)} It has: {', '.join(known) or 'none'}"
+                    f"{type(question).__name__} names the parameter {name!r}, which skill {self.id} does not"
+                    f" have{mistakes.did_you_mean(name, names)} It has: {', '.join(names) or 'none'}"
                 )
 
     def arguments(self, slots: Mapping[str, Sequence[str]]) -> dict[str, Any] | Ask:

@@ -94,8 +94,8 @@ class Steps:
                 )
             call = partial(_run_step, name, function, args, kwargs)
             with engine.keys.hold(name):
-                kept = await engine.step(name, call, retry, once=at_most_once)
-            return StepOutcome.read(kept, function)
+                result = await engine.step(name, call, retry, once=at_most_once)
+            return StepOutcome.read(result, function)
 
         return self._made(name, run)
 
@@ -248,11 +248,11 @@ def _set(variable: "contextvars.ContextVar[Any]", value: Any) -> Iterator[None]:
         variable.reset(token)
 
 
-def _seconds(given: timedelta | float) -> int:
+def _seconds(duration: timedelta | float) -> int:
     """Whole seconds, at least one. Raises ValueError."""
-    if not isinstance(given, timedelta | int | float):
-        raise TypeError(f"a timeout is a timedelta or a number of seconds, not a {type(given).__name__}")
-    seconds = given.total_seconds() if isinstance(given, timedelta) else given
+    if not isinstance(duration, timedelta | int | float):
+        raise TypeError(f"a timeout is a timedelta or a number of seconds, not a {type(duration).__name__}")
+    seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
     if not 0 <= seconds <= LONGEST_SECONDS:
         raise ValueError(
             f"a pause or a wait has 0 to {LONGEST_SECONDS:,} seconds, and {seconds:,} were given"

@@ -100,8 +100,8 @@ class Answer:
 
     @property
     def _reply(self) -> Artifact:
-        unnamed = [artifact for artifact in self.artifacts if "name" not in artifact]
-        return unnamed[0] if unnamed else Artifact(artifactId="", parts=[])
+        artifacts = [artifact for artifact in self.artifacts if "name" not in artifact]
+        return artifacts[0] if artifacts else Artifact(artifactId="", parts=[])
 
 
 def make_message(
@@ -114,13 +114,13 @@ def make_message(
     metadata: Mapping[str, Json],
 ) -> Message:
     """A user's message. Raises ValueError for an unknown skill or slot."""
-    whole = dict(metadata)
+    entries = dict(metadata)
     if skill is not None:
         _check_intent(agent, skill, slots)
         values = [{"name": name, "value": value} for name, value in slots.items()]
-        whole["intentInfos"] = [{"intent": skill, "slots": values}]
+        entries["intentInfos"] = [{"intent": skill, "slots": values}]
     content = list(parts) if parts is not None else [Part(text=text)]
-    return Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=content, metadata=whole)
+    return Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=content, metadata=entries)
 
 
 async def run(
@@ -229,5 +229,5 @@ def _check_intent(agent: Performer, skill: str, slots: Mapping[str, str]) -> Non
     for name in slots:
         if name not in parameters:
             hint = mistakes.did_you_mean(name, parameters)
-            has = ", ".join(parameters) or "none"
-            raise ValueError(f"skill {skill} has no parameter {name!r}{hint} It has: {has}")
+            names = ", ".join(parameters) or "none"
+            raise ValueError(f"skill {skill} has no parameter {name!r}{hint} It has: {names}")

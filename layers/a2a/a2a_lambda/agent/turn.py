@@ -47,9 +47,9 @@ class Memory:
     that run at the same time lose nothing.
     """
 
-    def __init__(self, stored: Mapping[str, Json]) -> None:
-        self._values = dict(stored)
-        self._bytes = {key: _memory_bytes(key, value) for key, value in stored.items()}
+    def __init__(self, values: Mapping[str, Json]) -> None:
+        self._values = dict(values)
+        self._bytes = {key: _memory_bytes(key, value) for key, value in values.items()}
         self.changes: list[Change] = []
 
     def get(self, key: str, default: Json = None) -> Json:
@@ -86,15 +86,15 @@ class Memory:
             )
         values = apply_changes(self._values, [change])
         if change.key in values:
-            needed = _memory_bytes(change.key, values[change.key])
-            total = sum(self._bytes.values()) - self._bytes.get(change.key, 0) + needed
+            size = _memory_bytes(change.key, values[change.key])
+            total = sum(self._bytes.values()) - self._bytes.get(change.key, 0) + size
             # A smaller value is always allowed.
-            if total > MEMORY_BYTES and needed > self._bytes.get(change.key, 0):
+            if total > MEMORY_BYTES and size > self._bytes.get(change.key, 0):
                 raise MemoryFull(
                     f"The conversation's memory is full: with {change.key!r} it would have {total:,} bytes of"
                     f" JSON, and it may have {MEMORY_BYTES:,}."
                 )
-            self._bytes[change.key] = needed
+            self._bytes[change.key] = size
         else:
             self._bytes.pop(change.key, None)
         self._values = values
@@ -186,13 +186,13 @@ class Turn(Steps):
 
         Structured values become JSON. A file becomes its name in brackets, since history keeps no bytes.
         """
-        said: list[tuple[str, str]] = []
+        entries: list[tuple[str, str]] = []
         earlier = [(entry.role, _plain(entry.parts)) for entry in self.history]
         for (first, question), (second, reply) in itertools.pairwise(earlier):
             if (first, second) == ("user", "agent") and question and reply:
-                said += [(user, question), (assistant, reply)]
-        said.append((user, _plain(self.parts) or NO_TEXT))
-        return [{"role": role, "content": [{"text": text}] if blocks else text} for role, text in said]
+                entries += [(user, question), (assistant, reply)]
+        entries.append((user, _plain(self.parts) or NO_TEXT))
+        return [{"role": role, "content": [{"text": text}] if blocks else text} for role, text in entries]
 
     def secret(self, name: str) -> str:
         """A secret, such as the key of a model's API. Set it with `make secret`. It never reaches a log.
@@ -276,7 +276,8 @@ def make_turn(
 ) -> Turn:
     """The turn of a message, as its skill sees it.
 
-    deadline: a `time.monotonic()` value. engine: keeps the results of a durable turn; None = another turn.
+    deadline: a `time.monotonic()` value. engine: keeps the results of a durable turn; None for every other
+    turn.
     """
     return Turn(
         message=message,
@@ -303,12 +304,12 @@ def _memory_bytes(key: str, value: Json) -> int:
 
 def _plain(parts: Sequence[Part]) -> str:
     """Parts as text for a model."""
-    said: list[str] = []
+    texts: list[str] = []
     for part in parts:
         if "text" in part:
-            said.append(part["text"])
+            texts.append(part["text"])
         elif "data" in part:
-            said.append(strictjson.dumps(part["data"]).decode())
+            texts.append(strictjson.dumps(part["data"]).decode())
         else:
-            said.append(f"[file: {part.get('filename') or part.get('url') or part.get('mediaType') or '?'}]")
-    return "\n".join(text for text in said if text.strip())
+            texts.append(f"[file: {part.get('filename') or part.get('url') or part.get('mediaType') or '?'}]")
+    return "\n".join(text for text in texts if text.strip())

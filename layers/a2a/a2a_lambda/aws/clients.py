@@ -43,12 +43,12 @@ class _Loader(Loader):
 
 @cache
 def session() -> Session:
-    made = Session()
-    paths = made.get_config_variable("data_path")
-    made.register_component("data_loader", _Loader(paths.split(os.pathsep) if paths else None))
+    result = Session()
+    paths = result.get_config_variable("data_path")
+    result.register_component("data_loader", _Loader(paths.split(os.pathsep) if paths else None))
     if region := os.environ.get("AWS_REGION"):  # botocore does not read it
-        made.set_config_variable("region", region)
-    return made
+        result.set_config_variable("region", region)
+    return result
 
 
 def dynamodb(settings: Settings) -> "DynamoDBClient":
@@ -88,9 +88,9 @@ def _local(settings: Settings) -> dict[str, Any]:
     """Options for an emulator: its endpoint, and credentials, which it needs but does not check."""
     if not settings.local:
         return {}
-    known: dict[str, Any] = {"region_name": session().get_config_variable("region") or "us-east-1"}
+    options: dict[str, Any] = {"region_name": session().get_config_variable("region") or "us-east-1"}
     if settings.emulator:
-        known = {"region_name": EMULATOR_REGION, "endpoint_url": settings.emulator}
+        options = {"region_name": EMULATOR_REGION, "endpoint_url": settings.emulator}
     if settings.emulator or session().get_credentials() is None:
-        known |= {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
-    return known
+        options |= {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
+    return options

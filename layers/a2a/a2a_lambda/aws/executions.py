@@ -31,7 +31,7 @@ RUNNING = frozenset({"RUNNING", "PAUSING", "PAUSED"})
 class Executions(Protocol):
     """Every method raises StoreError if Lambda does not answer."""
 
-    def start(self, queued: QueuedTurn, /) -> str:
+    def start(self, turn: QueuedTurn, /) -> str:
         """Start the execution of a turn, unless it was started before; returns its ARN, or "" if it is not
         known."""
 
@@ -60,14 +60,14 @@ class LambdaExecutions:
     def _client(self) -> "LambdaClient":
         return self._make_client()
 
-    def start(self, queued: QueuedTurn) -> str:
+    def start(self, turn: QueuedTurn) -> str:
         answer = self._call(
             "invoke",
             {STARTED},
             FunctionName=self._function,
             InvocationType="Event",
-            DurableExecutionName=execution_name(self._function, queued),
-            Payload=message_body(queued).encode(),
+            DurableExecutionName=execution_name(self._function, turn),
+            Payload=message_body(turn).encode(),
         )
         return str((answer or {}).get("DurableExecutionArn", ""))
 
@@ -85,20 +85,20 @@ class LambdaExecutions:
         answer = self._call("get_durable_execution", frozenset(), DurableExecutionArn=arn)
         return str(answer["InputPayload"])
 
-    def _call(self, method: str, expected: Set[str], **arguments: Any) -> Any:
+    def _call(self, method: str, codes: Set[str], **arguments: Any) -> Any:
         """Lambda's answer, or None for an error that is expected. Raises StoreError."""
         try:
             with tracing.aws_span("Lambda", self._client.meta.method_to_api_mapping[method]):
                 return getattr(self._client, method)(**arguments)
         except ClientError as error:
             code = error.response["Error"]["Code"]
-            if code in expected:
+            if code in codes:
                 return None
             raise StoreError(f"Lambda refused {method}: {code}") from error
         except BotoCoreError as error:
             raise StoreError(f"Lambda did not answer {method}: {type(error).__name__}") from error
 
 
-def execution_name(function: str, queued: QueuedTurn) -> str:
+def execution_name(function: str, turn: QueuedTurn) -> str:
     """Name of a turn's execution: a turn has one. It shows no name of an owner."""
-    return hashlib.sha256(f"{function} {message_body(queued)}".encode()).hexdigest()
+    return hashlib.sha256(f"{function} {message_body(turn)}".encode()).hexdigest()

@@ -89,9 +89,9 @@ def _region() -> str:
 
 def _url(service: str, region: str) -> str:
     """Where a service is; "" if only botocore knows."""
-    given = os.environ.get(f"AWS_ENDPOINT_URL_{service.upper()}") or os.environ.get("AWS_ENDPOINT_URL")
-    if given:
-        return given if region and urlsplit(given).path in ("", "/") else ""
+    url = os.environ.get(f"AWS_ENDPOINT_URL_{service.upper()}") or os.environ.get("AWS_ENDPOINT_URL")
+    if url:
+        return url if region and urlsplit(url).path in ("", "/") else ""
     suffixes = (suffix for regions, suffix in SUFFIXES.items() if re.fullmatch(regions, region))
     suffix = next(suffixes, "")
     return f"https://{service}.{region}.{suffix}" if suffix else ""
@@ -107,8 +107,8 @@ def _credentials_reader() -> Callable[[], Credentials] | None:
     access_key = os.environ.get("AWS_ACCESS_KEY_ID")
     secret_key = os.environ.get("AWS_SECRET_ACCESS_KEY")
     if access_key and secret_key:
-        fixed = Credentials(access_key, secret_key, os.environ.get("AWS_SESSION_TOKEN", ""))
-        return lambda: fixed
+        credentials = Credentials(access_key, secret_key, os.environ.get("AWS_SESSION_TOKEN", ""))
+        return lambda: credentials
     if not os.environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI"):
         return None
     from a2a_lambda.aws import clients
@@ -117,10 +117,10 @@ def _credentials_reader() -> Callable[[], Credentials] | None:
 
     def read() -> Credentials:
         with lock:  # the first call fetches them, and botocore would let each thread do so
-            found = clients.session().get_credentials()
-        if found is None:
+            source = clients.session().get_credentials()
+        if source is None:
             raise NoCredentialsError
-        access_key, secret_key, token = found.get_frozen_credentials()[:3]
+        access_key, secret_key, token = source.get_frozen_credentials()[:3]
         return Credentials(access_key or "", secret_key or "", token or "")
 
     return read

@@ -39,7 +39,7 @@ class QueuedTurn:
 class Queue(Protocol):
     """Raises StoreError if a turn is not taken."""
 
-    def send(self, queued: QueuedTurn, /) -> None: ...
+    def send(self, turn: QueuedTurn, /) -> None: ...
     def postpone(self, arn: str, handle: str, attempt: int, /) -> None: ...
 
 
@@ -50,9 +50,9 @@ class Sqs:
         self._client = client
         self._url = url
 
-    def send(self, queued: QueuedTurn) -> None:
+    def send(self, turn: QueuedTurn) -> None:
         try:
-            self._client.send_message(QueueUrl=self._url, MessageBody=message_body(queued))
+            self._client.send_message(QueueUrl=self._url, MessageBody=message_body(turn))
         except (ClientError, BotoCoreError) as error:
             raise StoreError(f"SQS did not take a task: {type(error).__name__}") from error
 
@@ -60,7 +60,7 @@ class Sqs:
         """Make a message of this queue, or of its dead-letter queue, come again soon. The pause grows with
         each attempt.
 
-        arn: of the message's queue. attempt: number of times that the message has come.
+        arn: ARN of the message's queue. attempt: number of times that the message has come.
         """
         url = f"{self._url.rpartition('/')[0]}/{arn.rpartition(':')[2]}"
         pause = min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
@@ -70,10 +70,10 @@ class Sqs:
             )
 
 
-def message_body(queued: QueuedTurn) -> str:
-    scope = queued.scope
+def message_body(turn: QueuedTurn) -> str:
+    scope = turn.scope
     return json.dumps(
-        {"owner": scope.owner, "agent": scope.agent, "task": queued.task_id, "turn": queued.turn_id}
+        {"owner": scope.owner, "agent": scope.agent, "task": turn.task_id, "turn": turn.turn_id}
     )
 
 

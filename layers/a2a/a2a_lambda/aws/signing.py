@@ -46,7 +46,7 @@ class Signer:
 
     def signatures(self, card: Json, jku: str) -> list[Json]:
         """AgentCardSignatures of a strict 1.0 card, one for each of its forms. They are the same for the life
-        of the process. jku: url of the public key."""
+        of the process. jku: url where the public key is served."""
         return [self._signature(payload, jku) for payload in signed_forms(card)]
 
     def _signature(self, payload: bytes, jku: str) -> Json:
@@ -59,8 +59,8 @@ class Signer:
         """A detached JWS."""
         algorithm, jwk = self._algorithm, self.jwk()
         protected = _base64url(strictjson.dumps({"alg": ALGORITHMS[algorithm], "kid": jwk["kid"], **header}))
-        signed = f"{protected}.{_base64url(payload)}".encode()
-        signature = self._sign(hashlib.sha256(signed).digest(), algorithm)
+        signing_input = f"{protected}.{_base64url(payload)}".encode()
+        signature = self._sign(hashlib.sha256(signing_input).digest(), algorithm)
         if algorithm == "ECDSA_SHA_256":
             signature = _raw(signature)
         return Jws(protected, _base64url(signature))
@@ -89,15 +89,15 @@ class Signer:
             answer = self._client.get_public_key(KeyId=self._key)
         except (ClientError, BotoCoreError) as error:
             raise ConfigurationError(f"the signing key {self._key} cannot be read: {error}") from error
-        supported = [name for name in answer.get("SigningAlgorithms", []) if name in ALGORITHMS]
-        if not supported:
+        algorithms = [name for name in answer.get("SigningAlgorithms", []) if name in ALGORITHMS]
+        if not algorithms:
             raise ConfigurationError(
                 f"the signing key {self._key} signs neither RS256 nor ES256."
                 " Make a key of type RSA_2048 or ECC_NIST_P256 for SIGN_VERIFY"
             )
         jwk = _jwk(answer["PublicKey"])
         kid = _base64url(hashlib.sha256(rfc8785.dumps(jwk)).digest())  # the thumbprint of RFC 7638
-        return supported[0], {**jwk, "kid": kid, "use": "sig", "alg": ALGORITHMS[supported[0]]}
+        return algorithms[0], {**jwk, "kid": kid, "use": "sig", "alg": ALGORITHMS[algorithms[0]]}
 
     def _sign(self, digest: bytes, algorithm: Any) -> bytes:
         try:
@@ -128,15 +128,15 @@ def _raw(der: bytes) -> bytes:
 
 def _elements(der: bytes) -> list[bytes]:
     """Contents of consecutive DER elements."""
-    found: list[bytes] = []
+    contents: list[bytes] = []
     while der:
         length, start = der[1], 2
         if length & 0x80:
             start += length & 0x7F
             length = int.from_bytes(der[2:start])
-        found.append(der[start : start + length])
+        contents.append(der[start : start + length])
         der = der[start + length :]
-    return found
+    return contents
 
 
 def _base64url(value: bytes) -> str:

@@ -47,66 +47,66 @@ class DurableWorker:
         self._store = store
         self._agents = agents
 
-    async def run(
-        self, queued: QueuedTurn, arn: str, make_engine: MakeEngine, deadline: float | None
-    ) -> None:
+    async def run(self, turn: QueuedTurn, arn: str, make_engine: MakeEngine, deadline: float | None) -> None:
         """Run a turn until it ends. Raises Suspended if it pauses or waits; StoreError: then the run must
         come again.
 
         arn: ARN of the execution. deadline: a `time.monotonic()` value, when this run must end.
         """
-        taken = await takeover.take(
+        taken_turn = await takeover.take(
             self._store,
             self._agents,
-            partial(self._load_free, queued, arn),
+            partial(self._load_free, turn, arn),
             lambda head, now: resumed_head(head, arn, now),
             attempts=RUN_ATTEMPTS,
         )
-        if taken is None:
+        if taken_turn is None:
             return
-        claim = await self._claim(taken, make_engine, deadline)
-        run = Run(self._store, self._agents.start(queued.scope.agent), claim)
+        claim = await self._claim(taken_turn, make_engine, deadline)
+        run = Run(self._store, self._agents.start(turn.scope.agent), claim)
         await run.run_to_end()
-        if run.has_diverged and await load_execution(self._store, queued, arn) is not None:
+        if run.has_diverged and await load_execution(self._store, turn, arn) is not None:
             raise StoreError("the run lost its task, which has not ended")
         if run.suspension is not None and not run.has_diverged:
             raise run.suspension
 
-    async def _load_free(self, queued: QueuedTurn, arn: str) -> Head | None:
+    async def _load_free(self, turn: QueuedTurn, arn: str) -> Head | None:
         """Head of the task, if this execution has its turn. While a reply is stored, the turn waits for
         it."""
-        while (head := await load_execution(self._store, queued, arn)) is not None:
+        while (head := await load_execution(self._store, turn, arn)) is not None:
             if head.holder != REPLYING or head.lease <= self._store.clock():
                 return head
             await asyncio.sleep(REPLY_POLL_SECONDS)
         return None
 
-    async def _claim(self, taken: TakenTurn, make_engine: MakeEngine, deadline: float | None) -> Claim:
-        head, sequence = taken.head, taken.sequence
-        context = next((event["context"] for event in taken.later if "context" in event), None)
+    async def _claim(self, taken_turn: TakenTurn, make_engine: MakeEngine, deadline: float | None) -> Claim:
+        head, sequence = taken_turn.head, taken_turn.sequence
+        context = next((event["context"] for event in taken_turn.later if "context" in event), None)
         if context is None:
             # Other turns may change the context before this one ends. Each run must see it as the first one
             # did.
             current = await threads.run(self._store.get_context, head.scope, head.context_id)
             context = current.before(head.turn_id, head.task_id).seen()
             sequence = await threads.run(self._store.append, head, [Event(context=context)], after=sequence)
-        engine = make_engine(replies_in(taken.later, head.turn_id), partial(_callback_url, head))
+        engine = make_engine(replies_in(taken_turn.later, head.turn_id), partial(_callback_url, head))
         turn = make_turn(
             head,
-            taken.message["message"],
-            taken.message["options"],
+            taken_turn.message["message"],
+            taken_turn.message["options"],
             context=Context.of_seen(context),
             pending=head.pending,
             deadline=deadline,
             engine=engine,
         )
-        before = taken.before if taken.before.is_stopped else None
-        return Claim(head, sequence, turn, replay=Replay(last_mark(taken.later)), question_head=before)
+        question_head = taken_turn.before if taken_turn.before.is_stopped else None
+        return Claim(
+            head, sequence, turn, replay=Replay(last_mark(taken_turn.later)), question_head=question_head
+        )
 
 
-async def load_execution(store: Store, queued: QueuedTurn, arn: str) -> Head | None:
+async def load_execution(store: Store, turn: QueuedTurn, arn: str) -> Head | None:
     """Head of the task, if this execution has its turn, and the turn has not ended."""
-    head = await takeover.load_turn(store, queued)
+    head = await takeover.load_turn(store, turn)
     if head is None or head.place is not Place.EXECUTION:
         return None
     return head if execution_of(head).arn in ("", arn) else None

@@ -38,12 +38,12 @@ async def store_reply(
         raise Conflict(head)
     events = reply_events(head, reply)
     base = head.with_new_epoch() if head.is_stopped or head.holder else head
-    answered = answered_head(change(base.with_events_after(events)), wait, now)
-    if answered.fits:
-        return await threads.run(store.update_head, answered)
-    held = await threads.run(store.update_head, held_for_reply(head, now))
-    last = await threads.run(store.append, held, events, after=held.committed)
-    head = change(replace(held, sequence=last, committed=last))
+    new_head = answered_head(change(base.with_events_after(events)), wait, now)
+    if new_head.fits:
+        return await threads.run(store.update_head, new_head)
+    held_head = await threads.run(store.update_head, held_for_reply(head, now))
+    last = await threads.run(store.append, held_head, events, after=held_head.committed)
+    head = change(replace(held_head, sequence=last, committed=last))
     return await threads.run(store.update_head, answered_head(head, wait, store.clock()))
 
 

@@ -54,8 +54,8 @@ class Sweep:
 
     async def end_execution(self, arn: str) -> None:
         """End the turn of an execution that has failed, timed out or was stopped. Raises StoreError."""
-        queued = await self._dispatcher.find_turn(arn)
-        while (head := await load_execution(self._store, queued, arn)) is not None:
+        turn = await self._dispatcher.find_turn(arn)
+        while (head := await load_execution(self._store, turn, arn)) is not None:
             with suppress(Conflict):  # it changes for other reasons, too
                 await end_task(self._store, head, lost_status(self._store, head, GIVEN_UP))
 
@@ -87,8 +87,8 @@ class Sweep:
 
     async def _look_at_queued(self, head: Head, minute: int) -> None:
         now = self._store.clock()
-        waited = now - unix_time(head.status["timestamp"])
-        if head.attempts >= TURN_ATTEMPTS or (not head.attempts and waited > QUEUED_TURN_SECONDS):
+        age = now - unix_time(head.status["timestamp"])
+        if head.attempts >= TURN_ATTEMPTS or (not head.attempts and age > QUEUED_TURN_SECONDS):
             await give_up(self._store, head)
             return
         # The queue first. If this sweep dies here, the task is still due for the next one.
@@ -96,7 +96,7 @@ class Sweep:
         is_dead = head.state == TaskState.WORKING  # its run died: no one works on it now
         later = replace(
             head,
-            due=minute + max(REQUEUE_MINUTES, int(waited) // 60),
+            due=minute + max(REQUEUE_MINUTES, int(age) // 60),
             status=status(TaskState.SUBMITTED, now) if is_dead else head.status,
         )
         await threads.run(self._store.update_head, later)

@@ -45,11 +45,11 @@ class TakenTurn:
     later: list[Event]
 
 
-async def load_turn(store: Store, queued: QueuedTurn) -> Head | None:
+async def load_turn(store: Store, turn: QueuedTurn) -> Head | None:
     """Head of the task, if the turn is its current one."""
-    telemetry.about(owner=queued.scope.owner, agent=queued.scope.agent, task_id=queued.task_id)
-    head = await threads.run(store.get_head, queued.scope, queued.task_id)
-    return None if head is None or head.turn_id != queued.turn_id else head
+    telemetry.about(owner=turn.scope.owner, agent=turn.scope.agent, task_id=turn.task_id)
+    head = await threads.run(store.get_head, turn.scope, turn.task_id)
+    return None if head is None or head.turn_id != turn.turn_id else head
 
 
 async def take(store: Store, agents: Agents, load: Load, hold: Hold, *, attempts: int) -> TakenTurn | None:
@@ -57,13 +57,13 @@ async def take(store: Store, agents: Agents, load: Load, hold: Hold, *, attempts
 
     attempts: number of times that the turn is started before it fails for good.
     """
-    while (before := await load()) is not None:
-        if before.attempts >= attempts or before.scope.agent not in agents:
-            await give_up(store, before)
+    while (head := await load()) is not None:
+        if head.attempts >= attempts or head.scope.agent not in agents:
+            await give_up(store, head)
             return None
         # The head also changes for other reasons: a reply came, a push config was set, or the sweep came by.
         with suppress(Conflict):
-            return await _read(store, before, await _hold(store, before, hold))
+            return await _read(store, head, await _hold(store, head, hold))
     return None
 
 
@@ -77,17 +77,17 @@ async def _hold(store: Store, head: Head, hold: Hold) -> Head:
     return head
 
 
-async def _read(store: Store, before: Head, head: Head) -> TakenTurn | None:
-    numbered = await threads.run(store.get_events, head)
-    events = [event for _, event in numbered]
+async def _read(store: Store, old_head: Head, head: Head) -> TakenTurn | None:
+    pairs = await threads.run(store.get_events, head)
+    events = [event for _, event in pairs]
     start = next((index for index, event in enumerate(events) if begins(event, head.turn_id)), None)
     if start is None:
         # The process that took the message died before it stored it. The last message is an older one.
         await give_up(store, head.as_lost())
         return None
     telemetry.bind(context_id=head.context_id, version=head.wire_name)
-    sequence = max(numbered[-1][0], head.sequence)
-    return TakenTurn(head, before, sequence, events[start], events[start + 1 :])
+    sequence = max(pairs[-1][0], head.sequence)
+    return TakenTurn(head, old_head, sequence, events[start], events[start + 1 :])
 
 
 async def give_up(store: Store, head: Head) -> None:

@@ -32,42 +32,42 @@ class Worker:
         self._store = store
         self._agents = agents
 
-    async def run_turn(self, queued: QueuedTurn, deadline: float | None) -> None:
+    async def run_turn(self, queued_turn: QueuedTurn, deadline: float | None) -> None:
         """Run a queued turn to its end. Raises StoreError: then its message must come again.
 
         deadline: a `time.monotonic()` value, when the turn must end.
         """
-        taken = await takeover.take(
+        taken_turn = await takeover.take(
             self._store,
             self._agents,
-            partial(self._load, queued),
+            partial(self._load, queued_turn),
             lambda head, now: (head.with_holder(now), []),
             attempts=TURN_ATTEMPTS,
         )
-        if taken is None:
+        if taken_turn is None:
             return
-        head = taken.head
+        head = taken_turn.head
         context = await threads.run(self._store.get_context, head.scope, head.context_id)
         turn = make_turn(
             head,
-            taken.message["message"],
-            taken.message["options"],
+            taken_turn.message["message"],
+            taken_turn.message["options"],
             context=context.before(head.turn_id, head.task_id),
             pending=head.pending,
             deadline=deadline,
         )
-        claim = Claim(head, taken.sequence, turn)
+        claim = Claim(head, taken_turn.sequence, turn)
         await Run(self._store, self._agents.start(head.scope.agent), claim).run_to_end()
 
-    async def fail_turn(self, queued: QueuedTurn) -> None:
+    async def fail_turn(self, turn: QueuedTurn) -> None:
         """End a turn whose message is a dead letter."""
-        head = await self._load(queued)
+        head = await self._load(turn)
         if head is not None:
             await takeover.give_up(self._store, head)
 
-    async def _load(self, queued: QueuedTurn) -> Head | None:
+    async def _load(self, turn: QueuedTurn) -> Head | None:
         """Head of the task, if this turn of it waits for a run of the worker."""
-        head = await takeover.load_turn(self._store, queued)
+        head = await takeover.load_turn(self._store, turn)
         if head is None or head.place is not Place.WORKER or head.is_running(self._store.clock()):
             return None
         return head

@@ -74,28 +74,28 @@ class Agents(Mapping[str, Profile]):
     @classmethod
     def of(cls, *loaded: Agent) -> "Agents":
         """Agents that are imported already; the first is the default."""
-        made = cls(agent.profile for agent in loaded)
+        agents = cls(agent.profile for agent in loaded)
         for agent in loaded:
-            made._loading[agent.name] = _done(agent)
-        return made
+            agents._loading[agent.name] = _done(agent)
+        return agents
 
     @classmethod
     def of_manifest(cls, manifest: Path, folder: Path, names: Collection[str] = ()) -> "Agents":
-        """Agents that `make build` found good. None is imported yet. names: of those to serve; empty = all.
+        """Agents that `make build` found good. None is imported yet. names: agents to serve; empty = all.
 
         Raises ConfigurationError.
         """
         profiles = {profile.name: profile for profile in read_manifest(manifest)}
         _check_names(names, profiles, folder)
-        chosen = [profile for name, profile in profiles.items() if not names or name in names]
-        return cls(_default_first(chosen, folder, names), folder)
+        selection = [profile for name, profile in profiles.items() if not names or name in names]
+        return cls(_default_first(selection, folder, names), folder)
 
     @classmethod
     def of_folder(cls, folder: Path, names: Collection[str] = (), *, shows_reasons: bool = False) -> "Agents":
         """Agents of a folder, imported, or still importing after SERVE_SECONDS. What is wrong with one is
         logged; the others work. An import that never ends is given up.
 
-        names: of those to serve; empty = all. Raises ConfigurationError if there is no agent, an unknown
+        names: agents to serve; empty = all. Raises ConfigurationError if there is no agent, an unknown
         name, or no clear default.
         """
         cards, unreadable = read_cards(folder, names)
@@ -108,22 +108,22 @@ class Agents(Mapping[str, Profile]):
             for name, card in cards.items()
         ]
         has_default = not unreadable or any(card.default for card in cards.values())
-        made = cls(
+        agents = cls(
             _default_first(profiles, folder, names) if has_default else profiles,
             folder,
             shows_reasons=shows_reasons,
         )
         if not has_default:  # any of the unreadable ones may be the default: no other takes its place
-            made.default = next(iter(unreadable))
-        made._unreadable = unreadable
-        made._reads_profiles = True
-        loading = {name: made.start(name) for name in cards}
+            agents.default = next(iter(unreadable))
+        agents._unreadable = unreadable
+        agents._reads_profiles = True
+        loading = {name: agents.start(name) for name in cards}
         late = wait(loading.values(), timeout=SERVE_SECONDS).not_done
         for name in [name for name in cards if loading[name] in late]:
-            timer = threading.Timer(IMPORT_SECONDS - SERVE_SECONDS, made._give_up, (name, loading[name]))
+            timer = threading.Timer(IMPORT_SECONDS - SERVE_SECONDS, agents._give_up, (name, loading[name]))
             timer.daemon = True
             timer.start()
-        return made
+        return agents
 
     def __getitem__(self, name: str) -> Profile:
         return self._profiles[name]
@@ -137,12 +137,12 @@ class Agents(Mapping[str, Profile]):
     def find(self, name: str | None) -> Profile:
         """Profile of an agent by name, or of the default agent. Raises RouteNotFound, and Unavailable if its
         card cannot be read."""
-        wanted = name or self.default
-        if wanted in self._unreadable:
-            raise Unavailable(self._public_reason(wanted, self._unreadable[wanted]))
-        if wanted not in self._profiles:
-            raise RouteNotFound(f"there is no agent {wanted[:100]!r}")
-        return self._profiles[wanted]
+        agent_name = name or self.default
+        if agent_name in self._unreadable:
+            raise Unavailable(self._public_reason(agent_name, self._unreadable[agent_name]))
+        if agent_name not in self._profiles:
+            raise RouteNotFound(f"there is no agent {agent_name[:100]!r}")
+        return self._profiles[agent_name]
 
     def start(self, name: str) -> Loading:
         """Begin to import an agent, unless that has happened. `agent_of` has its result."""
@@ -162,12 +162,12 @@ class Agents(Mapping[str, Profile]):
 
     def warm_up(self) -> None:
         """Import the first agents while Lambda's initialization has the full CPU; see WARM_UP_SECONDS."""
-        began = time.monotonic()
+        start = time.monotonic()
         for name in islice(self._profiles, WARM_UP_AGENTS):
-            passed = time.monotonic() - began
-            if passed > WARM_UP_START_SECONDS:
+            seconds = time.monotonic() - start
+            if seconds > WARM_UP_START_SECONDS:
                 return
-            wait([self.start(name)], timeout=WARM_UP_SECONDS - passed)
+            wait([self.start(name)], timeout=WARM_UP_SECONDS - seconds)
 
     def _is_worth_another_try(self, name: str) -> bool:
         return name in self._failed and time.monotonic() - self._failed[name] > RETRY_SECONDS
@@ -215,26 +215,26 @@ class Agents(Mapping[str, Profile]):
 
 def agent_of(loading: Loading) -> Agent:
     """The agent of an import. Blocks until it is over. Raises Unavailable, a new one for each caller."""
-    found = loading.result()
-    if isinstance(found, Agent):
-        return found
-    raise Unavailable(found)
+    result = loading.result()
+    if isinstance(result, Agent):
+        return result
+    raise Unavailable(result)
 
 
 def read_cards(folder: Path, names: Collection[str] = ()) -> tuple[dict[str, Card], dict[str, str]]:
     """Cards of a folder's agents by name, and what is wrong with those that cannot be read.
 
-    names: of those to read; empty = all. Raises ConfigurationError if there is no agent, or an unknown name.
+    names: agents to read; empty = all. Raises ConfigurationError if there is no agent, or an unknown name.
     """
     from a2a_lambda.agent.card_file import read_card
 
-    found = {path.parent.name: path for path in sorted(folder.glob("*/card.yaml"))}
-    _check_names(names, found, folder)
-    if not found:
+    paths = {path.parent.name: path for path in sorted(folder.glob("*/card.yaml"))}
+    _check_names(names, paths, folder)
+    if not paths:
         raise ConfigurationError(f"{folder}: {NO_AGENT}")
     cards: dict[str, Card] = {}
     unreadable: dict[str, str] = {}
-    for name, path in found.items():
+    for name, path in paths.items():
         if names and name not in names:
             continue
         try:
@@ -257,23 +257,24 @@ def check_all(folder: Path) -> list[Profile]:
 
 
 def _default_first(profiles: list[Profile], folder: Path, names: Collection[str] = ()) -> list[Profile]:
-    """names: of those that are served. If the default agent is not among them, the first one replaces it."""
+    """The profiles, the default agent's first. names: agents that are served. If the default agent is not
+    among them, the first one replaces it."""
     if not profiles:
         raise ConfigurationError(f"{folder}: {NO_AGENT}")
     defaults = [profile for profile in profiles if profile.card.default]
     defaults = defaults or [profile for profile in profiles if profile.name in [*names][:1]] or profiles
     if len(defaults) > 1:
-        listed = ", ".join(profile.name for profile in defaults)
-        must = "only one card.yaml may" if defaults[0].card.default else "one card.yaml must"
-        raise ConfigurationError(f"{folder}: {must} say `default: true`, of {listed}")
+        name_list = ", ".join(profile.name for profile in defaults)
+        rule = "only one card.yaml may" if defaults[0].card.default else "one card.yaml must"
+        raise ConfigurationError(f"{folder}: {rule} say `default: true`, of {name_list}")
     return sorted(profiles, key=lambda profile: profile is not defaults[0])
 
 
-def _check_names(names: Collection[str], known: Collection[str], folder: Path) -> None:
+def _check_names(names: Collection[str], choices: Collection[str], folder: Path) -> None:
     for name in names:
-        if name not in known:
+        if name not in choices:
             raise ConfigurationError(
-                f"there is no agent {name!r} in {folder}. There are: {', '.join(known) or 'none'}"
+                f"there is no agent {name!r} in {folder}. There are: {', '.join(choices) or 'none'}"
             )
 
 

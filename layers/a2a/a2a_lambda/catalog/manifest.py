@@ -32,17 +32,17 @@ def encode_manifest(profiles: Iterable[Profile]) -> bytes:
 def read_manifest(path: Path) -> list[Profile]:
     """Profiles of a deployment's agents. Raises ConfigurationError."""
     try:
-        found = strictjson.loads(path.read_bytes())
-        modified = path.stat().st_mtime
+        entries = strictjson.loads(path.read_bytes())
+        mtime = path.stat().st_mtime
         return [
             Profile(
                 name=entry["name"],
                 card=Card.model_validate(entry["card"]),
                 input_schemas=entry["input_schemas"],
-                modified=modified,
+                modified=mtime,
                 default_skill=entry["default_skill"],
             )
-            for entry in found
+            for entry in entries
         ]
     except (ValueError, TypeError, KeyError, ParseError) as error:
         raise ConfigurationError(f"{path}: not a manifest of agents: {error!r}") from None

@@ -40,7 +40,7 @@ class AgentError(KitError):
 class Client:
     """Client of another agent.
 
-    url: of the agent, or of its card. key: sent only to the origin of that url (scheme, host and port).
+    url: url of the agent, or of its card. key: sent only to the origin of that url (scheme, host and port).
     hosts: other hosts that its card may send callers to. private: the agent may be in a private network,
         and use plain http. extensions: URIs to activate. timeout: seconds of silence after which a call
         fails.
@@ -88,7 +88,7 @@ class Client:
         return self._agent
 
     async def card(self) -> Mapping[str, Json]:
-        """Raises as `discover`."""
+        """Raises what `discover` raises."""
         return (await self.discover()).card
 
     async def send(
@@ -100,7 +100,7 @@ class Client:
     ) -> Task | Message:
         """Send a message; returns its task, or the message that the agent answers with.
 
-        fields: of the message, such as contextId, taskId, metadata. Raises as `discover`.
+        fields: of the message, such as contextId, taskId, metadata. Raises what `discover` raises.
         """
         outcome = await self._call("send", _request(message, configuration, fields))
         result: Task | Message | None = outcome.get("task") or outcome.get("message")
@@ -115,7 +115,7 @@ class Client:
         configuration: SendMessageConfiguration | None = None,
         **fields: Any,
     ) -> AsyncGenerator[Event, None]:
-        """Send a message; yields its events as they come. Raises as `discover`."""
+        """Send a message; yields its events as they come. Raises what `discover` raises."""
         agent = await self.discover()
         body = rpc_body(agent.wire, "stream", _request(message, configuration, fields), agent.tenant)
         # Not as the current span: the caller's code runs between the events.
@@ -140,7 +140,7 @@ class Client:
             raise _agent_error(agent.url, error) from error
 
     async def get(self, task_id: str, *, history_length: int | None = None) -> Task:
-        """Raises as `discover`."""
+        """Raises what `discover` raises."""
         request = TaskRequest(id=task_id)
         if history_length is not None:
             request["historyLength"] = history_length
@@ -148,7 +148,7 @@ class Client:
         return task
 
     async def cancel(self, task_id: str) -> Task:
-        """Raises as `discover`."""
+        """Raises what `discover` raises."""
         task: Task = await self._call("cancel", TaskRequest(id=task_id))
         return task
 
@@ -193,9 +193,9 @@ class Client:
     async def _discover(self) -> discovery.DiscoveredAgent:
         # A signature is of the strict card of 1.0.
         strict = {"A2A-Version": "1.0"} if self._verify is not None else {}
-        shown = {"X-API-Key": self._key, "Authorization": f"Bearer {self._key}"} if self._key else {}
+        credentials = {"X-API-Key": self._key, "Authorization": f"Bearer {self._key}"} if self._key else {}
         for url in discovery.card_urls(self._url):
-            content, status = await self._read("GET", url, {**shown, **strict, **tracing.headers()})
+            content, status = await self._read("GET", url, {**credentials, **strict, **tracing.headers()})
             if status == 200:
                 try:
                     card = strictjson.loads(content)
@@ -223,19 +223,19 @@ def _request(
     fields: Mapping[str, Json],
 ) -> SendMessageRequest:
     if isinstance(message, dict):
-        made = Message(**{**message, **fields})  # type: ignore[typeddict-item]
+        new_message = Message(**{**message, **fields})  # type: ignore[typeddict-item]
     else:
         parts = [Part(text=message)] if isinstance(message, str) else list(message)
-        made = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=parts)
-        made.update(fields)  # type: ignore[typeddict-item]
-    request = SendMessageRequest(message=made)
+        new_message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=parts)
+        new_message.update(fields)  # type: ignore[typeddict-item]
+    request = SendMessageRequest(message=new_message)
     if configuration is not None:
         request["configuration"] = configuration
     return request
 
 
 def rpc_body(wire: Wire, operation: Operation, request: Any, tenant: str = "") -> bytes:
-    """A JSON-RPC request. tenant: of the agent, if it has one (1.0 section 8.3.2)."""
+    """A JSON-RPC request. tenant: the agent's tenant, if it has one (1.0 section 8.3.2)."""
     params = wire.requests[operation].encode(request)
     if tenant:
         params = {**params, "tenant": tenant}

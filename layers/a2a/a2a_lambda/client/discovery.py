@@ -78,18 +78,18 @@ def is_same_origin(url: httpx2.URL, other: httpx2.URL) -> bool:
 
 def _interface(card: Mapping[str, Json], source: str, wires: Sequence[Wire]) -> tuple[Wire, str, str]:
     """Wire, url and tenant to call: JSON-RPC, in the best version that both sides speak."""
-    offered = [
+    interfaces = [
         (_text(item, "protocolVersion"), _text(item, "url"), _text(item, "tenant"))
         for item in _objects(card, "supportedInterfaces")
         if item.get("protocolBinding") == "JSONRPC" and _text(item, "url")
     ]
     if url := _rpc_url(card):
-        offered.append((_text(card, "protocolVersion") or "0.1", url, ""))
+        interfaces.append((_text(card, "protocolVersion") or "0.1", url, ""))
     for wire in wires:
-        for version, url, tenant in offered:
+        for version, url, tenant in interfaces:
             if wire.methods and ".".join(version.split(".")[:2]) in wire.versions:
                 return wire, url, tenant
-    versions = ", ".join(version for version, _, _ in offered) or "none"
+    versions = ", ".join(version for version, _, _ in interfaces) or "none"
     raise Undiscovered(f"{source}: no JSON-RPC interface of a known version (its card has {versions})")
 
 
@@ -105,20 +105,20 @@ def _credentials(card: Mapping[str, Json], key: str) -> Mapping[str, str]:
     """The header of a card's first scheme for a key; a bearer token if it has none."""
     schemes = card.get("securitySchemes")
     for scheme in schemes.values() if isinstance(schemes, dict) else ():
-        described: Any = scheme.get("apiKeySecurityScheme", scheme) if isinstance(scheme, dict) else None
-        if not isinstance(described, dict) or described.get("location", described.get("in")) != "header":
+        details: Any = scheme.get("apiKeySecurityScheme", scheme) if isinstance(scheme, dict) else None
+        if not isinstance(details, dict) or details.get("location", details.get("in")) != "header":
             continue
-        name = _text(described, "name")
+        name = _text(details, "name")
         if TOKEN.fullmatch(name) and name.lower() not in RESERVED_HEADERS:
             return {name: f"Bearer {key}" if name.lower() == "authorization" else key}
     return {"Authorization": f"Bearer {key}"}
 
 
 def _objects(source: Mapping[str, Json], name: str) -> list[dict[str, Json]]:
-    found = source.get(name)
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    value = source.get(name)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _text(source: Mapping[str, Json], name: str) -> str:
-    found = source.get(name)
-    return found if isinstance(found, str) else ""
+    value = source.get(name)
+    return value if isinstance(value, str) else ""

@@ -34,7 +34,7 @@ def check_signature(card: Mapping[str, Json], keys: Jwks, source: str) -> None:
     except ModuleNotFoundError:
         raise ConfigurationError("verify needs the package joserfc: make add PACKAGE=joserfc") from None
     try:
-        trusted = jwk.KeySet.import_key_set(dict(keys))
+        key_set = jwk.KeySet.import_key_set(dict(keys))
     except (ValueError, TypeError, KeyError, errors.JoseError) as error:
         raise ConfigurationError(f"verify is not a set of public keys: {error!r}") from None
     try:
@@ -46,7 +46,7 @@ def check_signature(card: Mapping[str, Json], keys: Jwks, source: str) -> None:
         for payload in payloads:
             try:
                 token = f"{signature['protected']}.{payload}.{signature['signature']}"
-                jws.deserialize_compact(token, trusted, algorithms=ALGORITHMS)
+                jws.deserialize_compact(token, key_set, algorithms=ALGORITHMS)
                 return
             except (ValueError, TypeError, KeyError, errors.JoseError):
                 continue

@@ -22,28 +22,28 @@ class Received(NamedTuple):
 
 async def data(chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
     """Data of events, of those that have any. Raises TooLarge."""
-    async with aclosing(events(chunks, limit)) as found:
-        async for event in found:
+    async with aclosing(events(chunks, limit)) as stream:
+        async for event in stream:
             if event.data:
                 yield event.data
 
 
 async def events(chunks: AsyncIterator[bytes], limit: int) -> AsyncGenerator[Received, None]:
     """Events and comments. The time is linear in their bytes. limit: most bytes of one. Raises TooLarge."""
-    held: list[bytes] = []
+    lines: list[bytes] = []
     size = 0
-    async with aclosing(_lines(chunks, limit)) as found:
-        async for line in found:
-            if line.startswith(b":") and not held:
+    async with aclosing(_lines(chunks, limit)) as stream:
+        async for line in stream:
+            if line.startswith(b":") and not lines:
                 yield Received(b"", b"", line)
             elif line:
-                held.append(line)
+                lines.append(line)
                 size += len(line)
                 if size > limit:
                     raise TooLarge
-            elif held:
-                yield Received(_last(held, b"id"), b"\n".join(_values(held, b"data")), b"\n".join(held))
-                held, size = [], 0
+            elif lines:
+                yield Received(_last(lines, b"id"), b"\n".join(_values(lines, b"data")), b"\n".join(lines))
+                lines, size = [], 0
 
 
 def _values(lines: list[bytes], name: bytes) -> list[bytes]:
@@ -63,13 +63,13 @@ async def _lines(chunks: AsyncIterator[bytes], limit: int) -> AsyncGenerator[byt
     # that grows with the square of its length.
     pieces: list[bytes] = []
     size = 0
-    returned = False
-    async for received in chunks:
-        if not received:
+    has_return = False
+    async for raw_chunk in chunks:
+        if not raw_chunk:
             continue
         # A line feed may be the second half of the end of the line before.
-        chunk = received[1:] if returned and received.startswith(b"\n") else received
-        returned = chunk.endswith(b"\r")
+        chunk = raw_chunk[1:] if has_return and raw_chunk.startswith(b"\n") else raw_chunk
+        has_return = chunk.endswith(b"\r")
         first, *others = END_OF_LINE.split(chunk)
         pieces.append(first)
         size += len(first)

@@ -55,7 +55,7 @@ class Retry:
 class Reply:
     """What ended a wait: a message of the client, or a call of the wait's url.
 
-    parts: of the message; a call's JSON is a data part. is_callback: it came to the url.
+    parts: the message's parts; the JSON of a call is one data part. is_callback: it came to the url.
     """
 
     parts: list[Part]
@@ -167,7 +167,8 @@ class Engine(Protocol):
 
 @dataclass(slots=True)
 class OperationKeys:
-    """Gives the operations of one place, the turn or a branch, their keys. prefix: of the place."""
+    """Gives the operations of one place, the turn or a branch, their keys. prefix: where in the agent's code
+    the operation is."""
 
     prefix: str = ""
     _used: Counter[str] = field(default_factory=Counter)
@@ -220,20 +221,20 @@ class StepOutcome:
         except SkillError as error:
             return strictjson.dumps({"refused": str(error)})
         try:
-            kept = strictjson.dumps_verified({"value": to_jsonable_python(result)})
+            body = strictjson.dumps_verified({"value": to_jsonable_python(result)})
         except (TypeError, ValueError) as error:
             raise NotKept(f"the result of step {name!r} cannot be kept as JSON: {error}") from error
-        if len(kept) > RESULT_BYTES:
+        if len(body) > RESULT_BYTES:
             raise NotKept(
-                f"the result of step {name!r} has {len(kept):,} bytes of JSON, and may have {RESULT_BYTES:,}:"
+                f"the result of step {name!r} has {len(body):,} bytes of JSON, and may have {RESULT_BYTES:,}:"
                 " keep it in S3 or a table, and return its key"
             )
-        return kept
+        return body
 
     @staticmethod
-    def read(kept: bytes, function: Callable[..., Any]) -> Any:
+    def read(result: bytes, function: Callable[..., Any]) -> Any:
         """The value, in the type that the function's annotation names. Raises SkillError."""
-        outcome = strictjson.loads(kept)
+        outcome = strictjson.loads(result)
         if "refused" in outcome:
             raise SkillError(outcome["refused"])
         return _typed(outcome["value"], function)
@@ -251,12 +252,12 @@ def _typed(value: Json, function: Callable[..., Any]) -> Any:
 async def gather(runs: Sequence[Awaitable[bytes]]) -> list[bytes]:
     """Results of branches, after all have ended. A suspended branch suspends the turn; else the first failure
     is raised."""
-    ended = await asyncio.gather(*runs, return_exceptions=True)
-    suspended = [each for each in ended if isinstance(each, Suspended)]
-    if suspended:
-        times = [each.until for each in suspended if each.until]
-        raise Suspended([wait for each in suspended for wait in each.waits], min(times, default=0.0))
-    for each in ended:
-        if isinstance(each, BaseException):
-            raise each
-    return [each for each in ended if isinstance(each, bytes)]
+    outcomes = await asyncio.gather(*runs, return_exceptions=True)
+    suspensions = [outcome for outcome in outcomes if isinstance(outcome, Suspended)]
+    if suspensions:
+        times = [outcome.until for outcome in suspensions if outcome.until]
+        raise Suspended([wait for outcome in suspensions for wait in outcome.waits], min(times, default=0.0))
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return [outcome for outcome in outcomes if isinstance(outcome, bytes)]

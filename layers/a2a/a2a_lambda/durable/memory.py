@@ -54,16 +54,16 @@ class Record:
     open: list[Wait] = field(default_factory=list)
 
     def copy(self) -> "Record":
-        return Record({place: list(kept) for place, kept in self.kept.items()}, list(self.open))
+        return Record({place: list(operations) for place, operations in self.kept.items()}, list(self.open))
 
     @property
     def names(self) -> list[str]:
         """Names of the operations that have ended, those of the turn first."""
-        return [each.name for place in self.kept.values() for each in place]
+        return [operation.name for place in self.kept.values() for operation in place]
 
 
 class MemoryEngine:
-    """record: of earlier runs; this run adds to it. replies: those that are known."""
+    """record: results of earlier runs; this run adds to them. replies: those that are known."""
 
     def __init__(self, record: Record, replies: Given, place: str = "") -> None:
         self.keys = OperationKeys(place)
@@ -77,17 +77,17 @@ class MemoryEngine:
 
     def check_end(self) -> None:
         """Raises CodeChanged if an earlier run had more operations than this one, which has ended."""
-        kept = self._record.kept.get(self._place, [])
-        if self._next < len(kept):
-            raise CodeChanged(f"it ended where the earlier run had the {kept[self._next]}")
+        operations = self._record.kept.get(self._place, [])
+        if self._next < len(operations):
+            raise CodeChanged(f"it ended where the earlier run had the {operations[self._next]}")
 
     async def step(
         self, name: str, call: Callable[[], Awaitable[bytes]], retry: Retry, *, once: bool
     ) -> bytes:
         await asyncio.sleep(0)  # as on AWS, where other code runs meanwhile
-        if (kept := self._replay("step", name)) is None:
-            kept = self._keep("step", name, await _tries(name, call, retry))
-        result: bytes = kept.result()
+        if (operation := self._replay("step", name)) is None:
+            operation = self._keep("step", name, await _tries(name, call, retry))
+        result: bytes = operation.result()
         return result
 
     async def sleep(self, name: str, seconds: int) -> None:
@@ -98,13 +98,13 @@ class MemoryEngine:
 
     async def wait_for(self, wait: Wait) -> Reply:
         await asyncio.sleep(0)
-        if (kept := self._replay("wait", wait.key)) is None:
+        if (operation := self._replay("wait", wait.key)) is None:
             if wait.key not in self._replies:
                 self._record.open.append(wait)
                 self._suspend(Suspended([OpenWait(wait)]))
             self._keep("wait", wait.key, _reply(self._replies[wait.key], wait))
             self._suspend(Suspended())
-        reply: Reply = kept.result()
+        reply: Reply = operation.result()
         return reply
 
     async def parallel(
@@ -116,8 +116,8 @@ class MemoryEngine:
         ]
         try:
             return await gather([branch(engine) for branch, engine in zip(branches, engines, strict=True)])
-        except Suspended as suspended:
-            self._suspend(suspended)
+        except Suspended as suspension:
+            self._suspend(suspension)
 
     def callback_url(self, key: str) -> str:
         return f"https://callbacks.invalid/{key}"
@@ -129,24 +129,24 @@ class MemoryEngine:
         """The next operation, if an earlier run has kept it. Raises CodeChanged."""
         if self.suspension is not None:
             raise self.suspension
-        kept = self._record.kept.setdefault(self._place, [])
-        if self._next == len(kept):
+        operations = self._record.kept.setdefault(self._place, [])
+        if self._next == len(operations):
             return None
-        found = kept[self._next]
-        if (found.kind, found.name) != (kind, name):
-            raise CodeChanged(f"it has the {kind} {name!r} where the earlier run had the {found}")
+        operation = operations[self._next]
+        if (operation.kind, operation.name) != (kind, name):
+            raise CodeChanged(f"it has the {kind} {name!r} where the earlier run had the {operation}")
         self._next += 1
-        return found
+        return operation
 
-    def _suspend(self, suspended: Suspended) -> NoReturn:
-        self.suspension = suspended
-        raise suspended
+    def _suspend(self, suspension: Suspended) -> NoReturn:
+        self.suspension = suspension
+        raise suspension
 
     def _keep(self, kind: str, name: str, outcome: Any) -> Kept:
-        kept = Kept(kind, name, outcome)
-        self._record.kept[self._place].append(kept)
+        operation = Kept(kind, name, outcome)
+        self._record.kept[self._place].append(operation)
         self._next += 1
-        return kept
+        return operation
 
 
 async def _tries(name: str, call: Callable[[], Awaitable[bytes]], retry: Retry) -> bytes | StepFailed:
@@ -158,16 +158,16 @@ async def _tries(name: str, call: Callable[[], Awaitable[bytes]], retry: Retry) 
             return await call()
         except Exception as error:
             if isinstance(error, MISTAKES) or retry.pause_after(attempt) is None:
-                failed = StepFailed(name, type(error).__name__, str(error))
-                failed.__cause__ = error
-                return failed
+                failure = StepFailed(name, type(error).__name__, str(error))
+                failure.__cause__ = error
+                return failure
 
 
-def _reply(given: Any, wait: Wait) -> Reply | TimeoutError:
-    if given is TimeoutError:
+def _reply(reply: Any, wait: Wait) -> Reply | TimeoutError:
+    if reply is TimeoutError:
         return TimeoutError("no reply came in time")
-    if isinstance(given, Reply):
-        return given
+    if isinstance(reply, Reply):
+        return reply
     if not wait.takes_messages:  # it came to the url, where a text is JSON, too
-        return Reply([Part(data=given)], is_callback=True)
-    return Reply([Part(text=given) if isinstance(given, str) else Part(data=given)])
+        return Reply([Part(data=reply)], is_callback=True)
+    return Reply([Part(text=reply) if isinstance(reply, str) else Part(data=reply)])

@@ -114,15 +114,15 @@ class OriginOnly:
         if scope["type"] != "http" or self._admits(scope):
             await self._app(scope, receive, send)
             return
-        refused = NotFromOrigin("call the url of the card")
-        logger.info("refused: %d %s", refused.code, type(refused).__name__)
-        await error_response(refused)(scope, receive, send)
+        refusal = NotFromOrigin("call the url of the card")
+        logger.info("refused: %d %s", refusal.code, type(refusal).__name__)
+        await error_response(refusal)(scope, receive, send)
 
     def _admits(self, scope: "Scope") -> bool:
-        given = Headers(scope=scope).get(ORIGIN_HEADER, "")
-        digest = hashlib.sha256(given.encode("latin-1")).hexdigest()
+        header = Headers(scope=scope).get(ORIGIN_HEADER, "")
+        digest = hashlib.sha256(header.encode("latin-1")).hexdigest()
         # Every digest is compared, each in constant time.
-        return bool(sum(hmac.compare_digest(digest, known) for known in self._digests))
+        return bool(sum(hmac.compare_digest(digest, candidate) for candidate in self._digests))
 
 
 class SingleSlashes:
@@ -191,9 +191,9 @@ class BasePath:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    allowed = (error.headers or {}).get("Allow", "POST")
-    refused = InvalidRequest(f"{request.method} is not allowed here; use {allowed}")
-    return error_response(refused, status=error.status_code, headers=error.headers)
+    methods = (error.headers or {}).get("Allow", "POST")
+    refusal = InvalidRequest(f"{request.method} is not allowed here; use {methods}")
+    return error_response(refusal, status=error.status_code, headers=error.headers)
 
 
 async def _protocol_error(request: Request, error: Exception) -> Response:

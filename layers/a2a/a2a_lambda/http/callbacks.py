@@ -31,7 +31,7 @@ async def call(request: Request, token_text: str) -> Response:
         body = await read_body(request, MAX_REPLY_BYTES)
         data = strictjson.loads(body) if body.strip() else None
         await kit.waits.end(token, data)
-    except (ProtocolError, StoreError) as raised:
-        error = to_protocol_error(raised)
+    except (ProtocolError, StoreError) as cause:
+        error = to_protocol_error(cause)
         return error_response(error, status=400 if error.status == 200 else None)
     return Response(b"{}", media_type=JSON)

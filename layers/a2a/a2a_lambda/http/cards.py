@@ -42,11 +42,11 @@ async def strict_card(request: Request) -> Response:
 
 async def agent_card_json(request: Request) -> Response:
     """In the version that the request asks for. Without one, a card that both 1.0 and 0.3 can read."""
-    asked = version(request)
-    if not asked:
+    version_name = version(request)
+    if not version_name:
         return await _card(request, card_json.hybrid)
     try:
-        wires = negotiation.wires_for("", asked)
+        wires = negotiation.wires_for("", version_name)
     except VersionNotSupported as error:
         body = jsonrpc.error(None, negotiation.wire_for_error(error, ()).encode_error(error))
         return Response(body, 400, {"Vary": "A2A-Version"}, JSON)
@@ -61,8 +61,8 @@ async def qianfan(request: Request) -> Response:
     """AppBuilder's card is never public, and its errors have a form of their own."""
     try:
         return await _card(request, card_json.qianfan, keyed=True)
-    except KitError as raised:
-        error = to_protocol_error(raised)
+    except KitError as cause:
+        error = to_protocol_error(cause)
         status = error.status if error.status != 200 else 400
         code, message = APPBUILDER_ERRORS.get(status, ("InvalidParameter", str(error)))
         body = {"code": code, "message": message, "request_id": str(uuid.uuid4())}
@@ -81,11 +81,11 @@ async def authenticated_extended_card(request: Request) -> Response:
     """The extended card, at the path of A2A 0.2.5 (section 7.10)."""
     kit: Kit = request.app.state.kit
     agent = request.path_params.get("agent")
-    found = kit.agents.find(agent)
-    scope_of(await authenticate(request), found.name)
-    if found.card.extended is None:
+    profile = kit.agents.find(agent)
+    scope_of(await authenticate(request), profile.name)
+    if profile.card.extended is None:
         raise RouteNotFound("the agent has no extended card")
-    body = card_json.v0_2_5(_description(request, found, root=agent is None, extended=True))
+    body = card_json.v0_2_5(_description(request, profile, root=agent is None, extended=True))
     return Response(strictjson.dumps(body), headers={"Cache-Control": "private"}, media_type=JSON)
 
 
@@ -106,9 +106,9 @@ async def extended_card(request: Request, agent: Profile, wire: Wire) -> Json:
         raise wire.no_extended_card("the agent's card has no extended part")
     kit: Kit = request.app.state.kit
     root = agent.name == kit.agents.default
-    described = _description(request, agent, root=root, extended=True)
-    card = wire.encode_card(described)
-    await _sign(request, card, described)
+    description = _description(request, agent, root=root, extended=True)
+    card = wire.encode_card(description)
+    await _sign(request, card, description)
     return card
 
 
@@ -116,31 +116,31 @@ async def _card(request: Request, translate: Translate, *, keyed: bool = False) 
     kit: Kit = request.app.state.kit
     name: str | None = request.path_params.get("agent")
     # Whether an agent exists is as public as the default agent's card.
-    shown = kit.agents.get(name or kit.agents.default) or kit.agents.find(None)
-    keyed = keyed or not shown.card.public
+    profile = kit.agents.get(name or kit.agents.default) or kit.agents.find(None)
+    keyed = keyed or not profile.card.public
     if keyed:
         key = await authenticate(request)
         scope_of(key, kit.agents.find(name).name)
     agent = kit.agents.find(name)
-    described = _description(request, agent, root=name is None)
-    card = translate(described)
+    description = _description(request, agent, root=name is None)
+    card = translate(description)
     body = strictjson.dumps(card)
     etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'  # without signatures, which vary
-    modified = datetime.fromtimestamp(int(agent.modified), UTC)
+    date = datetime.fromtimestamp(int(agent.modified), UTC)
     headers = {
         "Cache-Control": f"{'private' if keyed else 'public'}, max-age={CARD_MAX_AGE_SECONDS}",
         "ETag": etag,
-        "Last-Modified": format_datetime(modified, usegmt=True),
+        "Last-Modified": format_datetime(date, usegmt=True),
         "Vary": "A2A-Version",
     }
-    if _is_unchanged(request, etag, modified):
+    if _is_unchanged(request, etag, date):
         return Response(None, 304, headers)
-    if await _sign(request, card, described):
+    if await _sign(request, card, description):
         body = strictjson.dumps(card)
     return Response(body, 200, headers, JSON)
 
 
-async def _sign(request: Request, card: dict[str, Json], described: card_json.Description) -> bool:
+async def _sign(request: Request, card: dict[str, Json], description: card_json.Description) -> bool:
     """Sign a 1.0 card in its strict form; returns whether it did. If KMS does not sign, the card is sent
     unsigned."""
     signer = request.app.state.kit.signer
@@ -148,7 +148,7 @@ async def _sign(request: Request, card: dict[str, Json], described: card_json.De
         return False
     try:
         jku = f"{base_url(request)}/.well-known/jwks.json"
-        card["signatures"] = await threads.run(signer.signatures, card_json.v1_0(described), jku)
+        card["signatures"] = await threads.run(signer.signatures, card_json.v1_0(description), jku)
     except (ConfigurationError, ValueError) as error:
         logger.error("the card is not signed: %s", error)
         return False
@@ -160,18 +160,18 @@ def _description(
 ) -> card_json.Description:
     card = agent.card.with_extended() if extended else agent.card
     schemas = agent.input_schemas
-    public = {skill.id for skill in card.skills}
-    shown = {skill: schema for skill, schema in schemas.items() if skill in public}
-    return card_json.Description(card, agent.name, base_url(request), root, shown)
+    ids = {skill.id for skill in card.skills}
+    public_schemas = {skill: schema for skill, schema in schemas.items() if skill in ids}
+    return card_json.Description(card, agent.name, base_url(request), root, public_schemas)
 
 
-def _is_unchanged(request: Request, etag: str, modified: datetime) -> bool:
+def _is_unchanged(request: Request, etag: str, date: datetime) -> bool:
     """Whether the client has this card. If-None-Match has precedence (RFC 9110 section 13.2.2)."""
     if (match := request.headers.get("if-none-match")) is not None:
         tags = [tag.strip().removeprefix("W/") for tag in match.split(",")]
         return "*" in tags or etag in tags
     try:
-        return modified <= parsedate_to_datetime(request.headers.get("if-modified-since", ""))
+        return date <= parsedate_to_datetime(request.headers.get("if-modified-since", ""))
     except (ValueError, TypeError):
         return False
 

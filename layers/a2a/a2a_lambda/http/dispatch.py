@@ -40,7 +40,7 @@ STREAM_HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering"
 class Binding(Protocol):
     """How results and errors become bytes.
 
-    media_type: of an answer. error_event: name of an error's event in a stream, or "".
+    media_type: media type of the answers. error_event: name of an error's event in a stream, or "".
     """
 
     @property
@@ -121,10 +121,10 @@ class Accepted:
         names: names of the agent in the request, from its path and its tenant. Without one it is the default
             agent. Raises RouteNotFound, Forbidden, InvalidParams if two names differ.
         """
-        given = {name for name in names if name}
-        if len(given) > 1:
+        agent_names = {name for name in names if name}
+        if len(agent_names) > 1:
             raise InvalidParams("the path and the tenant name different agents", path="params.tenant")
-        agent = self.kit.agents.find(next(iter(given), None))
+        agent = self.kit.agents.find(next(iter(agent_names), None))
         return OperationCall(
             request=self.request,
             kit=self.kit,
@@ -171,8 +171,8 @@ async def answer(call: OperationCall) -> Response:
     async def late() -> bytes:
         try:
             return binding.result(await work)
-        except Exception as raised:
-            return binding.error(call.wire, to_protocol_error(raised))
+        except Exception as cause:
+            return binding.error(call.wire, to_protocol_error(cause))
 
     body = sse.with_spaces(asyncio.ensure_future(late()), sse.KEEP_ALIVE_SECONDS)
     return StreamingResponse(body, 200, call.headers, binding.media_type)
@@ -245,32 +245,32 @@ async def _encode_stream(
     call: OperationCall, wire: Wire, recipient: Recipient, events: "sse.Events"
 ) -> AsyncGenerator[bytes, None]:
     binding = call.binding
-    started = stale = False
+    has_task = is_stale = False
     try:
         async with aclosing(sse.with_silences(events, sse.KEEP_ALIVE_SECONDS)) as items:
-            async for published in items:
-                if published is None:
+            async for item in items:
+                if item is None:
                     yield sse.COMMENT
                     continue
-                sequence, event = published
+                sequence, event = item
                 updates = [event]
-                if started and "task" in event:
+                if has_task and "task" in event:
                     # The turn lost its task, and the client has chunks that were never stored. Clients
                     # take one task a stream (a2a-sdk 0.3 fails on a second one), so the artifacts are sent
                     # again. A dialect that cannot replace an artifact gets no more of them, and no ids.
-                    stale = not wire.replaces_artifacts
-                    updates = [] if stale else restate(event["task"])
-                started = started or "task" in event
-                if stale:
+                    is_stale = not wire.replaces_artifacts
+                    updates = [] if is_stale else restate(event["task"])
+                has_task = has_task or "task" in event
+                if is_stale:
                     sequence = None
-                encoded = [value for each in updates for value in wire.encode_event(each, recipient)]
-                for index, value in enumerate(encoded, 1):
+                values = [value for update in updates for value in wire.encode_event(update, recipient)]
+                for index, value in enumerate(values, 1):
                     # One event may become several. Only the last of them has the id: a client that has it
                     # has the whole event.
-                    identity = sequence if index == len(encoded) else None
+                    identity = sequence if index == len(values) else None
                     yield sse.encode(binding.result(value), identity)
-    except Exception as raised:
-        error = to_protocol_error(raised)
+    except Exception as cause:
+        error = to_protocol_error(cause)
         yield sse.encode(binding.error(wire, error), event=binding.error_event)
-        if error is not raised and "aws.streamed" in call.request.scope:
+        if error is not cause and "aws.streamed" in call.request.scope:
             raise  # The client knows that the stream failed. Lambda must know it, too.

@@ -26,14 +26,14 @@ def base_url(request: Request) -> str:
     It is the setting, if there is one. Else it is the domain and the stage in the event's requestContext
     (https://docs.aws.amazon.com/apigateway/latest/developerguide/api-gateway-mapping-template-reference.html).
     """
-    configured: str = request.app.state.kit.settings.base_url
-    if configured:
-        return configured.rstrip("/")
+    setting: str = request.app.state.kit.settings.base_url
+    if setting:
+        return setting.rstrip("/")
     event: dict[str, Any] = request.scope.get("aws.event", {})
     context = event.get("requestContext") or {}
     domain = context.get("domainName", "localhost")
-    path, whole = event.get("path") or "", context.get("path") or ""
-    stage = whole[: -len(path)] if path and whole.endswith(path) else ""
+    path, full_path = event.get("path") or "", context.get("path") or ""
+    stage = full_path[: -len(path)] if path and full_path.endswith(path) else ""
     return f"https://{domain}{stage}".rstrip("/")
 
 
@@ -52,8 +52,8 @@ def version(request: Request) -> str:
 
     Source: https://a2a-protocol.org/v1.0.0/specification, section 3.6.1.
     """
-    asked: str = request.headers.get("a2a-version") or request.query_params.get("A2A-Version") or ""
-    return asked.strip()
+    text: str = request.headers.get("a2a-version") or request.query_params.get("A2A-Version") or ""
+    return text.strip()
 
 
 def check_media_type(request: Request) -> None:
@@ -78,11 +78,11 @@ async def read_body(request: Request, limit: int) -> bytes:
     return b"".join(chunks)
 
 
-def requested_extensions(request: Request, known: Collection[str]) -> tuple[str, ...]:
+def requested_extensions(request: Request, uris: Collection[str]) -> tuple[str, ...]:
     """URIs in `A2A-Extensions` and in its older name, each once, of those that are known."""
     names = ("a2a-extensions", "x-a2a-extensions")
-    given = ",".join(line for name in names for line in request.headers.getlist(name))
-    return tuple(dict.fromkeys(uri for item in given.split(",") if (uri := item.strip()) in known))
+    header = ",".join(line for name in names for line in request.headers.getlist(name))
+    return tuple(dict.fromkeys(uri for item in header.split(",") if (uri := item.strip()) in uris))
 
 
 def last_event_id(request: Request) -> int | None:

@@ -32,8 +32,8 @@ from a2a_lambda.wire.shared import protojson
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A route that a path fits. agent: as the path names it, or "". variables: of the path; the tenant is
-    one of them."""
+    """A route that a path fits. agent: as the path names it, or "". variables: the path's variables,
+    with the tenant among them."""
 
     wire: Wire
     route: Route
@@ -76,40 +76,40 @@ async def call(request: Request, path: str) -> Response:
         match = next((match for match in matches if match.route.verb == request.method), None)
         if match is None:
             return _not_allowed(binding, wire, request.method, [match.route.verb for match in matches])
-        accepted = await accept(request, partial(_check_version, wire))
-        params = _params(request, accepted.body, match)
+        accepted_request = await accept(request, partial(_check_version, wire))
+        params = _params(request, accepted_request.body, match)
         tenant = params.get("tenant")
-        named = tenant if isinstance(tenant, str) else None
+        tenant_name = tenant if isinstance(tenant, str) else None
         route = match.route
         method = f"{route.verb} {route.path}"
         return await answer(
-            accepted.call(binding, (wire,), route.operation, method, params, match.agent, named)
+            accepted_request.call(binding, (wire,), route.operation, method, params, match.agent, tenant_name)
         )
-    except Exception as raised:
+    except Exception as cause:
         streaming = sse.MEDIA_TYPE in request.headers.get("accept", "")
-        return binding.refusal(wire, to_protocol_error(raised), streaming=streaming)
+        return binding.refusal(wire, to_protocol_error(cause), streaming=streaming)
 
 
 def _matches(path: str) -> Iterator[Match]:
     """Routes that a path fits, whatever their verbs."""
     agent, rest = "", path
-    if found := re.fullmatch(r"a2a/([^/]+)/(.+)", path):
-        agent, rest = found.groups()
+    if match := re.fullmatch(r"a2a/([^/]+)/(.+)", path):
+        agent, rest = match.groups()
     prefixes = (wire.path_prefix for wire in VERSIONS if wire.path_prefix)
-    prefix = next((each for each in prefixes if rest.startswith(f"{each}/")), "")
+    prefix = next((candidate for candidate in prefixes if rest.startswith(f"{candidate}/")), "")
     inner = rest.removeprefix(f"{prefix}/")
     for wire in VERSIONS:
         for route in wire.routes if prefix == wire.path_prefix else ():
-            if found := _pattern(route.path, tenant=not prefix).fullmatch(inner):
-                variables = {name: value for name, value in found.groupdict().items() if value}
+            if match := _pattern(route.path, tenant=not prefix).fullmatch(inner):
+                variables = {name: value for name, value in match.groupdict().items() if value}
                 yield Match(wire, route, agent, variables)
 
 
 @cache
 def _pattern(path: str, *, tenant: bool) -> "re.Pattern[str]":
     """Expression of a route's path. tenant: a tenant may stand before it, as a segment."""
-    escaped = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+?)", re.escape(path))
-    return re.compile((r"(?:(?P<tenant>(?!tasks/)[^/]+)/)?" if tenant else "") + escaped + "/?")
+    expression = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+?)", re.escape(path))
+    return re.compile((r"(?:(?P<tenant>(?!tasks/)[^/]+)/)?" if tenant else "") + expression + "/?")
 
 
 def _params(request: Request, body: bytes, match: Match) -> dict[str, Json]:
@@ -117,27 +117,27 @@ def _params(request: Request, body: bytes, match: Match) -> dict[str, Json]:
 
     Raises ParseError, InvalidParams, UnsupportedMediaType.
     """
-    given: Json = {}
+    fields: Json = {}
     if body.strip():
         check_media_type(request)
-        given = strictjson.loads(body)
-        if not isinstance(given, dict):
+        fields = strictjson.loads(body)
+        if not isinstance(fields, dict):
             raise InvalidParams("the body must be an object")
     query = {name: value for name, value in request.query_params.items() if name.lower() != "a2a-version"}
-    params = {**given, **query}
-    for spelled, name in protojson.spellings(match.variables).items():
-        if params.pop(spelled, None) not in (None, "", match.variables[name]):
+    params = {**fields, **query}
+    for spelling, name in protojson.spellings(match.variables).items():
+        if params.pop(spelling, None) not in (None, "", match.variables[name]):
             raise InvalidParams(f"the path and the body differ in {name}", path=f"params.{name}")
     return {**params, **match.variables}
 
 
 def _check_version(wire: Wire, request: Request) -> None:
     """Raises VersionNotSupported, and InvalidRequest for a version that has other paths."""
-    asked = version(request)
-    wires = negotiation.wires_for("", asked)
-    if asked and wire.name not in {other.name for other in wires}:
+    version_name = version(request)
+    wires = negotiation.wires_for("", version_name)
+    if version_name and wire.name not in {other.name for other in wires}:
         raise InvalidRequest(
-            f"this path is for A2A {wire.name}, but A2A-Version is {asked[:20]}."
+            f"this path is for A2A {wire.name}, but A2A-Version is {version_name[:20]}."
             " The paths of 0.3 begin with /v1; those of 1.0 do not"
         )
 
@@ -147,16 +147,16 @@ def _media_type(request: Request, wire: Wire) -> str:
 
     Source: A2A 1.0.1 section 11.1.
     """
-    accepted = {
+    media_types = {
         item.partition(";")[0].strip().lower() for item in request.headers.get("accept", "").split(",")
     }
-    only_json = JSON in accepted and not accepted & {wire.media_type, "application/*", "*/*"}
+    only_json = JSON in media_types and not media_types & {wire.media_type, "application/*", "*/*"}
     return JSON if only_json else wire.media_type
 
 
-def _not_allowed(binding: Rest, wire: Wire, verb: str, allowed: list[str]) -> Response:
-    listed = ", ".join(dict.fromkeys(allowed))
-    refused = InvalidRequest(f"{verb} is not allowed here; use {listed}")
-    _, body = wire.encode_failure(refused)
+def _not_allowed(binding: Rest, wire: Wire, verb: str, verbs: list[str]) -> Response:
+    verb_list = ", ".join(dict.fromkeys(verbs))
+    refusal = InvalidRequest(f"{verb} is not allowed here; use {verb_list}")
+    _, body = wire.encode_failure(refusal)
     body["error"] |= {"code": 405, "status": "UNIMPLEMENTED"}
-    return Response(strictjson.dumps(body), 405, {"Allow": listed}, binding.media_type)
+    return Response(strictjson.dumps(body), 405, {"Allow": verb_list}, binding.media_type)

@@ -51,8 +51,8 @@ def find_address(request: Request, path: str) -> Address | None:
     If there is a bearer token only, the message says it: see `is_from_appbuilder`.
     """
     for pattern, dialect in PATHS.items():
-        if found := pattern.fullmatch(path):
-            agent = found.groupdict().get("agent")
+        if match := pattern.fullmatch(path):
+            agent = match.groupdict().get("agent")
             if dialect == "shared":
                 is_bearer = has_bearer_key(request)
                 if is_bearer and APPBUILDER in request.headers:
@@ -91,8 +91,8 @@ async def call(request: Request, address: Address) -> Response:
     binding = Rpc(request.headers.get("accept", ""), None)
     streaming = False
     try:
-        accepted = await accept(request, check_media_type)
-        value = strictjson.loads(accepted.body)
+        accepted_request = await accept(request, check_media_type)
+        value = strictjson.loads(accepted_request.body)
         binding = Rpc(binding.accept, jsonrpc.read_id(value))
         wires = negotiation.wires_for(address.dialect, version(request))
         envelope = jsonrpc.decode(value)
@@ -103,8 +103,10 @@ async def call(request: Request, address: Address) -> Response:
         operation = wires[0].methods[method]
         streaming = operation in STREAMED
         tenant = params.get("tenant") if wires[0] is v1_0.WIRE and isinstance(params, dict) else None
-        named = tenant if isinstance(tenant, str) else None
-        return await answer(accepted.call(binding, wires, operation, method, params, address.agent, named))
-    except Exception as raised:
-        error = to_protocol_error(raised)
+        tenant_name = tenant if isinstance(tenant, str) else None
+        return await answer(
+            accepted_request.call(binding, wires, operation, method, params, address.agent, tenant_name)
+        )
+    except Exception as cause:
+        error = to_protocol_error(cause)
         return binding.refusal(negotiation.wire_for_error(error, wires), error, streaming=streaming)

@@ -36,8 +36,8 @@ def encode(data: bytes, identity: int | None = None, *, event: str = "") -> byte
     """Bytes of one event. data: JSON on one line. identity: number for Last-Event-ID."""
     head = b"" if identity is None else b"id: %d\n" % identity
     head += b"event: %s\n" % event.encode() if event else b""
-    for separator, escaped in LINE_SEPARATORS:
-        data = data.replace(separator, escaped)
+    for separator, escape in LINE_SEPARATORS:
+        data = data.replace(separator, escape)
     return head + b"data: " + data + b"\n\n"
 
 

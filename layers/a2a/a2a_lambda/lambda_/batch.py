@@ -56,11 +56,11 @@ class TurnHandler:
 
         def work(record: Event) -> None:
             try:
-                queued = read_message(record["body"])
+                turn = read_message(record["body"])
                 if record["eventSourceARN"] == self._dead_letters:
-                    asyncio.run(self._worker.fail_turn(queued))
+                    asyncio.run(self._worker.fail_turn(turn))
                 else:
-                    asyncio.run(self._worker.run_turn(queued, deadline))
+                    asyncio.run(self._worker.run_turn(turn, deadline))
             except Exception:
                 # Else the message comes again only when its visibility timeout ends, in an hour and a half.
                 attempt = int(record["attributes"]["ApproximateReceiveCount"])

@@ -55,7 +55,7 @@ class DurableHandler:
         run = RunState(deadline, seconds - RUN_END_MARGIN_SECONDS - STEP_END_MARGIN_SECONDS)
         engine = OperationThread(context, run)
         arn = context.execution_context.durable_execution_arn
-        queued = read_message(json.dumps(message))
+        turn = read_message(json.dumps(message))
 
         def make_engine(replies: Replies, url: Callable[[str], str]) -> Engine:
             run.replies, run.url = replies, url
@@ -63,7 +63,7 @@ class DurableHandler:
 
         async def work() -> None:
             try:
-                await self._worker.run(queued, arn, make_engine, run.deadline)
+                await self._worker.run(turn, arn, make_engine, run.deadline)
             finally:
                 run.cancel()
 

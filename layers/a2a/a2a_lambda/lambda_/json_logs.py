@@ -78,17 +78,17 @@ def _log_unraisable(args: Any) -> None:
         logger.error("an exception could not be raised", exc_info=args.exc_value)
 
 
-def _lines(error: BaseException, logged: set[int]) -> Iterator[str]:
+def _lines(error: BaseException, ids: set[int]) -> Iterator[str]:
     """Frames and type of an exception, after those of its cause; each exception once."""
-    if id(error) in logged or len(logged) >= LOGGED_EXCEPTIONS:
+    if id(error) in ids or len(ids) >= LOGGED_EXCEPTIONS:
         return
-    logged.add(id(error))
-    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    if before is not None:
-        yield from _lines(before, logged)
+    ids.add(id(error))
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if cause is not None:
+        yield from _lines(cause, ids)
     yield from (line.rstrip() for line in traceback.format_tb(error.__traceback__))
     is_safe = isinstance(error, KitError) and error.safe_to_log
     yield f"{type(error).__name__}: {error}" if is_safe else type(error).__name__
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
-            yield from _lines(inner, logged)
+            yield from _lines(inner, ids)

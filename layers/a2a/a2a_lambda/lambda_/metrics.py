@@ -91,16 +91,16 @@ class _Line:
 
     def takes(self, fields: dict[str, Any], numbers: dict[str, float]) -> bool:
         """Whether these change nothing that is on the line."""
-        same = all(self._fields.get(name, value) == value for name, value in fields.items())
-        return same and not any(name in self._fields for name in numbers)
+        is_same = all(self._fields.get(name, value) == value for name, value in fields.items())
+        return is_same and not any(name in self._fields for name in numbers)
 
     def add(self, fields: dict[str, Any], numbers: dict[str, float], sets: list[list[str]]) -> None:
-        """sets: of dimensions. Each makes metrics of its own."""
+        """sets: sets of dimensions, each of which makes separate metrics."""
         self._fields |= fields
         self._fields |= numbers
         units = {name: "Milliseconds" if name in TIMES else "Count" for name in numbers}
-        named = [{"Name": name, "Unit": unit} for name, unit in units.items()]
-        self._directives.append({"Namespace": NAMESPACE, "Dimensions": sets, "Metrics": named})
+        metrics = [{"Name": name, "Unit": unit} for name, unit in units.items()]
+        self._directives.append({"Namespace": NAMESPACE, "Dimensions": sets, "Metrics": metrics})
 
     def text(self) -> str:
         head = {"Timestamp": int(time.time() * 1000), "CloudWatchMetrics": self._directives}

@@ -51,8 +51,8 @@ class Marshaller(LambdaMarshaller):  # type: ignore[misc]
     def marshal_response(self, response: Any) -> tuple[Any, str]:
         if isinstance(response, Response):
             return response, CONTENT_TYPE
-        marshalled: tuple[Any, str] = super().marshal_response(response)
-        return marshalled
+        result: tuple[Any, str] = super().marshal_response(response)
+        return result
 
 
 class RuntimeClient(LambdaRuntimeClient):  # type: ignore[misc]
@@ -157,8 +157,8 @@ def _trailers(error: Exception) -> str:
     frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
     stack = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
     body = {"errorMessage": kind, "errorType": kind, "stackTrace": stack}
-    encoded = base64.b64encode(json.dumps(body).encode()).decode()
-    return f"{ERROR_TYPE}: {kind}\r\n{ERROR_BODY}: {encoded}\r\n"
+    payload = base64.b64encode(json.dumps(body).encode()).decode()
+    return f"{ERROR_TYPE}: {kind}\r\n{ERROR_BODY}: {payload}\r\n"
 
 
 def main() -> None:

@@ -150,12 +150,12 @@ def prelude(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
             several[name] = [single.pop(name), value]
         else:
             single[name] = value
-    found: dict[str, Any] = {"statusCode": status, "headers": single}
+    document: dict[str, Any] = {"statusCode": status, "headers": single}
     if several:
-        found["multiValueHeaders"] = several
+        document["multiValueHeaders"] = several
     if cookies:
-        found["cookies"] = cookies
-    encoded = json.dumps(found).encode() + DELIMITER
-    if len(encoded) > PRELUDE_BYTES:
+        document["cookies"] = cookies
+    data = json.dumps(document).encode() + DELIMITER
+    if len(data) > PRELUDE_BYTES:
         raise ValueError(f"the response's headers have more than {PRELUDE_BYTES} bytes")
-    return encoded
+    return data

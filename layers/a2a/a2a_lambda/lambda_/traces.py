@@ -78,7 +78,7 @@ def install(settings: Settings) -> Callable[[], object]:
 
 
 def _resource(settings: Settings) -> dict[str, str]:
-    named = {
+    attributes = {
         "service.name": settings.service,
         "cloud.provider": "aws",
         "cloud.platform": "aws_lambda",
@@ -87,7 +87,7 @@ def _resource(settings: Settings) -> dict[str, str]:
         "faas.version": os.environ.get("AWS_LAMBDA_FUNCTION_VERSION", ""),
         "faas.instance": os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", ""),
     }
-    return {name: value for name, value in named.items() if value}
+    return {name: value for name, value in attributes.items() if value}
 
 
 def _exporter(settings: Settings) -> "SpanExporter":

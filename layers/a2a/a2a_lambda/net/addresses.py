@@ -33,10 +33,10 @@ async def resolve(host: str, port: int, *, allow_loopback: bool = False) -> list
     Refused, Unresolved."""
     try:
         async with asyncio.timeout(LOOKUP_SECONDS):
-            found = await _lookup(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+            entries = await _lookup(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:  # TimeoutError among them
         raise Unresolved(f"{host}: no address found") from error
-    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
     if all(map(is_public, addresses)) or (allow_loopback and all(map(is_loopback, addresses))):
         return addresses
     raise Refused(f"{host}: its address is not public")

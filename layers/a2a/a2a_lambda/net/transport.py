@@ -30,8 +30,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         self._allow_loopback = allow_loopback
         self._private = private
         # No connection is used twice. The pool knows addresses only, so it would mix up names at one address.
-        once = httpx2.Limits(max_keepalive_connections=0)
-        self._inner = httpx2.AsyncHTTPTransport(tls_context(), limits=once)
+        limits = httpx2.Limits(max_keepalive_connections=0)
+        self._inner = httpx2.AsyncHTTPTransport(tls_context(), limits=limits)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Raises Refused, Unresolved, and what httpx raises. The request's body must be bytes."""

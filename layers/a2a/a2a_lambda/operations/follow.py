@@ -78,20 +78,20 @@ async def follow(
         if head.is_stopped and head.sequence == sequence:
             return
     async with aclosing(follow_from(store, head, sequence, deadline)) as events:
-        async for published in events:
-            yield published
+        async for item in events:
+            yield item
 
 
 async def follow_from(
-    store: Store, head: Head, after: int, deadline: float | None
+    store: Store, head: Head, sequence: int, deadline: float | None
 ) -> AsyncGenerator[Published, None]:
     """Events after a sequence number, until the task stops or stays suspended, or the deadline is near."""
-    events = await threads.run(store.get_events, head, after=after)
+    events = await threads.run(store.get_events, head, after=sequence)
     pause = POLL_SECONDS
     while True:
-        for published in publish(events):
-            yield published
-        after = events[-1][0] if events else after
+        for item in publish(events):
+            yield item
+        sequence = events[-1][0] if events else sequence
         if head.is_stopped:
             yield head.sequence, head.closing_event()
             return
@@ -99,13 +99,13 @@ async def follow_from(
             return
         pause = POLL_SECONDS if events else min(SLOWDOWN * pause, SILENT_POLL_SECONDS)
         await asyncio.sleep(pause)
-        head, events = await load_progress(store, head, after=after)
+        head, events = await load_progress(store, head, after=sequence)
 
 
 async def _wait_for_answer(store: Store, head: Head, wait: float, deadline: float | None) -> Head:
     """The head after the task's question was answered, or as it is when the time is up."""
-    asked_at, until = head.sequence, time.monotonic() + wait
-    while head.is_stopped and head.sequence == asked_at and time.monotonic() < until:
+    asked_at, end = head.sequence, time.monotonic() + wait
+    while head.is_stopped and head.sequence == asked_at and time.monotonic() < end:
         if _is_late(deadline):
             break
         await asyncio.sleep(ANSWER_POLL_SECONDS)

@@ -96,19 +96,19 @@ class Intake:
         Raises TaskNotFound, UnsupportedOperation for a task that takes no message, InvalidParams for ids
         that do not belong together, Unavailable if the turn cannot run in its place, StoreError.
         """
-        started = await self._start(call, request)
+        result = await self._start(call, request)
         config = request.get("configuration", {}).get("taskPushNotificationConfig")
         if config is not None:
-            head = started if isinstance(started, Head) else started.head
+            head = result if isinstance(result, Head) else result.head
             # After the head's write, which decides whether this request counts. If the first try died in
             # between, a retry stores the config; it overwrites none. A retry stores no cursor, because the
             # webhook must also get what happened in between.
-            whole, _ = with_ids(head, config, push_config_id(call, head))
-            if whole["id"] in head.push_config_ids:
-                cursor = None if isinstance(started, Head) else Cursor(started.sequence, 0, head.state)
-                push = PushRegistration(whole, call.wire_name, cursor)
+            full_config, _ = with_ids(head, config, push_config_id(call, head))
+            if full_config["id"] in head.push_config_ids:
+                cursor = None if isinstance(result, Head) else Cursor(result.sequence, 0, head.state)
+                push = PushRegistration(full_config, call.wire_name, cursor)
                 await threads.run(self._store.put_push_config, head, push)
-        return started
+        return result
 
     async def _start(self, call: CallContext, request: SendMessageRequest) -> Started:
         message = request["message"]
@@ -139,17 +139,17 @@ class Intake:
                 return head
         if context.waiting:
             # The message may have made a task of its own, before another task asked.
-            waiting, own = await asyncio.gather(
+            waiting_head, own_head = await asyncio.gather(
                 threads.run(self._store.get_head, call.scope, context.waiting),
                 threads.run(self._store.get_head, call.scope, call.request.task_id()),
             )
-            for head in filter(None, (waiting, own)):
+            for head in filter(None, (waiting_head, own_head)):
                 if self._repeats(call, head.find_request(call.request)):
                     return head
-            if waiting is not None and waiting.state in INTERRUPTED:
+            if waiting_head is not None and waiting_head.state in INTERRUPTED:
                 # If another message answers the question first, this one makes a new task.
                 with contextlib.suppress(UnsupportedOperation):
-                    return await self._continue_task(call, request, waiting, context)
+                    return await self._continue_task(call, request, waiting_head, context)
         if not call.names_tasks and self._placement.may_suspend(call.scope.agent):
             await self._check_none_suspended(call, context_id)
         return await self._create_task(call, request, context_id, context)
@@ -195,8 +195,8 @@ class Intake:
         last: Head | None = None
         task_id = chosen_id or call.request.task_id()
         while True:
-            submitted = status(TaskState.SUBMITTED, self._store.clock())
-            blank = self._store.new_head(call.scope, task_id, context_id, submitted, call.wire_name)
+            submitted_status = status(TaskState.SUBMITTED, self._store.clock())
+            blank = self._store.new_head(call.scope, task_id, context_id, submitted_status, call.wire_name)
             if self._execution_seconds and self._placement.may_suspend(call.scope.agent):
                 blank = replace(blank, expires=blank.expires + self._execution_seconds)
             blank = with_push_config(call, blank, request)
@@ -239,8 +239,8 @@ class Intake:
                 )
             # A client cannot know when a turn that runs elsewhere asks: it gets some seconds to do so.
             if head.place is not Place.REQUEST and not head.is_stopped and wait is None:
-                until = time.monotonic() + QUEUED_TURN_WAIT_SECONDS
-                deadline = until if call.deadline is None else min(call.deadline, until)
+                end = time.monotonic() + QUEUED_TURN_WAIT_SECONDS
+                deadline = end if call.deadline is None else min(call.deadline, end)
                 head = await wait_until_stopped(self._store, head, deadline, or_suspended=True)
                 if head.is_stopped or head.is_suspended:
                     continue
@@ -258,10 +258,10 @@ class Intake:
             task, _ = await threads.run(self._store.get_task, head)
             turn_id, seen_context = await self._choose_turn(call, context)
             message = call.message_event(request, head, turn_id, place)
-            before = with_push_config(call, head, request).next_epoch()
-            before = replace(before, artifact_count=len(task.get("artifacts", [])))
+            base = with_push_config(call, head, request).next_epoch()
+            base = replace(base, artifact_count=len(task.get("artifacts", [])))
             events = [head.closing_event(), message]
-            newer, overflow = self._with_claim(call, before, turn_id, place, events)
+            newer, overflow = self._with_claim(call, base, turn_id, place, events)
             try:
                 newer = await threads.run(self._store.update_head, newer)
                 break
@@ -282,8 +282,8 @@ class Intake:
         def change(head: Head) -> Head:
             return with_push_config(call, head, request).with_request(call.request, self._store.clock())
 
-        replied = await store_reply(self._store, head, wait, reply, change)
-        return Handover(replied, replied.sequence)
+        new_head = await store_reply(self._store, head, wait, reply, change)
+        return Handover(new_head, new_head.sequence)
 
     async def _choose_turn(
         self, call: CallContext, context: Context, last: Head | None = None
@@ -320,7 +320,7 @@ class Intake:
     ) -> tuple[Head, list[Event]]:
         """The head with the claim of a turn, and the events that it cannot hold."""
         now = self._store.clock()
-        claimed = replace(
+        new_head = replace(
             head.with_request(call.request, now),
             turn_id=turn_id,
             place=place,
@@ -329,11 +329,11 @@ class Intake:
             trace=tracing.headers().get("traceparent", ""),
         )
         if place is Place.REQUEST:
-            claimed = replace(claimed.with_holder(now), pending=None)  # the run has it from the head before
+            new_head = replace(new_head.with_holder(now), pending=None)  # the run has it from the head before
         else:  # no run holds it yet; whoever takes it finds `pending` in the head
-            submitted, due = status(TaskState.SUBMITTED, now), sweep_minute(now + LEASE_SECONDS)
-            claimed = replace(claimed, status=submitted, holder="", lease=0.0, due=due)
-        return claimed.with_events(events)
+            submitted_status, due = status(TaskState.SUBMITTED, now), sweep_minute(now + LEASE_SECONDS)
+            new_head = replace(new_head, status=submitted_status, holder="", lease=0.0, due=due)
+        return new_head.with_events(events)
 
     async def _begin(self, call: CallContext, request: SendMessageRequest, new: _NewTurn) -> Started:
         """Append the events that did not fit into the head; then the turn can run."""
@@ -352,17 +352,17 @@ class Intake:
                 raise
         if head.place is not Place.REQUEST:
             return Handover(head, sequence)
-        task, resumed = new.task, new.resumed
+        task, old_head = new.task, new.resumed
         task["status"] = status(TaskState.SUBMITTED, self._store.clock())
         turn = make_turn(
             head,
             task["history"][-1],
             call.options(request, head.turn_id),
             context=new.context,
-            pending=resumed.pending if resumed is not None else None,
+            pending=old_head.pending if old_head is not None else None,
             deadline=call.deadline,
         )
-        question = resumed.status if resumed is not None and resumed.state in INTERRUPTED else None
+        question = old_head.status if old_head is not None and old_head.state in INTERRUPTED else None
         return Claim(head, sequence, turn, task, question)
 
     def _repeats(self, call: CallContext, known: KnownRequest | None) -> bool:

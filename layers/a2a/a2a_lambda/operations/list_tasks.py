@@ -44,44 +44,44 @@ async def list_tasks(store: Store, scope: Scope, request: ListTasksRequest) -> L
     )
     total: int | None = None
     if "pageToken" in request:
-        after, total = _read_token(request["pageToken"], page)
-        page = replace(page, after=after)
+        place, total = _read_token(request["pageToken"], page)
+        page = replace(page, after=place)
     try:
-        found = await threads.run(store.list_tasks, scope, page)
+        task_page = await threads.run(store.list_tasks, scope, page)
     except ValueError:
         raise _invalid_token() from None
     if total is None:
-        total = await threads.run(store.count_tasks, scope, page) if found.after else len(found.tasks)
-    tasks, last = await _read(store, scope, found.tasks, request)
+        total = await threads.run(store.count_tasks, scope, page) if task_page.after else len(task_page.tasks)
+    tasks, last = await _read(store, scope, task_page.tasks, request)
     # The index may be older than the heads that it lists. A page is in the order of what it shows.
     tasks.sort(key=lambda task: task["status"].get("timestamp", ""), reverse=True)
-    after = found.after if last == len(found.tasks) else found.tasks[last - 1][1]
+    place = task_page.after if last == len(task_page.tasks) else task_page.tasks[last - 1][1]
     return ListTasksResponse(
         tasks=tasks,
-        nextPageToken=_token(page, after, total) if after else "",
+        nextPageToken=_token(page, place, total) if place else "",
         pageSize=page.size,
         totalSize=total,
     )
 
 
 async def _read(
-    store: Store, scope: Scope, found: Sequence[tuple[str, str]], request: ListTasksRequest
+    store: Store, scope: Scope, entries: Sequence[tuple[str, str]], request: ListTasksRequest
 ) -> tuple[list[Task], int]:
-    """Tasks until the page is large enough, and how many of the found ones they cover."""
-    heads = await threads.run(store.get_heads, scope, [task_id for task_id, _ in found])
+    """Tasks until the page is large enough, and how many of the entries they cover."""
+    heads = await threads.run(store.get_heads, scope, [task_id for task_id, _ in entries])
     tasks: list[Task] = []
     room = PAGE_BYTES
-    for start in range(0, len(found), READ_AT_ONCE):
-        some = found[start : start + READ_AT_ONCE]
-        read = await asyncio.gather(*(_task(store, heads.get(task_id), request) for task_id, _ in some))
-        for index, task in enumerate(read):
+    for start in range(0, len(entries), READ_AT_ONCE):
+        batch = entries[start : start + READ_AT_ONCE]
+        results = await asyncio.gather(*(_task(store, heads.get(task_id), request) for task_id, _ in batch))
+        for index, task in enumerate(results):
             if task is None:
                 continue
             room -= len(strictjson.dumps(task))
             if room < 0 and tasks:
                 return tasks, start + index
             tasks.append(task)
-    return tasks, len(found)
+    return tasks, len(entries)
 
 
 async def _task(store: Store, head: Head | None, request: ListTasksRequest) -> Task | None:
@@ -112,26 +112,26 @@ def _without_log(head: Head) -> Task:
     return task
 
 
-def _token(page: TaskQuery, after: str, total: int) -> str:
-    whole = [after, total, _digest(page, after, total)]
-    return base64.urlsafe_b64encode(strictjson.dumps(whole)).decode().rstrip("=")
+def _token(page: TaskQuery, place: str, total: int) -> str:
+    fields = [place, total, _digest(page, place, total)]
+    return base64.urlsafe_b64encode(strictjson.dumps(fields)).decode().rstrip("=")
 
 
-def _digest(page: TaskQuery, after: str, total: int) -> str:
+def _digest(page: TaskQuery, place: str, total: int) -> str:
     """Binds a token to its list."""
-    source = strictjson.dumps([page.state, page.context_id, page.since, after, total])
+    source = strictjson.dumps([page.state, page.context_id, page.since, place, total])
     return hashlib.sha256(source).hexdigest()[:16]
 
 
 def _read_token(token: str, page: TaskQuery) -> tuple[str, int]:
     """Where the list continues, and its size. Raises InvalidParams."""
     try:
-        after, total, digest = strictjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        place, total, digest = strictjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
     except (binascii.Error, ValueError, TypeError, ParseError):
         raise _invalid_token() from None
-    if not isinstance(after, str) or type(total) is not int or digest != _digest(page, after, total):
+    if not isinstance(place, str) or type(total) is not int or digest != _digest(page, place, total):
         raise _invalid_token()
-    return after, total
+    return place, total
 
 
 def _invalid_token() -> InvalidParams:

@@ -111,13 +111,13 @@ class Messages:
         """
         await self._check(call, request)
         length = request.get("configuration", {}).get("historyLength")
-        started = await self.start(call, request)
-        if isinstance(started, Head):
-            return follow(self.store, started, history_length=length, deadline=call.deadline)
-        run = self.make_run(started)
+        result = await self.start(call, request)
+        if isinstance(result, Head):
+            return follow(self.store, result, history_length=length, deadline=call.deadline)
+        run = self.make_run(result)
         run.audience.unread_limit = UNREAD_EVENTS
         run.start()
-        return self._stream(call, started, run, length)
+        return self._stream(call, result, run, length)
 
     async def _stream(
         self, call: CallContext, claim: Claim, run: Run, history_length: int | None
@@ -125,26 +125,26 @@ class Messages:
         assert claim.task is not None
         yield claim.sequence, Event(task=truncate_history(claim.task, history_length))
         async with aclosing(run.audience.events()) as events:
-            async for published in events:
-                yield published
+            async for item in events:
+                yield item
         if run.has_diverged or run.audience.was_dropped:
             # What the client has is not what is stored, or not all of it.
             head = await load_live_head(self.store, call.scope, claim.head.task_id)
             task, sequence = await threads.run(self.store.get_task, head)
             yield sequence, Event(task=_empty_unstored(task, run.artifact_ids))
             async with aclosing(follow_from(self.store, head, sequence, call.deadline)) as events:
-                async for published in events:
-                    yield published
+                async for item in events:
+                    yield item
 
     async def start(self, call: CallContext, request: SendMessageRequest) -> Claim | Head:
         """The turn to run here; or the head of a task that runs elsewhere, or has been answered."""
-        started = await self.intake.start(call, request)
-        head = started if isinstance(started, Head) else started.head
+        result = await self.intake.start(call, request)
+        head = result if isinstance(result, Head) else result.head
         telemetry.bind(task_id=head.task_id, context_id=head.context_id)
-        if isinstance(started, Handover):
+        if isinstance(result, Handover):
             await self._dispatcher.try_dispatch(head)
             return head
-        return started
+        return result
 
     def make_run(self, claim: Claim) -> Run:
         """The run of a turn in this process."""
@@ -155,8 +155,8 @@ class Messages:
         agent = self.agents[call.scope.agent]
         agent.card.check_extensions(call.extensions)
         for index, part in enumerate(request["message"]["parts"]):
-            also = ("application/json",) if "data" in part and agent.takes_arguments else ()
-            agent.card.check_media_type(part.get("mediaType"), f"params.message.parts[{index}]", also)
+            extra_types = ("application/json",) if "data" in part and agent.takes_arguments else ()
+            agent.card.check_media_type(part.get("mediaType"), f"params.message.parts[{index}]", extra_types)
         config = request.get("configuration", {}).get("taskPushNotificationConfig")
         if config is not None:
             agent.card.check_operation("set_push")
@@ -181,24 +181,24 @@ class _Sending:
         """The response to the turn; or to the task as it is, if the client does not wait for it."""
         store, deadline = self._messages.store, self._call.deadline
         while True:
-            started = await self._messages.start(self._call, self._request)
-            if isinstance(started, Claim):
-                run = self._run = self._messages.make_run(started)
+            result = await self._messages.start(self._call, self._request)
+            if isinstance(result, Claim):
+                run = self._run = self._messages.make_run(result)
                 run.start()
-                async with aclosing(run.audience.events()) as published:
-                    events = [event async for _, event in published]
+                async with aclosing(run.audience.events()) as stream:
+                    events = [event async for _, event in stream]
                 if not run.has_diverged:
-                    assert started.task is not None
-                    apply(started.task, events)
-                    return self._encode(run.head, started.task)
-                head = await load_live_head(store, self._call.scope, started.head.task_id)
+                    assert result.task is not None
+                    apply(result.task, events)
+                    return self._encode(run.head, result.task)
+                head = await load_live_head(store, self._call.scope, result.head.task_id)
             else:
-                head = started
+                head = result
                 if self._answers_at_once(head):
                     return await self._stored(head)
-            stopped = await wait_until_stopped(store, head, deadline)
-            if not stopped.is_lost:
-                return await self._stored(stopped)
+            latest_head = await wait_until_stopped(store, head, deadline)
+            if not latest_head.is_lost:
+                return await self._stored(latest_head)
             # The run died, so the request has no answer. It starts its turn again.
 
     def _answers_at_once(self, head: Head) -> bool:
@@ -220,12 +220,12 @@ class _Sending:
         return response
 
 
-def _empty_unstored(task: Task, shown: Sequence[str]) -> Task:
-    """The task as stored. An artifact that the client has seen, but that was never stored, is in it,
-    empty: so the client discards it."""
+def _empty_unstored(task: Task, names: Sequence[str]) -> Task:
+    """The task as stored. An artifact that the client has seen, but that was never stored, is in
+    it with no text, so that the client discards what it has."""
     artifacts = task.get("artifacts", [])
-    stored = {artifact["artifactId"] for artifact in artifacts}
-    empty = [Artifact(artifactId=name, parts=[Part(text="")]) for name in shown if name not in stored]
+    stored_ids = {artifact["artifactId"] for artifact in artifacts}
+    empty = [Artifact(artifactId=name, parts=[Part(text="")]) for name in names if name not in stored_ids]
     if empty:
         task["artifacts"] = [*artifacts, *empty]
     return task

@@ -38,11 +38,11 @@ def with_ids(
     config_id = config.get("id") or default_id
     if len(config_id.encode()) > ID_BYTES:
         raise InvalidParams(f"the id of a push notification config may have at most {ID_BYTES} bytes")
-    known = head.push_config_ids
-    if config_id not in known and len(known) >= MAX_CONFIGS:
+    ids = head.push_config_ids
+    if config_id not in ids and len(ids) >= MAX_CONFIGS:
         raise InvalidParams(f"a task may have at most {MAX_CONFIGS} push notification configs")
-    whole = cast(TaskPushNotificationConfig, {**config, "taskId": head.task_id, "id": config_id})
-    return whole, replace(head, push_config_ids=known if config_id in known else (*known, config_id))
+    full_config = cast(TaskPushNotificationConfig, {**config, "taskId": head.task_id, "id": config_id})
+    return full_config, replace(head, push_config_ids=ids if config_id in ids else (*ids, config_id))
 
 
 def with_push_config(call: CallContext, head: Head, request: SendMessageRequest) -> Head:
@@ -75,36 +75,38 @@ class PushConfigs:
         default_id = default_id or str(uuid.uuid4())
         while True:
             head = await load_live_head(self._store, scope, config["taskId"], path="params.taskId")
-            whole, new_head = with_ids(head, config, default_id)
-            push = PushRegistration(whole, wire_name, Cursor(head.sequence, 0, head.state))
+            full_config, new_head = with_ids(head, config, default_id)
+            push = PushRegistration(full_config, wire_name, Cursor(head.sequence, 0, head.state))
             await threads.run(self._store.put_push_config, head, push)
             if new_head == head:
-                return whole
+                return full_config
             try:
                 await threads.run(self._store.update_head, new_head)
-                return whole
+                return full_config
             except Conflict:
                 continue
 
     async def get(self, scope: Scope, request: PushConfigRequest) -> TaskPushNotificationConfig:
         head = await load_live_head(self._store, scope, request["taskId"], path="params.taskId")
         identity = request.get("id") or next(iter(head.push_config_ids), "")
-        found = None
+        push = None
         if identity in head.push_config_ids:
-            found = await threads.run(self._store.get_push_config, scope, head.task_id, identity)
-        if found is None:
+            push = await threads.run(self._store.get_push_config, scope, head.task_id, identity)
+        if push is None:
             raise TaskNotFound("the task has no such push notification config", path="params.id")
-        return found.config
+        return push.config
 
     async def list(self, scope: Scope, request: ListPushConfigsRequest) -> ListPushConfigsResponse:
         """Configs, ordered by id. A page token is the last id of the page before."""
         head = await load_live_head(self._store, scope, request["taskId"], path="params.taskId")
-        stored = await threads.run(self._store.list_push_configs, scope, head.task_id)
-        after = request.get("pageToken", "")
-        found = [config for config in stored if config["id"] in head.push_config_ids and config["id"] > after]
-        page = found[: request.get("pageSize", MAX_CONFIGS)]
-        more = len(found) > len(page)
-        return ListPushConfigsResponse(configs=page, nextPageToken=page[-1]["id"] if more else "")
+        configs = await threads.run(self._store.list_push_configs, scope, head.task_id)
+        last_id = request.get("pageToken", "")
+        matches = [
+            config for config in configs if config["id"] in head.push_config_ids and config["id"] > last_id
+        ]
+        page = matches[: request.get("pageSize", MAX_CONFIGS)]
+        has_more = len(matches) > len(page)
+        return ListPushConfigsResponse(configs=page, nextPageToken=page[-1]["id"] if has_more else "")
 
     async def delete(self, scope: Scope, request: PushConfigRequest) -> None:
         """Delete a config. It is not an error if there is none."""
@@ -113,11 +115,11 @@ class PushConfigs:
             head = await load_live_head(self._store, scope, request["taskId"], path="params.taskId")
             if identity not in head.push_config_ids:
                 return
-            kept = tuple(name for name in head.push_config_ids if name != identity)
+            ids = tuple(name for name in head.push_config_ids if name != identity)
             try:
                 # The config first. One that is set in between is not the one to delete.
                 await threads.run(self._store.delete_push_config, scope, head.task_id, identity)
-                await threads.run(self._store.update_head, replace(head, push_config_ids=kept))
+                await threads.run(self._store.update_head, replace(head, push_config_ids=ids))
                 return
             except Conflict:
                 continue

@@ -75,13 +75,13 @@ class Service:
             if head.state in TERMINAL:
                 raise TaskNotCancelable("the task has already ended", path="params.id")
             try:
-                ended = await end_task(self._store, head, status(TaskState.CANCELED, self._store.clock()))
+                new_head = await end_task(self._store, head, status(TaskState.CANCELED, self._store.clock()))
             except Conflict:
                 continue
             with suppress(StoreError):  # an execution ends by itself when it continues
                 await self._dispatcher.stop(head)
-            task, _ = await threads.run(self._store.get_task, ended)
-            return FoundTask(task, ended.wire_name)
+            task, _ = await threads.run(self._store.get_task, new_head)
+            return FoundTask(task, new_head.wire_name)
         raise StoreError("the task changes faster than it can be canceled")
 
     async def subscribe(
@@ -96,7 +96,8 @@ class Service:
         """Events of a task: the task as it is, then each later event. With `after`: only the events after
         that sequence number.
 
-        needs_running: as in `Wire.subscribe_needs_running`. Raises TaskNotFound, UnsupportedOperation.
+        needs_running: refuse a task that is not running, which `Wire.subscribe_needs_running` says. Raises
+        TaskNotFound, UnsupportedOperation.
         """
         head = await self._load(scope, task_id)
         if needs_running and head.state in TERMINAL and after is None:

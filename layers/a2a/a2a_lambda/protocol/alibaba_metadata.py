@@ -66,13 +66,13 @@ def user(metadata: Metadata) -> User:
 
 
 def device(metadata: Metadata) -> Device:
-    found = mapping(metadata, "device")
-    return Device(text(found, "clientIp"), text(found, "deviceId"))
+    fields = mapping(metadata, "device")
+    return Device(text(fields, "clientIp"), text(fields, "deviceId"))
 
 
 def location(metadata: Metadata) -> Location:
-    found = mapping(metadata, "location")
-    return Location(text(found, "city"), text(found, "longitude"), text(found, "latitude"))
+    fields = mapping(metadata, "location")
+    return Location(text(fields, "city"), text(fields, "longitude"), text(fields, "latitude"))
 
 
 def images(metadata: Metadata) -> list[Image]:
@@ -100,18 +100,18 @@ def intents(metadata: Metadata) -> list[Intent]:
 
 
 def mapping(metadata: Metadata, key: str) -> dict[str, Json]:
-    found = metadata.get(key)
-    return found if isinstance(found, dict) else {}
+    value = metadata.get(key)
+    return value if isinstance(value, dict) else {}
 
 
 def text(metadata: Metadata, key: str) -> str | None:
     """A text. A number or a boolean becomes its JSON."""
-    found: Any = metadata.get(key)
-    if isinstance(found, int | float):
-        return json.dumps(found)
-    return found if isinstance(found, str) else None
+    value: Any = metadata.get(key)
+    if isinstance(value, int | float):
+        return json.dumps(value)
+    return value if isinstance(value, str) else None
 
 
 def _mappings(metadata: Metadata, key: str) -> list[dict[str, Json]]:
-    found = metadata.get(key)
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    value = metadata.get(key)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

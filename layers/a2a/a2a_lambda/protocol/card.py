@@ -110,13 +110,13 @@ class Card(CardModel):
 
     def check_media_type(self, media_type: str | None, path: str, also: Sequence[str] = ()) -> None:
         """Raises ContentTypeNotSupported for a type that neither the agent nor one of its skills takes, and
-        that is not in `also`. path: of the field."""
+        that is not in `also`. path: path of the field, such as skills[0].id."""
         modes = [mode for skill in self.all_skills for mode in skill.inputModes or ()]
-        accepted = [*self.defaultInputModes, *modes, *also]
-        plain = (media_type or "").partition(";")[0].strip().lower()
-        if plain and not any(fnmatchcase(plain, mode.lower()) for mode in accepted):
+        patterns = [*self.defaultInputModes, *modes, *also]
+        plain_type = (media_type or "").partition(";")[0].strip().lower()
+        if plain_type and not any(fnmatchcase(plain_type, mode.lower()) for mode in patterns):
             raise ContentTypeNotSupported(
-                f"{path} is {plain[:100]}; the agent takes {', '.join(accepted)}", path=path
+                f"{path} is {plain_type[:100]}; the agent takes {', '.join(patterns)}", path=path
             )
 
     def check_operation(self, operation: Operation) -> None:
@@ -135,7 +135,8 @@ class Card(CardModel):
 
 
 def check_name(name: str, place: str) -> None:
-    """Raises ConfigurationError if a folder's name cannot be the name of an agent. place: of the folder."""
+    """Raises ConfigurationError if a folder's name cannot be the name of an agent. place: path of the agent's
+    folder."""
     if not NAME.fullmatch(name) or RESERVED.fullmatch(name):
         raise ConfigurationError(
             f"{place}: {name!r} cannot be the name of an agent. Use letters, digits, - and _, but not a word"

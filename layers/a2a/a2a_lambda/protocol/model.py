@@ -141,8 +141,8 @@ class Event(TypedDict, total=False):
 
     past: is beside a status that the task has left since, so that it ends no stream.
     The log has more, which clients do not see. options: is beside the message of a turn that does not run in
-    its request. mark: is beside an output of a durable turn; see `tasks/replay`. callback: a reply to such a
-    turn.
+    its request. mark: position of an output in a durable turn; see `tasks/replay`. callback: a reply to such
+    a turn.
     context: what such a turn sees of its conversation.
     """
 
@@ -245,15 +245,15 @@ def truncate_history(task: Task, length: int | None) -> Task:
     history = task.get("history", [])
     if length is not None:
         history = history[max(0, len(history) - length) :]
-    truncated = task.copy()
+    result = task.copy()
     if history:
-        truncated["history"] = history
+        result["history"] = history
     else:
-        truncated.pop("history", None)
-    return truncated
+        result.pop("history", None)
+    return result
 
 
 def decode_raw(raw: str) -> bytes:
     """Bytes of a part's `raw`: base64, standard or url-safe, padded or not. Raises ValueError."""
-    plain = raw.rstrip("=").translate(URL_SAFE)
-    return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    text = raw.rstrip("=").translate(URL_SAFE)
+    return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)

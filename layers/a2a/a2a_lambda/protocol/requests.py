@@ -99,7 +99,7 @@ class ListPushConfigsResponse(TypedDict):
 
 
 class Recipient(NamedTuple):
-    """Who receives the events. metadata: of the message that they answer, if there is one."""
+    """Who receives the events. metadata: metadata of the message that they answer, if there is one."""
 
     owner: str = ""
     metadata: Mapping[str, Json] = MappingProxyType({})

@@ -84,11 +84,11 @@ class PushNotifications:
             return 0
         scope, task_id = task_of_item(images["NewImage"])
         telemetry.about(owner=scope.owner, agent=scope.agent, task_id=task_id)
-        written = images["ApproximateCreationDateTime"]
-        found = status_change(images["NewImage"], images.get("OldImage"), written)
-        if found is None:
+        write_time = images["ApproximateCreationDateTime"]
+        change = status_change(images["NewImage"], images.get("OldImage"), write_time)
+        if change is None:
             return 0
-        version, names = found
+        version, names = change
         for name in names:
             self._enqueue([scope.owner, scope.agent, task_id, name], [version])
         return len(names)

@@ -22,7 +22,7 @@ MAX_EVENTS = 100
 
 
 class Update(NamedTuple):
-    """body: of a POST. cursor: of the webhook after it."""
+    """body: body of the POST. cursor: how far the webhook is once it has the update."""
 
     body: Json
     cursor: Cursor
@@ -35,23 +35,23 @@ def list_updates(store: Store, wire: Wire, head: Head, push: PushRegistration) -
     """What the webhook is to be sent, in order. Blocks. Raises StoreError."""
     if push.cursor is None:
         return [_task_as_it_is(store, wire, head)]
-    numbered = publish(store.get_events(head, after=push.cursor.sequence))
-    news = _with_status(head, list(_with_cursors(numbered, push.cursor))[push.cursor.part :], push.cursor)
+    pairs = publish(store.get_events(head, after=push.cursor.sequence))
+    news = _with_status(head, list(_with_cursors(pairs, push.cursor))[push.cursor.part :], push.cursor)
     if not news:
         return []
     if wire.notifies_events:
         events = coalesce_numbered(news)
         if len(events) <= MAX_EVENTS:
             return list(_encode(wire, head, events))
-        questions = list(_encode(wire, head, (each for each in events if "past" in each[1])))
+        questions = list(_encode(wire, head, (entry for entry in events if "past" in entry[1])))
     else:
         questions = list(_tasks_of_questions(store, wire, head, news))
     return [*questions, _task_as_it_is(store, wire, head, push.cursor.sequence)]
 
 
-def _with_cursors(published: Iterable[Published], cursor: Cursor) -> Iterator[_WithCursor]:
+def _with_cursors(pairs: Iterable[Published], cursor: Cursor) -> Iterator[_WithCursor]:
     """Events with the cursor after each."""
-    for number, event in published:
+    for number, event in pairs:
         state = event["statusUpdate"]["status"]["state"] if "statusUpdate" in event else cursor.state
         sequence, part = (number, 0) if number is not None else (cursor.sequence, cursor.part + 1)
         cursor = Cursor(sequence, part, state)
@@ -71,12 +71,12 @@ def _with_status(head: Head, news: list[_WithCursor], cursor: Cursor) -> list[_W
     place = len(news)
     if head.state == TaskState.WORKING:
         place = max((index for index, (_, event) in enumerate(news, 1) if "past" in event), default=0)
-    before = news[place - 1][0] if place else cursor
-    after = [
-        (reached if "statusUpdate" in event else reached._replace(state=head.state), event)
-        for reached, event in news[place:]
+    status_cursor = news[place - 1][0] if place else cursor
+    rest = [
+        (position if "statusUpdate" in event else position._replace(state=head.state), event)
+        for position, event in news[place:]
     ]
-    return [*news[:place], (before._replace(state=head.state), head.closing_event()), *after]
+    return [*news[:place], (status_cursor._replace(state=head.state), head.closing_event()), *rest]
 
 
 def _encode(wire: Wire, head: Head, news: Iterable[_WithCursor]) -> Iterator[Update]:
@@ -96,7 +96,7 @@ def _tasks_of_questions(
         yield Update(wire.encode_notification(task), cursor)
 
 
-def _task_as_it_is(store: Store, wire: Wire, head: Head, reached: int = 0) -> Update:
-    """reached: number of the last entry that the webhook has."""
+def _task_as_it_is(store: Store, wire: Wire, head: Head, number: int = 0) -> Update:
+    """number: number of the last entry that the webhook has."""
     task, sequence = store.get_task(head)
-    return Update(wire.encode_notification(task), Cursor(max(sequence, reached), 0, head.state))
+    return Update(wire.encode_notification(task), Cursor(max(sequence, number), 0, head.state))

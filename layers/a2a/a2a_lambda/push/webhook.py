@@ -43,18 +43,18 @@ async def check(config: TaskPushNotificationConfig, policy: WebhookPolicy) -> No
         raise _invalid_url("is not a url") from None
     if len(url) > MAX_URL_BYTES or not url.isascii() or re.search(r"[\x00-\x20\x7f]", url):
         raise _invalid_url("is not a url")
-    plain = parts.scheme == "http" and policy.allow_loopback
-    if parts.scheme != "https" and not plain:
+    is_plain = parts.scheme == "http" and policy.allow_loopback
+    if parts.scheme != "https" and not is_plain:
         raise _invalid_url("must be https" + (", or http on this machine" if policy.allow_loopback else ""))
     if not host or parts.username is not None or parts.password is not None:
         raise _invalid_url("must have a host, and no user in it")
     authentication = config.get("authentication", {})
-    named = {
+    values = {
         "token": config.get("token", ""),
         "authentication.scheme": authentication.get("scheme", ""),
         "authentication.credentials": authentication.get("credentials", ""),
     }
-    for name, value in named.items():
+    for name, value in values.items():
         if not HEADER.fullmatch(value):
             raise InvalidParams(f"{name} of a push notification config is not a valid header value")
     if wants_jwt(config) and not policy.signs:
@@ -65,7 +65,7 @@ async def check(config: TaskPushNotificationConfig, policy: WebhookPolicy) -> No
         addresses = []
     except Refused as error:
         raise _invalid_url(str(error)) from None
-    if plain and not (addresses and all(map(is_loopback, addresses))):
+    if is_plain and not (addresses and all(map(is_loopback, addresses))):
         raise _invalid_url("must be https, or http on this machine")
 
 
@@ -76,5 +76,5 @@ def wants_jwt(config: TaskPushNotificationConfig) -> bool:
     return "jwt" in [scheme.lower() for scheme in schemes]
 
 
-def _invalid_url(why: str) -> InvalidParams:
-    return InvalidParams(f"url of a push notification config: {why}")
+def _invalid_url(reason: str) -> InvalidParams:
+    return InvalidParams(f"url of a push notification config: {reason}")

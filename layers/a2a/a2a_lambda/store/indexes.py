@@ -45,7 +45,7 @@ def list_tasks(table: Table, scope: Scope, page: TaskQuery, shards: int) -> Task
     tasks had to be read for them. Raises ValueError if `page.after` is not a place in the list."""
     if page.after and page.after < page.since:
         raise ValueError("after the end of the list")
-    found: list[Item] = []
+    matches: list[Item] = []
     end = ""  # up to here, every shard was read: the latest of the places where one was not read further
     for shard in range(shards):
         arguments = _query(table, items.listing(scope, shard), page)
@@ -54,14 +54,14 @@ def list_tasks(table: Table, scope: Scope, page: TaskQuery, shards: int) -> Task
         first = QUERY_LIMIT if page.state or page.context_id else page.size + 1
         matching = 0
         for answer in _answers(table, arguments, first, READ_LIMIT // shards):
-            found += answer["Items"]
+            matches += answer["Items"]
             matching += len(answer["Items"])
             if matching > page.size:
                 break
         if "LastEvaluatedKey" in answer:
             end = max(end, answer["LastEvaluatedKey"]["changed"]["S"])
     # A task whose status changes may be in the index twice for a moment.
-    newest = {items.listed_id(place): place for place in sorted(item["changed"]["S"] for item in found)}
+    newest = {items.listed_id(place): place for place in sorted(item["changed"]["S"] for item in matches)}
     places = sorted((place for place in newest.values() if place >= end), reverse=True)
     if len(places) > page.size:
         end = places[page.size - 1]

@@ -112,17 +112,17 @@ def listing(scope: Scope, shard: int) -> dict[str, str]:
     return {"S": f"{place}#{shard}" if shard else place}
 
 
-def listed_id(changed: str) -> str:
+def listed_id(place: str) -> str:
     """Id of a task, from its place in the list."""
-    return changed.split("#", 1)[1]
+    return place.split("#", 1)[1]
 
 
-def listing_key(scope: Scope, shard: int, changed: str) -> dict[str, Any]:
-    """Key of a place in a list: after the task with that `changed`. Raises ValueError."""
-    _, separator, task_id = changed.partition("#")
-    if not separator or not task_id or len(changed.encode()) > CHANGED_BYTES:
+def listing_key(scope: Scope, shard: int, place: str) -> dict[str, Any]:
+    """Key of a place in a list: right after the task whose `changed` it names. Raises ValueError."""
+    _, separator, task_id = place.partition("#")
+    if not separator or not task_id or len(place.encode()) > CHANGED_BYTES:
         raise ValueError("not a place in a list")
-    return {**head_key(scope, task_id), "listing": listing(scope, shard), "changed": {"S": changed}}
+    return {**head_key(scope, task_id), "listing": listing(scope, shard), "changed": {"S": place}}
 
 
 def due_key(shard: int) -> dict[str, str]:
@@ -137,18 +137,18 @@ def task_of_item(item: Item) -> tuple[Scope, str]:
     return Scope(owner, agent), task_id
 
 
-def status_change(new: Item, old: Item | None, written: float) -> tuple[int, tuple[str, ...]] | None:
+def status_change(new: Item, old: Item | None, write_time: float) -> tuple[int, tuple[str, ...]] | None:
     """Version and push configs of a head whose status changed, from a record of the table's stream. None
     for any other change, and for a head that was restored from a backup.
 
-    written: Unix time of the change.
+    write_time: Unix time of the change.
     """
     if new["sk"]["S"] != "head":
         return None
     if old and all(old.get(name) == new[name] for name in ("changed", "state")):
         return None
-    changed = unix_time(new["changed"]["S"].partition("#")[0])
-    if old is None and written - changed > RESTORED_AGE_SECONDS:
+    change_time = unix_time(new["changed"]["S"].partition("#")[0])
+    if old is None and write_time - change_time > RESTORED_AGE_SECONDS:
         return None
     names = json.loads(_bytes(new["document"]["B"]))["push"]
     return int(new["version"]["N"]), tuple(names)
@@ -292,7 +292,9 @@ def to_push(item: Item) -> PushRegistration:
 def from_context(scope: Scope, context_id: str, context: Context, expires: int) -> dict[str, Any]:
     document = {
         "memory": context.memory,
-        "conversation": [[said.role, said.parts, said.task] for said in context.conversation],
+        "conversation": [
+            [utterance.role, utterance.parts, utterance.task] for utterance in context.conversation
+        ],
         "turns": context.turns,
         "failed": context.failed,
         "waiting": context.waiting,
@@ -311,7 +313,7 @@ def to_context(item: Item) -> Context:
     return Context(
         revision=int(item["revision"]["N"]),
         memory=document["memory"],
-        conversation=tuple(Utterance(*said) for said in document["conversation"]),
+        conversation=tuple(Utterance(*entry) for entry in document["conversation"]),
         turns=tuple(document["turns"]),
         failed=tuple(document.get("failed", ())),
         waiting=document["waiting"],

@@ -125,23 +125,23 @@ class Copies:
 
     def stop_load(self, load: Load, *, rest: float) -> None:
         """Leave a load for another container to continue, after `rest` seconds at the earliest."""
-        kept: dict[str, Any] = {"until": {"N": str(self._table.clock() + rest)}}
+        fields: dict[str, Any] = {"until": {"N": str(self._table.clock() + rest)}}
         if load.token:
-            kept |= {
+            fields |= {
                 "begun": {"N": str(load.started_at)},
                 "pages": number(load.pages),
                 "token": {"S": load.token},
                 "rows": {"B": _pack(load.rows)},
                 "version": number(ROWS_VERSION),
             }
-        self._end(load, kept)
+        self._end(load, fields)
 
-    def _end(self, load: Load, kept: dict[str, Any]) -> None:
+    def _end(self, load: Load, fields: dict[str, Any]) -> None:
         item = {
             **items.keys_key(self._path, "load"),
             "holder": {"S": load.holder},
             "expires": number(int(self._table.clock() + COPY_KEPT_SECONDS)),
-            **kept,
+            **fields,
         }
         with suppress(ConditionFailed):  # it took too long, and another container loads now
             self._table.put(item, "holder = :holder", {":holder": {"S": load.holder}})

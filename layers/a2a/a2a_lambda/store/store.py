@@ -95,7 +95,7 @@ class Store:
     def count_requests(self, owner: str, window: int, item: int, requests: int, *, until: float) -> int:
         """Add requests to an owner's count in a window of time; returns the count.
 
-        item: number of the count, if there are several.
+        item: which of the counts, if there are several.
         until: Unix time after which the count is no longer needed.
         """
         key = items.count_key(owner, window, item)
@@ -134,8 +134,8 @@ class Store:
 
     def get_heads(self, scope: Scope, task_ids: Sequence[str]) -> dict[str, Head]:
         """Heads of tasks by id; those of tasks that are absent are left out. As consistent as `get_head`."""
-        found = self._table.get_many([items.head_key(scope, task_id) for task_id in dict.fromkeys(task_ids)])
-        return {head.task_id: head for head in (items.to_head(scope, item) for item in found)}
+        rows = self._table.get_many([items.head_key(scope, task_id) for task_id in dict.fromkeys(task_ids)])
+        return {head.task_id: head for head in (items.to_head(scope, item) for item in rows)}
 
     def append(self, head: Head, events: Sequence[Event], *, after: int) -> int:
         """Append events after the sequence number `after`; returns the last number. A run may try again
@@ -155,25 +155,25 @@ class Store:
             closing status of a stopped task is in its head, not among its events.
         """
         entries = () if head.is_inline else self._entries(head, after)
-        found = join(head.inline, filter(head.fence.admits, entries), after=after)
-        return [numbered for numbered in found if include_artifacts or "artifactUpdate" not in numbered[1]]
+        pairs = join(head.inline, filter(head.fence.admits, entries), after=after)
+        return [pair for pair in pairs if include_artifacts or "artifactUpdate" not in pair[1]]
 
     def get_progress(self, head: Head, *, after: int) -> tuple[Head | None, list[Numbered]]:
         """The head as it is now, and the events after a sequence number. One read, unless more than events
         has changed.
 
-        head: as it was at the last look.
+        head: the task's head when it was last read.
         """
-        found = list(
+        rows = list(
             self._query("pk = :pk AND sk BETWEEN :first AND :last", items.progress_range(head, after))
         )
-        if not found or found[-1]["sk"]["S"] != "head" or int(found[-1]["expires"]["N"]) <= self.clock():
+        if not rows or rows[-1]["sk"]["S"] != "head" or int(rows[-1]["expires"]["N"]) <= self.clock():
             return None, []
-        newer = items.to_head(head.scope, found.pop())
+        newer = items.to_head(head.scope, rows.pop())
         if newer.version != head.version:
             # A query does not read its items at one moment: the head may close while the entries are read.
             return newer, self.get_events(newer, after=after)
-        entries = filter(newer.fence.admits, map(items.to_entry, found))
+        entries = filter(newer.fence.admits, map(items.to_entry, rows))
         return newer, list(join(newer.inline, entries, after=after))
 
     def get_task(self, head: Head, *, include_artifacts: bool = True) -> tuple[Task, int]:
@@ -239,8 +239,8 @@ class Store:
 
     def list_slots(self, owner: str) -> set[int]:
         """Slots of an owner that are taken."""
-        found = self._query_unexpired("pk = :pk", {":pk": items.slot_key(owner, 0)["pk"]})
-        return {items.slot_number(item) for item in found}
+        rows = self._query_unexpired("pk = :pk", {":pk": items.slot_key(owner, 0)["pk"]})
+        return {items.slot_number(item) for item in rows}
 
     def _put_seal(self, head: Head) -> int:
         """Put an empty entry of the next epoch after the log; returns the log's last number. Raises
@@ -312,10 +312,10 @@ class Store:
         in the meantime."""
         values = {f":{name}": value for name, value in items.from_cursor(cursor).items()}
         changes = ", ".join(f"{name[1:]} = {name}" for name in values)
-        behind = "attribute_not_exists(told) OR told < :told OR (told = :told AND part <= :part)"
+        condition = "attribute_not_exists(told) OR told < :told OR (told = :told AND part <= :part)"
         with suppress(ConditionFailed):
             key = items.push_key(scope, task_id, identity)
-            self._table.update(key, f"SET {changes}", f"attribute_exists(pk) AND ({behind})", values)
+            self._table.update(key, f"SET {changes}", f"attribute_exists(pk) AND ({condition})", values)
 
     def get_push_config(self, scope: Scope, task_id: str, identity: str) -> PushRegistration | None:
         item = self._table.get(items.push_key(scope, task_id, identity))
@@ -323,10 +323,10 @@ class Store:
 
     def list_push_configs(self, scope: Scope, task_id: str) -> list[TaskPushNotificationConfig]:
         """Push notification configs of a task, ordered by id."""
-        found = self._query_unexpired(
+        rows = self._query_unexpired(
             "pk = :pk AND begins_with(sk, :prefix)", items.push_prefix(scope, task_id)
         )
-        return [items.to_push(item).config for item in found]
+        return [items.to_push(item).config for item in rows]
 
     def delete_push_config(self, scope: Scope, task_id: str, identity: str) -> None:
         self._table.delete(items.push_key(scope, task_id, identity))
@@ -363,5 +363,5 @@ class Store:
         try:
             self._table.put(item, condition, values)
         except ConditionFailed as conflict:
-            found = items.to_head(scope, conflict.item) if scope and conflict.item else None
-            raise Conflict(found) from None
+            head = items.to_head(scope, conflict.item) if scope and conflict.item else None
+            raise Conflict(head) from None

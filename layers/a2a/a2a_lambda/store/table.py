@@ -61,17 +61,17 @@ class Table:
         keys: all different.
         """
         for start in range(0, len(keys), MOST_KEYS):
-            wanted: Mapping[str, Any] = {
+            request: Mapping[str, Any] = {
                 self.name: {"Keys": keys[start : start + MOST_KEYS], "ConsistentRead": True}
             }
             pause = FIRST_PAUSE_SECONDS
-            while wanted:
+            while request:
                 with _errors():
-                    answer = self._client.batch_get_item(RequestItems=wanted)
-                found = answer["Responses"].get(self.name, [])
-                yield from (item for item in found if int(item["expires"]["N"]) > self.clock())
-                wanted = answer.get("UnprocessedKeys", {})
-                if wanted and not found:
+                    answer = self._client.batch_get_item(RequestItems=request)
+                rows = answer["Responses"].get(self.name, [])
+                yield from (item for item in rows if int(item["expires"]["N"]) > self.clock())
+                request = answer.get("UnprocessedKeys", {})
+                if request and not rows:
                     if pause > LONGEST_PAUSE_SECONDS:
                         raise StoreError("DynamoDB throttled every attempt to read the items")
                     time.sleep(random.uniform(0.5, 1.0) * pause)  # noqa: S311  # no secret
@@ -168,8 +168,8 @@ def _errors() -> Iterator[None]:
     except ClientError as error:
         code = error.response["Error"]["Code"]
         if code == "ConditionalCheckFailedException":
-            found: Any = error.response.get("Item", {})
-            raise ConditionFailed(found) from None
+            item: Any = error.response.get("Item", {})
+            raise ConditionFailed(item) from None
         kind = WriteRefused if code in REFUSALS else StoreError
         raise kind(f"DynamoDB refused: {code}") from error
     except BotoCoreError as error:

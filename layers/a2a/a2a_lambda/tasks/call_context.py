@@ -13,7 +13,7 @@ class CallContext:
     """A call of `send` or `stream`, apart from its message.
 
     wire_name: name of the wire that the call came over. extensions: URIs that the client activates.
-    is_streamed: the call is a `stream`. blocking_by_default, names_tasks: as in `Wire`.
+    is_streamed: the call is a `stream`. blocking_by_default, names_tasks: see `Wire`.
     url: base url of the deployment, as the client called it.
     push_config_id: id for a push notification config that the client sent without one; "" = a new id.
     deadline: a `time.monotonic()` value, when the answer must be out; None = never.

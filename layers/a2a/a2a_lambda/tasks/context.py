@@ -76,24 +76,24 @@ class Context:
         filled it meanwhile.
         """
         requests = self.requests
-        if (answered := record.answered) is not None and answered not in requests:
-            others = [other for other in requests if other["key"] != answered["key"]]
-            requests = (*others, answered)[-KEPT_REQUESTS:]
+        if (request := record.answered) is not None and request not in requests:
+            others = [other for other in requests if other["key"] != request["key"]]
+            requests = (*others, request)[-KEPT_REQUESTS:]
         turn_id = record.turn_id
         if turn_id in self.turns:
             return self if requests is self.requests else replace(self, requests=requests)
         memory, turns = self.memory, self.turns
-        failed = tuple(other for other in self.failed if other != turn_id)
+        failures = tuple(other for other in self.failed if other != turn_id)
         if record.was_ended_by_skill:
             memory = apply_changes(memory, record.changes)
             turns = (*turns, turn_id)[-KEPT_REQUESTS:]
         else:
-            failed = (*failed, turn_id)[-KEPT_REQUESTS:]
+            failures = (*failures, turn_id)[-KEPT_REQUESTS:]
         if len(strictjson.dumps(memory)) > MEMORY_BYTES:
             raise MemoryFull(f"The conversation's memory is full: at most {MEMORY_BYTES:,} bytes are kept.")
         conversation = _trim(self.before(turn_id, record.task_id).conversation, record.utterances())
         return replace(
-            self, memory=memory, conversation=conversation, turns=turns, failed=failed, requests=requests
+            self, memory=memory, conversation=conversation, turns=turns, failed=failures, requests=requests
         )
 
     def seen(self) -> Json:
@@ -102,10 +102,10 @@ class Context:
         return {"memory": self.memory, "conversation": conversation}
 
     @classmethod
-    def of_seen(cls, seen: Json) -> "Context":
+    def of_seen(cls, document: Json) -> "Context":
         """The same as a context. It cannot be stored in place of the context."""
-        conversation = tuple(Utterance(*entry) for entry in seen["conversation"])
-        return cls(memory=seen["memory"], conversation=conversation)
+        conversation = tuple(Utterance(*entry) for entry in document["conversation"])
+        return cls(memory=document["memory"], conversation=conversation)
 
     def find_request(self, request: RequestIdentity) -> KnownRequest | None:
         """What the context knows of a request, or None. The newest counts."""
@@ -142,7 +142,7 @@ Change = Add | Put | Delete
 class TurnRecord:
     """What a context keeps of a turn.
 
-    message: parts of the client's message. reply: parts that the agent said or asked. changes: changes of the
+    message: parts of the client's message. reply: parts that the agent said or asked. changes: changes to the
     memory. answered: the request that the turn answers. was_ended_by_skill: the skill ended the turn itself.
     Memory keeps nothing of a failed turn, and another attempt at it counts.
     """
@@ -167,11 +167,11 @@ class TurnRecord:
         return utterances
 
 
-def _trim(before: Sequence[Utterance], newest: Sequence[Utterance]) -> tuple[Utterance, ...]:
+def _trim(history: Sequence[Utterance], newest: Sequence[Utterance]) -> tuple[Utterance, ...]:
     """The newest turns that fit the limits, each with its question and its reply. A turn that is too large by
     itself is left out; the turns before it stay."""
     turns: list[list[Utterance]] = []
-    for entry in before:
+    for entry in history:
         if entry.role == "user" or not turns:
             turns.append([])
         turns[-1].append(entry)

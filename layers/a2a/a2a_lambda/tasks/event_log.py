@@ -65,7 +65,7 @@ class Fence:
     Its entries carry an old epoch and a number after `committed`, so they never count, and the next run
     overwrites them.
 
-    epoch: of the head. committed: last sequence number that was stored when the epoch began. last: where
+    epoch: the head's epoch. committed: last sequence number that was stored when the epoch began. last: where
     the log of a stopped task ends, else None.
     """
 
@@ -124,15 +124,15 @@ def join(inline: Iterable[Numbered], entries: Iterable[Entry], *, after: int) ->
     It stops at a gap: a query may return an entry and miss one that was written just before. It leaves out
     an event whose last pieces were never written, and the rest of an event that `after` points into.
     """
-    kept = {sequence: event for sequence, event in inline}
-    stored = {entry.sequence: entry for entry in entries}
+    inline_events = {sequence: event for sequence, event in inline}
+    log_entries = {entry.sequence: entry for entry in entries}
     sequence = after + 1
     pieces: list[bytes] = []
     while True:
-        if sequence in kept:
-            yield sequence, kept[sequence]
-        elif sequence in stored:
-            entry = stored[sequence]
+        if sequence in inline_events:
+            yield sequence, inline_events[sequence]
+        elif sequence in log_entries:
+            entry = log_entries[sequence]
             if entry.piece == 0:
                 pieces = [entry.body]
             elif pieces:
@@ -147,12 +147,12 @@ def join(inline: Iterable[Numbered], entries: Iterable[Entry], *, after: int) ->
         sequence += 1
 
 
-def publish(numbered: Sequence[Numbered]) -> Iterator[Published]:
+def publish(pairs: Sequence[Numbered]) -> Iterator[Published]:
     """What clients get of a log: artifacts, statuses of running turns, and questions that were answered since
     (`past`). Of the events of one entry only the last has the number, because a client that has the number
     must have all of them."""
-    for (sequence, event), (following, _) in zip(numbered, [*numbered[1:], (None, None)], strict=False):
-        number = None if sequence == following else sequence
+    for (sequence, event), (next_sequence, _) in zip(pairs, [*pairs[1:], (None, None)], strict=False):
+        number = None if sequence == next_sequence else sequence
         if "artifactUpdate" in event:
             yield number, without_mark(event)
         elif "statusUpdate" in event:
@@ -168,17 +168,17 @@ def coalesce(events: Iterable[Event]) -> list[Event]:
     return [event for _, event in coalesce_numbered((None, event) for event in events)]
 
 
-def coalesce_numbered(numbered: Iterable[tuple[_Number, Event]]) -> list[tuple[_Number, Event]]:
+def coalesce_numbered(pairs: Iterable[tuple[_Number, Event]]) -> list[tuple[_Number, Event]]:
     """The same, each event with the number of its last chunk."""
     runs: list[list[tuple[_Number, Event]]] = []
-    for number, event in numbered:
+    for number, event in pairs:
         chunk = event.get("artifactUpdate")
-        before = runs[-1][-1][1].get("artifactUpdate") if runs else None
+        last_chunk = runs[-1][-1][1].get("artifactUpdate") if runs else None
         if (
             chunk is not None
-            and before is not None
+            and last_chunk is not None
             and chunk["append"]
-            and chunk["artifact"]["artifactId"] == before["artifact"]["artifactId"]
+            and chunk["artifact"]["artifactId"] == last_chunk["artifact"]["artifactId"]
         ):
             runs[-1].append((number, event))
         else:
@@ -188,7 +188,7 @@ def coalesce_numbered(numbered: Iterable[tuple[_Number, Event]]) -> list[tuple[_
         if len(run) == 1
         else (
             run[-1][0],
-            _with_mark_of(run[-1][1], _join_chunks([each["artifactUpdate"] for _, each in run])),
+            _with_mark_of(run[-1][1], _join_chunks([item["artifactUpdate"] for _, item in run])),
         )
         for run in runs
     ]
@@ -201,19 +201,19 @@ def _with_mark_of(last: Event, event: Event) -> Event:
 
 
 def _join_chunks(chunks: list[TaskArtifactUpdateEvent]) -> Event:
-    joined = chunks[0].copy()
-    joined["artifact"] = _append_all([chunk["artifact"] for chunk in chunks])
-    joined["lastChunk"] = chunks[-1]["lastChunk"]
-    return Event(artifactUpdate=joined)
+    result = chunks[0].copy()
+    result["artifact"] = _append_all([chunk["artifact"] for chunk in chunks])
+    result["lastChunk"] = chunks[-1]["lastChunk"]
+    return Event(artifactUpdate=result)
 
 
 def without_mark(event: Event) -> Event:
     """An event of the log, for a client."""
     if "mark" not in event:
         return event
-    plain = event.copy()
-    del plain["mark"]
-    return plain
+    result = event.copy()
+    del result["mark"]
+    return result
 
 
 def apply(task: Task, events: Iterable[Event]) -> None:
@@ -231,13 +231,15 @@ def apply(task: Task, events: Iterable[Event]) -> None:
             task["status"] = event["statusUpdate"]["status"]
         elif "artifactUpdate" in event:
             update = event["artifactUpdate"]
-            known = chunks.setdefault(update["artifact"]["artifactId"], [])
+            pieces = chunks.setdefault(update["artifact"]["artifactId"], [])
             if not update["append"]:
-                known.clear()
-            known.append(update["artifact"])
+                pieces.clear()
+            pieces.append(update["artifact"])
     if chunks:
         # Once for each artifact: joining it with every chunk would copy it every time.
-        task["artifacts"] = [known[0] if len(known) == 1 else _append_all(known) for known in chunks.values()]
+        task["artifacts"] = [
+            pieces[0] if len(pieces) == 1 else _append_all(pieces) for pieces in chunks.values()
+        ]
 
 
 def restate(task: Task) -> list[Event]:
@@ -257,9 +259,9 @@ def restate(task: Task) -> list[Event]:
 
 
 def _move_question_to_history(task: Task) -> None:
-    asked: Message | None = task["status"].get("message")
-    if asked is not None and task["status"]["state"] in INTERRUPTED:
-        task.setdefault("history", []).append(asked)
+    question: Message | None = task["status"].get("message")
+    if question is not None and task["status"]["state"] in INTERRUPTED:
+        task.setdefault("history", []).append(question)
         task["status"] = TaskStatus(state=task["status"]["state"], timestamp=task["status"]["timestamp"])
 
 
@@ -278,8 +280,8 @@ def _append_all(chunks: list[Artifact]) -> Artifact:
 def join_texts(parts: Iterable[Part]) -> list[Part]:
     """The parts, with consecutive texts joined. An empty text is dropped if there is another part."""
     result: list[Part] = []
-    for plain, run in groupby(parts, lambda part: part.keys() == {"text"}):
-        if not plain:
+    for is_text, run in groupby(parts, lambda part: part.keys() == {"text"}):
+        if not is_text:
             result += run
         elif text := "".join(part["text"] for part in run):
             result.append(Part(text=text))

@@ -25,7 +25,8 @@ class WaitState:
 class Execution:
     """A durable execution, which runs one turn.
 
-    url: base url of the deployment, as the client called it. secret: signs the urls of the turn's waits.
+    url: base url of the deployment, as the client called it. secret: key that signs the urls of the turn's
+    waits.
     arn: ARN of the execution; "" before its first run.
     is_suspended: no process has the turn. until: Unix time at which a suspended turn continues by itself, or
     0.

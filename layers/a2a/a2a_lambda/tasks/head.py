@@ -83,7 +83,7 @@ class Head:
     due: minute (Unix time / 60) at which the sweep looks at the task. A renewal does not change it.
     requests: the last requests that the task knows. A lost turn's request is not one of them.
     successor: the task that the same request made after its repeat window, or "".
-    wire_name: of the wire that the task was made over. push_config_ids: configs that count.
+    wire_name: name of the wire that the task was created over. push_config_ids: configs that count.
     message_only: the status message is the whole answer, in versions that can answer with a message.
     place: where the current turn runs. After a turn has ended, the place is REQUEST.
     attempts: number of times that the turn was started; of a durable turn, since it was last suspended.
@@ -232,8 +232,8 @@ class Head:
         """
         last = max(0, self.sequence - 1)
         inline = (*self.inline, *enumerate(events, last + 1))
-        whole = replace(self, inline=inline, sequence=last + len(events), committed=last + len(events))
-        return (whole, []) if whole.fits else (replace(self, sequence=last, committed=last), events)
+        new_head = replace(self, inline=inline, sequence=last + len(events), committed=last + len(events))
+        return (new_head, []) if new_head.fits else (replace(self, sequence=last, committed=last), events)
 
     def with_new_epoch(self) -> "Head":
         """The head of a suspended task in a new epoch. What the log has counts, and nothing that a writer of
@@ -267,8 +267,8 @@ class Head:
 
     def empty_task(self) -> Task:
         """The task before its first event."""
-        submitted = status(TaskState.SUBMITTED, self.created)
-        return Task(id=self.task_id, contextId=self.context_id, status=submitted)
+        submitted_status = status(TaskState.SUBMITTED, self.created)
+        return Task(id=self.task_id, contextId=self.context_id, status=submitted_status)
 
     def closing_event(self) -> Event:
         """The status as an event. If the task is stopped, it is the event with the number `sequence`."""

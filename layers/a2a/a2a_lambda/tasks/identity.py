@@ -65,13 +65,13 @@ class RequestIdentity:
         """
         return _uuid(self.key + previous)
 
-    def turn_id(self, answered: str = "") -> str:
+    def turn_id(self, answer: str = "") -> str:
         """Id of the turn that this request starts.
 
-        answered: identifies the previous answer to the same bytes, if there was one. The same bytes are a
-            new request then, with a new turn.
+        answer: id of the previous answer to the same bytes, if there was one. The same bytes are then a new
+            request, with a new turn.
         """
-        return self._turn_prefix + _uuid(f"{self.key}#turn#{answered}")[len(self._turn_prefix) :]
+        return self._turn_prefix + _uuid(f"{self.key}#turn#{answer}")[len(self._turn_prefix) :]
 
     def has_started(self, turn: str) -> bool:
         """Whether these bytes started a turn."""

@@ -16,15 +16,15 @@ from a2a_lambda.protocol.model import Event, Json
 
 @dataclass(frozen=True, slots=True, order=True)
 class Mark:
-    """count: of events. digest: of them, in order."""
+    """count: how many events there are. digest: digest of the events, in order."""
 
     count: int = 0
     digest: str = ""
 
     def after(self, event: Event) -> "Mark":
         """The mark of the next event."""
-        said = self.digest.encode() + strictjson.dumps(_lasting(event))
-        return Mark(self.count + 1, hashlib.sha256(said).hexdigest()[:16])
+        content = self.digest.encode() + strictjson.dumps(_lasting(event))
+        return Mark(self.count + 1, hashlib.sha256(content).hexdigest()[:16])
 
 
 def last_mark(events: Iterable[Event]) -> Mark:

@@ -36,56 +36,60 @@ def execution_of(head: Head) -> Execution:
     return head.execution
 
 
-def question_of(suspended: Suspended, before: Head | None) -> Wait | None:
+def question_of(suspension: Suspended, old_head: Head | None) -> Wait | None:
     """The wait whose question the client is asked. If there are several, the one that was asked before stays.
 
-    before: the head before this run, if it asked then.
+    old_head: the head before this run, which may have asked already.
     """
-    questions = [opened.wait for opened in suspended.waits if opened.wait.question is not None]
-    waits = before.execution.waits if before is not None and before.execution is not None else ()
+    questions = [open_wait.wait for open_wait in suspension.waits if open_wait.wait.question is not None]
+    waits = old_head.execution.waits if old_head is not None and old_head.execution is not None else ()
     keys = {wait.key for wait in waits if wait.is_question}
     return next((wait for wait in questions if wait.key in keys), next(iter(questions), None))
 
 
 def suspended_head(
-    suspended: Suspended, question: Wait | None, sequence: int, now: float, head: Head
+    suspension: Suspended, question: Wait | None, sequence: int, now: float, head: Head
 ) -> Head:
     """The head of a turn that is suspended.
 
     question: the wait whose question the client is asked, or None. sequence: last number stored.
     """
-    times = [time for time in (suspended.until, *(opened.until for opened in suspended.waits)) if time]
+    times = [
+        time for time in (suspension.until, *(open_wait.until for open_wait in suspension.waits)) if time
+    ]
     waits = tuple(
-        WaitState(opened.wait.key, opened.callback, opened.wait is question, opened.wait.takes_messages)
-        for opened in suspended.waits
+        WaitState(
+            open_wait.wait.key, open_wait.callback, open_wait.wait is question, open_wait.wait.takes_messages
+        )
+        for open_wait in suspension.waits
     )
     execution = replace(execution_of(head), is_suspended=True, until=min(times, default=0.0), waits=waits)
     due = sweep_minute(min([*times, now + EXECUTION_LOOK_SECONDS]) + LATE_SECONDS)
     if question is None:
-        working = status(TaskState.WORKING, now)
-        paused = replace(head, status=working, sequence=sequence, holder="", lease=0.0)
+        working_status = status(TaskState.WORKING, now)
+        new_head = replace(head, status=working_status, sequence=sequence, holder="", lease=0.0)
     else:
         message = agent_message(head.task_id, head.context_id, [Part(text=question.question or "")])
         state = TaskState.AUTH_REQUIRED if question.is_sign_in else TaskState.INPUT_REQUIRED
-        paused = head.with_closing_status(status(state, now, message), sequence, head.pending)
-    return replace(paused, attempts=0, due=due, place=Place.EXECUTION, execution=execution)
+        new_head = head.with_closing_status(status(state, now, message), sequence, head.pending)
+    return replace(new_head, attempts=0, due=due, place=Place.EXECUTION, execution=execution)
 
 
-def still_asking(again: Head, before: Head) -> Head:
+def still_asking(new_head: Head, old_head: Head) -> Head:
     """The head of a turn that asks the same again, because the run died that asked, or a timer woke the
     turn. The question stays one.
 
-    again: the head as `suspended_head` made it, with no event after the question. before: the head as it was.
+    new_head: what `suspended_head` made, with no event after the question. old_head: the head before that.
     """
-    messages = [head.status.get("message", {}).get("parts") for head in (again, before)]
-    if again.state != before.state or messages[0] != messages[1]:
-        return again
+    messages = [head.status.get("message", {}).get("parts") for head in (new_head, old_head)]
+    if new_head.state != old_head.state or messages[0] != messages[1]:
+        return new_head
     return replace(
-        again,
-        status=before.status,
-        inline=before.inline,
-        sequence=before.sequence,
-        committed=max(0, before.sequence - 1),
+        new_head,
+        status=old_head.status,
+        inline=old_head.inline,
+        sequence=old_head.sequence,
+        committed=max(0, old_head.sequence - 1),
     )
 
 

@@ -72,14 +72,14 @@ class Ending:
             await self._retry_until_lease_ends(self._end)
             return False
 
-    async def suspend(self, suspended: Suspended) -> None:
+    async def suspend(self, suspension: Suspended) -> None:
         """Store that the turn pauses, or waits. Raises StoreError, Conflict."""
-        await self._retry_until_lease_ends(partial(self._suspend, suspended))
+        await self._retry_until_lease_ends(partial(self._suspend, suspension))
 
-    async def _suspend(self, suspended: Suspended) -> None:
+    async def _suspend(self, suspension: Suspended) -> None:
         await self._journal.flush()
-        head, before = self._lease.head, self._claim.question_head
-        question = question_of(suspended, before)
+        head, question_head = self._lease.head, self._claim.question_head
+        question = question_of(suspension, question_head)
         if question is not None:
             # A message that names only the context is the reply.
             def wait(context: Context) -> Context:
@@ -91,48 +91,50 @@ class Ending:
         sequence, now = self._journal.sequence, self._store.clock()
 
         def change(head: Head) -> Head:
-            newer = suspended_head(suspended, question, sequence, now, head)
-            if before is None or sequence != self._claim.sequence:
+            newer = suspended_head(suspension, question, sequence, now, head)
+            if question_head is None or sequence != self._claim.sequence:
                 return newer
-            return still_asking(newer, before)
+            return still_asking(newer, question_head)
 
         await self._lease.update(change)
 
     async def _store_context_and_end(self) -> None:
         try:
             await self._end(await self._context_update())
-        except MemoryRefused as refused:
+        except MemoryRefused as refusal:
             self._memory_is_refused = True  # a retry must not store it after all
-            error = refused.__cause__
+            error = refusal.__cause__
             task_id = self._lease.head.task_id
             logger.error("the memory of task %s cannot be changed", task_id, exc_info=error)
             self._builder.fail(str(error) if isinstance(error, SkillError) else FAILED)
             await self._end()
 
-    async def _end(self, before: Callable[[], None] | None = None) -> None:
+    async def _end(self, call: Callable[[], None] | None = None) -> None:
         """Store the closing status, and the pending events if they fit beside it.
 
-        before: as in `Lease.end`."""
+        call: see `Lease.end`."""
         closing, head = self._builder.closing, self._lease.head
         assert closing is not None
-        numbered = self._journal.numbered_pending()
-        inline = (*head.inline, *(numbered or ()))
-        if numbered is None or not replace(head, status=closing, inline=inline).fits:
+        pairs = self._journal.numbered_pending()
+        inline = (*head.inline, *(pairs or ()))
+        if pairs is None or not replace(head, status=closing, inline=inline).fits:
             await self._journal.flush()
-            numbered = ()
-        last = self._journal.sequence + len(numbered)
+            pairs = ()
+        last = self._journal.sequence + len(pairs)
         pending = self.pending if closing["state"] in INTERRUPTED else None
 
         def end(head: Head) -> Head:
-            whole = replace(head, inline=(*head.inline, *numbered))
+            new_head = replace(head, inline=(*head.inline, *pairs))
             if self.was_stopped:
-                whole = replace(whole, requests=whole.requests[:-1])
-            return whole.with_closing_status(closing, last, pending, message_only=self._builder.message_only)
+                new_head = replace(new_head, requests=new_head.requests[:-1])
+            return new_head.with_closing_status(
+                closing, last, pending, message_only=self._builder.message_only
+            )
 
-        if before is None:
+        if call is None:
             await self._lease.update(end)
         else:
-            await self._lease.end(before, end)
+            await self._lease.end(call, end)
 
     async def _context_update(self) -> Callable[[], None] | None:
         """A call that stores what the context keeps of the turn. It blocks, and raises MemoryRefused.

@@ -103,7 +103,7 @@ class Journal:
             await self._write()
 
     async def _write(self) -> None:
-        """Store the events that are being written. Raises as `flush`."""
+        """Store the events that are being written. Raises what `flush` raises."""
         # A write that failed may still have reached the table. So its events keep their numbers and bytes,
         # and are written again as they were.
         head = self._head()

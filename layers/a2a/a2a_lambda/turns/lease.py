@@ -41,13 +41,13 @@ class Lease:
 
     async def renew_until_lost(self) -> None:
         """Renew the lease; returns after another process has taken or ended the task."""
-        renewed = self._store.clock()
+        renewal = self._store.clock()
         while self._store.clock() < self.head.lease:
             await asyncio.sleep(CANCEL_POLL_SECONDS)
             now = self._store.clock()
             try:
-                if now - renewed >= LEASE_RENEWAL_SECONDS:
-                    renewed = now
+                if now - renewal >= LEASE_RENEWAL_SECONDS:
+                    renewal = now
                     await self.update(lambda head: replace(head, lease=self._store.clock() + LEASE_SECONDS))
                 else:
                     await self._reload()
@@ -74,22 +74,22 @@ class Lease:
                         raise
                     self.head = conflict.head
 
-    async def end(self, before: Callable[[], None], change: Callable[[Head], Head]) -> None:
+    async def end(self, call: Callable[[], None], change: Callable[[Head], Head]) -> None:
         """Call `before`, which blocks, and store a changed head, both in one thread. Raises what `before`
         and `update` raise."""
         # Not under the lock: the lease is renewed while `before` waits for a slow table.
         try:
-            ended = await threads.run(self._call_and_store, before, change(self.head))
+            new_head = await threads.run(self._call_and_store, call, change(self.head))
         except Conflict as conflict:
             if conflict.head is None or not conflict.head.is_held_by(self.head):
                 raise
             await self.update(change)
             return
         async with self._lock:  # a look at the head that began earlier must not replace it
-            self.head = ended
+            self.head = new_head
 
-    def _call_and_store(self, before: Callable[[], None], newer: Head) -> Head:
-        before()
+    def _call_and_store(self, call: Callable[[], None], newer: Head) -> Head:
+        call()
         return self._store.update_head(newer)
 
     async def check_held(self) -> None:

@@ -38,7 +38,7 @@ async def load_live_head(store: Store, scope: Scope, task_id: str, *, path: str 
 async def load_progress(store: Store, head: Head, *, after: int) -> tuple[Head, list[Numbered]]:
     """Head of a task as `load_live_head` finds it, and the events after a sequence number. Usually one read.
 
-    head: as it was at the last look. Raises as `load_live_head`.
+    head: the task's head when it was last read. Raises what `load_live_head` raises.
     """
     newer, events = await threads.run(store.get_progress, head, after=after)
     if newer is None or is_lost(store, newer):
@@ -51,11 +51,11 @@ async def end_task(store: Store, head: Head, status: TaskStatus) -> Head:
     """End a task that another run holds, or that no run holds. Raises Conflict."""
     if head.is_stopped:
         # It waits for input, and no run works on it: the head alone changes. The question becomes an event.
-        reopened, overflow = head.next_epoch().with_events([head.closing_event()])
-        sequence = reopened.sequence
+        new_head, overflow = head.next_epoch().with_events([head.closing_event()])
+        sequence = new_head.sequence
         if overflow:
-            sequence = await threads.run(store.append, reopened, overflow, after=sequence)
-        return await threads.run(store.update_head, reopened.with_closing_status(status, sequence))
+            sequence = await threads.run(store.append, new_head, overflow, after=sequence)
+        return await threads.run(store.update_head, new_head.with_closing_status(status, sequence))
     head = await threads.run(store.seal, head, status)
     telemetry.measure({"Turns": 1}, agent=head.scope.agent, outcome=head.outcome)
     return head
@@ -69,8 +69,8 @@ def is_lost(store: Store, head: Head) -> bool:
 async def abandon(store: Store, head: Head) -> None:
     """End a task that this process has claimed and cannot run. The same request can be made again."""
     with suppress(StoreError):
-        lost = head.as_lost().with_closing_status(lost_status(store, head), head.sequence)
-        await threads.run(store.update_head, lost)
+        lost_head = head.as_lost().with_closing_status(lost_status(store, head), head.sequence)
+        await threads.run(store.update_head, lost_head)
 
 
 def lost_status(store: Store, head: Head, text: str = LOST) -> TaskStatus:

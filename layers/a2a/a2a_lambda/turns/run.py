@@ -124,7 +124,7 @@ class Run:
         stores events that no other event follows. The end is stored without a lease to lose: the renewal
         still runs, and every write of the head is conditional, so a lost lease shows as Conflict.
         """
-        started, turn = time.monotonic(), self._claim.turn
+        start, turn = time.monotonic(), self._claim.turn
         renewal = asyncio.create_task(self._lease.renew_until_lost())
         flusher = asyncio.create_task(self._journal.flush_in_silence())
         work = self._work_task = asyncio.create_task(self._work())
@@ -143,19 +143,19 @@ class Run:
             await self._journal.wait_for_flush()
             flusher.cancel()
             if not self.has_diverged:
-                left = None if turn.deadline is None else turn.deadline - turn.clock() + CLOSING_SECONDS
-                async with asyncio.timeout(left):
+                time_left = None if turn.deadline is None else turn.deadline - turn.clock() + CLOSING_SECONDS
+                async with asyncio.timeout(time_left):
                     await self._store_end(work, is_in_time)
         except TimeoutError:
             error = StoreError("the end of the turn was not stored in time")
         except Conflict:
             self.has_diverged = True
-        except Exception as raised:
-            error = raised
+        except Exception as failure:
+            error = failure
         finally:
             for task in (renewal, flusher, work):
                 task.cancel()
-            self._measure(started)
+            self._measure(start)
             self.audience.close(error)
 
     async def _work(self) -> None:
@@ -165,8 +165,8 @@ class Run:
             raise Conflict
         try:
             await self._perform()
-        except Suspended as suspended:
-            self.suspension = suspended
+        except Suspended as suspension:
+            self.suspension = suspension
 
     async def _perform(self) -> None:
         async with aclosing(agent_of(self._agent).perform(self._claim.turn)) as batches:
@@ -259,12 +259,12 @@ class Run:
             logger.error("skill %s failed", skill, exc_info=error)
         return str(error) if isinstance(error, SkillError) else FAILED
 
-    def _measure(self, started: float) -> None:
+    def _measure(self, start: float) -> None:
         """The process that ends a task counts its turn. For a lost turn this run measures the time only."""
         head = self._claim.head
         if self.head.is_stopped and self.suspension is None:
             telemetry.measure({"Turns": 1}, agent=head.scope.agent, outcome=self.head.outcome)
-        times = {"RunTime": time.monotonic() - started}
+        times = {"RunTime": time.monotonic() - start}
         seconds = self.audience.first_event_seconds
         if seconds is not None and head.place is Place.REQUEST:  # elsewhere no client waits for it
             times["FirstEventTime"] = seconds

@@ -46,13 +46,13 @@ def encode_outcome(outcome: SendMessageResponse) -> Json:
 
 
 def encode_task(task: Task) -> Json:
-    plain = Task(id=task["id"], contextId=task["contextId"], status=_status(task["status"]))
+    result = Task(id=task["id"], contextId=task["contextId"], status=_status(task["status"]))
     artifacts = [_plain(artifact) for artifact in task.get("artifacts", [])]
     if "message" in task["status"] and task["status"]["state"] in STOPPED:
         artifacts.append(_artifact(task["status"]["message"]))
     if artifacts:
-        plain["artifacts"] = artifacts
-    return json_0x.encode_task(plain)
+        result["artifacts"] = artifacts
+    return json_0x.encode_task(result)
 
 
 def encode_event(event: Event, recipient: Recipient) -> list[Json]:
@@ -67,10 +67,10 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
     ):
         return []
     update = event["statusUpdate"]
-    plain = TaskStatusUpdateEvent(
+    status_update = TaskStatusUpdateEvent(
         taskId=update["taskId"], contextId=update["contextId"], status=_status(update["status"])
     )
-    events = [json_0x.encode_event(Event(statusUpdate=plain))]
+    events = [json_0x.encode_event(Event(statusUpdate=status_update))]
     if "message" not in update["status"]:
         return events
     if update["status"]["state"] not in STOPPED:
@@ -99,10 +99,10 @@ def _chunk(update: TaskArtifactUpdateEvent) -> TaskArtifactUpdateEvent:
 
 def _plain(artifact: Artifact) -> Artifact:
     """The artifact as text only; as an empty text if it has none."""
-    plain = artifact.copy()
-    plain["parts"] = [Part(text=text) for part in artifact["parts"] if (text := _text(part)) is not None]
-    plain["parts"] = plain["parts"] or [Part(text="")]
-    return plain
+    result = artifact.copy()
+    result["parts"] = [Part(text=text) for part in artifact["parts"] if (text := _text(part)) is not None]
+    result["parts"] = result["parts"] or [Part(text="")]
+    return result
 
 
 def _text(part: Part) -> str | None:

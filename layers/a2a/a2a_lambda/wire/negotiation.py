@@ -35,12 +35,12 @@ def wires_for(dialect: str, version: str) -> tuple[Wire, ...]:
     wires = DIALECTS[dialect]
     if not version:
         return wires
-    plain = ".".join(version.strip().split(".")[:2])
-    found = tuple(wire for wire in wires if plain in wire.versions)
-    if not found:
-        known = sorted({name for wire in wires for name in wire.versions})
-        raise VersionNotSupported(f"A2A-Version is {version[:20]!r}; supported: {', '.join(known)}")
-    return found
+    short_version = ".".join(version.strip().split(".")[:2])
+    matches = tuple(wire for wire in wires if short_version in wire.versions)
+    if not matches:
+        versions = sorted({name for wire in wires for name in wire.versions})
+        raise VersionNotSupported(f"A2A-Version is {version[:20]!r}; supported: {', '.join(versions)}")
+    return matches
 
 
 def wires_with(wires: Sequence[Wire], method: str) -> list[Wire]:
@@ -49,9 +49,9 @@ def wires_with(wires: Sequence[Wire], method: str) -> list[Wire]:
     Raises MethodNotFound.
     """
     callable_ = [wire for wire in wires if wire.methods]
-    found = [wire for wire in callable_ if method in wire.methods]
-    if found:
-        return found
+    matches = [wire for wire in callable_ if method in wire.methods]
+    if matches:
+        return matches
     for wire in VERSIONS:
         if method in wire.methods:
             raise MethodNotFound(
@@ -63,7 +63,7 @@ def wires_with(wires: Sequence[Wire], method: str) -> list[Wire]:
 
 def wire_named(name: str) -> Wire:
     """The wire with a stored name; the default wire if this release does not have it."""
-    wires = [wire for found in DIALECTS.values() for wire in found]
+    wires = [wire for group in DIALECTS.values() for wire in group]
     return next((wire for wire in wires if name == wire.name), default_wire(wires))
 
 

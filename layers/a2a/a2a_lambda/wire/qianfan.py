@@ -51,8 +51,8 @@ def is_from_appbuilder(params: Json) -> bool:
     if not isinstance(message, dict):
         return False
     metadata = message.get("metadata")
-    named = isinstance(metadata, dict) and bool(metadata.keys() & {"end_user_id", "file_ids"})
-    return named or message.get("messageId") in (None, "")
+    has_ids = isinstance(metadata, dict) and bool(metadata.keys() & {"end_user_id", "file_ids"})
+    return has_ids or message.get("messageId") in (None, "")
 
 
 def decode_send(params: Json) -> SendMessageRequest:
@@ -65,13 +65,13 @@ def decode_send(params: Json) -> SendMessageRequest:
     if isinstance(message.get("parts"), list):
         message["parts"] = [_part(part) for part in message["parts"]]
     metadata = fields.optional_mapping(message, "metadata", "params.message") or {}
-    where = "params.message.metadata"
+    base = "params.message.metadata"
     if metadata.get("end_user_id") not in (None, ""):
-        name = fields.text(metadata, "end_user_id", where)
+        name = fields.text(metadata, "end_user_id", base)
         if len(name) not in END_USER_ID:
-            path = f"{where}.end_user_id"
+            path = f"{base}.end_user_id"
             raise InvalidParams(f"{path} must have 6 to 64 characters", path=path)
-    fields.strings(metadata, "file_ids", where)
+    fields.strings(metadata, "file_ids", base)
     return v0_3.decode_send({**source, "message": message})
 
 
@@ -86,11 +86,11 @@ def _part(part: Json) -> Json:
 
 def encode_task(task: Task) -> Object:
     result = json_0x.encode_task(task)
-    for artifact, plain in zip(result.get("artifacts", []), task.get("artifacts", []), strict=True):
-        artifact["name"] = plain.get("name", ANSWER)
+    for artifact, source in zip(result.get("artifacts", []), task.get("artifacts", []), strict=True):
+        artifact["name"] = source.get("name", ANSWER)
         artifact["parts"] = _parts(artifact["parts"])
-        described = _describe(artifact["artifactId"], artifact["name"], plain["parts"], "done")
-        artifact["metadata"] = {**described, **plain.get("metadata", {})}
+        description = _describe(artifact["artifactId"], artifact["name"], source["parts"], "done")
+        artifact["metadata"] = {**description, **source.get("metadata", {})}
     return result
 
 
@@ -146,8 +146,8 @@ def _chunk(update: TaskArtifactUpdateEvent, recipient: Recipient) -> Json:
     artifact["parts"] = _parts(artifact["parts"])
     artifact["name"] = artifact.get("name", ANSWER)
     step = "done" if update["lastChunk"] else "running"
-    described = _describe(artifact["artifactId"], artifact["name"], parts, step)
-    artifact["metadata"] = {**described, **artifact.get("metadata", {})}
+    description = _describe(artifact["artifactId"], artifact["name"], parts, step)
+    artifact["metadata"] = {**description, **artifact.get("metadata", {})}
     result["metadata"] = {
         **_round(update, recipient, role="assistant", status="running"),
         **update.get("metadata", {}),
@@ -165,14 +165,14 @@ def _parts(parts: list[Json]) -> list[Json]:
 
 def _describe(identity: str, stage: str, parts: list[Part], step: str) -> Object:
     """Metadata of an artifact."""
-    done = step == "done"
+    is_done = step == "done"
     return {
         "type": _type(parts),
         "name": "",
         "visible_scope": "all",
         "event": {"create": "", "id": identity, "name": stage, "status": step},
-        "is_end": done,
-        "is_event_done": done,
+        "is_end": is_done,
+        "is_event_done": is_done,
         "metrics": {"begin_time_stamp": None, "current_time_stamp": None},
     }
 

@@ -42,12 +42,12 @@ NEAREST = {TaskState.REJECTED: TaskState.FAILED, TaskState.AUTH_REQUIRED: TaskSt
 
 
 def decode_message(source: Object, path: str) -> Message:
-    known = dict(source)
-    if known.get("parts") is None and "data" in known:
-        known["parts"] = known.pop("data")
-    if known.get("messageId") is None:
-        known["messageId"] = str(uuid.uuid4())
-    return json_0x.decode_message(known, path, mark="type")
+    message = dict(source)
+    if message.get("parts") is None and "data" in message:
+        message["parts"] = message.pop("data")
+    if message.get("messageId") is None:
+        message["messageId"] = str(uuid.uuid4())
+    return json_0x.decode_message(message, path, mark="type")
 
 
 def encode_message(message: Message) -> Object:
@@ -74,7 +74,7 @@ def decode_send(params: Json) -> SendMessageRequest:
 
 def encode_send(request: SendMessageRequest) -> Json:
     message = request["message"]
-    given = request.get("configuration", {})
+    configuration = request.get("configuration", {})
     ids = ("taskId", "contextId")
     result: Object = {
         "id": message.get("taskId") or str(uuid.uuid4()),
@@ -82,12 +82,12 @@ def encode_send(request: SendMessageRequest) -> Json:
     }
     if "contextId" in message:
         result["sessionId"] = message["contextId"]
-    if given.get("historyLength"):
-        result["historyLength"] = given["historyLength"]
-    if "acceptedOutputModes" in given:
-        result["acceptedOutputModes"] = given["acceptedOutputModes"]
-    if "taskPushNotificationConfig" in given:
-        result["pushNotification"] = _encode_config(given["taskPushNotificationConfig"])
+    if configuration.get("historyLength"):
+        result["historyLength"] = configuration["historyLength"]
+    if "acceptedOutputModes" in configuration:
+        result["acceptedOutputModes"] = configuration["acceptedOutputModes"]
+    if "taskPushNotificationConfig" in configuration:
+        result["pushNotification"] = _encode_config(configuration["taskPushNotificationConfig"])
     if "metadata" in request:
         result["metadata"] = request["metadata"]
     return result
@@ -101,11 +101,11 @@ def decode_task_request(params: Json) -> TaskRequest:
 
 
 def decode_artifact(source: Object, path: str) -> Artifact:
-    known = fields.without(source, ("index", "append", "lastChunk"))
+    artifact = fields.without(source, ("index", "append", "lastChunk"))
     index = fields.count(source, "index", path) or 0
-    if known.get("artifactId") is None:
-        known["artifactId"] = artifact_id(index)
-    return json_0x.decode_artifact(known, path, mark="type")
+    if artifact.get("artifactId") is None:
+        artifact["artifactId"] = artifact_id(index)
+    return json_0x.decode_artifact(artifact, path, mark="type")
 
 
 def encode_artifact(artifact: Artifact, index: int) -> Object:
@@ -133,23 +133,23 @@ def encode_status(status: TaskStatus) -> Object:
 
 def decode_task(value: Json) -> Task:
     source = fields.mapping(value, "result")
-    known = fields.optional(
+    result = fields.optional(
         fields.without(source, ("sessionId", "artifacts", "history")), "result", objects=("metadata",)
     )
-    known["id"] = fields.identifier(source, "id", "result")
-    known["contextId"] = fields.optional_identifier(source, "sessionId", "result") or known["id"]
-    known["status"] = decode_status(source.get("status"), "result.status")
+    result["id"] = fields.identifier(source, "id", "result")
+    result["contextId"] = fields.optional_identifier(source, "sessionId", "result") or result["id"]
+    result["status"] = decode_status(source.get("status"), "result.status")
     if source.get("artifacts"):
-        known["artifacts"] = [
+        result["artifacts"] = [
             decode_artifact(fields.mapping(item, f"result.artifacts[{n}]"), f"result.artifacts[{n}]")
             for n, item in enumerate(fields.array(source, "artifacts", "result"))
         ]
     if source.get("history"):
-        known["history"] = [
+        result["history"] = [
             decode_message(fields.mapping(item, f"result.history[{n}]"), f"result.history[{n}]")
             for n, item in enumerate(fields.array(source, "history", "result"))
         ]
-    return cast(Task, known)
+    return cast(Task, result)
 
 
 def encode_task(task: Task) -> Object:
@@ -192,26 +192,26 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
 
 def decode_event(value: Json) -> Event:
     source = fields.mapping(value, "result")
-    known = fields.optional(
+    update = fields.optional(
         fields.without(source, ("id", "sessionId", "final")), "result", objects=("metadata",)
     )
-    known["taskId"] = fields.identifier(source, "id", "result")
-    known["contextId"] = fields.optional_identifier(source, "sessionId", "result") or known["taskId"]
+    update["taskId"] = fields.identifier(source, "id", "result")
+    update["contextId"] = fields.optional_identifier(source, "sessionId", "result") or update["taskId"]
     if "status" in source:
-        known["status"] = decode_status(source["status"], "result.status")
-        return cast(Event, {"statusUpdate": known})
+        update["status"] = decode_status(source["status"], "result.status")
+        return cast(Event, {"statusUpdate": update})
     artifact = fields.mapping(source.get("artifact"), "result.artifact")
-    known["artifact"] = decode_artifact(artifact, "result.artifact")
+    update["artifact"] = decode_artifact(artifact, "result.artifact")
     for flag in ("append", "lastChunk"):
-        known[flag] = bool(fields.flag(artifact, flag, "result.artifact"))
-    return cast(Event, {"artifactUpdate": known})
+        update[flag] = bool(fields.flag(artifact, flag, "result.artifact"))
+    return cast(Event, {"artifactUpdate": update})
 
 
 def decode_config(value: Json, *, path: str = "params") -> TaskPushNotificationConfig:
     """A config. A task has only one, so it needs no id."""
     source = fields.mapping(value, path)
-    given = fields.mapping(source.get("pushNotificationConfig"), f"{path}.pushNotificationConfig")
-    config = json_0x.decode_config(fields.without(given, ("id",)), f"{path}.pushNotificationConfig")
+    inner = fields.mapping(source.get("pushNotificationConfig"), f"{path}.pushNotificationConfig")
+    config = json_0x.decode_config(fields.without(inner, ("id",)), f"{path}.pushNotificationConfig")
     config["taskId"] = fields.identifier(source, "id", path)
     return config
 

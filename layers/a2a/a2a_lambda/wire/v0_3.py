@@ -39,8 +39,8 @@ def _decode_configuration(source: Object, path: str) -> SendMessageConfiguration
         result["acceptedOutputModes"] = modes
     if (length := fields.count(source, "historyLength", path)) is not None:
         result["historyLength"] = length
-    if (blocking := fields.flag(source, "blocking", path)) is not None:
-        result["returnImmediately"] = not blocking
+    if (is_blocking := fields.flag(source, "blocking", path)) is not None:
+        result["returnImmediately"] = not is_blocking
     if (config := fields.optional_mapping(source, "pushNotificationConfig", path)) is not None:
         result["taskPushNotificationConfig"] = json_0x.decode_config(config, f"{path}.pushNotificationConfig")
     return result
@@ -49,14 +49,18 @@ def _decode_configuration(source: Object, path: str) -> SendMessageConfiguration
 def encode_send(request: SendMessageRequest) -> Json:
     result: Object = {"message": json_0x.encode_message(request["message"])}
     if "configuration" in request:
-        given = request["configuration"]
+        configuration = request["configuration"]
         options: Object = {
-            name: given[name] for name in ("acceptedOutputModes", "historyLength") if name in given
+            name: configuration[name]
+            for name in ("acceptedOutputModes", "historyLength")
+            if name in configuration
         }
-        if "returnImmediately" in given:
-            options["blocking"] = not given["returnImmediately"]
-        if "taskPushNotificationConfig" in given:
-            options["pushNotificationConfig"] = json_0x.encode_config(given["taskPushNotificationConfig"])
+        if "returnImmediately" in configuration:
+            options["blocking"] = not configuration["returnImmediately"]
+        if "taskPushNotificationConfig" in configuration:
+            options["pushNotificationConfig"] = json_0x.encode_config(
+                configuration["taskPushNotificationConfig"]
+            )
         result["configuration"] = options
     if "metadata" in request:
         result["metadata"] = request["metadata"]
@@ -93,8 +97,8 @@ def decode_task(value: Json) -> Json:
 
 def decode_config(value: Json, *, path: str = "params") -> TaskPushNotificationConfig:
     source = fields.mapping(value, path)
-    given = fields.mapping(source.get("pushNotificationConfig"), f"{path}.pushNotificationConfig")
-    config = json_0x.decode_config(given, f"{path}.pushNotificationConfig")
+    inner = fields.mapping(source.get("pushNotificationConfig"), f"{path}.pushNotificationConfig")
+    config = json_0x.decode_config(inner, f"{path}.pushNotificationConfig")
     config["taskId"] = fields.identifier(source, "taskId", path)
     return config
 
@@ -117,8 +121,8 @@ def decode_deletion(params: Json) -> PushConfigRequest:
 
 
 def encode_push(request: PushConfigRequest) -> Json:
-    named = {"pushNotificationConfigId": request["id"]} if "id" in request else {}
-    return {"id": request["taskId"], **named}
+    id_field = {"pushNotificationConfigId": request["id"]} if "id" in request else {}
+    return {"id": request["taskId"], **id_field}
 
 
 def decode_pushes(params: Json) -> ListPushConfigsRequest:

@@ -82,28 +82,28 @@ def decode_message(value: Json, path: str) -> Message:
 
 
 def encode_part(part: Part) -> Object:
-    known = {"metadata": part["metadata"]} if "metadata" in part else {}
+    extra = {"metadata": part["metadata"]} if "metadata" in part else {}
     if "text" in part:
-        return {"text": part["text"], **known}
+        return {"text": part["text"], **extra}
     if "data" in part:
         data = part["data"]
-        return {"data": {"data": data if isinstance(data, dict) else {"value": data}}, **known}
+        return {"data": {"data": data if isinstance(data, dict) else {"value": data}}, **extra}
     file: Object = {"fileWithBytes": part["raw"]} if "raw" in part else {"fileWithUri": part["url"]}
     for name, spelling in (("mediaType", "mimeType"), ("filename", "name")):
         if name in part:
             file[spelling] = part[name]  # type: ignore[literal-required]
-    return {"file": file, **known}
+    return {"file": file, **extra}
 
 
 def encode_message(message: Message) -> Object:
     names = ("messageId", "contextId", "taskId", "role", "metadata", "extensions")
-    known: Object = {name: value for name, value in message.items() if name in names}
-    return {**known, "content": [encode_part(part) for part in message["parts"]]}
+    base: Object = {name: value for name, value in message.items() if name in names}
+    return {**base, "content": [encode_part(part) for part in message["parts"]]}
 
 
 def encode_artifact(artifact: Artifact) -> Object:
-    known: Object = {name: value for name, value in artifact.items() if name in Artifact.__annotations__}
-    return {**known, "parts": [encode_part(part) for part in artifact["parts"]]}
+    base: Object = {name: value for name, value in artifact.items() if name in Artifact.__annotations__}
+    return {**base, "parts": [encode_part(part) for part in artifact["parts"]]}
 
 
 def encode_status(value: TaskStatus) -> Object:
@@ -134,23 +134,23 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
         return [{"message": encode_message(event["message"])}]
     if "statusUpdate" in event:
         update = event["statusUpdate"]
-        encoded: Object = {"taskId": update["taskId"], "contextId": update["contextId"]}
-        encoded |= {
+        result: Object = {"taskId": update["taskId"], "contextId": update["contextId"]}
+        result |= {
             "status": encode_status(update["status"]),
             "final": is_final(event),
         }
-        return [{"statusUpdate": _with_metadata(encoded, dict(update))}]
+        return [{"statusUpdate": _with_metadata(result, dict(update))}]
     if is_empty_end(event):
         return []
     chunk = event["artifactUpdate"]
-    encoded = {"taskId": chunk["taskId"], "contextId": chunk["contextId"]}
-    encoded |= {"artifact": encode_artifact(chunk["artifact"])}
-    encoded |= {"append": chunk["append"], "lastChunk": chunk["lastChunk"]}
-    return [{"artifactUpdate": _with_metadata(encoded, dict(chunk))}]
+    result = {"taskId": chunk["taskId"], "contextId": chunk["contextId"]}
+    result |= {"artifact": encode_artifact(chunk["artifact"])}
+    result |= {"append": chunk["append"], "lastChunk": chunk["lastChunk"]}
+    return [{"artifactUpdate": _with_metadata(result, dict(chunk))}]
 
 
-def _with_metadata(encoded: Object, source: Object) -> Object:
-    return {**encoded, "metadata": source["metadata"]} if "metadata" in source else encoded
+def _with_metadata(result: Object, source: Object) -> Object:
+    return {**result, "metadata": source["metadata"]} if "metadata" in source else result
 
 
 def decode_send(params: Json) -> SendMessageRequest:
@@ -158,20 +158,20 @@ def decode_send(params: Json) -> SendMessageRequest:
     message = source.get("message", source.get("request"))
     request = SendMessageRequest(message=decode_message(message, "params.message"))
     if "configuration" in source:
-        where = "params.configuration"
-        given = protojson.canonical_fields(
-            fields.mapping(source["configuration"], where), CONFIGURATION_FIELDS
+        place = "params.configuration"
+        configuration = protojson.canonical_fields(
+            fields.mapping(source["configuration"], place), CONFIGURATION_FIELDS
         )
         options = SendMessageConfiguration()
-        if modes := fields.strings(given, "acceptedOutputModes", where):
+        if modes := fields.strings(configuration, "acceptedOutputModes", place):
             options["acceptedOutputModes"] = modes
-        if length := fields.count(given, "historyLength", where):
+        if length := fields.count(configuration, "historyLength", place):
             options["historyLength"] = length
-        if (blocking := fields.flag(given, "blocking", where)) is not None:
-            options["returnImmediately"] = not blocking
-        if "pushNotification" in given:
-            config = fields.mapping(given["pushNotification"], f"{where}.pushNotification")
-            options["taskPushNotificationConfig"] = json_0x.decode_config(config, f"{where}.pushNotification")
+        if (is_blocking := fields.flag(configuration, "blocking", place)) is not None:
+            options["returnImmediately"] = not is_blocking
+        if "pushNotification" in configuration:
+            config = fields.mapping(configuration["pushNotification"], f"{place}.pushNotification")
+            options["taskPushNotificationConfig"] = json_0x.decode_config(config, f"{place}.pushNotification")
         request["configuration"] = options
     if (metadata := fields.optional_mapping(source, "metadata", "params")) is not None:
         request["metadata"] = metadata
@@ -181,16 +181,18 @@ def decode_send(params: Json) -> SendMessageRequest:
 def decode_config(params: Json) -> TaskPushNotificationConfig:
     """A config. Clients write it in four ways: by itself, or in one or two wrappers, with its id in the
     name, in `configId`, or in the config."""
-    given = protojson.canonical_fields(fields.mapping(params, "params"), CONFIG_FIELDS)
-    task_id = fields.identifier(given, "taskId", "params")
-    path, names = "params", [given.get("configId")]
+    layer = protojson.canonical_fields(fields.mapping(params, "params"), CONFIG_FIELDS)
+    task_id = fields.identifier(layer, "taskId", "params")
+    path, names = "params", [layer.get("configId")]
     for name in ("config", "pushNotificationConfig"):
-        if name in given:
+        if name in layer:
             path = f"{path}.{name}"
-            given = protojson.canonical_fields(fields.mapping(given[name], path), CONFIG_FIELDS)
-        names.append(str(given.get("name") or "").rpartition("/pushNotificationConfigs/")[2])
-    known: Object = {name: given[name] for name in ("id", "url", "token", "authentication") if name in given}
-    config = json_0x.decode_config(known, path)
+            layer = protojson.canonical_fields(fields.mapping(layer[name], path), CONFIG_FIELDS)
+        names.append(str(layer.get("name") or "").rpartition("/pushNotificationConfigs/")[2])
+    config_fields: Object = {
+        name: layer[name] for name in ("id", "url", "token", "authentication") if name in layer
+    }
+    config = json_0x.decode_config(config_fields, path)
     if identity := next((name for name in names if isinstance(name, str) and name), ""):
         config["id"] = identity
     config["taskId"] = task_id
@@ -199,8 +201,8 @@ def decode_config(params: Json) -> TaskPushNotificationConfig:
 
 def encode_config(config: TaskPushNotificationConfig) -> Json:
     name = f"tasks/{config['taskId']}/pushNotificationConfigs/{config['id']}"
-    known = ("id", "url", "token", "authentication")
-    inner = {key: value for key, value in json_0x.encode_config(config).items() if key in known}
+    keys = ("id", "url", "token", "authentication")
+    inner = {key: value for key, value in json_0x.encode_config(config).items() if key in keys}
     return {"name": name, "pushNotificationConfig": inner}
 
 
@@ -210,12 +212,12 @@ def encode_outcome(outcome: SendMessageResponse) -> Json:
     return {"task": encode_task(outcome["task"])}
 
 
-def encode_tasks(found: ListTasksResponse) -> Json:
-    return [encode_task(task) for task in found["tasks"]]
+def encode_tasks(response: ListTasksResponse) -> Json:
+    return [encode_task(task) for task in response["tasks"]]
 
 
-def encode_configs(found: ListPushConfigsResponse) -> Json:
-    return {"configs": [encode_config(config) for config in found["configs"]]}
+def encode_configs(response: ListPushConfigsResponse) -> Json:
+    return {"configs": [encode_config(config) for config in response["configs"]]}
 
 
 SEND = Codec(decode_send)

@@ -74,12 +74,12 @@ def decode_configuration(value: Json, path: str) -> SendMessageConfiguration:
         result["acceptedOutputModes"] = modes
     if (length := fields.count(source, "historyLength", path)) is not None:
         result["historyLength"] = length
-    if (immediately := fields.flag(source, "returnImmediately", path)) is not None:
-        result["returnImmediately"] = immediately
+    if (is_immediate := fields.flag(source, "returnImmediately", path)) is not None:
+        result["returnImmediately"] = is_immediate
     if "taskPushNotificationConfig" in source:
-        where = f"{path}.taskPushNotificationConfig"
+        place = f"{path}.taskPushNotificationConfig"
         result["taskPushNotificationConfig"] = protojson.decode_config(
-            source["taskPushNotificationConfig"], where
+            source["taskPushNotificationConfig"], place
         )
     return result
 
@@ -103,8 +103,8 @@ def decode_task_request(params: Json) -> TaskRequest:
 
 def decode_list(params: Json) -> ListTasksRequest:
     source = _source({} if params is None else params, LIST_FIELDS)
-    kept = [name for name in source if name in LIST_FIELDS]
-    result = fields.optional({name: source[name] for name in kept}, "params", ids=("contextId", "tenant"))
+    names = [name for name in source if name in LIST_FIELDS]
+    result = fields.optional({name: source[name] for name in names}, "params", ids=("contextId", "tenant"))
     _page_token(result)
     if result.get("status") in ("", 0, "TASK_STATE_UNSPECIFIED"):
         del result["status"]
@@ -114,14 +114,14 @@ def decode_list(params: Json) -> ListTasksRequest:
         result["pageSize"] = size
     if (length := fields.count(source, "historyLength", "params")) is not None:
         result["historyLength"] = length
-    if (after := fields.instant(source, "statusTimestampAfter", "params")) is not None:
-        result["statusTimestampAfter"] = after
+    if (timestamp := fields.instant(source, "statusTimestampAfter", "params")) is not None:
+        result["statusTimestampAfter"] = timestamp
     else:
         result.pop("statusTimestampAfter", None)
     if "includeArtifacts" in source:
-        queried = {"true": True, "false": False}
-        asked = source["includeArtifacts"]
-        result["includeArtifacts"] = queried.get(asked, asked) if isinstance(asked, str) else asked
+        booleans = {"true": True, "false": False}
+        value = source["includeArtifacts"]
+        result["includeArtifacts"] = booleans.get(value, value) if isinstance(value, str) else value
         fields.flag(result, "includeArtifacts", "params")
     return cast(ListTasksRequest, result)
 
@@ -190,8 +190,8 @@ def decode_tasks(value: Json) -> ListTasksResponse:
     )
 
 
-def encode_tasks(found: ListTasksResponse) -> Json:
-    return {**found, "tasks": [protojson.encode_task(task) for task in found["tasks"]]}
+def encode_tasks(response: ListTasksResponse) -> Json:
+    return {**response, "tasks": [protojson.encode_task(task) for task in response["tasks"]]}
 
 
 def decode_configs(value: Json) -> ListPushConfigsResponse:
@@ -207,9 +207,9 @@ def decode_configs(value: Json) -> ListPushConfigsResponse:
     )
 
 
-def encode_configs(found: ListPushConfigsResponse) -> Json:
-    configs = [protojson.encode_config(config) for config in found["configs"]]
-    return {"configs": configs, "nextPageToken": found["nextPageToken"]}
+def encode_configs(response: ListPushConfigsResponse) -> Json:
+    configs = [protojson.encode_config(config) for config in response["configs"]]
+    return {"configs": configs, "nextPageToken": response["nextPageToken"]}
 
 
 def encode_notification(task: Task) -> Json:

@@ -56,12 +56,12 @@ class HttpAnswer(NamedTuple):
 @cache
 def tls_context() -> ssl.SSLContext:
     """TLS as in botocore. Reading the certificates takes tens of milliseconds of the processor."""
-    given = os.environ.get("AWS_CA_BUNDLE") or os.environ.get("REQUESTS_CA_BUNDLE")
-    path = given or _bundle()
+    bundle = os.environ.get("AWS_CA_BUNDLE") or os.environ.get("REQUESTS_CA_BUNDLE")
+    path = bundle or _bundle()
     is_folder = os.path.isdir(path)
-    made = ssl.create_default_context(capath=path if is_folder else None, cafile=None if is_folder else path)
-    made.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13 sets it; firewalls' certificates may fail it
-    return made
+    tls = ssl.create_default_context(capath=path if is_folder else None, cafile=None if is_folder else path)
+    tls.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13 sets it; firewalls' certificates may fail it
+    return tls
 
 
 def _bundle() -> str:
@@ -123,24 +123,24 @@ class Connections:
 
     def _connect(self) -> "_Connection":
         try:
-            found = socket.create_connection(self._address, self._timeouts.connect)
-            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            connection = socket.create_connection(self._address, self._timeouts.connect)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if self._is_secure:
-                found = tls_context().wrap_socket(found, server_hostname=self._address[0])
+                connection = tls_context().wrap_socket(connection, server_hostname=self._address[0])
         except TimeoutError as error:
             raise ConnectTimeoutError(endpoint_url=self.url, error=error) from error
         except ssl.SSLError as error:
             raise SSLError(endpoint_url=self.url, error=error) from error
         except OSError as error:
             raise EndpointConnectionError(endpoint_url=self.url, error=error) from error
-        found.settimeout(self._timeouts.read)
-        return _Connection(found)
+        connection.settimeout(self._timeouts.read)
+        return _Connection(connection)
 
 
 class _Connection:
-    def __init__(self, connected: socket.socket) -> None:
-        self._socket = connected
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
 
     def ask(self, request: bytes) -> tuple[HttpAnswer, bool]:
         """The answer to a request, and whether the connection can be used again. Raises OSError, and
@@ -150,8 +150,8 @@ class _Connection:
             self._socket.sendall(request)
         except (BrokenPipeError, ConnectionResetError):  # perhaps it has answered, without reading all
             is_sent = False
-        with self._socket.makefile("rb") as found:
-            answer, is_kept = _Reader(found).read()
+        with self._socket.makefile("rb") as file:
+            answer, is_kept = _Reader(file).read()
         return answer, is_kept and is_sent
 
     def has_input(self) -> bool:
@@ -171,13 +171,13 @@ class _Connection:
 class _Reader:
     """Reads one answer, of a size and within a time that have a limit."""
 
-    def __init__(self, found: BufferedReader) -> None:
-        self._found = found
+    def __init__(self, file: BufferedReader) -> None:
+        self._file = file
         self._room = ANSWER_BYTES
         self._give_up_at = math.inf  # until its first byte is there
 
     def read(self) -> tuple[HttpAnswer, bool]:
-        """As `_Connection.ask`."""
+        """The answer, and whether the connection stays open. Raises what `_Connection.ask` raises."""
         status = 100
         while 100 <= status < 200:  # an interim answer has no body
             version, _, rest = self._line().partition(" ")
@@ -202,7 +202,7 @@ class _Reader:
     def _line(self) -> str:
         line = b""
         while not line.endswith(b"\n"):
-            ready = self._found.peek(1)
+            ready = self._file.peek(1)
             self._give_up_at = min(self._give_up_at, time.monotonic() + ANSWER_SECONDS)
             if not ready or len(line) >= LINE_BYTES:
                 raise ValueError("the answer's head is cut off")
@@ -225,8 +225,8 @@ class _Reader:
             count -= len(piece)
         return b"".join(pieces)
 
-    def _piece(self, most: int) -> bytes:
-        piece = self._found.read1(most)
+    def _piece(self, limit: int) -> bytes:
+        piece = self._file.read1(limit)
         self._count(piece)
         return piece
 

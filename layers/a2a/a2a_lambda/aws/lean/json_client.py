@@ -70,9 +70,9 @@ RETRY_COST = 14
 
 
 class AwsService(NamedTuple):
-    """name: in signatures and host names. title: in spans. target: prefix of an operation's name. version: of
-    the JSON protocol. pause_seconds: longest pause before the first retry. had_queries: errors keep the codes
-    of its older protocol."""
+    """name: in signatures and host names. title: in spans. target: prefix of an operation's name. version:
+    version of the JSON protocol. pause_seconds: longest pause before the first retry. had_queries: errors
+    keep the codes of its older protocol."""
 
     name: str
     title: str
@@ -91,7 +91,7 @@ class JsonClient:
     """Its methods are the service's operations: `put_item` calls PutItem. Calls block, and threads may share
     a client. They raise ClientError if the service refuses, BotoCoreError if it does not answer.
 
-    read_credentials: called for every request. attempts: most requests of a call.
+    read_credentials: called for every request. attempts: how many requests a call makes at most.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class JsonClient:
         }
         if self._service.had_queries:
             headers["x-amzn-query-mode"] = "true"
-        sent = signed_headers(
+        request_headers = signed_headers(
             self._read_credentials(),
             region=self._region,
             service=self._service.name,
@@ -159,24 +159,24 @@ class JsonClient:
             body=body,
             now=time.time(),
         )
-        sent |= {"accept-encoding": "identity", "user-agent": "a2a-lambda-kit"}
+        request_headers |= {"accept-encoding": "identity", "user-agent": "a2a-lambda-kit"}
         if trace := os.environ.get("_X_AMZN_TRACE_ID"):  # Lambda stops a loop of functions and queues by it
-            sent["x-amzn-trace-id"] = trace
-        return self._connections.post(sent, body)
+            request_headers["x-amzn-trace-id"] = trace
+        return self._connections.post(request_headers, body)
 
     def _read(self, operation: str, answer: HttpAnswer) -> Any:
         """What a service answered. Raises ClientError, and HTTPClientError if the answer is damaged."""
         if (checksum := answer.headers.get("x-amz-crc32")) and checksum != str(zlib.crc32(answer.body)):
             raise HTTPClientError(error="the checksum of the answer is wrong")
         try:
-            found = json.loads(answer.body or b"{}", object_hook=_binary_of_text)
+            document = json.loads(answer.body or b"{}", object_hook=_binary_of_text)
         except (ValueError, RecursionError) as error:
             if answer.status < 300:
                 raise HTTPClientError(error="the answer is not JSON") from error
-            found = {}
+            document = {}
         if answer.status < 300:
-            return found
-        raise ClientError(_refusal(answer, found), operation)
+            return document
+        raise ClientError(_refusal(answer, document), operation)
 
 
 class RetryQuota:
@@ -219,9 +219,9 @@ def _asked_pause(error: ClientError | BotoCoreError) -> float:
     return int(milliseconds) / 1000 if milliseconds.isdecimal() else 0.0
 
 
-def _refusal(answer: HttpAnswer, found: Any) -> Any:
+def _refusal(answer: HttpAnswer, document: Any) -> Any:
     """ClientError.response. DynamoDB's answer to a failed condition has the item, too."""
-    fields = found if isinstance(found, dict) else {}
+    fields = document if isinstance(document, dict) else {}
     kind = answer.headers.get("x-amzn-errortype") or fields.get("__type") or str(answer.status)
     older, _, _ = answer.headers.get("x-amzn-query-error", "").partition(";")
     code = older or kind.partition(":")[0].rpartition("#")[2]

@@ -14,7 +14,7 @@ ALGORITHM = "AWS4-HMAC-SHA256"
 
 
 class Credentials(NamedTuple):
-    """token: of temporary credentials, else ""."""
+    """token: session token of temporary credentials, or "" if they are permanent."""
 
     access_key: str
     secret_key: str
@@ -36,21 +36,21 @@ def signed_headers(
     """
     timestamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
     date = timestamp[:8]
-    signed = {**headers, "x-amz-date": timestamp}
+    fields = {**headers, "x-amz-date": timestamp}
     if credentials.token:
-        signed["x-amz-security-token"] = credentials.token
-    names = sorted(signed)
-    lines = "".join(f"{name}:{signed[name]}\n" for name in names)
-    listed = ";".join(names)
-    request = f"POST\n/\n\n{lines}\n{listed}\n{hashlib.sha256(body).hexdigest()}"
+        fields["x-amz-security-token"] = credentials.token
+    names = sorted(fields)
+    lines = "".join(f"{name}:{fields[name]}\n" for name in names)
+    name_list = ";".join(names)
+    request = f"POST\n/\n\n{lines}\n{name_list}\n{hashlib.sha256(body).hexdigest()}"
     place = f"{date}/{region}/{service}/aws4_request"
     text = f"{ALGORITHM}\n{timestamp}\n{place}\n{hashlib.sha256(request.encode()).hexdigest()}"
     signature = _mac(_signing_key(credentials.secret_key, date, region, service), text).hex()
-    signed["authorization"] = (
+    fields["authorization"] = (
         f"{ALGORITHM} Credential={credentials.access_key}/{place}, "
-        f"SignedHeaders={listed}, Signature={signature}"
+        f"SignedHeaders={name_list}, Signature={signature}"
     )
-    return signed
+    return fields
 
 
 @lru_cache(maxsize=8)

@@ -17,7 +17,8 @@ DOMAIN = "a2a-protocol.org"
 
 
 class Kind(NamedTuple):
-    """reason: of ErrorInfo, for errors of A2A. status: name in google.rpc.Code. http: HTTP status."""
+    """reason: `reason` of the ErrorInfo detail, for errors that A2A defines. status: name in google.rpc.Code.
+    http: HTTP status."""
 
     reason: str
     status: str

@@ -67,8 +67,8 @@ def strings(source: Object, key: str, path: str) -> list[str]:
     value = array(source, key, path)
     for index, item in enumerate(value):
         if not isinstance(item, str):
-            where = f"{path}.{key}[{index}]"
-            raise InvalidParams(f"{where} must be a string", path=where)
+            item_path = f"{path}.{key}[{index}]"
+            raise InvalidParams(f"{item_path} must be a string", path=item_path)
     return value
 
 
@@ -131,10 +131,10 @@ def base64_text(source: Object, key: str, path: str) -> str:
     padding."""
     value = text(source, key, path)
     try:
-        plain = base64.b64encode(decode_raw(value)).decode()
+        result = base64.b64encode(decode_raw(value)).decode()
     except ValueError:
         raise InvalidParams(f"{path}.{key} is not base64", path=f"{path}.{key}") from None
-    return plain
+    return result
 
 
 def without(source: Object, names: Sequence[str]) -> Object:
@@ -149,10 +149,10 @@ def instant(source: Object, key: str, path: str) -> str | None:
     value = text(source, key, path)
     if match := INSTANT.fullmatch(value):
         date, time, fraction, offset = match.groups()
-        plain = f"{date}T{time}.{(fraction or '0')[:6]:0<6}{'+00:00' if offset in 'zZ' else offset}"
+        iso_text = f"{date}T{time}.{(fraction or '0')[:6]:0<6}{'+00:00' if offset in 'zZ' else offset}"
         try:
-            found = datetime.fromisoformat(plain).astimezone(UTC)
-            return found.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+            moment = datetime.fromisoformat(iso_text).astimezone(UTC)
+            return moment.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
         except (ValueError, OverflowError):
             pass
     raise InvalidParams(f"{path}.{key} is not an RFC 3339 time with its offset", path=f"{path}.{key}")

@@ -55,17 +55,17 @@ def decode_message(source: Object, path: str, *, mark: str = "kind") -> Message:
     parts = fields.array(source, "parts", path)
     if not parts:
         raise InvalidParams(f"{path}.parts must not be empty", path=f"{path}.parts")
-    known = fields.optional(
+    result = fields.optional(
         fields.without(source, ("kind",)),
         path,
         ids=("contextId", "taskId"),
         objects=("metadata",),
         lists=("extensions", "referenceTaskIds"),
     )
-    known["messageId"] = fields.identifier(source, "messageId", path)
-    known["role"] = ROLES[fields.choice(source, "role", path, ROLES)]
-    known["parts"] = decode_parts(parts, path, mark)
-    return cast(Message, known)
+    result["messageId"] = fields.identifier(source, "messageId", path)
+    result["role"] = ROLES[fields.choice(source, "role", path, ROLES)]
+    result["parts"] = decode_parts(parts, path, mark)
+    return cast(Message, result)
 
 
 def decode_parts(parts: list[Json], path: str, mark: str = "kind") -> list[Part]:
@@ -115,12 +115,12 @@ def _decode_file(source: Object, path: str) -> Part:
 
 
 def decode_artifact(source: Object, path: str, *, mark: str = "kind") -> Artifact:
-    known = fields.optional(
+    result = fields.optional(
         source, path, texts=("name", "description"), objects=("metadata",), lists=("extensions",)
     )
-    known["artifactId"] = fields.identifier(source, "artifactId", path)
-    known["parts"] = decode_parts(fields.array(source, "parts", path), path, mark)
-    return cast(Artifact, known)
+    result["artifactId"] = fields.identifier(source, "artifactId", path)
+    result["parts"] = decode_parts(fields.array(source, "parts", path), path, mark)
+    return cast(Artifact, result)
 
 
 def decode_status(value: Json, path: str, *, mark: str = "kind") -> TaskStatus:
@@ -135,20 +135,20 @@ def decode_status(value: Json, path: str, *, mark: str = "kind") -> TaskStatus:
 
 
 def decode_task(source: Object, path: str) -> Task:
-    known = fields.optional(
+    result = fields.optional(
         fields.without(source, ("kind", "artifacts", "history")), path, objects=("metadata",)
     )
-    known["id"] = fields.identifier(source, "id", path)
-    known["contextId"] = fields.identifier(source, "contextId", path)
-    known["status"] = decode_status(source.get("status"), f"{path}.status")
+    result["id"] = fields.identifier(source, "id", path)
+    result["contextId"] = fields.identifier(source, "contextId", path)
+    result["status"] = decode_status(source.get("status"), f"{path}.status")
     for name, decode in (("artifacts", decode_artifact), ("history", decode_message)):
         if source.get(name):
             items = fields.array(source, name, path)
-            where = [f"{path}.{name}[{index}]" for index in range(len(items))]
-            known[name] = [
-                decode(fields.mapping(item, at), at) for item, at in zip(items, where, strict=True)
+            paths = [f"{path}.{name}[{index}]" for index in range(len(items))]
+            result[name] = [
+                decode(fields.mapping(item, at), at) for item, at in zip(items, paths, strict=True)
             ]
-    return cast(Task, known)
+    return cast(Task, result)
 
 
 def decode_event(value: Json) -> Event:
@@ -159,36 +159,36 @@ def decode_event(value: Json) -> Event:
         case "message":
             return Event(message=decode_message(source, "result"))
         case "status-update":
-            known = fields.optional(
+            update = fields.optional(
                 fields.without(source, ("kind", "final")), "result", objects=("metadata",)
             )
-            known["status"] = decode_status(source.get("status"), "result.status")
-            return cast(Event, {"statusUpdate": known})
+            update["status"] = decode_status(source.get("status"), "result.status")
+            return cast(Event, {"statusUpdate": update})
         case "artifact-update":
-            known = fields.optional(fields.without(source, ("kind",)), "result", objects=("metadata",))
+            update = fields.optional(fields.without(source, ("kind",)), "result", objects=("metadata",))
             artifact = fields.mapping(source.get("artifact"), "result.artifact")
-            known["artifact"] = decode_artifact(artifact, "result.artifact")
+            update["artifact"] = decode_artifact(artifact, "result.artifact")
             for flag in ("append", "lastChunk"):
-                known[flag] = bool(fields.flag(source, flag, "result"))
-            return cast(Event, {"artifactUpdate": known})
+                update[flag] = bool(fields.flag(source, flag, "result"))
+            return cast(Event, {"artifactUpdate": update})
     raise InvalidParams("result.kind is not a kind of A2A", path="result.kind")
 
 
 def decode_config(source: Object, path: str) -> TaskPushNotificationConfig:
-    known = fields.optional(source, path, texts=("token",), ids=("id",))
-    known["url"] = fields.text(source, "url", path)
-    if (given := fields.optional_mapping(source, "authentication", path)) is not None:
-        where = f"{path}.authentication"
-        schemes = fields.strings(given, "schemes", where)
-        info = fields.optional(fields.without(given, ("schemes",)), where, texts=("credentials",))
+    result = fields.optional(source, path, texts=("token",), ids=("id",))
+    result["url"] = fields.text(source, "url", path)
+    if (authentication := fields.optional_mapping(source, "authentication", path)) is not None:
+        place = f"{path}.authentication"
+        schemes = fields.strings(authentication, "schemes", place)
+        info = fields.optional(fields.without(authentication, ("schemes",)), place, texts=("credentials",))
         if schemes:
             info["scheme"] = schemes[0]
         if len(schemes) != 1:
             info["schemes"] = schemes
-        known["authentication"] = info
-    elif "authentication" in known:
-        del known["authentication"]
-    return cast(TaskPushNotificationConfig, known)
+        result["authentication"] = info
+    elif "authentication" in result:
+        del result["authentication"]
+    return cast(TaskPushNotificationConfig, result)
 
 
 def encode_part(part: Part, mark: str = "kind") -> Object:

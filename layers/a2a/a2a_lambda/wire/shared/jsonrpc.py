@@ -20,8 +20,8 @@ class Envelope:
 
 def read_id(value: Json) -> Id:
     """Id of a request, or None if it is not valid. An error answers to it."""
-    found = value.get("id") if isinstance(value, dict) else None
-    return found if isinstance(found, str | int) and not isinstance(found, bool) else None
+    identity = value.get("id") if isinstance(value, dict) else None
+    return identity if isinstance(identity, str | int) and not isinstance(identity, bool) else None
 
 
 def decode(value: Json) -> Envelope:

@@ -50,8 +50,10 @@ STATES = (
 
 def spellings(names: Iterable[str]) -> Mapping[str, str]:
     """The camelCase name by either spelling of a field."""
-    known = {name: name for name in names}
-    return known | {re.sub("[A-Z]", lambda big: "_" + big[0].lower(), name): name for name in known}
+    camel_names = {name: name for name in names}
+    return camel_names | {
+        re.sub("[A-Z]", lambda big: "_" + big[0].lower(), name): name for name in camel_names
+    }
 
 
 def canonical_fields(source: Object, names: Mapping[str, str]) -> Object:
@@ -82,8 +84,8 @@ def enum_value(source: Object, key: str, path: str, values: tuple[Enum, ...]) ->
     value: Any = source.get(key)
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= len(values):
         return values[value - 1]
-    found = fields.choice(source, key, path, dict.fromkeys(values))
-    return next(item for item in values if item == found)
+    choice = fields.choice(source, key, path, dict.fromkeys(values))
+    return next(item for item in values if item == choice)
 
 
 def decode_message(value: Json, path: str) -> Message:
@@ -109,10 +111,10 @@ def decode_parts(parts: list[Json], path: str) -> list[Part]:
 
 
 def decode_part(value: Json, path: str) -> Part:
-    whole = fields.mapping(value, path)
-    source = canonical_fields(whole, PART)
-    if "data" in whole:  # here null is a value
-        source["data"] = whole["data"]
+    original = fields.mapping(value, path)
+    source = canonical_fields(original, PART)
+    if "data" in original:  # here null is a value
+        source["data"] = original["data"]
     if len([name for name in CONTENT if name in source]) != 1:
         raise InvalidParams(f"{path} must have one of {', '.join(CONTENT)}", path=path)
     result = fields.optional(
@@ -189,10 +191,10 @@ def decode_config(value: Json, path: str) -> TaskPushNotificationConfig:
     )
     result["url"] = fields.text(source, "url", path)
     if "authentication" in source:
-        where = f"{path}.authentication"
-        info = canonical_fields(fields.mapping(source["authentication"], where), AUTHENTICATION)
-        fields.identifier(info, "scheme", where)
-        result["authentication"] = fields.optional(info, where, texts=("scheme", "credentials"))
+        place = f"{path}.authentication"
+        info = canonical_fields(fields.mapping(source["authentication"], place), AUTHENTICATION)
+        fields.identifier(info, "scheme", place)
+        result["authentication"] = fields.optional(info, place, texts=("scheme", "credentials"))
     return cast(TaskPushNotificationConfig, result)
 
 
@@ -201,11 +203,11 @@ def encode_message(message: Message) -> Message:
     stays in the log."""
     if message.keys() <= KNOWN_OF_MESSAGE and all(part.keys() <= KNOWN_OF_PART for part in message["parts"]):
         return message
-    known = {name: value for name, value in message.items() if name in KNOWN_OF_MESSAGE}
-    known["parts"] = [
+    result = {name: value for name, value in message.items() if name in KNOWN_OF_MESSAGE}
+    result["parts"] = [
         {name: value for name, value in part.items() if name in KNOWN_OF_PART} for part in message["parts"]
     ]
-    return cast(Message, known)
+    return cast(Message, result)
 
 
 def encode_task(task: Task) -> Task:
