@@ -85,9 +85,9 @@ COMMANDS = {
         ["tools.dev.checks e2e"],
         {"AWS": "1|delete", "STACK": "a2a-proof", "ROLE": "<arn>", "BOUNDARY": "<arn>"},
     ),
-    "bench": Command("measure the kit's speed against its peers", ["tools.bench.bench"], {"WRITE": "1"}),
+    "bench": Command("measure the kit's speed against its peers", ["tools.lab bench"], {"WRITE": "1"}),
     "scale": Command(
-        "simulate large loads on AWS, and see what breaks first", ["tools.scale.scale"], {"WRITE": "1"}
+        "simulate large loads on AWS, and see what breaks first", ["tools.lab scale"], {"WRITE": "1"}
     ),
     "costs": Command("compute the price of a million messages", ["tools.dev.checks costs"]),
     "key": Command(

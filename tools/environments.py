@@ -15,9 +15,6 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-PEERS = ("bench-sdk", "bench-fasta2a", "bench-fastapi")
-"""Environments of what make bench compares the kit with, on Lambda's version of Python."""
-
 NAMES = ("sam", "ministack", "a2a-0-2", "a2a-0-3", "a2a-1", "clients", "recipes", "docs")
 
 JS = "js"
@@ -74,13 +71,13 @@ def find_uv() -> str:
     sys.exit("error: there is no uv. Install it (https://docs.astral.sh/uv/), or use make, which fetches it")
 
 
-def install(*names: str, **variables: str) -> None:
+def install(*names: str, projects: Path = PROJECTS, **variables: str) -> None:
     """Bring environments to the state of their locks. Exits if that fails: nothing can run then.
 
-    variables: for uv, besides ours.
+    projects: folder of what they are installed from. variables: for uv, besides ours.
     """
     for name in names:
-        folder, venv = PROJECTS / name, VENVS / name
+        folder, venv = projects / name, VENVS / name
         stamp = venv / "synced"
         if _is_newer(stamp, (folder / "uv.lock", folder / "pyproject.toml")):
             continue
@@ -146,7 +143,7 @@ def lock() -> int:
     It locks in CI, too, where a list without its lock is an error elsewhere.
     """
     os.environ.pop("CI", None)
-    for folder in (Path(), *(PROJECTS / name for name in (*NAMES, *PEERS))):
+    for folder in (Path(), *(PROJECTS / name for name in NAMES)):
         if folder.name:
             print(folder, flush=True)
         if status := _uv("lock", "--project", str(folder)):

@@ -1,6 +1,6 @@
 """What a million messages cost, worked out from what one is measured to take; `make costs` prints it.
 
-The agent's own time is not in it. Prices are those of tools/scale/aws.py.
+The agent's own time is not in it. Prices are those of tools/costs/aws.py.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ from tests.lambda_.runtime_api import RuntimeApi
 from tests.store.calls import Calls
 from tests.store.counted import Counted
 from tools.build.built_functions import Built
-from tools.scale import units
-from tools.scale.aws import (
+from tools.costs import units
+from tools.costs.aws import (
     API_CALL,
     CALL_SECONDS,
     GIGABYTE_SECOND,

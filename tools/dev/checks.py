@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from a2a_lambda.errors import ConfigurationError
-from tools import environments
+from tools import environments, lab
 from tools.agents import imports
 from tools.command import reports_errors, split_words
 
@@ -87,6 +87,8 @@ def check() -> int:
             others = _check_types_templates_and_recipes()
             status = others or clients.result()
     status = status or _run("-m", "pytest", "--ignore=tests/interop")
+    if not status and lab.FOLDER.exists():
+        status = lab.run("-m", "pytest", "lab/tests")
     if not status:
         print("checked")
     return status

@@ -7,9 +7,9 @@ from statistics import quantiles
 
 import simpy
 
-from tools.scale import aws
-from tools.scale.cloud import Cloud, Deployment, Refused, Steps
-from tools.scale.units import Call
+from lab.scale.cloud import Cloud, Deployment, Refused, Steps
+from tools.costs import aws
+from tools.costs.units import Call
 
 Calls = dict[str, list[Call]]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
-from tools.scale.aws import READ_UNIT_BYTES, WRITE_UNIT_BYTES
+from tools.costs.aws import READ_UNIT_BYTES, WRITE_UNIT_BYTES
 
 Item = Mapping[str, Any]
 

@@ -12,9 +12,8 @@ from a2a_lambda.catalog.agents import check_all
 from a2a_lambda.catalog.manifest import encode_manifest
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.kit import MANIFEST
-from tests.conftest import ROOT
-from tools.bench import contestants, report, service
-from tools.bench.contestants import Contestant
+from lab.bench import bench, contestants, report, service
+from lab.bench.contestants import ROOT, Contestant
 from tools.docs.figures import written
 
 Json = Any
@@ -26,7 +25,7 @@ def functions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("functions")
     for name in ("rpc", "worker", "notifier"):
         (folder / f"{name}.py").symlink_to(ROOT / "functions" / f"{name}.py")
-    (folder / "agents").symlink_to(ROOT / "tools" / "bench" / "agents")
+    (folder / "agents").symlink_to(contestants.FOLDER / "agents")
     (folder / MANIFEST).write_bytes(encode_manifest(check_all(folder / "agents")))
     return folder
 
@@ -78,6 +77,6 @@ def test_a_ratio_is_of_the_same_round() -> None:
 
 
 def test_the_page_has_the_tables_of_one_run() -> None:
-    figures = json.loads((ROOT / "tools" / "bench" / "figures.json").read_text())
+    figures = json.loads(bench.FIGURES.read_text())
     page = (ROOT / report.PAGE).read_text()
     assert written(page, report.COMMAND, report.tables(figures)) == page

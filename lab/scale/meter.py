@@ -20,8 +20,8 @@ from a2a_lambda.protocol.requests import ListTasksRequest, SendMessageConfigurat
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from tools.costs.units import Call, of_batch, of_read, of_write
 from tools.dev.memory_table import MemoryTable
-from tools.scale.units import Call, of_batch, of_read, of_write
 
 AGENT = Path(__file__).parent / "agents" / "model"
 

@@ -19,8 +19,8 @@ from a2a_lambda.access.rate_limit import FIRST_SHARES, ITEM_LIMIT, SHARE_STEP_RE
 from a2a_lambda.aws.lean.json_client import THROTTLED_PAUSE_SECONDS
 from a2a_lambda.aws.limits import ATTEMPTS
 from a2a_lambda.store.items import DUE_SHARDS
-from tools.scale import aws
-from tools.scale.units import Call
+from tools.costs import aws
+from tools.costs.units import Call
 
 Steps = Generator[simpy.Event, Any, Any]
 

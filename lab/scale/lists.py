@@ -11,9 +11,9 @@ from a2a_lambda.protocol.requests import ListTasksRequest
 from a2a_lambda.store import items
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.identity import Scope
-from tools.scale import aws
-from tools.scale.meter import LISTED
-from tools.scale.units import LISTING, of_batch, of_read, size_of
+from lab.scale.meter import LISTED
+from tools.costs import aws
+from tools.costs.units import LISTING, of_batch, of_read, size_of
 
 SCOPE = Scope("owner", "model")
 

@@ -1,5 +1,5 @@
 """DynamoDB, Parameter Store, SQS and a webhook over HTTP, which keep connections open as AWS does: `python -m
-tools.bench.service` prints its port, and serves until its standard input ends.
+lab.bench.service` prints its port, and serves until its standard input ends.
 
 The emulator of `make run` closes every connection, so it would measure how connections are made.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from tools.bench.probe import KEY, PATH
+from lab.bench.probe import KEY, PATH
 from tools.dev import emulator
 from tools.dev.memory_table import MemoryParameters, MemoryTable
 

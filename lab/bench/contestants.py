@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from a2a_lambda.errors import ConfigurationError
+from lab.bench.probe import PATH
 from tools import environments
-from tools.bench.probe import PATH
 from tools.build import sam
 from tools.build.built_functions import HOST, Built, free_port, interpreter
 
@@ -26,6 +26,9 @@ Json = Any
 FOLDER = Path(__file__).parent
 
 ROOT = FOLDER.parents[1]
+
+PEERS = ("bench-sdk", "bench-fasta2a", "bench-fastapi")
+"""Environments of what the kit is compared with, on Lambda's version of Python."""
 
 WORK = Path(".aws-sam/bench")
 
@@ -89,10 +92,11 @@ def build_kit() -> tuple[Path, Path]:
     shutil.copytree(FOLDER / "agents", functions / "agents", ignore=shutil.ignore_patterns("__pycache__"))
     code = (
         "import sys, pathlib\n"
-        "from a2a_lambda.agent.agents import check_all\n"
-        "from a2a_lambda.agent.profile import encode_manifest\n"
+        "from a2a_lambda.catalog.agents import check_all\n"
+        "from a2a_lambda.catalog.manifest import encode_manifest\n"
+        "from a2a_lambda.kit import MANIFEST\n"
         "folder = pathlib.Path(sys.argv[1])\n"
-        "(folder / 'manifest.json').write_bytes(encode_manifest(check_all(folder / 'agents')))\n"
+        "(folder / MANIFEST).write_bytes(encode_manifest(check_all(folder / 'agents')))\n"
     )
     subprocess.run([sys.executable, "-c", code, str(functions)], check=True)
     shutil.rmtree(functions / "agents" / "__pycache__", ignore_errors=True)
@@ -139,11 +143,12 @@ def peers() -> dict[str, Contestant]:
     """What the kit is compared with."""
     variables = {"PYTHONPATH": str(FOLDER / "peers")}
     contestants = {}
+    sdk, fasta2a, fastapi = PEERS
     for name, module, environment in (
-        ("a2a-sdk", "sdk", "bench-sdk"),
-        ("fasta2a", "fasta2a_hello", "bench-fasta2a"),
-        ("fastapi", "fastapi_hello", "bench-fastapi"),
-        ("bare", "bare", "bench-fastapi"),
+        ("a2a-sdk", "sdk", sdk),
+        ("fasta2a", "fasta2a_hello", fasta2a),
+        ("fastapi", "fastapi_hello", fastapi),
+        ("bare", "bare", fastapi),
     ):
         python = environments.program_path(environment, "python")
         contestants[name] = Contestant(name, module, str(python.absolute()), variables)

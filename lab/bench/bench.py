@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from a2a_lambda.errors import ConfigurationError
+from lab.bench import contestants, report, service
+from lab.bench.contestants import FOLDER, PEERS, WORK, Contestant, Uvicorn
+from lab.bench.report import FIRST
 from tools import environments
-from tools.bench import contestants, report, service
-from tools.bench.contestants import FOLDER, WORK, Contestant, Uvicorn
-from tools.bench.report import FIRST
 from tools.build.size import MB, size_of, zipped_size_of
 from tools.builds import LAMBDA_PYTHON, find_python
 from tools.command import reports_errors
@@ -39,7 +39,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     if not python:
         raise ConfigurationError(f"make bench needs Lambda's python{LAMBDA_PYTHON}")
     environments.install("sam")
-    environments.install(*environments.PEERS, UV_PYTHON=python, UV_COMPILE_BYTECODE="1")
+    environments.install(*PEERS, projects=FOLDER.parent / "environments", UV_PYTHON=python)
     functions, layers = contestants.build_kit()
     kit, peers = contestants.kit(functions, [layers], python), contestants.peers()
     with service.running() as url:

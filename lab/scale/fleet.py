@@ -13,7 +13,7 @@ from a2a_lambda.catalog.agents import check_all
 from a2a_lambda.catalog.manifest import encode_manifest
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.kit import MANIFEST
-from tools.scale.meter import AGENT
+from lab.scale.meter import AGENT
 
 START = """
 import json, resource, sys, time

@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from lab.scale import fleet, lists, meter, scenarios
+from lab.scale.cloud import Deployment
+from lab.scale.scenarios import OWNERS, Calls, Outcome, Step, climb
 from tools.command import reports_errors
+from tools.costs import aws
 from tools.docs import figures
 from tools.docs.figures import table
-from tools.scale import aws, fleet, lists, meter, scenarios
-from tools.scale.cloud import Deployment
-from tools.scale.scenarios import OWNERS, Calls, Outcome, Step, climb
 
 PAGE = Path("docs/scale.md")
 

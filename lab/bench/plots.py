@@ -1,4 +1,4 @@
-"""Draws the plots of docs/performance.md, in the environment bench-fastapi: `plots.py <figures> <folder>`."""
+"""Draws the plots of docs/performance.md: `plots.py <figures> <folder>`."""
 
 import json
 import statistics

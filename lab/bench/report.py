@@ -2,14 +2,14 @@
 
 import statistics
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
-from tools import environments
-from tools.bench.contestants import FOLDER
+from lab.bench.contestants import FOLDER
+from tools.costs.aws import CALL_SECONDS, GIGABYTE_SECOND, MILLION, REQUEST
 from tools.docs import figures as pages
 from tools.docs.figures import table
-from tools.scale.aws import CALL_SECONDS, GIGABYTE_SECOND, MILLION, REQUEST
 
 Json = Any
 
@@ -68,8 +68,7 @@ def tables(figures: Json) -> str:
 def write(figures: Json, source: Path) -> None:
     """Write the tables into the page, and draw its plots."""
     pages.write(PAGE, COMMAND, tables(figures))
-    python = str(environments.program_path("bench-fastapi", "python"))
-    subprocess.run([python, str(FOLDER / "plots.py"), str(source), str(PICTURES)], check=True)
+    subprocess.run([sys.executable, str(FOLDER / "plots.py"), str(source), str(PICTURES)], check=True)
 
 
 def _cold(figures: Json) -> str:

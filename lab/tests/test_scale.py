@@ -1,14 +1,16 @@
 """make scale: what it measures, and that its model refuses what AWS refuses."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from lab.scale import fleet, lists, meter, scale, scenarios
+from lab.scale.cloud import Deployment
 from tools import template
-from tools.scale import fleet, lists, meter, scale, scenarios
-from tools.scale.cloud import Deployment
-from tools.scale.units import Call, of_read, of_write
+from tools.costs.units import Call, of_read, of_write
+
+ROOT = Path(__file__).parents[2]
 
 Calls = dict[str, list[Call]]
 
