@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 class Command(NamedTuple):
     """steps: modules with a function `main`, and its arguments; each runs if the one before it succeeded.
-    variables: with an example of each; one whose only value is 1 is a flag."""
+    variables: an example of each variable; one whose only value is 1 is a flag."""
 
     summary: str
     steps: Sequence[str]
@@ -26,7 +26,7 @@ LAMBDA = {"ARCH": "arm64|x86_64", "LAMBDA_PYTHON": "3.13"}
 
 BUILD = {**LAMBDA, "BUILD_DIR": ".aws-sam/build"}
 
-COMMANDS = {
+EVERY_DAY = {
     "run": Command(
         "serve on http://127.0.0.1:8080",
         ["tools.dev.server"],
@@ -50,50 +50,21 @@ COMMANDS = {
             "TEXT": "…",
         },
     ),
-    "playground": Command(
-        "open a web page that calls a deployed stack, or any agent",
-        ["tools.playground.serve"],
-        {"STACK": "…", "URL": "…", "KEY": "…", "PORT": "8081"},
-    ),
-    "logs": Command("follow the log of a stack", ["tools.client.logs"], {"STACK": "…", "TASK": "…"}),
     "test": Command(
         "run your agents' tests and the kit's quick tests",
         ["tools.dev.checks test"],
         {"ARGS": "functions/agents/weather"},
     ),
-    "check": Command("run all tests, linters and the type checker, as CI does", ["tools.dev.checks check"]),
-    "build": Command("run sam build, without Docker", ["tools.build.sam build"], BUILD),
-    "image": Command(
-        "build the files of a container image, for packages over 250 MB", ["tools.build.sam image"], BUILD
+    "agent": Command(
+        "create an agent, or copy one from recipes/",
+        ["tools.fork.agent"],
+        {"NAME": "weather", "FROM": "bedrock", **LAMBDA},
     ),
-    "deploy": Command(
-        "build, then deploy a stage from samconfig.toml",
-        ["tools.deployment.deploy check", "tools.build.sam deployment", "tools.deployment.deploy"],
-        {
-            "STAGE": "dev|prod",
-            "PARAMETERS": '"Name=value …"',
-            "ROLE": "<ARN for CloudFormation>",
-            "IMAGE": "1",
-            **BUILD,
-        },
+    "add": Command(
+        "add a package for your agents", ["tools.build.packages add"], {"PACKAGE": "openai", **LAMBDA}
     ),
-    "invoke": Command(
-        "send one event to the built function", ["tools.build.invoke"], {"EVENT": "events/send.json"}
-    ),
-    "e2e": Command(
-        "deploy your agents to an AWS emulator, and call them there",
-        ["tools.dev.checks e2e"],
-        {"AWS": "1|delete", "STACK": "a2a-proof", "ROLE": "<arn>", "BOUNDARY": "<arn>"},
-    ),
-    "bench": Command("measure the kit's speed against its peers", ["tools.lab bench"], {"WRITE": "1"}),
-    "scale": Command(
-        "simulate large loads on AWS, and see what breaks first", ["tools.lab scale"], {"WRITE": "1"}
-    ),
-    "costs": Command("compute the price of a million messages", ["tools.dev.checks costs"]),
-    "key": Command(
-        "list, make and revoke API keys",
-        ["tools.deployment.key"],
-        {"NAME": "alice", "OWNER": "team-a", "AGENTS": "…", "DAYS": "…", "REVOKE": "1", "STACK": "…"},
+    "remove": Command(
+        "remove a package from your agents", ["tools.build.packages remove"], {"PACKAGE": "openai", **LAMBDA}
     ),
     "secret": Command(
         "set or list your agents' secrets",
@@ -105,15 +76,48 @@ COMMANDS = {
         ["tools.deployment.secret setting"],
         {"NAME": "model", "VALUE": "…", "STACK": "…", "REMOVE": "1"},
     ),
+    "build": Command("run sam build, without Docker", ["tools.build.sam build"], BUILD),
+    "deploy": Command(
+        "build, then deploy a stage from samconfig.toml",
+        ["tools.deployment.deploy check", "tools.build.sam deployment", "tools.deployment.deploy"],
+        {
+            "STAGE": "dev|prod",
+            "PARAMETERS": '"Name=value …"',
+            "ROLE": "<ARN for CloudFormation>",
+            "IMAGE": "1",
+            **BUILD,
+        },
+    ),
+    "key": Command(
+        "list, make and revoke API keys",
+        ["tools.deployment.key"],
+        {"NAME": "alice", "OWNER": "team-a", "AGENTS": "…", "DAYS": "…", "REVOKE": "1", "STACK": "…"},
+    ),
     "doctor": Command(
         "check a live agent as its clients would, and its stack",
         ["tools.deployment.doctor"],
         {"URL": "…", "KEY": "…", "TEXT": "…", "STACK": "…"},
     ),
-    "restore": Command(
-        "copy missing items from a restored table",
-        ["tools.deployment.restore"],
-        {"FROM": "<table>", "STACK": "…"},
+    "logs": Command("follow the log of a stack", ["tools.client.logs"], {"STACK": "…", "TASK": "…"}),
+    "help": Command("list the commands", ["tools.commands"]),
+}
+
+OPERATE = {
+    "playground": Command(
+        "open a web page that calls a deployed stack, or any agent",
+        ["tools.playground.serve"],
+        {"STACK": "…", "URL": "…", "KEY": "…", "PORT": "8081"},
+    ),
+    "invoke": Command(
+        "send one event to the built function", ["tools.build.invoke"], {"EVENT": "events/send.json"}
+    ),
+    "image": Command(
+        "build the files of a container image, for packages over 250 MB", ["tools.build.sam image"], BUILD
+    ),
+    "e2e": Command(
+        "deploy your agents to an AWS emulator, and call them there",
+        ["tools.dev.checks e2e"],
+        {"AWS": "1|delete", "STACK": "a2a-proof", "ROLE": "<arn>", "BOUNDARY": "<arn>"},
     ),
     "account": Command(
         "let API Gateway write access logs, once per account and region",
@@ -133,16 +137,10 @@ COMMANDS = {
         ["tools.deployment.redrive"],
         {"QUEUE": "notices|turns|records", "STACK": "…"},
     ),
-    "conformance": Command(
-        "run the public conformance kit against the example agent",
-        ["tools.dev.checks conformance"],
-        {"TCK": "<checkout>", "LINE": "1.0|0.3"},
-    ),
-    "validate": Command("lint the templates as SAM transforms them", ["tools.build.lint"]),
-    "agent": Command(
-        "create an agent, or copy one from recipes/",
-        ["tools.fork.agent"],
-        {"NAME": "weather", "FROM": "bedrock", **LAMBDA},
+    "restore": Command(
+        "copy missing items from a restored table",
+        ["tools.deployment.restore"],
+        {"FROM": "<table>", "STACK": "…"},
     ),
     "rename": Command(
         "rename the fork's stacks",
@@ -152,11 +150,22 @@ COMMANDS = {
     "upgrade": Command(
         "merge a release of the kit into your fork", ["tools.fork.upgrade"], {"UPSTREAM": "…", "TO": "v0.2.0"}
     ),
-    "add": Command(
-        "add a package for your agents", ["tools.build.packages add"], {"PACKAGE": "openai", **LAMBDA}
+    "lock": Command("re-resolve and lock all packages", ["tools.environments lock"], LAMBDA),
+    "install": Command("install the packages into .venv, for your editor", ["tools.environments install"]),
+}
+
+KITS_OWN = {
+    "check": Command("run all tests, linters and the type checker, as CI does", ["tools.dev.checks check"]),
+    "validate": Command("lint the templates as SAM transforms them", ["tools.build.lint"]),
+    "costs": Command("compute the price of a million messages", ["tools.dev.checks costs"]),
+    "bench": Command("measure the kit's speed against its peers", ["tools.lab bench"], {"WRITE": "1"}),
+    "scale": Command(
+        "simulate large loads on AWS, and see what breaks first", ["tools.lab scale"], {"WRITE": "1"}
     ),
-    "remove": Command(
-        "remove a package from your agents", ["tools.build.packages remove"], {"PACKAGE": "openai", **LAMBDA}
+    "conformance": Command(
+        "run the public conformance kit against the example agent",
+        ["tools.dev.checks conformance"],
+        {"TCK": "<checkout>", "LINE": "1.0|0.3"},
     ),
     "docs": Command("build the documentation site in .site", ["tools.docs.site"], {"SERVE": "1"}),
     "pictures": Command(
@@ -164,13 +173,20 @@ COMMANDS = {
         ["tools.dev.checks pictures"],
         {"URL": "…"},
     ),
-    "install": Command("install the packages into .venv, for your editor", ["tools.environments install"]),
-    "lock": Command("re-resolve and lock all packages", ["tools.environments lock"], LAMBDA),
-    "help": Command("list the commands", ["tools.commands"]),
 }
+
+GROUPS = {
+    "Every day": EVERY_DAY,
+    "To operate a stack, and to keep a fork up to date": OPERATE,
+    "The kit's own": KITS_OWN,
+}
+
+COMMANDS = EVERY_DAY | OPERATE | KITS_OWN
 
 
 def main() -> int:
-    rows = [f"{name:<12}{command.summary:<72}{command.usage}".rstrip() for name, command in COMMANDS.items()]
-    print("\n".join(rows))
+    for title, commands in GROUPS.items():
+        print(f"{title}:")
+        for name, command in commands.items():
+            print(f"  {name:<13}{command.summary:<71}{command.usage}".rstrip())
     return 0

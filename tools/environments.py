@@ -35,7 +35,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 def run(*words: str, **variables: str) -> int:
     """Run a program, and wait until it ends, also after Ctrl-C, which it gets, too. Returns its exit status.
 
-    variables: for its environment, besides ours.
+    variables: environment variables, in addition to ours.
     """
     with subprocess.Popen(words, env=os.environ | variables) as process:
         while True:
@@ -74,7 +74,8 @@ def find_uv() -> str:
 def install(*names: str, projects: Path = PROJECTS, **variables: str) -> None:
     """Bring environments to the state of their locks. Exits if that fails: nothing can run then.
 
-    projects: folder of what they are installed from. variables: for uv, besides ours.
+    projects: folder of what they are installed from. variables: environment variables for uv, in addition to
+    ours.
     """
     for name in names:
         folder, venv = projects / name, VENVS / name

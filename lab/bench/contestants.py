@@ -50,7 +50,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Contestant:
-    """module: with a Lambda handler. variables: environment variables of its process."""
+    """module: a module with a Lambda handler. variables: environment variables of its process."""
 
     name: str
     module: str

@@ -192,7 +192,8 @@ class Account:
 class Cloud:
     """A deployment that clients call.
 
-    answered: seconds that each answer took. refused: by what. reached: requests that API Gateway let through.
+    answered: seconds that each answer took. refused: what refused how many. reached: requests that API
+    Gateway let through.
     """
 
     def __init__(self, env: simpy.Environment, deployment: Deployment) -> None:

@@ -74,7 +74,7 @@ class ManyTasks:
 
 
 def measure(count: int, *, context_id: str = "") -> Page:
-    """The first page of an owner with so many tasks: of all, or of a context that has none."""
+    """The first page of an owner with so many tasks, either of all of them or of a context that has none."""
     client = ManyTasks(count)
     store = Store(client, "scale", ttl=86_400, clock=time.time)  # type: ignore[arg-type]
     request = ListTasksRequest(pageSize=LISTED)

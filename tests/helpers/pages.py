@@ -6,17 +6,29 @@ from tests.conftest import ROOT
 from tools.fork.rename import KITS
 
 NAMES = (
-    *("authoring", "background-work", "comparison", "connecting", "dependencies", "design", "faq"),
     *(
+        "authoring",
+        "background-work",
+        "comparison",
+        "connecting",
+        "costs",
+        "dependencies",
+        "deploying",
+        "design",
+    ),
+    *(
+        "faq",
         "forking",
+        "keys",
         "long-running",
         "observability",
         "operations",
         "performance",
-        "scale",
         "playground",
         "protocol-versions",
         "routing",
+        "scale",
+        "settings",
         "streaming",
     ),
     "upgrading",

@@ -92,7 +92,7 @@ def test_a_stream_is_stored_in_pieces_not_in_tokens(counted: Counted, kit: Kit) 
 
 def test_the_index_of_lists_writes_three_units_a_task(counted: Counted, kit: Kit, settings: Settings) -> None:
     """A new entry is one unit, a moved one two. So one partition, which takes 1,000 a second, lists some 330
-    new tasks of an owner and agent a second: docs/operations.md."""
+    new tasks of an owner and agent a second: docs/costs.md."""
     puts: list[Any] = []
     client = clients.dynamodb(settings)
     client.meta.events.register(

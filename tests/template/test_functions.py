@@ -138,9 +138,7 @@ def test_new_code_layers_and_parameters_are_new_versions(source: str) -> None:
     assert not released & before
     assert not versions(parameters={"Release": "b" * 64}) & released
     same = versions(parameters={"Release": "a" * 64}, artifact="other")
-    assert same == released, (
-        "a release stands for what is deployed: docs/operations.md says to name a new one"
-    )
+    assert same == released, "a release stands for what is deployed: docs/deploying.md says to name a new one"
 
 
 def test_alarms_roll_a_deployment_back(source: str) -> None:

@@ -13,7 +13,7 @@ from dotenv import dotenv_values
 from tests.conftest import ROOT
 from tests.helpers.project import copy_kit
 from tools import a2a
-from tools.commands import COMMANDS
+from tools.commands import COMMANDS, GROUPS
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +41,8 @@ def test_every_step_is_a_program(name: str) -> None:
 
 def test_help_lists_all_without_a_package() -> None:
     listed = run("make", "--no-print-directory", "PYTHON=" + sys.executable + " -S").stdout
-    assert [line.split()[0] for line in listed.splitlines()] == list(COMMANDS)
+    assert re.findall(r"(?m)^  (\w+)", listed) == list(COMMANDS)
+    assert re.findall(r"(?m)^(\S.*):$", listed) == list(GROUPS)
 
 
 def test_without_the_packages_a_command_says_what_to_write() -> None:

@@ -107,7 +107,7 @@ FAILURES = (
 class Caller:
     """A client of one version.
 
-    base: url of a deployment, or of another agent. name: of the agent there; "" for the one at the base.
+    base: url of a deployment, or of another agent. name: name of the agent there; "" for the one at the base.
     agent: what its card said, if it was read before.
     """
 

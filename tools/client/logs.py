@@ -1,7 +1,7 @@
 """make logs STACK=… [TASK=…]: follows the log of a deployed stack.
 
-It reads the log groups of the four functions every two seconds. CloudWatch shows a line some seconds after it
-was written, so the last two minutes are read again each time.
+It reads the log groups of the stack's functions every two seconds. CloudWatch shows a line some seconds after
+it was written, so the last two minutes are read again each time.
 Source: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_FilterLogEvents.html
 """
 

@@ -1,6 +1,6 @@
 """make doctor STACK=…: checks a deployed stack as its operator would.
 
-These are the checks of a first deployment in docs/operations.md that only AWS can answer. They change
+These are the checks of a first deployment in docs/deploying.md that only AWS can answer. They change
 nothing. If AWS denies a check, that is a row of its own.
 """
 
@@ -36,7 +36,7 @@ Row = tuple[str, bool | None, str]
 
 @dataclass(slots=True)
 class Checkup:
-    """resources, outputs: of the stack."""
+    """resources, outputs: the stack's, by name."""
 
     stack: str
     resources: Mapping[str, str]

@@ -112,7 +112,7 @@ def notes(account: Account, parameters: Mapping[str, str]) -> Iterator[str]:
     """What to know before a deployment."""
     region, most = account.region, account.concurrency
     if region not in REGIONS:
-        yield f"the templates are not checked for {region}; see docs/operations.md"
+        yield f"the templates are not checked for {region}; see docs/deploying.md"
     if parameters["OriginDigests"] and not parameters["BaseUrl"]:
         yield "OriginDigests is set without BaseUrl: the urls in the cards bypass the CDN, so calls fail"
     if parameters["ExecutionTimeout"] != "0":

@@ -35,7 +35,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
             if not environments.install_browser():
                 raise ConfigurationError("there is no chromium or google-chrome")
             return _run("-m", "tests.tools.playground.pictures")
-        case "costs":  # the figures in docs/operations.md
+        case "costs":  # the figures in docs/costs.md
             environments.install_all()
             return _run("-m", "pytest", "tests/lambda_/test_costs.py", "-s", "-n", "0")
     raise AssertionError(argv)

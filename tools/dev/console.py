@@ -42,7 +42,7 @@ requests = logging.getLogger("a2a_lambda.requests")
 
 
 class Formatter(logging.Formatter):
-    """colored: for a terminal."""
+    """colored: whether the lines are for a terminal."""
 
     def __init__(self, *, colored: bool) -> None:
         super().__init__()

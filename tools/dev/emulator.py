@@ -57,8 +57,8 @@ def running(longest_pause: str = "") -> Iterator[str]:
 def run_apart(module: str, name: str, **environment: str) -> Iterator[str]:
     """Run a server in a process of its own; yields its url. Raises ConfigurationError.
 
-    module: it prints its port, and serves until its standard input ends. name: in the message if it does not
-    start. environment: its further variables.
+    module: a module that prints its port, and serves until its standard input ends. name: its name in the
+    message if it does not start. environment: its further variables.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", module],

@@ -287,7 +287,8 @@ class Messages:
 
 
 class Records:
-    """Records of the table's stream: of heads with push configs, as in the template's filter."""
+    """Records of the table's stream that the template's filter lets through, which are heads with push
+    configs."""
 
     def __init__(self, kit: Kit) -> None:
         self._client = clients.streams(kit.settings)

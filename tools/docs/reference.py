@@ -15,7 +15,7 @@ from a2a_lambda.protocol.requests import Operation
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v0_3_http, v1_0
 from a2a_lambda.wire.interface import Wire
 from tools import template
-from tools.commands import COMMANDS
+from tools.commands import GROUPS
 from tools.docs.figures import table
 from tools.fork import card_schema
 
@@ -130,17 +130,14 @@ def parameters_page(path: Path) -> str:
 
 def commands_page() -> str:
     """Commands, with their variables."""
-    rows = [
-        (f"`make {name}`", command.summary, f"`{command.usage}`" if command.usage else "")
-        for name, command in COMMANDS.items()
-    ]
-    return _joined(
-        [
-            "# Commands",
-            "`uv run a2a <command>` is the same as `make <command>`.",
-            table(("command", "", "variables"), rows),
+    parts = ["# Commands", "`uv run a2a <command>` is the same as `make <command>`."]
+    for title, commands in GROUPS.items():
+        rows = [
+            (f"`make {name}`", command.summary, f"`{command.usage}`" if command.usage else "")
+            for name, command in commands.items()
         ]
-    )
+        parts += [f"## {title}", table(("command", "", "variables"), rows)]
+    return _joined(parts)
 
 
 def protocols_page() -> str:

@@ -88,7 +88,7 @@ def settle(base: str, head: str, commit: str) -> None:
 
 
 def lock() -> None:
-    """Lock as the merged kit does: in a process of its own. Raises ConfigurationError."""
+    """Lock with the merged kit's code, in a process of its own. Raises ConfigurationError."""
     process = _run(sys.executable, "-m", "tools.a2a", "lock")
     if process.returncode:
         raise ConfigurationError(

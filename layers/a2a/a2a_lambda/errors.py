@@ -51,7 +51,7 @@ class CodeChanged(SkillError):
 
 
 class StepFailed(KitError):
-    """A step of a durable turn failed, and is not tried again. name: of the step. kind: name of the
+    """A step of a durable turn failed, and is not tried again. name: the step's name. kind: name of the
     exception's type. text: the exception's text."""
 
     def __init__(self, name: str, kind: str, text: str) -> None:

@@ -19,7 +19,8 @@ sink: Callable[[Values, Dimensions], None] | None = None
 
 @dataclass(slots=True)
 class _Invocation:
-    """own: ids of the invocation itself. ids: as they are on log lines. invoked_at: on `time.monotonic`."""
+    """own: ids of the invocation itself. ids: the ids on its log lines. invoked_at: a `time.monotonic()`
+    value."""
 
     own: Mapping[str, str | bool]
     invoked_at: float

@@ -155,7 +155,7 @@ def http_span(
 def aws_span(
     service: str, operation: str, attributes: Attributes = NO_ATTRIBUTES
 ) -> AbstractContextManager[Span]:
-    """A span of a call of AWS, within another span: by itself, it would tell nothing."""
+    """A span of a call to AWS, only within another span, because by itself it would tell nothing."""
     if _tracer is None or not ids():
         return _OFF
     call_attributes = {"rpc.system.name": "aws-api", "rpc.method": f"{service}/{operation}"}

@@ -135,7 +135,7 @@ class Agent:
         replies: to the waits of a durable skill, by name: a text, another JSON value, or TimeoutError.
             Without one, the answer is `input-required` or `working`. The next message, with `after`, is the
             reply, if the wait takes messages.
-        secrets, settings: by name. What is not given here comes from the environment, or from .env.
+        secrets, settings: values by name. All others come from the environment, or from .env.
         Raises ValueError for an unknown skill or slot.
         """
         from a2a_lambda.agent import trial  # a function never runs it

@@ -34,8 +34,8 @@ Kind = Literal["secret", "setting"]
 
 
 class Configuration:
-    """path: in Parameter Store; "" on a developer's machine. environment: variables. file: file with a
-    developer's variables, as in .env. given: variables that a test gives. They count first."""
+    """path: path in Parameter Store; "" on a developer's machine. environment: environment variables. file:
+    file with a developer's variables, as in .env. given: variables that a test gives. They count first."""
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ from a2a_lambda.tasks.suspension import EXECUTION_LOOK_SECONDS, LATE_SECONDS, ex
 from a2a_lambda.turns.recovery import end_task, load_live_head, lost_status
 
 QUEUED_TURN_SECONDS = 4 * 86_400.0
-"""Seconds for which a turn may wait for the worker: as long as SQS keeps its message."""
+"""Seconds for which a turn may wait for the worker, which is how long SQS keeps its message."""
 
 REQUEUE_MINUTES = 5
 """Minutes after which a waiting turn is queued again. After a longer wait, the next pause is as long as the

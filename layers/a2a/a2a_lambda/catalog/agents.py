@@ -30,7 +30,7 @@ WARM_UP_START_SECONDS = 2.0
 every cold start slow, also those for other agents."""
 
 WARM_UP_AGENTS = 10
-"""Agents that are imported then, at most: of very many agents, a container serves few."""
+"""Agents that are imported then, at most, because a container serves only a few of very many agents."""
 
 WARM_UP_SECONDS = 6.0
 """Seconds for which the initialization waits for imports. Lambda ends it after ten. An import that takes

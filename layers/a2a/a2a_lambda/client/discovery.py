@@ -30,7 +30,7 @@ class Undiscovered(KitError):
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredAgent:
-    """headers: with the key, as the card asks for it. tenant: part of every request."""
+    """headers: the key, in the header that the card asks for. tenant: part of every request."""
 
     card: Mapping[str, Json]
     wire: Wire

@@ -11,7 +11,7 @@ from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.model import Json
 
 ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA"]
-"""Of asymmetric keys only: with another one, a public key would do for signing."""
+"""Algorithms with asymmetric keys only, because with a symmetric one the public key could sign."""
 
 SIGNATURES = 8
 """Most signatures of a card that are looked at."""

@@ -55,7 +55,8 @@ ALLOWED_HEADERS = (
 def create_app(kit: Kit, app: Starlette | None = None) -> Starlette:
     """The application of a deployment. It reads nothing from AWS until a request needs it.
 
-    app: which gets the kit's routes; it may be a FastAPI with routes of its own. None = a new one, without
+    app: an application that gets the kit's routes; it may be a FastAPI with routes of its own. None = a new
+    one, without
     FastAPI: importing that takes longer than all the kit's own modules.
     """
     app = app or Starlette()

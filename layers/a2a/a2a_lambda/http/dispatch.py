@@ -56,7 +56,8 @@ class Binding(Protocol):
 class OperationCall:
     """wires: those that the request may speak. If there are several, the task decides; else it is the first.
     extensions: URIs that the client activates, of those that the agent has.
-    method: name of the operation in the binding. params, body: as they came.
+    method: name of the operation in the binding. params, body: the request's parameters and bytes, as they
+    came.
     """
 
     request: Request

@@ -31,8 +31,8 @@ def error_response(
     status: int | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Response with an error, if the request's version is not known: in the form of 0.3, which every client
-    can read."""
+    """Response with an error, if the request's version is not known. It has the form of 0.3, which every
+    client can read."""
     return Response(
         jsonrpc.error(None, v0_3.encode_error(error)),
         status or error.status,

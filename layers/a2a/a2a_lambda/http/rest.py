@@ -32,7 +32,7 @@ from a2a_lambda.wire.shared import protojson
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A route that a path fits. agent: as the path names it, or "". variables: the path's variables,
+    """A route that a path fits. agent: the agent that the path names, or "". variables: the path's variables,
     with the tenant among them."""
 
     wire: Wire

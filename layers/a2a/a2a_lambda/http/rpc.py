@@ -38,7 +38,7 @@ PATHS = {
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a request was sent. agent: as the path names it, or None."""
+    """Where a request was sent. agent: the agent that the path names, or None."""
 
     dialect: str
     agent: str | None

@@ -82,8 +82,8 @@ class OutOfTime(Exception):
 class RunState:
     """What the places of a run share.
 
-    deadline: on `time.monotonic`. seconds: that a step had at the start of the run. waits, times: what
-    suspended operations wait for, by their key. tell: takes the notices of the operations.
+    deadline: a `time.monotonic()` value. seconds: how long a step may take at the start of the run. waits,
+    times: what suspended operations wait for, by their key. tell: takes the notices of the operations.
     work: steps and branches that run. is_canceled: the turn has ended, or was canceled.
     """
 

@@ -10,7 +10,7 @@ from a2a_lambda.protocol.model import Json, Message
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """name: of the agent's folder. modified: when its files changed last, in Unix seconds.
+    """name: name of the agent's folder. modified: when its files changed last, in Unix seconds.
     input_schemas: JSON Schema of each skill that has parameters, by skill id. default_skill: id of the skill
         that gets a message without an intent; "" = the agent's code chooses it.
     """

@@ -59,7 +59,7 @@ class TaskRequest(TypedDict):
 
 
 class ListTasksRequest(TypedDict, total=False):
-    """statusTimestampAfter: in the form of `model.timestamp`, inclusive."""
+    """statusTimestampAfter: an inclusive timestamp in the form of `model.timestamp`."""
 
     contextId: str
     status: TaskState

@@ -69,7 +69,8 @@ def list_tasks(table: Table, scope: Scope, page: TaskQuery, shards: int) -> Task
 
 
 def count_tasks(table: Table, scope: Scope, page: TaskQuery, shards: int) -> int:
-    """Number of tasks in a list, on all its pages: of the READ_LIMIT newest tasks, those that match."""
+    """Number of tasks in a list, on all its pages, which are those that match among the READ_LIMIT newest
+    ones."""
     count = 0
     for shard in range(shards):
         arguments = {**_query(table, items.listing(scope, shard), page), "Select": "COUNT"}

@@ -62,7 +62,7 @@ class Copies:
     """Calls block. They raise StoreError if DynamoDB does not answer, WriteRefused if the keys do not fit an
     item of 400 KB: more than about 5,000.
 
-    path: of the keys in Parameter Store.
+    path: path of the keys in Parameter Store.
     """
 
     def __init__(self, table: Table, path: str) -> None:

@@ -88,7 +88,7 @@ class Connections:
     def post(self, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
         """Post to the root. Blocks. Raises botocore's HTTPClientError, ConnectionError.
 
-        headers: with `host`.
+        headers: headers of the request, with `host`.
         """
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         head = f"POST / HTTP/1.1\r\n{lines}content-length: {len(body)}\r\n\r\n"

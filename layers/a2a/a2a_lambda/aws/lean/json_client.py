@@ -70,9 +70,9 @@ RETRY_COST = 14
 
 
 class AwsService(NamedTuple):
-    """name: in signatures and host names. title: in spans. target: prefix of an operation's name. version:
-    version of the JSON protocol. pause_seconds: longest pause before the first retry. had_queries: errors
-    keep the codes of its older protocol."""
+    """name: its name in signatures and host names. title: its name in spans. target: prefix of an operation's
+    name. version: version of the JSON protocol. pause_seconds: longest pause before the first retry.
+    had_queries: errors keep the codes of its older protocol."""
 
     name: str
     title: str

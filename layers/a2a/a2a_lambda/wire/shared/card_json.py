@@ -42,7 +42,7 @@ JSON_MODE = "application/json"
 class Description:
     """What a card is made from.
 
-    name: of the agent. base: url of the deployment, without a trailing slash. root: the agent answers at
+    name: name of the agent. base: url of the deployment, without a trailing slash. root: the agent answers at
     the base.
     input_schemas: JSON Schema by skill id.
     """
