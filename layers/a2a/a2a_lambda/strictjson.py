@@ -60,7 +60,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         keys: set[str] = set()
         for key, _ in pairs:
             if key in keys:
-                raise ParseError(f"duplicate key {_quote_key(key)}")
+                raise ParseError(f"duplicate key {json.dumps(key[:40])}")
             keys.add(key)
     return result
 
@@ -103,7 +103,3 @@ def _check(value: Any, *, surrogates: bool) -> None:
             return
         level = children
     raise ParseError(f"nested deeper than {MAX_DEPTH} levels")
-
-
-def _quote_key(key: str) -> str:
-    return json.dumps(key[:40])

@@ -82,8 +82,17 @@ class Agent:
 
     async def perform(self, turn: Turn) -> AsyncGenerator[Batch, None]:
         """Outputs of a turn. Raises what the skill raises."""
-        skill, slots, slot = self._find_skill(turn)
-        if skill is None:
+        pending, slots, slot = turn.pending, dict[str, list[str]](), None
+        intent = next((intent for intent in intents(turn.metadata) if intent.skill in self.skills), None)
+        if intent is not None:
+            skill = self.skills[intent.skill]
+            if pending is not None and pending["skill"] == skill.id:
+                slots = dict(pending["slots"])
+            slots |= {name: list(texts) for name, texts in intent.slots.items()}
+        elif pending is not None and pending["skill"] in self.skills:
+            # The message's text answers the question that the skill asked for a parameter.
+            skill, slots, slot = self.skills[pending["skill"]], dict(pending["slots"]), pending["asks"]
+        else:
             skill = await self._route_turn(turn)
         texts = skill.texts_in(turn)
         if slot is not None and turn.text.strip():
@@ -143,19 +152,6 @@ class Agent:
         message = trial.make_message(self, text, parts, skill=skill, slots=slots, metadata=metadata)
         config = configuration.of_environment(configuration.given(secrets, settings))
         return await trial.run(self, message, after, replies, config)
-
-    def _find_skill(self, turn: Turn) -> tuple[Skill | None, dict[str, list[str]], str | None]:
-        """The skill that the message names, or whose question it answers. With it, the texts known for its
-        parameters, and the parameter that the message's text answers, or None."""
-        pending = turn.pending
-        for intent in intents(turn.metadata):
-            if intent.skill in self.skills:
-                slots = pending["slots"] if pending and pending["skill"] == intent.skill else {}
-                intent_slots = {name: list(texts) for name, texts in intent.slots.items()}
-                return self.skills[intent.skill], slots | intent_slots, None
-        if pending is None or pending["skill"] not in self.skills:
-            return None, {}, None
-        return self.skills[pending["skill"]], dict(pending["slots"]), pending["asks"]
 
     async def _route_turn(self, turn: Turn) -> Skill:
         """The skill that the agent's router chooses, or the default skill."""

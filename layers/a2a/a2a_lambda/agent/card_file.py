@@ -34,6 +34,9 @@ LEVELS: dict[str, type[CardModel]] = {
     "provider": Provider,
 }
 
+KINDS = {"int": "a number", "float": "a number", "bool": "true or false", "timestamp": "a date"}
+"""What YAML reads instead of a text, by the end of its tag."""
+
 FIELDS = {level: frozenset(model.model_fields) for level, model in LEVELS.items()}
 """Names of the fields in a card.yaml, by level."""
 
@@ -99,9 +102,8 @@ def _card_mistakes(
                     hint = f"; it belongs {f'into {homes[0]}' if homes[0] else 'at the top of the card'}."
                 mistake = f"{name} is not a field{' of a card' if not level else f' of {level}'}{hint}"
             case "string_type" if isinstance(node, yaml.ScalarNode):
-                mistake = (
-                    f'{name} must be text, but YAML reads {node.value} as {_kind(node)}: write "{node.value}"'
-                )
+                kind = KINDS.get(node.tag.rpartition(":")[2], "something else")
+                mistake = f'{name} must be text, but YAML reads {node.value} as {kind}: write "{node.value}"'
                 if not node.value:
                     mistake = f"{name} is empty"
             case "too_short":
@@ -115,11 +117,6 @@ def _card_mistakes(
         return f"{short_path(path)}:{mistakes[0][0]}: {mistakes[0][1]}"
     lines = "".join(f"\n  line {line}: {mistake}" for line, mistake in sorted(mistakes))
     return f"{short_path(path)}: {len(mistakes)} mistakes:{lines}"
-
-
-def _kind(node: yaml.ScalarNode) -> str:
-    kinds = {"int": "a number", "float": "a number", "bool": "true or false", "timestamp": "a date"}
-    return kinds.get(node.tag.rpartition(":")[2], "something else")
 
 
 def _place(root: Any, loc: Sequence[int | str]) -> tuple[int, Any]:

@@ -9,7 +9,7 @@ import contextvars
 import inspect
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing, suppress
 from functools import partial
@@ -196,21 +196,17 @@ def _call(call: Callable[[], Any], turn: Turn, channel: _Channel, future: "Futur
                 work = _await(lambda: result, turn, channel, future)
                 agent_threads.agent_loop().submit(work, channel.post).result()
             elif inspect.isgenerator(result):
-                _iterate(result, turn, channel)
+                try:
+                    while not turn.cancelled:
+                        channel.post_blocking(Batch(_outputs(next(result)), last=False), turn)
+                except StopIteration as stop:
+                    channel.post(Batch(_outputs(stop.value), last=True))
+                finally:
+                    result.close()
             else:
                 channel.post(Batch(_outputs(result), last=True))
         except BaseException as error:
             channel.post(error)
-
-
-def _iterate(generator: Generator[Any, Any, Any], turn: Turn, channel: _Channel) -> None:
-    try:
-        while not turn.cancelled:
-            channel.post_blocking(Batch(_outputs(next(generator)), last=False), turn)
-    except StopIteration as stop:
-        channel.post(Batch(_outputs(stop.value), last=True))
-    finally:
-        generator.close()
 
 
 async def _await(

@@ -116,7 +116,9 @@ class Skill:
                 )
             else:
                 hint = hints[name]
-                self.parameters.append(Parameter(name, hint, parameter.default, _description(hint)))
+                extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+                description = next((extra for extra in extras if isinstance(extra, str)), "")
+                self.parameters.append(Parameter(name, hint, parameter.default, description))
 
     def texts_in(self, turn: Turn) -> dict[str, list[str]]:
         """Texts for parameters: from the message's data parts, or from its text if that is a JSON object."""
@@ -208,9 +210,3 @@ class _Schema(GenerateJsonSchema):
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
-
-
-def _description(hint: Any) -> str:
-    if get_origin(hint) is Annotated:
-        return next((extra for extra in get_args(hint)[1:] if isinstance(extra, str)), "")
-    return ""

@@ -200,25 +200,21 @@ async def _run_until_suspended(agent: Performer, start: Suspension) -> Answer:
                 task["status"] = status(state, 0, question)
         elif builder.closing is not None:
             task["status"] = builder.closing
+        record_of_turn = TurnRecord(
+            turn_id=turn.id,
+            task_id=turn.task_id,
+            message=turn.said,
+            reply=builder.parts,
+            changes=turn.memory.changes,
+        )
         return Answer(
             task=task,
             events=events,
-            context=turn.context if is_suspended else _context_after(turn, builder.parts),
+            context=turn.context if is_suspended else turn.context.after(record_of_turn),
             pending=agent.pending_after(turn, builder.question) if builder.question else None,
             steps=record.names,
             suspension=start if is_suspended else None,
         )
-
-
-def _context_after(turn: Turn, reply: Sequence[Part]) -> Context:
-    record = TurnRecord(
-        turn_id=turn.id,
-        task_id=turn.task_id,
-        message=turn.said,
-        reply=reply,
-        changes=turn.memory.changes,
-    )
-    return turn.context.after(record)
 
 
 def _check_intent(agent: Performer, skill: str, slots: Mapping[str, str]) -> None:

@@ -81,16 +81,11 @@ def lambda_(settings: Settings) -> "LambdaClient":
 def _client(service: str, config: Config, settings: Settings) -> Any:
     timeouts = EMULATOR_TIMEOUTS if settings.is_emulated else TIMEOUTS
     config = config.merge(Config(connect_timeout=timeouts.connect, read_timeout=timeouts.read))
-    return session().create_client(service, config=config, **_local(settings))
-
-
-def _local(settings: Settings) -> dict[str, Any]:
-    """Options for an emulator: its endpoint, and credentials, which it needs but does not check."""
-    if not settings.local:
-        return {}
-    options: dict[str, Any] = {"region_name": session().get_config_variable("region") or "us-east-1"}
-    if settings.emulator:
-        options = {"region_name": EMULATOR_REGION, "endpoint_url": settings.emulator}
-    if settings.emulator or session().get_credentials() is None:
-        options |= {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
-    return options
+    options: dict[str, Any] = {}
+    if settings.local:
+        options = {"region_name": session().get_config_variable("region") or "us-east-1"}
+        if settings.emulator:
+            options = {"region_name": EMULATOR_REGION, "endpoint_url": settings.emulator}
+        if settings.emulator or session().get_credentials() is None:  # it needs some, but does not check them
+            options |= {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
+    return session().create_client(service, config=config, **options)

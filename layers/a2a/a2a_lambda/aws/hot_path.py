@@ -71,7 +71,8 @@ def sqs(settings: Settings) -> "SQSClient":
 
 def _client(service: AwsService, settings: Settings, attempts: int) -> Any:
     is_emulated = settings.is_emulated
-    region = EMULATOR_REGION if is_emulated else _region()
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or ""
+    region = EMULATOR_REGION if is_emulated else region
     url = settings.emulator if is_emulated else _url(service.name, region)
     read_credentials = (lambda: LOCAL_CREDENTIALS) if is_emulated else _credentials_reader()
     is_unusual = any(name.upper() in UNUSUAL for name in os.environ)
@@ -81,10 +82,6 @@ def _client(service: AwsService, settings: Settings, attempts: int) -> Any:
         return {DYNAMODB: clients.dynamodb, SSM: clients.ssm, SQS: clients.sqs}[service](settings)
     timeouts = EMULATOR_TIMEOUTS if is_emulated else TIMEOUTS
     return JsonClient(service, url, region, read_credentials, timeouts=timeouts, attempts=attempts)
-
-
-def _region() -> str:
-    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or ""
 
 
 def _url(service: str, region: str) -> str:

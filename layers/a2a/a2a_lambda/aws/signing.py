@@ -47,20 +47,25 @@ class Signer:
     def signatures(self, card: Json, jku: str) -> list[Json]:
         """AgentCardSignatures of a strict 1.0 card, one for each of its forms. They are the same for the life
         of the process. jku: url where the public key is served."""
-        return [self._signature(payload, jku) for payload in signed_forms(card)]
-
-    def _signature(self, payload: bytes, jku: str) -> Json:
-        jws = self._signed.get(payload)
-        if jws is None:
-            jws = self._signed[payload] = self.jws(payload, {"typ": "JOSE", "jku": jku})
-        return {"protected": jws.protected, "signature": jws.signature}
+        forms = list(signed_forms(card))
+        for payload in forms:
+            if payload not in self._signed:
+                self._signed[payload] = self.jws(payload, {"typ": "JOSE", "jku": jku})
+        return [self._signed[payload]._asdict() for payload in forms]
 
     def jws(self, payload: bytes, header: dict[str, str]) -> Jws:
         """A detached JWS."""
-        algorithm, jwk = self._algorithm, self.jwk()
+        algorithm, jwk = self._public
         protected = _base64url(strictjson.dumps({"alg": ALGORITHMS[algorithm], "kid": jwk["kid"], **header}))
         signing_input = f"{protected}.{_base64url(payload)}".encode()
-        signature = self._sign(hashlib.sha256(signing_input).digest(), algorithm)
+        digest = hashlib.sha256(signing_input).digest()
+        try:
+            answer = self._client.sign(
+                KeyId=self._key, Message=digest, MessageType="DIGEST", SigningAlgorithm=algorithm
+            )
+        except (ClientError, BotoCoreError) as error:
+            raise ConfigurationError(f"the signing key {self._key} does not sign: {error}") from error
+        signature = answer["Signature"]
         if algorithm == "ECDSA_SHA_256":
             signature = _raw(signature)
         return Jws(protected, _base64url(signature))
@@ -79,12 +84,8 @@ class Signer:
         """The public key (RFC 7517)."""
         return self._public[1]
 
-    @property
-    def _algorithm(self) -> str:
-        return self._public[0]
-
     @cached_property
-    def _public(self) -> tuple[str, dict[str, str]]:
+    def _public(self) -> tuple[Any, dict[str, str]]:
         try:
             answer = self._client.get_public_key(KeyId=self._key)
         except (ClientError, BotoCoreError) as error:
@@ -98,15 +99,6 @@ class Signer:
         jwk = _jwk(answer["PublicKey"])
         kid = _base64url(hashlib.sha256(rfc8785.dumps(jwk)).digest())  # the thumbprint of RFC 7638
         return algorithms[0], {**jwk, "kid": kid, "use": "sig", "alg": ALGORITHMS[algorithms[0]]}
-
-    def _sign(self, digest: bytes, algorithm: Any) -> bytes:
-        try:
-            answer = self._client.sign(
-                KeyId=self._key, Message=digest, MessageType="DIGEST", SigningAlgorithm=algorithm
-            )
-        except (ClientError, BotoCoreError) as error:
-            raise ConfigurationError(f"the signing key {self._key} does not sign: {error}") from error
-        return answer["Signature"]
 
 
 def _jwk(der: bytes) -> dict[str, str]:

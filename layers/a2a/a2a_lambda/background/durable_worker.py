@@ -88,7 +88,11 @@ class DurableWorker:
             current = await threads.run(self._store.get_context, head.scope, head.context_id)
             context = current.before(head.turn_id, head.task_id).seen()
             sequence = await threads.run(self._store.append, head, [Event(context=context)], after=sequence)
-        engine = make_engine(replies_in(taken_turn.later, head.turn_id), partial(_callback_url, head))
+
+        def callback_url(key: str) -> str:
+            return f"{execution_of(head).url}/{CALLBACK_PATH}/{callback_token(head, key)}"
+
+        engine = make_engine(replies_in(taken_turn.later, head.turn_id), callback_url)
         turn = make_turn(
             head,
             taken_turn.message["message"],
@@ -110,7 +114,3 @@ async def load_execution(store: Store, turn: QueuedTurn, arn: str) -> Head | Non
     if head is None or head.place is not Place.EXECUTION:
         return None
     return head if execution_of(head).arn in ("", arn) else None
-
-
-def _callback_url(head: Head, key: str) -> str:
-    return f"{execution_of(head).url}/{CALLBACK_PATH}/{callback_token(head, key)}"

@@ -63,31 +63,25 @@ async def take(store: Store, agents: Agents, load: Load, hold: Hold, *, attempts
             return None
         # The head also changes for other reasons: a reply came, a push config was set, or the sweep came by.
         with suppress(Conflict):
-            return await _read(store, head, await _hold(store, head, hold))
+            old_head = head
+            if head.holder and not head.is_stopped:
+                head = await threads.run(store.take_over, head)
+            head, overflow = hold(head, store.clock())
+            head = await threads.run(store.update_head, head)
+            if overflow:
+                await threads.run(store.append, head, overflow, after=head.sequence)
+            pairs = await threads.run(store.get_events, head)
+            events = [event for _, event in pairs]
+            start = next((index for index, event in enumerate(events) if begins(event, head.turn_id)), None)
+            if start is None:
+                # The process that took the message died before it stored it. The last message is an older
+                # one.
+                await give_up(store, head.as_lost())
+                return None
+            telemetry.bind(context_id=head.context_id, version=head.wire_name)
+            sequence = max(pairs[-1][0], head.sequence)
+            return TakenTurn(head, old_head, sequence, events[start], events[start + 1 :])
     return None
-
-
-async def _hold(store: Store, head: Head, hold: Hold) -> Head:
-    if head.holder and not head.is_stopped:
-        head = await threads.run(store.take_over, head)
-    head, overflow = hold(head, store.clock())
-    head = await threads.run(store.update_head, head)
-    if overflow:
-        await threads.run(store.append, head, overflow, after=head.sequence)
-    return head
-
-
-async def _read(store: Store, old_head: Head, head: Head) -> TakenTurn | None:
-    pairs = await threads.run(store.get_events, head)
-    events = [event for _, event in pairs]
-    start = next((index for index, event in enumerate(events) if begins(event, head.turn_id)), None)
-    if start is None:
-        # The process that took the message died before it stored it. The last message is an older one.
-        await give_up(store, head.as_lost())
-        return None
-    telemetry.bind(context_id=head.context_id, version=head.wire_name)
-    sequence = max(pairs[-1][0], head.sequence)
-    return TakenTurn(head, old_head, sequence, events[start], events[start + 1 :])
 
 
 async def give_up(store: Store, head: Head) -> None:

@@ -76,7 +76,8 @@ class Agents(Mapping[str, Profile]):
         """Agents that are imported already; the first is the default."""
         agents = cls(agent.profile for agent in loaded)
         for agent in loaded:
-            agents._loading[agent.name] = _done(agent)
+            loading = agents._loading[agent.name] = Future()
+            loading.set_result(agent)
         return agents
 
     @classmethod
@@ -148,7 +149,8 @@ class Agents(Mapping[str, Profile]):
         """Begin to import an agent, unless that has happened. `agent_of` has its result."""
         with self._lock:
             loading = self._loading.get(name)
-            if loading is not None and not self._is_worth_another_try(name):
+            is_stale = name in self._failed and time.monotonic() - self._failed[name] > RETRY_SECONDS
+            if loading is not None and not is_stale:
                 return loading
             self._failed.pop(name, None)
             loading = self._loading[name] = Future()
@@ -169,9 +171,6 @@ class Agents(Mapping[str, Profile]):
                 return
             wait([self.start(name)], timeout=WARM_UP_SECONDS - seconds)
 
-    def _is_worth_another_try(self, name: str) -> bool:
-        return name in self._failed and time.monotonic() - self._failed[name] > RETRY_SECONDS
-
     def _load(self, name: str, loading: Loading) -> None:
         try:
             agent = Agent.load(self._folder / name, self._profiles[name].card)
@@ -179,10 +178,9 @@ class Agents(Mapping[str, Profile]):
                 self._profiles[name] = agent.profile
             with self._lock:
                 if loading.done():  # given up, too soon
-                    self._loading[name] = _done(agent)
+                    loading = self._loading[name] = Future()
                     self._failed.pop(name, None)
-                else:
-                    loading.set_result(agent)
+                loading.set_result(agent)
         except ConfigurationError as error:
             logger.error("%s", error)
             self._fail(name, loading, str(error))
@@ -276,9 +274,3 @@ def _check_names(names: Collection[str], choices: Collection[str], folder: Path)
             raise ConfigurationError(
                 f"there is no agent {name!r} in {folder}. There are: {', '.join(choices) or 'none'}"
             )
-
-
-def _done(agent: Agent) -> Loading:
-    loading: Loading = Future()
-    loading.set_result(agent)
-    return loading

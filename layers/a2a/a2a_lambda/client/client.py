@@ -83,9 +83,25 @@ class Client:
     async def discover(self) -> discovery.DiscoveredAgent:
         """The agent, from its card, which is read once. Raises Undiscovered, also for a card that is not
         signed as it must be; Refused, AgentError, ConfigurationError."""
-        if self._agent is None:
-            self._agent = await self._discover()
-        return self._agent
+        if self._agent is not None:
+            return self._agent
+        # A signature is of the strict card of 1.0.
+        strict = {"A2A-Version": "1.0"} if self._verify is not None else {}
+        credentials = {"X-API-Key": self._key, "Authorization": f"Bearer {self._key}"} if self._key else {}
+        for url in discovery.card_urls(self._url):
+            content, status = await self._read("GET", url, {**credentials, **strict, **tracing.headers()})
+            if status == 200:
+                try:
+                    card = strictjson.loads(content)
+                except ProtocolError as error:
+                    raise _agent_error(url, error) from error
+                if self._verify is not None and isinstance(card, dict):
+                    signatures.check_signature(card, self._verify, url)
+                self._agent = discovery.agent_of_card(card, url, self._key, self._hosts)
+                return self._agent
+            if status != 404:
+                raise AgentError(f"{url}: the card has the status {status}", status=status)
+        raise discovery.Undiscovered(f"{self._url}: it has no agent card")
 
     async def card(self) -> Mapping[str, Json]:
         """Raises what `discover` raises."""
@@ -189,24 +205,6 @@ class Client:
         if self._extensions:
             headers |= {"A2A-Extensions": self._extensions, "X-A2A-Extensions": self._extensions}
         return {"Content-Type": "application/json", **headers, **agent.headers}
-
-    async def _discover(self) -> discovery.DiscoveredAgent:
-        # A signature is of the strict card of 1.0.
-        strict = {"A2A-Version": "1.0"} if self._verify is not None else {}
-        credentials = {"X-API-Key": self._key, "Authorization": f"Bearer {self._key}"} if self._key else {}
-        for url in discovery.card_urls(self._url):
-            content, status = await self._read("GET", url, {**credentials, **strict, **tracing.headers()})
-            if status == 200:
-                try:
-                    card = strictjson.loads(content)
-                except ProtocolError as error:
-                    raise _agent_error(url, error) from error
-                if self._verify is not None and isinstance(card, dict):
-                    signatures.check_signature(card, self._verify, url)
-                return discovery.agent_of_card(card, url, self._key, self._hosts)
-            if status != 404:
-                raise AgentError(f"{url}: the card has the status {status}", status=status)
-        raise discovery.Undiscovered(f"{self._url}: it has no agent card")
 
 
 CALL_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, ProtocolError, sse.TooLarge, UnicodeError)

@@ -42,7 +42,9 @@ async def events(chunks: AsyncIterator[bytes], limit: int) -> AsyncGenerator[Rec
                 if size > limit:
                     raise TooLarge
             elif lines:
-                yield Received(_last(lines, b"id"), b"\n".join(_values(lines, b"data")), b"\n".join(lines))
+                yield Received(
+                    [b"", *_values(lines, b"id")][-1], b"\n".join(_values(lines, b"data")), b"\n".join(lines)
+                )
                 lines, size = [], 0
 
 
@@ -50,11 +52,6 @@ def _values(lines: list[bytes], name: bytes) -> list[bytes]:
     """Values of a field, without the space before them."""
     prefix = name + b":"
     return [line[len(prefix) :].removeprefix(b" ") for line in lines if line.startswith(prefix)]
-
-
-def _last(lines: list[bytes], name: bytes) -> bytes:
-    values = _values(lines, name)
-    return values[-1] if values else b""
 
 
 async def _lines(chunks: AsyncIterator[bytes], limit: int) -> AsyncGenerator[bytes, None]:

@@ -238,16 +238,12 @@ class StepOutcome:
         outcome = strictjson.loads(result)
         if "refused" in outcome:
             raise SkillError(outcome["refused"])
-        return _typed(outcome["value"], function)
-
-
-def _typed(value: Json, function: Callable[..., Any]) -> Any:
-    """A model, a dataclass or a date from its JSON, if the function says that it returns one."""
-    try:
-        hint = get_type_hints(function).get("return", Any)
-    except Exception:  # a type hint is code, and may raise anything; a partial has none
-        hint = Any
-    return value if hint in (Any, None) else TypeAdapter(hint).validate_python(value)
+        try:
+            hint = get_type_hints(function).get("return", Any)
+        except Exception:  # a type hint is code, and may raise anything; a partial has none
+            hint = Any
+        value = outcome["value"]
+        return value if hint in (Any, None) else TypeAdapter(hint).validate_python(value)
 
 
 async def gather(runs: Sequence[Awaitable[bytes]]) -> list[bytes]:

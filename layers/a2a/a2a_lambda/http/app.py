@@ -112,18 +112,16 @@ class OriginOnly:
         self._digests = digests
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        if scope["type"] != "http" or self._admits(scope):
+        header = Headers(scope=scope).get(ORIGIN_HEADER, "") if scope["type"] == "http" else ""
+        digest = hashlib.sha256(header.encode("latin-1")).hexdigest()
+        # Every digest is compared, each in constant time.
+        is_known = sum(hmac.compare_digest(digest, candidate) for candidate in self._digests)
+        if scope["type"] != "http" or is_known:
             await self._app(scope, receive, send)
             return
         refusal = NotFromOrigin("call the url of the card")
         logger.info("refused: %d %s", refusal.code, type(refusal).__name__)
         await error_response(refusal)(scope, receive, send)
-
-    def _admits(self, scope: "Scope") -> bool:
-        header = Headers(scope=scope).get(ORIGIN_HEADER, "")
-        digest = hashlib.sha256(header.encode("latin-1")).hexdigest()
-        # Every digest is compared, each in constant time.
-        return bool(sum(hmac.compare_digest(digest, candidate) for candidate in self._digests))
 
 
 class SingleSlashes:

@@ -3,6 +3,7 @@
 import os
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from a2a_lambda import telemetry
@@ -65,20 +66,13 @@ class Observed:
             answer = self._handler(event, context)
         finally:
             if isinstance(answer, Releasable):
-                answer.release = self._end_before(answer.release)
+                answer.release = partial(self._end, answer.release)
             else:
-                self._end()
-                self._release()
+                self._end(self._release)
         return answer
 
-    def _end_before(self, release: Callable[[], None]) -> Callable[[], None]:
-        def end_and_release() -> None:
-            self._end()
-            release()
-
-        return end_and_release
-
-    def _end(self) -> None:
+    def _end(self, release: Callable[[], None]) -> None:
         telemetry.about()  # the sums are of the whole invocation
         self._metrics.write()
         self._send_spans()
+        release()

@@ -113,7 +113,15 @@ class Post:
             return
         try:
             self._writer.write(self._request.encode())
-            await self._finish(await self._body(response))
+            trailers = await self._body(response)
+            self._writer.write(f"0\r\n{trailers}\r\n".encode())
+            await self._writer.drain()
+            line = await self._reader.readline()
+            _, _, code = line.decode("latin-1").partition(" ")
+            if code.startswith(str(GONE_STATUS)):
+                logger.warning("the invocation ended before its response was out")
+            elif not code.startswith("2"):
+                logger.error("the Runtime API refused the response: %r", line)
         except (OSError, ValueError) as error:
             logger.warning("the Runtime API closed the response: %s", error)
         finally:
@@ -139,16 +147,6 @@ class Post:
         except OSError:
             self._broken = True
             raise
-
-    async def _finish(self, trailers: str) -> None:
-        self._writer.write(f"0\r\n{trailers}\r\n".encode())
-        await self._writer.drain()
-        line = await self._reader.readline()
-        _, _, code = line.decode("latin-1").partition(" ")
-        if code.startswith(str(GONE_STATUS)):
-            logger.warning("the invocation ended before its response was out")
-        elif not code.startswith("2"):
-            logger.error("the Runtime API refused the response: %r", line)
 
 
 def _trailers(error: Exception) -> str:

@@ -106,7 +106,13 @@ class Response:
             if self._start is not None:
                 raise
             logger.exception("the application failed before it answered")
-            await self._fail()
+            start = {
+                "type": "http.response.start",
+                "status": 500,
+                "headers": [(b"content-type", b"text/plain")],
+            }
+            await self._send(start)
+            await self._send({"type": "http.response.body", "body": b"Internal Server Error"})
         finally:
             self._ended.set()
             await self._settle()
@@ -128,11 +134,6 @@ class Response:
         if body := b"" if self._bodyless else message.get("body", b""):
             await self._write(body)
         self._complete = not message.get("more_body", False)
-
-    async def _fail(self) -> None:
-        headers = [(b"content-type", b"text/plain")]
-        await self._send({"type": "http.response.start", "status": 500, "headers": headers})
-        await self._send({"type": "http.response.body", "body": b"Internal Server Error"})
 
 
 def prelude(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:

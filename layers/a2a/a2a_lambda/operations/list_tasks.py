@@ -56,9 +56,13 @@ async def list_tasks(store: Store, scope: Scope, request: ListTasksRequest) -> L
     # The index may be older than the heads that it lists. A page is in the order of what it shows.
     tasks.sort(key=lambda task: task["status"].get("timestamp", ""), reverse=True)
     place = task_page.after if last == len(task_page.tasks) else task_page.tasks[last - 1][1]
+    token = ""
+    if place:
+        fields = strictjson.dumps([place, total, _digest(page, place, total)])
+        token = base64.urlsafe_b64encode(fields).decode().rstrip("=")
     return ListTasksResponse(
         tasks=tasks,
-        nextPageToken=_token(page, place, total) if place else "",
+        nextPageToken=token,
         pageSize=page.size,
         totalSize=total,
     )
@@ -98,23 +102,14 @@ async def _task(store: Store, head: Head | None, request: ListTasksRequest) -> T
     length = request.get("historyLength")
     artifacts = request.get("includeArtifacts", False)
     if length == 0 and not artifacts:
-        return _without_log(head)
+        task = head.empty_task()
+        task["status"] = head.status
+        return task
     if head.is_inline:  # no call
         task, _ = store.get_task(head, include_artifacts=artifacts)
     else:
         task, _ = await threads.run(store.get_task, head, include_artifacts=artifacts)
     return truncate_history(task, length)
-
-
-def _without_log(head: Head) -> Task:
-    task = head.empty_task()
-    task["status"] = head.status
-    return task
-
-
-def _token(page: TaskQuery, place: str, total: int) -> str:
-    fields = [place, total, _digest(page, place, total)]
-    return base64.urlsafe_b64encode(strictjson.dumps(fields)).decode().rstrip("=")
 
 
 def _digest(page: TaskQuery, place: str, total: int) -> str:

@@ -83,7 +83,11 @@ class Messages:
         try:
             await asyncio.wait({work}, timeout=max(0.0, slotless_until - time.monotonic()))
             if not work.done() and self._stream_limit is not None:
-                await self._hold_slot(self._stream_limit, call.scope.owner, work)
+                with suppress(StoreError):  # a send without a slot is better than no send
+                    async with self._stream_limit.hold_slot(call.scope.owner) as slot:
+                        while not work.done():
+                            await asyncio.wait({work}, timeout=SLOTLESS_SEND_SECONDS)
+                            await slot.renew()
             return await work
         except TooManyStreams:
             if work.done():
@@ -92,16 +96,6 @@ class Messages:
             raise
         finally:
             work.cancel()
-
-    async def _hold_slot(
-        self, limit: StreamLimit, owner: str, work: "asyncio.Task[SendMessageResponse]"
-    ) -> None:
-        """Hold a slot until the work is done. Raises TooManyStreams."""
-        with suppress(StoreError):  # a send without a slot is better than no send
-            async with limit.hold_slot(owner) as slot:
-                while not work.done():
-                    await asyncio.wait({work}, timeout=SLOTLESS_SEND_SECONDS)
-                    await slot.renew()
 
     async def stream(self, call: CallContext, request: SendMessageRequest) -> AsyncGenerator[Published, None]:
         """Run a turn as `send` does, and stream it: the task first, its closing status last.
@@ -194,19 +188,16 @@ class _Sending:
                 head = await load_live_head(store, self._call.scope, result.head.task_id)
             else:
                 head = result
-                if self._answers_at_once(head):
+                # If a request does not say whether it blocks, some versions block. In the others, the place
+                # of the turn decides.
+                options = self._request.get("configuration", {})
+                returns_at_once = options.get("returnImmediately", not self._call.blocking_by_default)
+                if returns_at_once and head.place is not Place.REQUEST:
                     return await self._stored(head)
             latest_head = await wait_until_stopped(store, head, deadline)
             if not latest_head.is_lost:
                 return await self._stored(latest_head)
             # The run died, so the request has no answer. It starts its turn again.
-
-    def _answers_at_once(self, head: Head) -> bool:
-        """Whether the client gets the task before its turn ends. If a request does not say whether it blocks,
-        some versions block. In the others, the place of the turn decides."""
-        is_elsewhere = head.place is not Place.REQUEST
-        options = self._request.get("configuration", {})
-        return is_elsewhere and options.get("returnImmediately", not self._call.blocking_by_default)
 
     async def _stored(self, head: Head) -> SendMessageResponse:
         task, _ = await threads.run(self._messages.store.get_task, head)

@@ -25,12 +25,14 @@ class Profile:
         """Whether the turn of a message needs a durable execution. asker: id of the skill whose question the
         message answers. If the agent's code chooses the skill, a turn that may need one gets one."""
         durable = self.card.durable_skills
+        if not durable:
+            return False
         ids = {skill.id for skill in self.card.all_skills}
-        intent_skills = (
+        chosen_skills = [
             intent.skill for intent in intents(message.get("metadata", {})) if intent.skill in ids
-        )
-        skill = next(intent_skills, asker or self.default_skill) if durable else ""
-        return skill in durable if skill else bool(durable)
+        ]
+        skill = next(iter(chosen_skills), asker or self.default_skill)
+        return skill in durable or not skill
 
     @property
     def extension_uris(self) -> frozenset[str]:

@@ -130,7 +130,8 @@ class PushNotifications:
         cursor: Cursor | None = None
         is_rest = False
         try:
-            async with self._client_of_webhooks() as http:
+            transport = GuardedTransport(allow_loopback=self._allow_loopback)
+            async with httpx2.AsyncClient(transport=transport, timeout=WEBHOOK_SECONDS) as http:
                 for update in updates:
                     if is_rest := cursor is not None and time.monotonic() - began > DELIVERY_SECONDS:
                         break
@@ -170,10 +171,6 @@ class PushNotifications:
         elif info.get("credentials"):
             headers["Authorization"] = f"{info.get('scheme') or 'Bearer'} {info['credentials']}"
         return headers
-
-    def _client_of_webhooks(self) -> httpx2.AsyncClient:
-        transport = GuardedTransport(allow_loopback=self._allow_loopback)
-        return httpx2.AsyncClient(transport=transport, timeout=WEBHOOK_SECONDS)
 
     async def _post(
         self, http: httpx2.AsyncClient, url: str, content: bytes, headers: Mapping[str, str], trace: str

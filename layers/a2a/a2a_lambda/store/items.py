@@ -150,13 +150,10 @@ def status_change(new: Item, old: Item | None, write_time: float) -> tuple[int, 
     change_time = unix_time(new["changed"]["S"].partition("#")[0])
     if old is None and write_time - change_time > RESTORED_AGE_SECONDS:
         return None
-    names = json.loads(_bytes(new["document"]["B"]))["push"]
+    # A binary attribute is base64 in Lambda's events.
+    document = new["document"]["B"]
+    names = json.loads(base64.b64decode(document) if isinstance(document, str) else bytes(document))["push"]
     return int(new["version"]["N"]), tuple(names)
-
-
-def _bytes(value: Any) -> bytes:
-    """A binary attribute. In Lambda's events it is base64."""
-    return base64.b64decode(value) if isinstance(value, str) else bytes(value)
 
 
 def entry_range(head: Head, after: int) -> dict[str, Any]:

@@ -184,27 +184,20 @@ def coalesce_numbered(pairs: Iterable[tuple[_Number, Event]]) -> list[tuple[_Num
         else:
             runs.append([(number, event)])
     return [
-        run[0]
-        if len(run) == 1
-        else (
-            run[-1][0],
-            _with_mark_of(run[-1][1], _join_chunks([item["artifactUpdate"] for _, item in run])),
-        )
-        for run in runs
+        run[0] if len(run) == 1 else (run[-1][0], _join_chunks([event for _, event in run])) for run in runs
     ]
 
 
-def _with_mark_of(last: Event, event: Event) -> Event:
-    if "mark" in last:
-        event["mark"] = last["mark"]
-    return event
-
-
-def _join_chunks(chunks: list[TaskArtifactUpdateEvent]) -> Event:
-    result = chunks[0].copy()
-    result["artifact"] = _append_all([chunk["artifact"] for chunk in chunks])
-    result["lastChunk"] = chunks[-1]["lastChunk"]
-    return Event(artifactUpdate=result)
+def _join_chunks(events: list[Event]) -> Event:
+    """One event for several chunks. It has the mark of the last one."""
+    chunks = [event["artifactUpdate"] for event in events]
+    update = chunks[0].copy()
+    update["artifact"] = _append_all([chunk["artifact"] for chunk in chunks])
+    update["lastChunk"] = chunks[-1]["lastChunk"]
+    result = Event(artifactUpdate=update)
+    if "mark" in events[-1]:
+        result["mark"] = events[-1]["mark"]
+    return result
 
 
 def without_mark(event: Event) -> Event:

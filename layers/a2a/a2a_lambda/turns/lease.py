@@ -75,11 +75,16 @@ class Lease:
                     self.head = conflict.head
 
     async def end(self, call: Callable[[], None], change: Callable[[Head], Head]) -> None:
-        """Call `before`, which blocks, and store a changed head, both in one thread. Raises what `before`
-        and `update` raise."""
-        # Not under the lock: the lease is renewed while `before` waits for a slow table.
+        """Make a call, which blocks, and store a changed head, both in one thread. Raises what the call and
+        `update` raise."""
+
+        # Not under the lock: the lease is renewed while the call waits for a slow table.
+        def call_and_store(head: Head) -> Head:
+            call()
+            return self._store.update_head(head)
+
         try:
-            new_head = await threads.run(self._call_and_store, call, change(self.head))
+            new_head = await threads.run(call_and_store, change(self.head))
         except Conflict as conflict:
             if conflict.head is None or not conflict.head.is_held_by(self.head):
                 raise
@@ -87,10 +92,6 @@ class Lease:
             return
         async with self._lock:  # a look at the head that began earlier must not replace it
             self.head = new_head
-
-    def _call_and_store(self, call: Callable[[], None], newer: Head) -> Head:
-        call()
-        return self._store.update_head(newer)
 
     async def check_held(self) -> None:
         """Raises Conflict if the run no longer held the task at the last look, LEASE_LOOK_SECONDS ago at

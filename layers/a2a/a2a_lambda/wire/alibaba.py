@@ -59,26 +59,29 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
     if "task" in event:
         return [encode_task(event["task"])]
     if "artifactUpdate" in event:
-        return [json_0x.encode_event(Event(artifactUpdate=_chunk(event["artifactUpdate"])))]
+        update = event["artifactUpdate"].copy()
+        update["append"] = True  # in the suite's own streams, the first chunk has it, too
+        update["artifact"] = _plain(update["artifact"])
+        return [json_0x.encode_event(Event(artifactUpdate=update))]
     if (
         "statusUpdate" not in event
         or "past" in event
         or OPERATION in event["statusUpdate"].get("metadata", {})
     ):
         return []
-    update = event["statusUpdate"]
+    change = event["statusUpdate"]
     status_update = TaskStatusUpdateEvent(
-        taskId=update["taskId"], contextId=update["contextId"], status=_status(update["status"])
+        taskId=change["taskId"], contextId=change["contextId"], status=_status(change["status"])
     )
     events = [json_0x.encode_event(Event(statusUpdate=status_update))]
-    if "message" not in update["status"]:
+    if "message" not in change["status"]:
         return events
-    if update["status"]["state"] not in STOPPED:
+    if change["status"]["state"] not in STOPPED:
         return []  # progress: the suite would take it as part of the answer
     chunk = TaskArtifactUpdateEvent(
-        taskId=update["taskId"],
-        contextId=update["contextId"],
-        artifact=_artifact(update["status"]["message"]),
+        taskId=change["taskId"],
+        contextId=change["contextId"],
+        artifact=_artifact(change["status"]["message"]),
         append=True,
         lastChunk=True,
     )
@@ -87,14 +90,6 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
 
 def _status(status: TaskStatus) -> TaskStatus:
     return TaskStatus(state=NEAREST.get(status["state"], status["state"]), timestamp=status["timestamp"])
-
-
-def _chunk(update: TaskArtifactUpdateEvent) -> TaskArtifactUpdateEvent:
-    """In the suite's own streams, the first chunk has `append`, too."""
-    chunk = update.copy()
-    chunk["append"] = True
-    chunk["artifact"] = _plain(update["artifact"])
-    return chunk
 
 
 def _plain(artifact: Artifact) -> Artifact:

@@ -227,12 +227,9 @@ class _Reader:
 
     def _piece(self, limit: int) -> bytes:
         piece = self._file.read1(limit)
-        self._count(piece)
-        return piece
-
-    def _count(self, piece: bytes) -> None:
         self._room -= len(piece)
         if self._room < 0:
             raise ValueError(f"the answer has more than {ANSWER_BYTES} bytes")
         if time.monotonic() > self._give_up_at:
             raise ValueError(f"the answer takes more than {ANSWER_SECONDS:.0f} s")
+        return piece

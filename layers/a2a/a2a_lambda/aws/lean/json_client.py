@@ -14,7 +14,7 @@ import random
 import threading
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -122,25 +122,23 @@ class JsonClient:
         return partial(self._call, "".join(word.capitalize() for word in method.split("_")))
 
     def _call(self, operation: str, **arguments: Any) -> Any:
-        with tracing.aws_span(self._service.title, operation, self._attributes):
-            return self._try(operation, arguments)
-
-    def _try(self, operation: str, arguments: Mapping[str, Any]) -> Any:
         body = json.dumps(arguments, separators=(",", ":"), default=_text_of_binary).encode()
         cost = 0
-        for attempt in range(1, self._attempts + 1):
-            try:
-                answer = self._read(operation, self._post(operation, body))
-            except (ClientError, BotoCoreError) as error:
-                cost = _retry_cost(error)
-                if not cost or attempt == self._attempts or not self._quota.take(cost):
-                    raise
-                longest = THROTTLED_PAUSE_SECONDS if cost == THROTTLED_COST else self._service.pause_seconds
-                pause = random.random() * min(longest * 2 ** (attempt - 1), MAX_PAUSE_SECONDS)  # noqa: S311  # no secret
-                self._sleep(max(pause, min(_asked_pause(error), pause + MAX_LONGER_SECONDS)))
-            else:
-                self._quota.give(cost or 1)
-                return answer
+        with tracing.aws_span(self._service.title, operation, self._attributes):
+            for attempt in range(1, self._attempts + 1):
+                try:
+                    answer = self._read(operation, self._post(operation, body))
+                except (ClientError, BotoCoreError) as error:
+                    cost = _retry_cost(error)
+                    if not cost or attempt == self._attempts or not self._quota.take(cost):
+                        raise
+                    is_throttled = cost == THROTTLED_COST
+                    longest = THROTTLED_PAUSE_SECONDS if is_throttled else self._service.pause_seconds
+                    pause = random.random() * min(longest * 2 ** (attempt - 1), MAX_PAUSE_SECONDS)  # noqa: S311  # no secret
+                    self._sleep(max(pause, min(_asked_pause(error), pause + MAX_LONGER_SECONDS)))
+                else:
+                    self._quota.give(cost or 1)
+                    return answer
         raise AssertionError("a call is tried at least once")
 
     def _post(self, operation: str, body: bytes) -> HttpAnswer:

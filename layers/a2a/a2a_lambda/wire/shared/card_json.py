@@ -85,7 +85,11 @@ def v1_0(source: Description) -> Object:
     return {
         "name": card.name,
         "description": card.description,
-        "supportedInterfaces": _interfaces(source),
+        "supportedInterfaces": [  # the newest version first, because a client uses the first that it knows
+            {"url": url, "protocolBinding": binding, "protocolVersion": version}
+            for version in ("1.0", "0.3")
+            for binding, url in (("JSONRPC", source.rpc), ("HTTP+JSON", source.http))
+        ],
         **_about(source),
         "version": card.version,
         "capabilities": {
@@ -165,15 +169,6 @@ def _v0_2(source: Description) -> Object:
         **_modes(source),
         "skills": _skills(source),
     }
-
-
-def _interfaces(source: Description) -> list[Object]:
-    """The newest version first: a client uses the first one that it knows."""
-    return [
-        {"url": url, "protocolBinding": binding, "protocolVersion": version}
-        for version in ("1.0", "0.3")
-        for binding, url in (("JSONRPC", source.rpc), ("HTTP+JSON", source.http))
-    ]
 
 
 def _about(source: Description) -> Object:
