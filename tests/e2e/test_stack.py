@@ -18,7 +18,6 @@ from starlette.testclient import TestClient
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.catalog.agents import Agents
-from a2a_lambda.operations.intake import Handover
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol.model import Message, Part, Role
 from a2a_lambda.protocol.requests import SendMessageRequest
@@ -26,6 +25,7 @@ from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.turns.claim import Handover
 from tests.background.fake_queue import FakeQueue
 from tests.conftest import ROOT
 from tests.e2e.calls import Recorder

@@ -150,6 +150,7 @@ class AgentLoop:
         with self._lock:
             turns, self._turns = self._turns, {}
         for future, on_failure in turns.items():
+            # Its coroutine will never run again, so the turn must hear of it from here.
             on_failure(RuntimeError("an agent ended the event loop that asynchronous skills share"))
             future.cancel()  # releases a thread that waits for it
 

@@ -48,6 +48,8 @@ class KeyReader:
             try:
                 token = self._page(load)
             except ParameterRefused as error:
+                # A token is valid for a short time only, and another container may have stopped long ago:
+                # begin again.
                 if error.code == "InvalidNextToken":
                     load.started_at, load.pages, load.token, load.rows = self._clock(), 0, "", []
                 elif error.code not in THROTTLED or not retries or self._clock() + pause >= give_up:

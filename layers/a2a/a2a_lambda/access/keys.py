@@ -104,12 +104,15 @@ class Keys:
     def find_cached(self, secret: str) -> Key | None:
         """The key with a secret, if that is known without a call, else None."""
         now = self._clock()
+        # Stale keys are not used here, because the caller runs on the event loop and must not block it.
+        # `find` decides in a thread.
         if now - self._copy.loaded >= self._fresh:
             return None
         return self._usable(self._match(digest_of(secret)), now)
 
     def find(self, secret: str) -> Key | None:
         """The key with a secret, or None. Raises KeysUnavailable."""
+        # What cannot be a key costs nothing: no digest, no read, no place in a cache.
         if not (self._local or FORM.fullmatch(secret)):
             return None
         digest, arrival = digest_of(secret), self._clock()
@@ -177,6 +180,7 @@ class Keys:
         if not self._lock.acquire(blocking=must_wait):
             return
         try:
+            # Another thread has just tried, while this one waited for the lock.
             if arrival < self._tried + REREAD_SECONDS:
                 return
             give_up = self._clock() + WAIT_SECONDS
@@ -197,6 +201,7 @@ class Keys:
             self._use(copy)
         if self._is_fresh(digest, arrival):
             return True
+        # One container reads for all. The others use its copy, or keep their old keys until it is there.
         load = self._copies.begin_load(seconds=LOAD_SECONDS, resume=RESUME_SECONDS)
         if load is None:
             return False

@@ -97,6 +97,7 @@ class Agent:
         texts = skill.texts_in(turn)
         if slot is not None and turn.text.strip():
             slots[slot] = [turn.text]
+        # What the message itself says wins over what the conversation or the intent knew.
         slots |= texts
         turn.skill, turn.slots = skill.id, slots
         if skill.id not in self.card.durable_skills:

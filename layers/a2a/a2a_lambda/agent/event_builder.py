@@ -113,6 +113,8 @@ class EventBuilder:
         command_count = len(commands)
         try:
             events = self._build(batch)
+            # Everything is tried as JSON before anything is kept: an output that cannot be sent must leave
+            # no trace in the task.
             text = strictjson.dumps_verified([events, dict(self.question.known) if self.question else None])
             self.size_bytes = len(text) if events else 0
             if self.closing is not None and len(strictjson.dumps_verified(self.closing)) > CLOSING_BYTES:

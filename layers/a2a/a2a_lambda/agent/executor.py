@@ -53,6 +53,7 @@ async def execute(call: Callable[[], Any], turn: Turn, *, is_async: bool) -> Asy
     is_over = False
     try:
         while not is_over:
+            # One output behind: an output is handed on only once it is known whether another follows it.
             item, next_item = next_item or await channel.get(), None
             # A replay must see the same batches, so those of a durable turn do not depend on the time.
             if isinstance(item, Batch) and not item.last and turn.engine is None:
@@ -192,6 +193,7 @@ def _call(call: Callable[[], Any], turn: Turn, channel: _Channel, future: "Futur
     with agent_threads.running():
         try:
             result = call()
+            # A plain function that returns a coroutine, as a decorator or `functools.partial` may.
             if inspect.isawaitable(result) or inspect.isasyncgen(result):
                 work = _await(lambda: result, turn, channel, future)
                 agent_threads.agent_loop().submit(work, channel.post).result()

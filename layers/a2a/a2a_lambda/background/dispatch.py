@@ -35,6 +35,8 @@ class Dispatcher:
             await threads.run(self._queue.send, QueuedTurn.of(head))
         elif head.place is Place.EXECUTION and self._executions is not None:
             execution = execution_of(head)
+            # Starting an execution twice under the same name returns the first one, so a dispatch that died
+            # half-way is repeated safely.
             arn = execution.arn or await threads.run(self._executions.start, QueuedTurn.of(head))
             for callback in execution.wakes:
                 await threads.run(self._executions.wake, callback)

@@ -62,9 +62,13 @@ class DurableWorker:
         )
         if taken_turn is None:
             return
+        # From here on it is a run like any other. The engine replays what earlier runs have done, and
+        # `Replay` keeps its events from being stored twice.
         claim = await self._claim(taken_turn, make_engine, deadline)
         run = Run(self._store, self._agents.start(turn.scope.agent), claim)
         await run.run_to_end()
+        # Another process changed the task under this run. If the turn is still this execution's, Lambda
+        # must run it again.
         if run.has_diverged and await load_execution(self._store, turn, arn) is not None:
             raise StoreError("the run lost its task, which has not ended")
         if run.suspension is not None and not run.has_diverged:

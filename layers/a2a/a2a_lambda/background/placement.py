@@ -48,6 +48,8 @@ class Placement:
         wants_worker = profile.card.background or (returns_at_once and not call.is_streamed)
         if wants_worker and self._dispatcher.has_worker:
             return Place.WORKER
+        # Only a turn that runs here needs the agent here. A short wait turns a broken agent into a clear
+        # refusal, before anything is stored.
         loading = self._agents.start(call.scope.agent)
         if not loading.done():
             await asyncio.wait({asyncio.wrap_future(loading)}, timeout=IMPORT_WAIT_SECONDS)

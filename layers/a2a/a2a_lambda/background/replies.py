@@ -33,9 +33,13 @@ async def store_reply(
     being stored; StoreError. Then the wait is still open.
     """
     now = store.clock()
+    # A run or another reply holds the turn. Waiting here keeps the caller's retries from becoming a busy
+    # loop.
     if head.holder and head.lease > now:
         await asyncio.sleep(REPLY_POLL_SECONDS)
         raise Conflict(head)
+    # A reply that fits into the head is one write. A longer one is three: hold the turn, append, answer. If
+    # this process dies in between, the hold runs out and the wait is still open.
     events = reply_events(head, reply)
     base = head.with_new_epoch() if head.is_stopped or head.holder else head
     new_head = answered_head(change(base.with_events_after(events)), wait, now)

@@ -75,6 +75,7 @@ class Sweep:
     async def _look_at_execution(self, head: Head) -> None:
         """Wake a turn that is late. Without its execution, or its function, no one would continue it."""
         execution, now = execution_of(head), self._store.clock()
+        # Wake first, ask later: a wake that was lost is the usual reason, and a second one does no harm.
         arn = await self._dispatcher.dispatch(head)
         is_gone = bool(arn) and not await self._dispatcher.is_running(arn)
         if is_gone or not self._dispatcher.has_executions:

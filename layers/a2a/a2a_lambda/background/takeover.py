@@ -64,6 +64,8 @@ async def take(store: Store, agents: Agents, load: Load, hold: Hold, *, attempts
         # The head also changes for other reasons: a reply came, a push config was set, or the sweep came by.
         with suppress(Conflict):
             old_head = head
+            # A holder whose lease is over may still be alive, only slow. The seal in the log makes sure
+            # that it can store nothing after what this run reads now.
             if head.holder and not head.is_stopped:
                 head = await threads.run(store.take_over, head)
             head, overflow = hold(head, store.clock())

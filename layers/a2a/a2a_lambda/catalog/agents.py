@@ -119,6 +119,8 @@ class Agents(Mapping[str, Profile]):
         agents._unreadable = unreadable
         agents._reads_profiles = True
         loading = {name: agents.start(name) for name in cards}
+        # The server starts without an agent whose import is slow. Calls to it wait for the import, or hear
+        # that it was given up.
         late = wait(loading.values(), timeout=SERVE_SECONDS).not_done
         for name in [name for name in cards if loading[name] in late]:
             timer = threading.Timer(IMPORT_SECONDS - SERVE_SECONDS, agents._give_up, (name, loading[name]))
@@ -149,6 +151,8 @@ class Agents(Mapping[str, Profile]):
         """Begin to import an agent, unless that has happened. `agent_of` has its result."""
         with self._lock:
             loading = self._loading.get(name)
+            # A failed import is tried again after a while: it may have failed because of a service that was
+            # down.
             is_stale = name in self._failed and time.monotonic() - self._failed[name] > RETRY_SECONDS
             if loading is not None and not is_stale:
                 return loading

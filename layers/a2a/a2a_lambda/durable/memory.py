@@ -99,6 +99,7 @@ class MemoryEngine:
     async def wait_for(self, wait: Wait) -> Reply:
         await asyncio.sleep(0)
         if (operation := self._replay("wait", wait.key)) is None:
+            # A turn that waits is suspended even if other branches could go on: they do so in the next run.
             if wait.key not in self._replies:
                 self._record.open.append(wait)
                 self._suspend(Suspended([OpenWait(wait)]))

@@ -95,6 +95,7 @@ def _matches(path: str) -> Iterator[Match]:
     agent, rest = "", path
     if match := re.fullmatch(r"a2a/([^/]+)/(.+)", path):
         agent, rest = match.groups()
+    # 0.3's paths begin with /v1. 1.0 has no prefix, but may have a tenant in its place.
     prefixes = (wire.path_prefix for wire in VERSIONS if wire.path_prefix)
     prefix = next((candidate for candidate in prefixes if rest.startswith(f"{candidate}/")), "")
     inner = rest.removeprefix(f"{prefix}/")

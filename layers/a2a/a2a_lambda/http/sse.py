@@ -51,6 +51,8 @@ async def with_silences(
         while True:
             pending = pending or _start(anext(items))
             ready = ready + 1 if pending.done() else 0
+            # Many items that are ready would keep the event loop from everything else, such as the renewal
+            # of the lease.
             if ready == MOST_READY:
                 ready = 0
                 await asyncio.sleep(0)

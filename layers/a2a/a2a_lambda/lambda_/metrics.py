@@ -61,6 +61,7 @@ class Metrics:
             sums, self._sums = self._sums, Counter()
             if sums:
                 self._add(sums, {"function": self._function})
+            # Taken under the lock and written after it: threads of agents may measure while this writes.
             lines, self._lines = self._lines, []
         try:
             sys.stdout.write("".join(line.text() for line in lines))
@@ -77,6 +78,8 @@ class Metrics:
             sets.append(["service", "outcome"])
         fields = {"service": self._service, **telemetry.ids(), **dimensions}
         numbers = {name: value * 1000 if name in TIMES else value for name, value in values.items()}
+        # One line can carry several measurements, as long as they agree on every field. CloudWatch charges
+        # by the byte of log.
         if not self._lines or not self._lines[-1].takes(fields, numbers):
             self._lines.append(_Line())
         self._lines[-1].add(fields, numbers, sets)

@@ -139,6 +139,8 @@ class OperationThread:
         Raises what ended the work. If it was suspended, that is the exception with which an operation left:
         the SDK reads it.
         """
+        # The SDK's calls block, and it ends a run by raising through them. So they run in this thread, one
+        # after another, while the agent's coroutine waits on its own loop.
         work = start()
         work.add_done_callback(lambda _: self._requests.put(None))
         while (request := self._requests.get()) is not None:
@@ -184,6 +186,7 @@ class OperationThread:
             return result
 
         def body(_: Any) -> str:
+            # A step begins only if the run can wait for it. Its retry, in the next run, has the whole time.
             if self._run.time_left < STEP_PART * self._run.seconds:
                 raise OutOfTime
             future = self._run.watch(_submit(call_and_report, loop, context))

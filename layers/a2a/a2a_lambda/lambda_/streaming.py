@@ -103,6 +103,8 @@ class Response:
             if self._complete:
                 logger.exception("the application failed after its answer")
                 return
+            # Part of the answer is out, so no other status can be sent. The runtime reports the failure in
+            # the trailers.
             if self._start is not None:
                 raise
             logger.exception("the application failed before it answered")

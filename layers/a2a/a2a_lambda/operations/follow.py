@@ -65,6 +65,8 @@ async def follow(
         ignored.
     answer_wait: seconds for which a task that waits for input is followed.
     """
+    # A client that comes back with a number beyond the log has it from a log that was lost, such as one
+    # before a restore. It gets the task again.
     if after is not None and not (head.is_stopped and after > head.sequence):
         sequence = after
     else:
@@ -73,6 +75,8 @@ async def follow(
         if head.is_stopped and not (head.state in INTERRUPTED and answer_wait):
             yield sequence, head.closing_event()
             return
+    # The client has everything up to the question. What follows is an answer, perhaps by another client,
+    # and then the next run.
     if head.state in INTERRUPTED and answer_wait and head.sequence == sequence:
         head = await _wait_for_answer(store, head, answer_wait, deadline)
         if head.is_stopped and head.sequence == sequence:
@@ -97,6 +101,8 @@ async def follow_from(
             return
         if _is_late(deadline) or _stays_suspended(store, head, deadline):
             return
+        # A task that streams is looked at often, one that is silent less and less. A function that follows
+        # costs as long as it runs, and each look costs a read.
         pause = POLL_SECONDS if events else min(SLOWDOWN * pause, SILENT_POLL_SECONDS)
         await asyncio.sleep(pause)
         head, events = await load_progress(store, head, after=sequence)
@@ -120,6 +126,8 @@ def _stays_suspended(store: Store, head: Head, deadline: float | None) -> bool:
         return False
     now = store.clock()
     seconds_left = float("inf") if deadline is None else deadline - time.monotonic()
+    # A timer alone is known to end. What a person or another system does is not, so a call does not wait
+    # for it.
     continues_soon = not execution.waits and execution.until - now < seconds_left
     return not continues_soon and now - unix_time(head.status["timestamp"]) > SUSPENDED_FOLLOW_SECONDS
 

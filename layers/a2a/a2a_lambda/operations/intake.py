@@ -37,7 +37,7 @@ from a2a_lambda.tasks.execution import WaitState
 from a2a_lambda.tasks.head import LEASE_SECONDS, Head, Place, sweep_minute
 from a2a_lambda.tasks.identity import KnownRequest
 from a2a_lambda.tasks.suspension import new_execution
-from a2a_lambda.turns.claim import Claim
+from a2a_lambda.turns.claim import Claim, Handover
 from a2a_lambda.turns.recovery import abandon, load_live_head
 
 LISTED_TASKS = 5
@@ -45,15 +45,6 @@ LISTED_TASKS = 5
 
 QUEUED_TURN_WAIT_SECONDS = 10.0
 """Seconds for which a message waits until the worker has ended the task's turn."""
-
-
-@dataclass(frozen=True, slots=True)
-class Handover:
-    """A turn that is stored, and must be dispatched, because it does not run in its request. sequence: last
-    number that is stored."""
-
-    head: Head
-    sequence: int
 
 
 Started = Claim | Handover | Head
@@ -215,6 +206,8 @@ class Intake:
             # `_repeats` comes first: it refuses an Idempotency-Key that came with another body.
             if self._repeats(call, last.find_request(call.request)) or not last.is_stopped:
                 return last
+            # Each earlier task of this request ended long ago, or its run died. The first one remembers
+            # where the walk ended, so that the next repetition need not walk again.
             first = first or last
             task_id = last.successor or call.request.task_id(task_id)
         if first is not None and first.successor != task_id:
@@ -229,6 +222,7 @@ class Intake:
     ) -> Started:
         """The next turn of a stopped task."""
         while True:
+            # A2A 0.1 has no other way to go on than to send to the same task, which therefore opens again.
             reopens = bool(request.get("creates_task")) and head.state == TaskState.COMPLETED
             if head.state in TERMINAL and not reopens:
                 raise UnsupportedOperation("the task has ended and accepts no messages")
@@ -258,6 +252,8 @@ class Intake:
             task, _ = await threads.run(self._store.get_task, head)
             turn_id, seen_context = await self._choose_turn(call, context)
             message = call.message_event(request, head, turn_id, place)
+            # A new epoch, so that nothing which an earlier run may still write counts. The question that
+            # the message answers becomes an event of the log.
             base = with_push_config(call, head, request).next_epoch()
             base = replace(base, artifact_count=len(task.get("artifacts", [])))
             events = [head.closing_event(), message]
@@ -338,6 +334,8 @@ class Intake:
     async def _begin(self, call: CallContext, request: SendMessageRequest, new: _NewTurn) -> Started:
         """Append the events that did not fit into the head; then the turn can run."""
         head, sequence = new.head, new.head.sequence
+        # The claim is stored, but the message is not yet. If it cannot be stored, the claim must be given
+        # back at once, or the task would stay busy until its lease ends.
         if new.overflow:
             try:
                 sequence = await threads.run(self._store.append, head, new.overflow, after=sequence)

@@ -77,6 +77,8 @@ async def _read(
     room = PAGE_BYTES
     for start in range(0, len(entries), READ_AT_ONCE):
         batch = entries[start : start + READ_AT_ONCE]
+        # Some at a time: all at once would hold a whole page of large tasks in memory before the first one
+        # is counted.
         results = await asyncio.gather(*(_task(store, heads.get(task_id), request) for task_id, _ in batch))
         for index, task in enumerate(results):
             if task is None:

@@ -16,7 +16,7 @@ from a2a_lambda.background.placement import Placement
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import StoreError, TooManyStreams
 from a2a_lambda.operations.follow import follow, follow_from, wait_until_stopped
-from a2a_lambda.operations.intake import Handover, Intake
+from a2a_lambda.operations.intake import Intake
 from a2a_lambda.operations.stream_limit import StreamLimit
 from a2a_lambda.protocol.model import Artifact, Event, Part, Published, Task, truncate_history
 from a2a_lambda.protocol.requests import SendMessageRequest, SendMessageResponse
@@ -26,7 +26,7 @@ from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.turns.audience import UNREAD_EVENTS
-from a2a_lambda.turns.claim import Claim
+from a2a_lambda.turns.claim import Claim, Handover
 from a2a_lambda.turns.recovery import load_live_head
 from a2a_lambda.turns.run import Run
 
@@ -73,6 +73,8 @@ class Messages:
         A send that takes long holds a slot of its owner, as a stream does. If there is none, its turn ends.
         Raises what `Intake.start` and `stream` raise, and TooManyStreams.
         """
+        # The clock starts before the checks: reading a webhook's name from DNS, and an import, count as
+        # part of the send.
         slotless_until = time.monotonic() + SLOTLESS_SEND_SECONDS
         await self._check(call, request)
         # Two things may end this send: its turn, or a slot that is not there. The turn is not interrupted
@@ -81,6 +83,7 @@ class Messages:
         sending = _Sending(self, call, request)
         work = asyncio.ensure_future(sending.response())
         try:
+            # Most sends end here, without a slot and its two writes.
             await asyncio.wait({work}, timeout=max(0.0, slotless_until - time.monotonic()))
             if not work.done() and self._stream_limit is not None:
                 with suppress(StoreError):  # a send without a slot is better than no send
@@ -175,6 +178,8 @@ class _Sending:
         """The response to the turn; or to the task as it is, if the client does not wait for it."""
         store, deadline = self._messages.store, self._call.deadline
         while True:
+            # Each round is the same request again, with the same ids. It finds what the round before has
+            # stored.
             result = await self._messages.start(self._call, self._request)
             if isinstance(result, Claim):
                 run = self._run = self._messages.make_run(result)

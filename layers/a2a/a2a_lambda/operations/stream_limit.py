@@ -83,6 +83,8 @@ class StreamLimit:
 
     async def _take(self, owner: str, holder: str, until: int) -> int:
         """Number of a slot that is now the holder's. Raises TooManyStreams."""
+        # A random slot is usually free, and costs one write. Only an owner with many streams needs a look
+        # at all of them.
         for _ in range(RANDOM_TRIES):
             number = random.randrange(self._limit)  # noqa: S311
             if await threads.run(self._store.take_slot, owner, number, holder, until):

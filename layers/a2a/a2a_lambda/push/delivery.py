@@ -133,6 +133,8 @@ class PushNotifications:
             transport = GuardedTransport(allow_loopback=self._allow_loopback)
             async with httpx2.AsyncClient(transport=transport, timeout=WEBHOOK_SECONDS) as http:
                 for update in updates:
+                    # A queue's message must be done before its visibility ends. What is left gets a message
+                    # of its own.
                     if is_rest := cursor is not None and time.monotonic() - began > DELIVERY_SECONDS:
                         break
                     content = strictjson.dumps(update.body)

@@ -35,6 +35,8 @@ def list_updates(store: Store, wire: Wire, head: Head, push: PushRegistration) -
     """What the webhook is to be sent, in order. Blocks. Raises StoreError."""
     if push.cursor is None:
         return [_task_as_it_is(store, wire, head)]
+    # The cursor may point into an event that became several bodies, because a delivery can break off
+    # between two of them.
     pairs = publish(store.get_events(head, after=push.cursor.sequence))
     news = _with_status(head, list(_with_cursors(pairs, push.cursor))[push.cursor.part :], push.cursor)
     if not news:
@@ -68,6 +70,8 @@ def _with_status(head: Head, news: list[_WithCursor], cursor: Cursor) -> list[_W
         return [*news, (Cursor(max(head.sequence, last.sequence), 0, head.state), head.closing_event())]
     if head.state == last.state:
         return news
+    # A running turn's status was set when the turn began, so it belongs before the turn's events and after
+    # the question that it answers.
     place = len(news)
     if head.state == TaskState.WORKING:
         place = max((index for index, (_, event) in enumerate(news, 1) if "past" in event), default=0)

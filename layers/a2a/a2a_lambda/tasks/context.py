@@ -85,9 +85,12 @@ class Context:
         memory, turns = self.memory, self.turns
         failures = tuple(other for other in self.failed if other != turn_id)
         if record.was_ended_by_skill:
+            # The changes, and not the memory as the turn saw it: other turns may have changed it meanwhile.
             memory = apply_changes(memory, record.changes)
             turns = (*turns, turn_id)[-KEPT_REQUESTS:]
         else:
+            # A failed turn leaves no memory, but its words stay in the conversation, so that the next turn
+            # knows what went wrong.
             failures = (*failures, turn_id)[-KEPT_REQUESTS:]
         if len(strictjson.dumps(memory)) > MEMORY_BYTES:
             raise MemoryFull(f"The conversation's memory is full: at most {MEMORY_BYTES:,} bytes are kept.")

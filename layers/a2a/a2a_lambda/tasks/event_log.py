@@ -103,6 +103,8 @@ def split(events: Iterable[Event], *, after: int, epoch: int) -> list[Entry]:
 def _groups(events: Iterable[Event]) -> Iterator[list[bytes]]:
     """JSON of the events that share an entry."""
     for is_chunk, run in groupby(events, lambda event: "artifactUpdate" in event):
+        # Few chunks have an entry each, so that a follower gets them as they come. Many that were stored at
+        # once share entries, because each entry is a write.
         bodies = [strictjson.dumps(event) for event in run]
         if not is_chunk or len(bodies) < GROUPED_CHUNKS:
             yield from ([body] for body in bodies)
@@ -225,6 +227,7 @@ def apply(task: Task, events: Iterable[Event]) -> None:
         elif "artifactUpdate" in event:
             update = event["artifactUpdate"]
             pieces = chunks.setdefault(update["artifact"]["artifactId"], [])
+            # A chunk that does not append starts its artifact anew.
             if not update["append"]:
                 pieces.clear()
             pieces.append(update["artifact"])

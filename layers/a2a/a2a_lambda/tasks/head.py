@@ -169,6 +169,8 @@ class Head:
 
     def is_held_by(self, run: "Head") -> bool:
         """Whether the run that had the head `run` still holds the task."""
+        # The holder is unique for each run, and the epoch changes when the task is sealed. Either one alone
+        # would miss a case: a reply changes the epoch of a turn that no run holds.
         return not self.is_stopped and (self.epoch, self.holder) == (run.epoch, run.holder)
 
     def as_lost(self) -> "Head":

@@ -64,7 +64,10 @@ def suspended_head(
         for open_wait in suspension.waits
     )
     execution = replace(execution_of(head), is_suspended=True, until=min(times, default=0.0), waits=waits)
+    # The sweep looks a little after the timer should have fired. Without a timer it looks once a day,
+    # whether the execution still exists.
     due = sweep_minute(min([*times, now + EXECUTION_LOOK_SECONDS]) + LATE_SECONDS)
+    # A turn that asks is stopped for its client, as after `Ask`. One that only pauses is still working.
     if question is None:
         working_status = status(TaskState.WORKING, now)
         new_head = replace(head, status=working_status, sequence=sequence, holder="", lease=0.0)

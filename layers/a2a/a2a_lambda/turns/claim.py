@@ -29,3 +29,12 @@ class Claim:
     question: TaskStatus | None = None
     replay: "Replay | None" = None
     question_head: Head | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """A turn that is stored, and must be dispatched, because it does not run in its request. sequence: last
+    number that is stored."""
+
+    head: Head
+    sequence: int

@@ -69,6 +69,7 @@ class Ending:
             logger.exception("the end of task %s cannot be stored as it is", self._lease.head.task_id)
             self._journal.clear()
             self._builder.fail(FAILED)
+            # The client has seen events that are not stored. The caller makes it read the task again.
             await self._retry_until_lease_ends(self._end)
             return False
 
@@ -113,6 +114,8 @@ class Ending:
         """Store the closing status, and the pending events if they fit beside it.
 
         call: see `Lease.end`."""
+        # The last events and the closing status are one write if they fit into the head. Otherwise the
+        # events go into the log first: a task must not look finished before its last words can be read.
         closing, head = self._builder.closing, self._lease.head
         assert closing is not None
         pairs = self._journal.numbered_pending()
@@ -123,6 +126,8 @@ class Ending:
         last = self._journal.sequence + len(pairs)
         pending = self.pending if closing["state"] in INTERRUPTED else None
 
+        # The lease may make the change again on a newer head, so it must depend on nothing but that head
+        # and what is fixed above.
         def end(head: Head) -> Head:
             new_head = replace(head, inline=(*head.inline, *pairs))
             if self.was_stopped:
@@ -163,6 +168,7 @@ class Ending:
         )
 
         def change(context: Context) -> Context:
+            # `after` knows the turns that the context includes, so a second try changes nothing.
             newer = context.after(record)
             if newer is context and not is_retry:
                 return context

@@ -72,6 +72,7 @@ class Journal:
         """The pending events with their numbers; None if earlier events must be written first."""
         if self._writing:
             return None
+        # Numbers are provisional until the head that holds them is stored. No client has seen them yet.
         return tuple(enumerate(coalesce(self._pending), self.sequence + 1))
 
     async def try_flush(self) -> bool:
@@ -80,6 +81,8 @@ class Journal:
         Raises Conflict, WriteRefused.
         """
         async with self._lock:
+            # Also if the write fails: a table that takes no writes is asked again after a pause, and not at
+            # every event.
             self._flushed = asyncio.get_running_loop().time()
             try:
                 await self.flush()

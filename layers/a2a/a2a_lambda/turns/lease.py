@@ -42,6 +42,8 @@ class Lease:
     async def renew_until_lost(self) -> None:
         """Renew the lease; returns after another process has taken or ended the task."""
         renewal = self._store.clock()
+        # The loop ends by itself if the process was frozen for longer than the lease: then another process
+        # may have the task, and the run must not store anything that it would not notice.
         while self._store.clock() < self.head.lease:
             await asyncio.sleep(CANCEL_POLL_SECONDS)
             now = self._store.clock()
@@ -65,6 +67,8 @@ class Lease:
         """
         async with self._lock:
             while True:
+                # A Conflict is fatal only if the head has another holder or epoch. Everything else that
+                # changes a head, such as a push config, leaves the run its task.
                 newer = change(self.head)
                 try:
                     self.head = await threads.run(self._store.update_head, newer)

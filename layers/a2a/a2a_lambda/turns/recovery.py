@@ -30,6 +30,8 @@ async def load_live_head(store: Store, scope: Scope, task_id: str, *, path: str 
             return head
         try:
             logger.warning("task %s is lost: its lease ran out", task_id)
+            # Whoever looks first ends it. `as_lost` forgets the requests, so that a retry of the client's
+            # message starts the turn again.
             return await end_task(store, head.as_lost(), lost_status(store, head))
         except Conflict:
             continue
@@ -41,6 +43,7 @@ async def load_progress(store: Store, head: Head, *, after: int) -> tuple[Head, 
     head: the task's head when it was last read. Raises what `load_live_head` raises.
     """
     newer, events = await threads.run(store.get_progress, head, after=after)
+    # Both are rare, and need more than this read: a task that has expired, or a run that has died.
     if newer is None or is_lost(store, newer):
         newer = await load_live_head(store, head.scope, head.task_id)
         events = await threads.run(store.get_events, newer, after=after)

@@ -124,6 +124,7 @@ class Run:
         stores events that no other event follows. The end is stored without a lease to lose: the renewal
         still runs, and every write of the head is conditional, so a lost lease shows as Conflict.
         """
+        # The agent's import may still run: `work` waits for it, while `renewal` keeps the lease.
         start, turn = time.monotonic(), self._claim.turn
         renewal = asyncio.create_task(self._lease.renew_until_lost())
         flusher = asyncio.create_task(self._journal.flush_in_silence())
@@ -133,6 +134,8 @@ class Run:
         seconds = None if turn.deadline is None else turn.time_left
         error: BaseException | None = None
         try:
+            # Whatever ends first decides: the agent, the loss of the lease, or the deadline, at which
+            # neither is done.
             await asyncio.wait({renewal, work}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             is_in_time, self.has_diverged = work.done(), renewal.done()
             if self.has_diverged and (cause := renewal.exception()):
@@ -142,6 +145,7 @@ class Run:
             # A flush that has begun is not interrupted: its numbers are taken once it reaches the table.
             await self._journal.wait_for_flush()
             flusher.cancel()
+            # A run that has lost its task stores nothing more. Its client reads the rest from the log.
             if not self.has_diverged:
                 time_left = None if turn.deadline is None else turn.deadline - turn.clock() + CLOSING_SECONDS
                 async with asyncio.timeout(time_left):
@@ -181,6 +185,8 @@ class Run:
                     size = size_of(events)
                 if self._journal.size_bytes + size > OUTPUT_BYTES:
                     raise LimitExceeded(f"The agent output more than {OUTPUT_BYTES:,} bytes in one turn.")
+                # What is published may not be stored yet. It has no number then, so a client that comes
+                # back asks for what follows the last number that it has.
                 is_due = self._journal.add(events, size)
                 is_stored = False
                 try:
@@ -196,6 +202,8 @@ class Run:
                         )
                 if self._builder.closing is not None:
                     return
+                # Back pressure, from the table and then from the client. The generator stands still
+                # meanwhile, so the agent does, too.
                 await self._journal.wait_for_room()
                 await self.audience.wait_for_room()
 

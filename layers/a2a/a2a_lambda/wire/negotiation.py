@@ -48,6 +48,7 @@ def wires_with(wires: Sequence[Wire], method: str) -> list[Wire]:
 
     Raises MethodNotFound.
     """
+    # The binding HTTP+JSON has no methods, but shares versions with those that do.
     callable_ = [wire for wire in wires if wire.methods]
     matches = [wire for wire in callable_ if method in wire.methods]
     if matches:

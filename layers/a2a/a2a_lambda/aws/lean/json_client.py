@@ -133,6 +133,8 @@ class JsonClient:
                     if not cost or attempt == self._attempts or not self._quota.take(cost):
                         raise
                     is_throttled = cost == THROTTLED_COST
+                    # Full jitter, as in botocore's standard mode: containers that failed together must not
+                    # come back together.
                     longest = THROTTLED_PAUSE_SECONDS if is_throttled else self._service.pause_seconds
                     pause = random.random() * min(longest * 2 ** (attempt - 1), MAX_PAUSE_SECONDS)  # noqa: S311  # no secret
                     self._sleep(max(pause, min(_asked_pause(error), pause + MAX_LONGER_SECONDS)))

@@ -82,6 +82,7 @@ AUTHENTICATION = spellings(AuthenticationInfo.__annotations__)
 def enum_value(source: Object, key: str, path: str, values: tuple[Enum, ...]) -> Enum:
     """Value of an enum, by its name or its number."""
     value: Any = source.get(key)
+    # ProtoJSON readers accept an enum's number, too. A boolean is an int in Python.
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= len(values):
         return values[value - 1]
     choice = fields.choice(source, key, path, dict.fromkeys(values))
