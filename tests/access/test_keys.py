@@ -385,5 +385,6 @@ class TestOverHttp:
         own = "\n".join(
             record.getMessage() for record in caplog.records if record.name.startswith("a2a_lambda")
         )
+        assert "refused" in own
         for secret in (key, "a private word", "a-wrong-secret"):
             assert secret not in own

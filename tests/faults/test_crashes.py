@@ -202,11 +202,14 @@ def test_a_send(deployment: Deployment) -> None:
 
 
 def test_a_stream(deployment: Deployment) -> None:
+    looks: list[str] = []
+
     def flow(when: str, number: str) -> bool:
         with deployment.serving(when, number) as url:
             seen = send(url, deployment.key, body("pieces", count="8", every="0.1"), streaming=True)
-        if not seen.task_id:
+        if not seen.task_id:  # it died before it told its client of a task
             return not seen.finished
+        looks.append(seen.task_id)
         time.sleep(node.LEASE_SECONDS)
         with deployment.serving() as url:  # a look ends what no one runs
             headers = {"X-API-Key": deployment.key, "A2A-Version": "1.0"}
@@ -218,6 +221,7 @@ def test_a_stream(deployment: Deployment) -> None:
 
     print(f"\nstream: killed at {(deaths := every_point(flow))} points, nothing acknowledged was lost")
     assert deaths >= 5
+    assert len(looks) >= 5
 
 
 @pytest.mark.parametrize("who", ["serve", "work"])

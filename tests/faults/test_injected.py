@@ -98,6 +98,20 @@ def rest(settings: Settings, faulty: Faulty) -> Iterator[Rest]:
         yield Rest(made, new_key(kit.keys))
 
 
+FAULTS = {
+    "send": 4,
+    "stream": 6,
+    "answer": 7,
+    "get": 1,
+    "list": 1,
+    "cancel": 4,
+    "push": 2,
+    "delete push": 3,
+    "worker": 6,
+}
+"""Calls of each operation to the table, so the faults of one kind that are injected into it."""
+
+
 def operations(rest: Rest, task_id: str) -> dict[str, tuple[str, str, Json]]:
     said = {"message": message_1_0(metadata=intent("pieces", count="3"), contextId=str(uuid.uuid4()))}
     answer = {"message": message_1_0("yes", taskId=task_id, metadata=intent("question"))}
@@ -145,8 +159,9 @@ def test_every_call_of_every_operation(
             break
     else:
         raise AssertionError("it makes more calls than this test tries")
+    assert sum(faulty.injected.values()) == FAULTS[name]
     with capsys.disabled():
-        print(f"\n{name}, {how}: {sum(faulty.injected.values())} faults, none half-written", end="")
+        print(f"\n{name}, {how}: {FAULTS[name]} faults, none half-written", end="")
 
 
 def whole(rest: Rest, answer: Any, name: str) -> None:
@@ -195,5 +210,6 @@ def test_every_call_of_the_worker_and_of_the_sweep(
             break
     else:
         raise AssertionError("it makes more calls than this test tries")
+    assert sum(faulty.injected.values()) == FAULTS["worker"]
     with capsys.disabled():
-        print(f"\nworker, {how}: {sum(faulty.injected.values())} faults, each turn counted once", end="")
+        print(f"\nworker, {how}: {FAULTS['worker']} faults, each turn counted once", end="")

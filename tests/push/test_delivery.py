@@ -252,8 +252,10 @@ def test_urls_do_not_reach_a_log(
     config = {"url": f"{webhook.url}?sig=secret-signature"}
     rest.send(configuration={"taskPushNotificationConfig": config})
     courier.relay()
+    webhook.status = 503
     with caplog.at_level("INFO"):
-        assert courier.deliver() == [True, True]
+        assert courier.deliver() == [False]
+    assert "a record failed" in caplog.text
     assert "secret-signature" not in caplog.text
 
 
