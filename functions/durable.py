@@ -5,4 +5,4 @@ from a2a_lambda.lambda_.execution_handler import DurableHandler
 from a2a_lambda.lambda_.observability import Observed, prepare
 
 kit = Kit(prepare())
-handler = Observed(DurableHandler(kit.durable_worker, kit.make_lambda_client()), kit.settings)
+handler = Observed(DurableHandler(kit.execution_worker, kit.make_lambda_client()), kit.settings)

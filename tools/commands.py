@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """steps: modules with a function `main`, and its arguments; each runs if the one before it succeeded.
+    """steps: modules that have a function `main`, each with its arguments; each runs if the one before it
+    succeeded.
     variables: an example of each variable; one whose only value is 1 is a flag."""
 
     summary: str
@@ -94,7 +95,7 @@ EVERY_DAY = {
         {"NAME": "alice", "OWNER": "team-a", "AGENTS": "…", "DAYS": "…", "REVOKE": "1", "STACK": "…"},
     ),
     "doctor": Command(
-        "check a live agent as its clients would, and its stack",
+        "call an agent as its clients would, and check its stack",
         ["tools.deployment.doctor"],
         {"URL": "…", "KEY": "…", "TEXT": "…", "STACK": "…"},
     ),
@@ -185,6 +186,7 @@ COMMANDS = EVERY_DAY | OPERATE | KITS_OWN
 
 
 def main() -> int:
+    print("Write make <command> NAME=value …, or uv run a2a <command> NAME=value …. The values are examples.")
     for title, commands in GROUPS.items():
         print(f"{title}:")
         for name, command in commands.items():

@@ -1,6 +1,7 @@
-"""make bench, make scale: runs the laboratory, which measures the kit, in its own environment.
+"""make bench and make scale: run the laboratory, which measures the kit, in its own environment.
 
-This module is all that the kit knows of lab/, so a fork may delete that folder.
+A fork may delete lab/. Only this module, `tools.commands` and `tools.dev.checks` know it, and all of them
+work without it.
 """
 
 import sys
@@ -23,7 +24,7 @@ def run(*words: str) -> int:
     """Run Python in the laboratory's environment. Returns the exit status. Raises ConfigurationError if this
     checkout has no laboratory."""
     if not FOLDER.exists():
-        raise ConfigurationError("lab/ is not here, and make bench and make scale need it")
+        raise ConfigurationError("there is no lab/ in this checkout; make bench and make scale need it")
     environments.install(FOLDER.name, projects=FOLDER.parent)
     return environments.run(str(environments.program_path(FOLDER.name, "python")), *words)
 

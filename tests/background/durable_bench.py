@@ -14,7 +14,7 @@ from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws import clients
 from a2a_lambda.aws.executions import LambdaExecutions
 from a2a_lambda.background.dispatch import Dispatcher
-from a2a_lambda.background.durable_worker import DurableWorker
+from a2a_lambda.background.execution_worker import ExecutionWorker
 from a2a_lambda.background.sweep import Sweep
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import StoreError
@@ -75,10 +75,10 @@ class DurableBench:
         self.service = Service(self.store, dispatcher=dispatcher)
         self.waits = Waits(self.store, dispatcher)
         self.numbers: list[int] = []
-        self.durable_worker = DurableWorker(self.store, self.agents)
+        self.execution_worker = ExecutionWorker(self.store, self.agents)
         self.sweep_all = Sweep(self.store, dispatcher)
         self.client = clients.lambda_(settings)
-        self.handler = DurableHandler(self.durable_worker, self.client)
+        self.handler = DurableHandler(self.execution_worker, self.client)
         self.runs: list[Json] = []
         if serves:
             event_sources.serve_runs(self.run, settings.emulator)

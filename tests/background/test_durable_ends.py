@@ -12,7 +12,7 @@ import pytest
 
 from a2a_lambda.aws.queue import QueuedTurn
 from a2a_lambda.background.dispatch import Dispatcher
-from a2a_lambda.background.durable_worker import RUN_ATTEMPTS
+from a2a_lambda.background.execution_worker import RUN_ATTEMPTS
 from a2a_lambda.background.sweep import Sweep
 from a2a_lambda.durable.engine import OperationKeys
 from a2a_lambda.errors import (
@@ -21,8 +21,9 @@ from a2a_lambda.errors import (
     UnsupportedOperation,
 )
 from a2a_lambda.operations.messages import Messages
-from a2a_lambda.protocol.model import TaskState
+from a2a_lambda.protocol.model import Event, TaskState
 from a2a_lambda.store.store import Conflict
+from a2a_lambda.tasks.head import Head
 from tests.background.durable_bench import (
     SECONDS,
     DurableBench,
@@ -65,7 +66,7 @@ def test_a_turn_is_started_once(bench: DurableBench) -> None:
     assert head.execution is not None
     assert arn == head.execution.arn
     # An execution that is not the turn's finds nothing to do.
-    asyncio.run(bench.durable_worker.run(QueuedTurn.of(head), "arn:another", no_engine, None))
+    asyncio.run(bench.execution_worker.run(QueuedTurn.of(head), "arn:another", no_engine, None))
     assert bench.head(task["id"]) == head
 
 
@@ -153,7 +154,7 @@ def test_a_task_of_a_process_that_dies_each_time_fails(
     head = bench.head(task["id"])
     bench.store.update_head(replace(head, attempts=RUN_ATTEMPTS))
     assert head.execution is not None
-    claim = bench.durable_worker.run(QueuedTurn.of(head), head.execution.arn, no_engine, None)
+    claim = bench.execution_worker.run(QueuedTurn.of(head), head.execution.arn, no_engine, None)
     asyncio.run(claim)
     failed = bench.get(task["id"])
     assert text_of(failed["status"]["message"]) == "This turn could not be run to its end."
@@ -184,7 +185,7 @@ def test_a_question_whose_execution_is_gone_fails_by_the_sweep(bench: DurableBen
 def test_an_execution_that_ended_before_its_first_run_ends_its_task(
     bench: DurableBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench.durable_worker, "run", unreachable)
+    monkeypatch.setattr(bench.execution_worker, "run", unreachable)
     monkeypatch.setattr(bench.executions, "is_running", lambda _: False)
     task = bench.send(skill="nap")
     bench.sweep(task["id"])
@@ -204,7 +205,39 @@ def test_a_run_that_loses_its_lease_is_made_again(bench: DurableBench) -> None:
         raise Conflict
 
     with pytest.raises(StoreError, match="lost its task"):
-        asyncio.run(bench.durable_worker.run(QueuedTurn.of(head), head.execution.arn, Thief(steal), None))
+        asyncio.run(bench.execution_worker.run(QueuedTurn.of(head), head.execution.arn, Thief(steal), None))
+
+
+def test_a_task_that_changes_while_its_context_is_stored_is_taken_again(
+    bench: DurableBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, run = bench.store.append, bench.execution_worker.run
+    refused: list[Head] = []
+    errors: list[BaseException] = []
+
+    def refuse_once(head: Head, events: list[Event], *, after: int) -> int:
+        if not refused and "context" in events[0]:
+            refused.append(head)
+            raise Conflict
+        return append(head, events, after=after)
+
+    async def run_and_note(*arguments: Any) -> None:
+        try:
+            await run(*arguments)
+        except Conflict as error:
+            errors.append(error)
+            raise
+
+    monkeypatch.setattr(bench.store, "append", refuse_once)
+    monkeypatch.setattr(bench.execution_worker, "run", run_and_note)
+    task = bench.send(skill="nap")
+    assert bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert refused
+    assert not errors
+
+
+def test_an_execution_of_a_function_that_was_removed_ends_in_silence(bench: DurableBench) -> None:
+    asyncio.run(Sweep(bench.store, Dispatcher(FakeQueue())).end_execution("arn:of:an:execution"))
 
 
 class Thief:

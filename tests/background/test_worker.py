@@ -285,10 +285,10 @@ def test_a_large_message_waits_in_the_log(bench: WorkerBench) -> None:
 
 def test_a_message_waits_for_the_worker_a_moment(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = bench.send("question")
-    monkeypatch.setattr("a2a_lambda.operations.intake.QUEUED_TURN_WAIT_SECONDS", 0.5)
+    monkeypatch.setattr("a2a_lambda.operations.intake.TURN_WAIT_SECONDS", 0.5)
     with pytest.raises(UnsupportedOperation):
         bench.send("question", taskId=asked["id"])
-    monkeypatch.setattr("a2a_lambda.operations.intake.QUEUED_TURN_WAIT_SECONDS", 10.0)
+    monkeypatch.setattr("a2a_lambda.operations.intake.TURN_WAIT_SECONDS", 10.0)
 
     async def both() -> None:
         call, request = bench.sent("question", taskId=asked["id"])

@@ -132,7 +132,7 @@ def test_a_failed_import_is_tried_again_later(tmp_path: Path, monkeypatch: pytes
         with pytest.raises(Unavailable):
             found.load("hello")
         (folder / "agent.py").write_text(whole)
-    monkeypatch.setattr(agents, "RETRY_SECONDS", -1.0)
+    monkeypatch.setattr(agents, "IMPORT_RETRY_SECONDS", -1.0)
     assert found.load("hello").name == "hello"
 
 

@@ -79,7 +79,7 @@ def main(serving: Connection, log: str, place: str = "", number: str = "0") -> N
     watch(Death(place, int(number)), Path(log))
     kit = Kit.of_environment()
     kit.agents.load("traveler")
-    handler = DurableHandler(kit.durable_worker, kit.make_lambda_client())
+    handler = DurableHandler(kit.execution_worker, kit.make_lambda_client())
     event_sources.serve_runs(handler, kit.settings.emulator)
     serving.send(True)
     threading.Event().wait()

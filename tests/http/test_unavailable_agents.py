@@ -75,9 +75,9 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     made = threading.Event()
     start = Run.start
 
-    def open_and_start(run: Run) -> None:
+    def open_and_start(run: Run, **options: Any) -> None:
         made.set()
-        start(run)
+        start(run, **options)
 
     monkeypatch.setattr(Run, "start", open_and_start)
     monkeypatch.setattr(placement, "IMPORT_WAIT_SECONDS", 0.0)

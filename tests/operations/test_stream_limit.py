@@ -19,9 +19,11 @@ from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import messages
 from a2a_lambda.operations.stream_limit import StreamLimit
+from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from tests.conftest import BASE_URL, new_key
 from tests.helpers.clock import Clock
@@ -278,6 +280,44 @@ def test_a_refused_repeat_leaves_the_turn_alone(settings: Settings, short: None)
         await kit.service.cancel(scope, call.request.task_id())
         for answer in await asyncio.gather(*answers):
             assert answer["task"]["status"]["state"] == "TASK_STATE_CANCELED"
+
+    asyncio.run(asyncio.wait_for(go(), 240))
+
+
+def test_a_send_that_is_refused_while_its_turn_is_claimed_ends_its_turn(
+    settings: Settings, short: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claim is stored by then, so that the task would stay busy until its lease ended."""
+    kit, key = sends(settings, 1)
+    owner = owner_of(kit, key)
+    scope = Scope(owner, "probe")
+    calls = [CallContext(scope, RequestIdentity.of(scope, "send", body)) for body in (b"first", b"second")]
+    sent: Any = {"message": message_1_0(metadata=intent("pause", seconds="600"))}
+    create_head, list_slots = kit.store.create_head, kit.store.list_slots
+    is_refused = threading.Event()
+
+    def create_slowly(head: Head) -> None:
+        create_head(head)
+        if head.task_id == calls[1].request.task_id():
+            assert is_refused.wait(60)
+
+    def list_and_tell(owner: str) -> set[int]:
+        slots = list_slots(owner)
+        is_refused.set()
+        return slots
+
+    async def go() -> None:
+        lasting = asyncio.create_task(kit.messages.send(calls[0], sent))
+        await slots_taken(kit, owner, 1)
+        monkeypatch.setattr(kit.store, "create_head", create_slowly)
+        monkeypatch.setattr(kit.store, "list_slots", list_and_tell)
+        with pytest.raises(TooManyStreams):
+            await kit.messages.send(calls[1], sent)
+        while (head := kit.store.get_head(scope, calls[1].request.task_id())) is None or not head.is_stopped:
+            await asyncio.sleep(0.05)
+        assert head.state == TaskState.FAILED
+        await kit.service.cancel(scope, calls[0].request.task_id())
+        await lasting
 
     asyncio.run(asyncio.wait_for(go(), 240))
 

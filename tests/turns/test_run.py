@@ -345,6 +345,7 @@ def test_a_retry_does_not_answer_someone_elses_question(bench: RunBench) -> None
         "command",
         "words",
         "half",
+        "slots",
         "exit",
         "cancel",
     ],

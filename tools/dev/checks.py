@@ -14,6 +14,9 @@ from tools.command import reports_errors, split_words
 
 AGENTS = Path("functions/agents")
 
+UNTYPED = "lab/bench/(peers|agents|plots)"
+"""What of the laboratory runs in an environment of its own."""
+
 RECIPES = ("-m", "pytest", "-o", "addopts=-q --import-mode=importlib", "recipes")
 
 NO_BROWSER = "skipped: the playground's browser tests, because there is no chromium or google-chrome"
@@ -98,6 +101,10 @@ def _check_types_templates_and_recipes() -> int:
     recipes = str(environments.program_path("recipes", "python"))
     return (
         _run("-m", "mypy", "--no-error-summary")
+        or (
+            lab.FOLDER.exists()
+            and _run("-m", "mypy", "--no-error-summary", "--exclude", UNTYPED, str(lab.FOLDER))
+        )
         or _run("-m", "tools.build.lint")
         or environments.run(recipes, *RECIPES, PYTHONPATH="layers/a2a")
     )

@@ -180,7 +180,7 @@ def start(kit: Kit) -> None:
     if settings.durable_function and any(kit.agents[name].card.durable_skills for name in kit.agents):
         from a2a_lambda.lambda_.execution_handler import DurableHandler
 
-        handler = DurableHandler(kit.durable_worker, kit.make_lambda_client())
+        handler = DurableHandler(kit.execution_worker, kit.make_lambda_client())
         serve_runs(handler, settings.emulator)
 
 

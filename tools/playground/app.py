@@ -83,9 +83,10 @@ class Call(BaseModel):
 class Playground:
     """An ASGI application: the playground, and `app` for all other requests.
 
-    transport: what calls go through instead of the network. token: without it, or the cookie that the page
-    with the token sets, all
-        requests are refused; "" = no token. hosts: names at which it is reached, besides this machine's.
+    transport: what calls go through instead of the network.
+    token: without it, or the cookie that the page with the token sets, all requests are refused; "" = no
+        token.
+    hosts: names at which it is reached, besides this machine's.
     """
 
     def __init__(

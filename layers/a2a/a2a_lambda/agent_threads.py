@@ -33,7 +33,8 @@ _busy: set[object] = set()
 
 
 class CodeThread:
-    """A thread for the code of one turn after another. To start one takes longer than to hand it work."""
+    """A thread for the code of one turn after another. Starting a thread takes longer than handing it
+    work."""
 
     def __init__(self) -> None:
         self._work: queue.SimpleQueue[tuple[Callable[[], None], str]] = queue.SimpleQueue()
@@ -123,8 +124,7 @@ class AgentLoop:
         self, work: Coroutine[Any, Any, None], on_failure: Callable[[BaseException], None]
     ) -> "Future[None]":
         """Run the code of a turn, which reports its own errors. `on_failure` gets an error that comes before
-        the
-        code, or from elsewhere: at once, if the loop has ended."""
+        the code, or from elsewhere: at once, if the loop has ended."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         with self._lock:
             self._turns[future] = on_failure

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from a2a_lambda.aws.queue import Queue
     from a2a_lambda.aws.signing import Signer
     from a2a_lambda.background.dispatch import Dispatcher
-    from a2a_lambda.background.durable_worker import DurableWorker
+    from a2a_lambda.background.execution_worker import ExecutionWorker
     from a2a_lambda.background.sweep import Sweep
     from a2a_lambda.background.worker import Worker
     from a2a_lambda.operations.messages import Messages
@@ -152,10 +152,10 @@ class Kit:
         return Worker(self.store, self.agents)
 
     @cached_property
-    def durable_worker(self) -> "DurableWorker":
-        from a2a_lambda.background.durable_worker import DurableWorker
+    def execution_worker(self) -> "ExecutionWorker":
+        from a2a_lambda.background.execution_worker import ExecutionWorker
 
-        return DurableWorker(self.store, self.agents)
+        return ExecutionWorker(self.store, self.agents)
 
     @cached_property
     def sweep(self) -> "Sweep":

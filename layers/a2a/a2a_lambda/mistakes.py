@@ -29,7 +29,7 @@ def short_path(path: Path | str) -> str:
         return str(location)
 
 
-def place_of(function: Callable[..., Any]) -> str:
+def source_of(function: Callable[..., Any]) -> str:
     """File and line of a function's `def`."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None:

@@ -21,7 +21,7 @@ Attributes = Mapping[str, str | bool | int | float]
 
 NO_ATTRIBUTES: Attributes = MappingProxyType({})
 
-NAME_CHARACTERS = 128
+SPAN_NAME_CHARACTERS = 128
 """Longest name of a span. That of another agent is in one."""
 
 Kind = Literal["internal", "server", "client"]
@@ -56,7 +56,7 @@ class Span:
             with suppress(Exception):
                 self._span.set_attributes(attributes)
                 if name:
-                    self._span.update_name(name[:NAME_CHARACTERS])
+                    self._span.update_name(name[:SPAN_NAME_CHARACTERS])
 
     def fail(self, error_type: str) -> None:
         """Say that what the span is of has failed. error_type: a name or a number, no text of an error."""
@@ -123,7 +123,7 @@ def span(
     context = None if parent is None else _context_of(parent)
     with suppress(Exception):
         otel_span = _tracer.start_span(
-            name[:NAME_CHARACTERS], context, trace.SpanKind[kind.upper()], attributes
+            name[:SPAN_NAME_CHARACTERS], context, trace.SpanKind[kind.upper()], attributes
         )
         return _lasting(otel_span, is_current=is_current)
     return _OFF

@@ -137,6 +137,9 @@ def wrong(turn: Turn, how: str) -> Iterator[Any]:
             raise SkillError("x" * 100_000)
         case "half":
             yield "said", object()
+        case "slots":
+            turn.slots["how"] = [object()]  # type: ignore[list-item]
+            yield Ask("?")
         case "exit":
             raise SystemExit
         case "cancel":

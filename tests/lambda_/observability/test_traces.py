@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from a2a_lambda.lambda_.traces import FLUSH_SECONDS
+from a2a_lambda.lambda_.traces import SPAN_FLUSH_SECONDS
 from tests.conftest import ROOT
 from tests.lambda_.observability.collector import Collector
 
@@ -110,8 +110,8 @@ def test_an_endpoint_that_does_not_take_them_harms_no_invocation(collect: Collec
     many: list[Json] = [{}] * 2_000  # several batches
     _, said = invoke({"tracing": True, "otlp_endpoint": collector.url}, *many)
     assert collector.posts
-    assert said["waited"] < FLUSH_SECONDS + 1
-    assert said["waited again"] < FLUSH_SECONDS, "it is not waited for again at once"
+    assert said["waited"] < SPAN_FLUSH_SECONDS + 1
+    assert said["waited again"] < SPAN_FLUSH_SECONDS, "it is not waited for again at once"
 
 
 def test_its_own_share_is_recorded(collect: Collect) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PAGE_SECONDS = 0.05
 """Fewest seconds between two pages, so that not even one second takes more than half of the quota."""
 
-THROTTLED = {"ThrottlingException", "TooManyUpdates", "RequestLimitExceeded", "InternalServerError"}
+KEYS_THROTTLED = {"ThrottlingException", "TooManyUpdates", "RequestLimitExceeded", "InternalServerError"}
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class KeyReader:
                 # begin again.
                 if error.code == "InvalidNextToken":
                     load.started_at, load.pages, load.token, load.rows = self._clock(), 0, "", []
-                elif error.code not in THROTTLED or not retries or self._clock() + pause >= give_up:
+                elif error.code not in KEYS_THROTTLED or not retries or self._clock() + pause >= give_up:
                     raise KeysUnavailable(f"Parameter Store refused: {error.code}") from error
                 self._sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # no secret
                 pause = min(2 * pause, 1.0)

@@ -180,7 +180,7 @@ class Keys:
         if not self._lock.acquire(blocking=must_wait):
             return
         try:
-            # Another thread has just tried, while this one waited for the lock.
+            # A try failed a moment ago. The next one is REREAD_SECONDS after the request that made it.
             if arrival < self._tried + REREAD_SECONDS:
                 return
             give_up = self._clock() + WAIT_SECONDS

@@ -51,8 +51,8 @@ class RateLimit:
             self._window, self._counts, self._shared, self._over = window, {}, {}, set()
         self._counts[owner] = count = self._counts.get(owner, 0) + 1
         if owner not in self._over and (count in FIRST_SHARES or count % SHARE_STEP_REQUESTS == 0):
-            # What is added is what this container has counted since it last shared. The answer is the count
-            # of all containers.
+            # Adds what this container has counted since it last shared. The answer is what all containers
+            # have added to this item.
             new, self._shared[owner] = count - self._shared.get(owner, 0), count
             with suppress(StoreError):  # without a count, the request is allowed
                 item = random.randrange(self._items)  # noqa: S311  # no secret

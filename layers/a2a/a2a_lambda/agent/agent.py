@@ -97,7 +97,8 @@ class Agent:
         texts = skill.texts_in(turn)
         if slot is not None and turn.text.strip():
             slots[slot] = [turn.text]
-        # What the message itself says wins over what the conversation or the intent knew.
+        # Arguments in the message's parts win over the intent's, over those that are pending, and over the
+        # text as an answer.
         slots |= texts
         turn.skill, turn.slots = skill.id, slots
         if skill.id not in self.card.durable_skills:
@@ -172,10 +173,10 @@ class Agent:
                     return self.skills[identity]
         return self._default
 
-    def place_of(self, turn: Turn) -> str:
+    def source_of(self, turn: Turn) -> str:
         """File and line of the function that has a turn: its skill, or the router before one is chosen."""
         skill = self.skills.get(turn.skill)
-        return mistakes.place_of(
+        return mistakes.source_of(
             skill.function if skill is not None else self._route or self._default.function
         )
 

@@ -26,7 +26,7 @@ from a2a_lambda.errors import ConfigurationError
 PATH_VARIABLE = "A2A_AGENT_PARAMETERS"
 """Environment variable of a deployment: the path in Parameter Store."""
 
-NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
+VARIABLE_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 
 SECRET_ARN = re.compile(r"arn:[a-z-]+:secretsmanager:\S+")
 
@@ -104,7 +104,7 @@ class Configuration:
 def variable_of(kind: Kind, name: str) -> str:
     """Environment variable of a secret or a setting. Raises ConfigurationError for a name that is not
     allowed."""
-    if not NAME.fullmatch(name):
+    if not VARIABLE_NAME.fullmatch(name):
         raise ConfigurationError(
             f"{name!r} cannot be the name of a {kind}. Use lower-case letters, digits and -, as in 'openai-2'"
         )

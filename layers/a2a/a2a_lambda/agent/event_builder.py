@@ -57,9 +57,9 @@ FAILED = "The agent could not finish this request."
 class EventBuilder:
     """Composes the events of one turn.
 
-    closing: the status the turn ends with; `question` is the one that it asks.
+    closing: the status that the turn ends with, once it has one. question: what it asks then, if it asks.
     message_only: the closing message is the whole answer.
-    artifacts: how many the task has already.
+    artifact_count: number of artifacts that the task already has.
     """
 
     def __init__(
@@ -113,8 +113,8 @@ class EventBuilder:
         command_count = len(commands)
         try:
             events = self._build(batch)
-            # Everything is tried as JSON before anything is kept: an output that cannot be sent must leave
-            # no trace in the task.
+            # All of it is tried as JSON before the caller stores any of it. If an output cannot be sent, the
+            # batch is taken back below.
             text = strictjson.dumps_verified([events, dict(self.question.known) if self.question else None])
             self.size_bytes = len(text) if events else 0
             if self.closing is not None and len(strictjson.dumps_verified(self.closing)) > CLOSING_BYTES:

@@ -95,7 +95,7 @@ class Skill:
         self.id, self.default = getattr(function, MARK)
         self.turn_name: str | None = None
         self.parameters: list[Parameter] = []
-        self._where = place = f"{mistakes.place_of(function)}: skill {self.id}"
+        self._where = place = f"{mistakes.source_of(function)}: skill {self.id}"
         try:
             hints = get_type_hints(function, include_extras=True)
         except Exception as error:  # a type hint is code, so it may raise anything

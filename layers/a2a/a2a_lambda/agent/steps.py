@@ -18,7 +18,7 @@ from a2a_lambda import agent_threads, strictjson, tracing
 from a2a_lambda.agent.outputs import Ask, Authorize
 from a2a_lambda.durable.engine import (
     LONGEST_SECONDS,
-    NAME_CHARACTERS,
+    STEP_NAME_CHARACTERS,
     Engine,
     Reply,
     Retry,
@@ -30,7 +30,7 @@ from a2a_lambda.errors import ConfigurationError, SkillError
 QUESTION_BYTES = 64_000
 """JSON bytes of a question."""
 
-NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{NAME_CHARACTERS}}}")
+STEP_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{STEP_NAME_CHARACTERS}}}")
 
 _branch: contextvars.ContextVar[Engine | None] = contextvars.ContextVar("branch", default=None)
 """Engine of the branch that runs now."""
@@ -97,7 +97,7 @@ class Steps:
                 result = await engine.step(name, call, retry, once=at_most_once)
             return StepOutcome.read(result, function)
 
-        return self._made(name, run)
+        return self._register(name, run)
 
     def sleep(
         self,
@@ -116,7 +116,7 @@ class Steps:
             with engine.keys.hold(name):
                 await engine.sleep(name, pause)
 
-        return self._made(name, run)
+        return self._register(name, run)
 
     def wait_for(
         self,
@@ -151,7 +151,7 @@ class Steps:
             with engine.keys.hold(name):
                 return await engine.wait_for(wait)
 
-        return self._made(name, run)
+        return self._register(name, run)
 
     async def parallel(self, *branches: Callable[[], Awaitable[Any]]) -> list[Any]:
         """Results of branches that run at the same time, in their order.
@@ -192,7 +192,7 @@ class Steps:
                     " turn.wait_for"
                 )
 
-    def _made(self, name: str, start: Callable[[], Coroutine[Any, Any, Result]]) -> Operation[Result]:
+    def _register(self, name: str, start: Callable[[], Coroutine[Any, Any, Result]]) -> Operation[Result]:
         operation = Operation(name, start)
         self._operations.append(operation)
         return operation
@@ -210,7 +210,7 @@ class Steps:
             )
         if not isinstance(name, str):
             raise TypeError('the first argument is a name, as in turn.step("plan", make_plan, city)')
-        if not NAME.fullmatch(name):
+        if not STEP_NAME.fullmatch(name):
             raise ValueError(
                 f"{name!r} cannot be the name of a step: use 1 to 100 letters, digits, . _ and -"
             )

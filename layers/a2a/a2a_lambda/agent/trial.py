@@ -44,7 +44,7 @@ class Performer(Protocol):
 
     def perform(self, turn: Turn) -> AsyncGenerator[Batch, None]: ...
     def pending_after(self, turn: Turn, question: Ask) -> Pending: ...
-    def place_of(self, turn: Turn) -> str: ...
+    def source_of(self, turn: Turn) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ async def _run_until_suspended(agent: Performer, start: Suspension) -> Answer:
                         break
             engine.check_end()
         except AgentMistake as error:
-            raise AgentMistake(f"{agent.place_of(turn)}: {error}") from None
+            raise AgentMistake(f"{agent.source_of(turn)}: {error}") from None
         except Suspended:
             is_suspended = True
             if not record.open:

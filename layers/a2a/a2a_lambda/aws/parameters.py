@@ -21,15 +21,17 @@ from a2a_lambda.errors import ConfigurationUnavailable
 CACHE_SECONDS = 300
 """Seconds for which a value is used before it is read again."""
 
-TIMEOUTS = Config(connect_timeout=2, read_timeout=3, retries={"mode": "standard", "total_max_attempts": 3})
+PARAMETER_TIMEOUTS = Config(
+    connect_timeout=2, read_timeout=3, retries={"mode": "standard", "total_max_attempts": 3}
+)
 
-ABSENT = ("ParameterNotFound", "ResourceNotFoundException")
+ABSENT_CODES = ("ParameterNotFound", "ResourceNotFoundException")
 
 ABSENT_SECONDS = 30
 """Seconds for which a value that is not there is not looked up again. Parameter Store allows an account 40
 calls a second, and a setting with a default is usually not there."""
 
-THROTTLED = ("ThrottlingException", "RequestLimitExceeded")
+PARAMETER_THROTTLED = ("ThrottlingException", "RequestLimitExceeded")
 
 THROTTLED_SECONDS = 8.0
 """Seconds for which a value is asked for again if the service refuses because of too many requests. Hundreds
@@ -62,11 +64,11 @@ def _get(read: Callable[[], object], name: str) -> str | None:
             code = getattr(cause, "response", {}).get("Error", {}).get("Code") or type(cause).__name__
         else:
             return None if value is None else str(value)
-        if code in ABSENT:
+        if code in ABSENT_CODES:
             _absent_until[name] = time.monotonic() + ABSENT_SECONDS
             return None
         pause = random.uniform(0.5, 2.0)  # noqa: S311  # no secret
-        if code not in THROTTLED or time.monotonic() + pause > give_up:
+        if code not in PARAMETER_THROTTLED or time.monotonic() + pause > give_up:
             raise ConfigurationUnavailable(f"{name} could not be read: {code}")
         time.sleep(pause)
 
@@ -74,9 +76,13 @@ def _get(read: Callable[[], object], name: str) -> str | None:
 @cache
 def _parameter_store() -> SSMProvider:
     region = os.environ.get("AWS_REGION")  # botocore does not read it
-    return SSMProvider(boto_config=TIMEOUTS, boto3_session=boto3.session.Session(region_name=region))
+    return SSMProvider(
+        boto_config=PARAMETER_TIMEOUTS, boto3_session=boto3.session.Session(region_name=region)
+    )
 
 
 @cache
 def _secrets_manager(region: str) -> SecretsProvider:
-    return SecretsProvider(boto_config=TIMEOUTS, boto3_session=boto3.session.Session(region_name=region))
+    return SecretsProvider(
+        boto_config=PARAMETER_TIMEOUTS, boto3_session=boto3.session.Session(region_name=region)
+    )

@@ -102,7 +102,8 @@ class Signer:
 
 
 def _jwk(der: bytes) -> dict[str, str]:
-    """Public key of a SubjectPublicKeyInfo (RFC 5280): its bit string holds the key."""
+    """The public key of a SubjectPublicKeyInfo (RFC 5280), as a JWK. Its bit string holds the key, after a
+    byte that counts unused bits."""
     _, bits = _elements(_elements(der)[0])
     key = bits[1:]
     if key[0] == 4:  # an uncompressed point

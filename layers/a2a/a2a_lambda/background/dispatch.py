@@ -19,7 +19,7 @@ class Dispatcher:
     """What a deployment has besides the processes that answer requests.
 
     queue: the worker's; None = there is no worker. executions: None = there is no durable function.
-    Every method raises StoreError if AWS does not answer.
+    Every method except `try_dispatch` raises StoreError if AWS does not answer.
     """
 
     def __init__(self, queue: Queue | None = None, executions: "Executions | None" = None) -> None:
@@ -30,13 +30,14 @@ class Dispatcher:
 
     async def dispatch(self, head: Head) -> str:
         """Queue a turn for the worker; or start its execution, or wake it. Returns the execution's ARN, or ""
-        if it is not known. A turn that runs with its request needs neither."""
-        if head.place is Place.WORKER and self._queue is not None:
+        if it is not known. A turn of a request is not dispatched."""
+        if head.place is Place.WORKER:
+            assert self._queue is not None
             await threads.run(self._queue.send, QueuedTurn.of(head))
         elif head.place is Place.EXECUTION and self._executions is not None:
             execution = execution_of(head)
-            # Starting an execution twice under the same name returns the first one, so a dispatch that died
-            # half-way is repeated safely.
+            # A second start under the same name starts nothing, so a dispatch that died half-way can be
+            # repeated.
             arn = execution.arn or await threads.run(self._executions.start, QueuedTurn.of(head))
             for callback in execution.wakes:
                 await threads.run(self._executions.wake, callback)
@@ -61,6 +62,5 @@ class Dispatcher:
 
     async def find_turn(self, arn: str) -> QueuedTurn:
         """The turn of an execution."""
-        if self._executions is None:
-            raise StoreError("this deployment has no durable function")
+        assert self._executions is not None
         return read_message(await threads.run(self._executions.turn_of, arn))

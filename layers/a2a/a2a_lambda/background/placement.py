@@ -44,8 +44,8 @@ class Placement:
                 raise Unavailable("this deployment does not run this agent's long tasks")
             return Place.EXECUTION
         # A stream shows its turn as it runs, whether or not the client would wait for a send.
-        returns_at_once = request.get("configuration", {}).get("returnImmediately", False)
-        wants_worker = profile.card.background or (returns_at_once and not call.is_streamed)
+        wants_no_wait = request.get("configuration", {}).get("returnImmediately", False)
+        wants_worker = profile.card.background or (wants_no_wait and not call.is_streamed)
         if wants_worker and self._dispatcher.has_worker:
             return Place.WORKER
         # Only a turn that runs here needs the agent here. A short wait turns a broken agent into a clear

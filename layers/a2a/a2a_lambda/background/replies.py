@@ -1,7 +1,6 @@
 """Replies to the waits of suspended turns: messages of the client, and calls of a wait's url.
 
 reply to a wait ── head answered ── wake
-sweep ── answered, and not continued: wake again. Its execution is gone: the task ends as failed
 """
 
 import asyncio

@@ -11,8 +11,7 @@ from dataclasses import replace
 
 from a2a_lambda import telemetry, threads
 from a2a_lambda.background.dispatch import Dispatcher
-from a2a_lambda.background.durable_worker import load_execution
-from a2a_lambda.background.takeover import GIVEN_UP, give_up
+from a2a_lambda.background.takeover import GIVEN_UP, give_up, load_head_of_execution
 from a2a_lambda.background.worker import TURN_ATTEMPTS
 from a2a_lambda.protocol.model import TaskState, status, unix_time
 from a2a_lambda.store.store import Conflict, Store
@@ -54,8 +53,10 @@ class Sweep:
 
     async def end_execution(self, arn: str) -> None:
         """End the turn of an execution that has failed, timed out or was stopped. Raises StoreError."""
+        if not self._dispatcher.has_executions:  # the function was removed since
+            return
         turn = await self._dispatcher.find_turn(arn)
-        while (head := await load_execution(self._store, turn, arn)) is not None:
+        while (head := await load_head_of_execution(self._store, turn, arn)) is not None:
             with suppress(Conflict):  # it changes for other reasons, too
                 await end_task(self._store, head, lost_status(self._store, head, GIVEN_UP))
 
@@ -75,7 +76,7 @@ class Sweep:
     async def _look_at_execution(self, head: Head) -> None:
         """Wake a turn that is late. Without its execution, or its function, no one would continue it."""
         execution, now = execution_of(head), self._store.clock()
-        # Wake first, ask later: a wake that was lost is the usual reason, and a second one does no harm.
+        # Wake first, then ask: the usual reason is a lost wake, and a second one does no harm.
         arn = await self._dispatcher.dispatch(head)
         is_gone = bool(arn) and not await self._dispatcher.is_running(arn)
         if is_gone or not self._dispatcher.has_executions:

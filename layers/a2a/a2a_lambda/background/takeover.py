@@ -16,7 +16,8 @@ from a2a_lambda.background.replies import begins
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.protocol.model import Event
 from a2a_lambda.store.store import Conflict, Store
-from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.tasks.suspension import execution_of
 from a2a_lambda.turns.recovery import end_task, lost_status
 
 GIVEN_UP = "This turn could not be run to its end."
@@ -45,11 +46,19 @@ class TakenTurn:
     later: list[Event]
 
 
-async def load_turn(store: Store, turn: QueuedTurn) -> Head | None:
+async def load_head_of_turn(store: Store, turn: QueuedTurn) -> Head | None:
     """Head of the task, if the turn is its current one."""
     telemetry.about(owner=turn.scope.owner, agent=turn.scope.agent, task_id=turn.task_id)
     head = await threads.run(store.get_head, turn.scope, turn.task_id)
     return None if head is None or head.turn_id != turn.turn_id else head
+
+
+async def load_head_of_execution(store: Store, turn: QueuedTurn, arn: str) -> Head | None:
+    """Head of the task, if this execution has its turn, and the turn has not ended."""
+    head = await load_head_of_turn(store, turn)
+    if head is None or head.place is not Place.EXECUTION:
+        return None
+    return head if execution_of(head).arn in ("", arn) else None
 
 
 async def take(store: Store, agents: Agents, load: Load, hold: Hold, *, attempts: int) -> TakenTurn | None:
@@ -64,8 +73,8 @@ async def take(store: Store, agents: Agents, load: Load, hold: Hold, *, attempts
         # The head also changes for other reasons: a reply came, a push config was set, or the sweep came by.
         with suppress(Conflict):
             old_head = head
-            # A holder whose lease is over may still be alive, only slow. The seal in the log makes sure
-            # that it can store nothing after what this run reads now.
+            # The earlier run may still be alive, only slow. The seal in the log makes sure that it can store
+            # nothing after what this run reads now.
             if head.holder and not head.is_stopped:
                 head = await threads.run(store.take_over, head)
             head, overflow = hold(head, store.clock())

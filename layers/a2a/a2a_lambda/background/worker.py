@@ -67,7 +67,7 @@ class Worker:
 
     async def _load(self, turn: QueuedTurn) -> Head | None:
         """Head of the task, if this turn of it waits for a run of the worker."""
-        head = await takeover.load_turn(self._store, turn)
+        head = await takeover.load_head_of_turn(self._store, turn)
         if head is None or head.place is not Place.WORKER or head.is_running(self._store.clock()):
             return None
         return head

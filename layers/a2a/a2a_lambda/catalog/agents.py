@@ -22,7 +22,7 @@ from a2a_lambda.errors import ConfigurationError, RouteNotFound, Unavailable
 from a2a_lambda.protocol.card import Card
 from a2a_lambda.protocol.profile import Profile
 
-RETRY_SECONDS = 30.0
+IMPORT_RETRY_SECONDS = 30.0
 """Seconds after which a failed import is tried again. A service that the import needs may have been down."""
 
 WARM_UP_START_SECONDS = 2.0
@@ -153,7 +153,7 @@ class Agents(Mapping[str, Profile]):
             loading = self._loading.get(name)
             # A failed import is tried again after a while: it may have failed because of a service that was
             # down.
-            is_stale = name in self._failed and time.monotonic() - self._failed[name] > RETRY_SECONDS
+            is_stale = name in self._failed and time.monotonic() - self._failed[name] > IMPORT_RETRY_SECONDS
             if loading is not None and not is_stale:
                 return loading
             self._failed.pop(name, None)

@@ -10,7 +10,7 @@ from a2a_lambda.client.discovery import Undiscovered
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.model import Json
 
-ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA"]
+VERIFIED_ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA"]
 """Algorithms with asymmetric keys only, because with a symmetric one the public key could sign."""
 
 SIGNATURES = 8
@@ -46,7 +46,7 @@ def check_signature(card: Mapping[str, Json], keys: Jwks, source: str) -> None:
         for payload in payloads:
             try:
                 token = f"{signature['protected']}.{payload}.{signature['signature']}"
-                jws.deserialize_compact(token, key_set, algorithms=ALGORITHMS)
+                jws.deserialize_compact(token, key_set, algorithms=VERIFIED_ALGORITHMS)
                 return
             except (ValueError, TypeError, KeyError, errors.JoseError):
                 continue

@@ -25,7 +25,7 @@ from a2a_lambda.protocol.model import Json, Part, text_of
 RESULT_BYTES = 250_000
 """JSON bytes of a step's result. Lambda keeps 256 KB for an operation."""
 
-NAME_CHARACTERS = 100
+STEP_NAME_CHARACTERS = 100
 
 LONGEST_SECONDS = 366 * 86_400
 """Longest pause or wait. A durable execution ends after a year."""

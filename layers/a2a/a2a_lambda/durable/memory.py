@@ -25,12 +25,12 @@ from a2a_lambda.durable.engine import (
 from a2a_lambda.errors import CodeChanged, StepFailed
 from a2a_lambda.protocol.model import Part
 
-Given = Mapping[str, Any]
+KnownReplies = Mapping[str, Any]
 """Replies by the key of their wait: a text, another JSON value, a Reply, or TimeoutError."""
 
 
 @dataclass(slots=True)
-class Kept:
+class KeptResult:
     """An operation of an earlier run. outcome: what it returned, or the exception that it raised."""
 
     kind: str
@@ -50,7 +50,7 @@ class Kept:
 class Record:
     """Operations by place, in order. open: the waits that no reply has ended."""
 
-    kept: dict[str, list[Kept]] = field(default_factory=dict)
+    kept: dict[str, list[KeptResult]] = field(default_factory=dict)
     open: list[Wait] = field(default_factory=list)
 
     def copy(self) -> "Record":
@@ -65,11 +65,11 @@ class Record:
 class MemoryEngine:
     """record: results of earlier runs; this run adds to them. replies: those that are known."""
 
-    def __init__(self, record: Record, replies: Given, place: str = "") -> None:
+    def __init__(self, record: Record, replies: KnownReplies, place: str = "") -> None:
         self.keys = OperationKeys(place)
         self._record = record
         self._replies = replies
-        self._place = place
+        self._branch = place
         self._next = 0
         self.suspension: Suspended | None = None
         if not place:
@@ -77,7 +77,7 @@ class MemoryEngine:
 
     def check_end(self) -> None:
         """Raises CodeChanged if an earlier run had more operations than this one, which has ended."""
-        operations = self._record.kept.get(self._place, [])
+        operations = self._record.kept.get(self._branch, [])
         if self._next < len(operations):
             raise CodeChanged(f"it ended where the earlier run had the {operations[self._next]}")
 
@@ -99,7 +99,7 @@ class MemoryEngine:
     async def wait_for(self, wait: Wait) -> Reply:
         await asyncio.sleep(0)
         if (operation := self._replay("wait", wait.key)) is None:
-            # A turn that waits is suspended even if other branches could go on: they do so in the next run.
+            # Suspended in either case, as on AWS. With a reply, the next run returns it.
             if wait.key not in self._replies:
                 self._record.open.append(wait)
                 self._suspend(Suspended([OpenWait(wait)]))
@@ -111,7 +111,7 @@ class MemoryEngine:
     async def parallel(
         self, name: str, branches: Sequence[Callable[[Engine], Awaitable[bytes]]]
     ) -> list[bytes]:
-        place = f"{self._place}{name}/"
+        place = f"{self._branch}{name}/"
         engines = [
             MemoryEngine(self._record, self._replies, f"{place}{index}/") for index in range(len(branches))
         ]
@@ -126,11 +126,11 @@ class MemoryEngine:
     def observe(self, observer: Callable[[Notice], None]) -> None:
         """A test reads `Answer.steps` instead."""
 
-    def _replay(self, kind: str, name: str) -> Kept | None:
+    def _replay(self, kind: str, name: str) -> KeptResult | None:
         """The next operation, if an earlier run has kept it. Raises CodeChanged."""
         if self.suspension is not None:
             raise self.suspension
-        operations = self._record.kept.setdefault(self._place, [])
+        operations = self._record.kept.setdefault(self._branch, [])
         if self._next == len(operations):
             return None
         operation = operations[self._next]
@@ -143,9 +143,9 @@ class MemoryEngine:
         self.suspension = suspension
         raise suspension
 
-    def _keep(self, kind: str, name: str, outcome: Any) -> Kept:
-        operation = Kept(kind, name, outcome)
-        self._record.kept[self._place].append(operation)
+    def _keep(self, kind: str, name: str, outcome: Any) -> KeptResult:
+        operation = KeptResult(kind, name, outcome)
+        self._record.kept[self._branch].append(operation)
         self._next += 1
         return operation
 

@@ -23,7 +23,7 @@ async def authenticate(request: Request) -> Key:
     if not secret:
         raise Unauthenticated("send a key as X-API-Key or as Authorization: Bearer")
     try:
-        # Almost every request ends here: a digest and comparisons, no thread and no call.
+        # Almost every key is found here: a digest and comparisons, no thread and no call.
         key = kit.keys.find_cached(secret)
         if key is None:  # what an unknown key waits for must not delay a known one
             run = threads.run if kit.keys.knows(secret) else threads.run_for_keys

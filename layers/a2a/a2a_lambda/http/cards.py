@@ -148,7 +148,7 @@ async def _sign(request: Request, card: dict[str, Json], description: card_json.
         return False
     try:
         jku = f"{base_url(request)}/.well-known/jwks.json"
-        # Signed once for each form of the card and process. KMS takes some ten milliseconds.
+        # Each form of the card is signed once in a process. KMS takes some tens of milliseconds.
         card["signatures"] = await threads.run(signer.signatures, card_json.v1_0(description), jku)
     except (ConfigurationError, ValueError) as error:
         logger.error("the card is not signed: %s", error)

@@ -162,10 +162,8 @@ async def answer(call: OperationCall) -> Response:
     call.agent.card.check_operation(call.operation)
     if call.operation in STREAMED:
         return await _stream(call)
-    # Until the first byte, an error can have its own status. After the keep-alive has begun, it is in the
-    # body of a 200.
     work = asyncio.ensure_future(_result(call))
-    # Only a send may take long. Then its answer begins with white space, and its status is 200.
+    # Only a send may take long. After its first keep-alive the status is 200, and an error is in the body.
     await asyncio.wait({work}, timeout=sse.KEEP_ALIVE_SECONDS if call.operation == "send" else None)
     binding = call.binding
     if work.done():

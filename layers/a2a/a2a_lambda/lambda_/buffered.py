@@ -19,7 +19,7 @@ unless it lists the type as binary.
 Source: https://docs.aws.amazon.com/apigateway/latest/developerguide/api-gateway-payload-encodings.html
 """
 
-UNREADABLE = "The request cannot be read."
+UNREADABLE_REQUEST = "The request cannot be read."
 
 READABLE_HOST = re.compile(r"[^:]*(:[0-9]{1,5})?")
 
@@ -55,7 +55,12 @@ class Buffered:
             handler, scope, body = self.read(event, context)
         except Unreadable:
             headers = {"content-type": "text/plain"}
-            return {"statusCode": 400, "headers": headers, "body": UNREADABLE, "isBase64Encoded": False}
+            return {
+                "statusCode": 400,
+                "headers": headers,
+                "body": UNREADABLE_REQUEST,
+                "isBase64Encoded": False,
+            }
         return handler(HTTPCycle(scope, body)(self._app))
 
 

@@ -18,7 +18,7 @@ from aws_durable_execution_sdk_python.exceptions import InvocationError
 
 from a2a_lambda.agent_threads import end_stragglers
 from a2a_lambda.aws.queue import read_message
-from a2a_lambda.background.durable_worker import DurableWorker, Replies
+from a2a_lambda.background.execution_worker import ExecutionWorker, Replies
 from a2a_lambda.durable.engine import Engine
 from a2a_lambda.errors import StoreError
 from a2a_lambda.lambda_.sdk_engine import STEP_END_MARGIN_SECONDS, OperationThread, RunState
@@ -35,7 +35,7 @@ Event = dict[str, Any]
 class DurableHandler:
     """Handler of the runs of durable executions. The SDK calls Lambda with the client."""
 
-    def __init__(self, worker: DurableWorker, client: "LambdaClient") -> None:
+    def __init__(self, worker: ExecutionWorker, client: "LambdaClient") -> None:
         self._worker = worker
         self._handler = durable_execution(self._run, boto3_client=client)
 

@@ -78,8 +78,8 @@ class Metrics:
             sets.append(["service", "outcome"])
         fields = {"service": self._service, **telemetry.ids(), **dimensions}
         numbers = {name: value * 1000 if name in TIMES else value for name, value in values.items()}
-        # One line can carry several measurements, as long as they agree on every field. CloudWatch charges
-        # by the byte of log.
+        # One line can carry several measurements, as long as they agree on the fields that they share, and
+        # none measures the same thing twice. CloudWatch charges by the byte of log.
         if not self._lines or not self._lines[-1].takes(fields, numbers):
             self._lines.append(_Line())
         self._lines[-1].add(fields, numbers, sets)

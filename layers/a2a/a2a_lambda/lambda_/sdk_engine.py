@@ -45,7 +45,7 @@ from aws_durable_execution_sdk_python.exceptions import (
 from aws_durable_execution_sdk_python.retries import RetryDecision
 from aws_durable_execution_sdk_python.serdes import PassThroughSerDes
 
-from a2a_lambda.background.durable_worker import Replies
+from a2a_lambda.background.execution_worker import Replies
 from a2a_lambda.durable.engine import (
     MISTAKES,
     Engine,
@@ -186,7 +186,7 @@ class OperationThread:
             return result
 
         def body(_: Any) -> str:
-            # A step begins only if the run can wait for it. Its retry, in the next run, has the whole time.
+            # With too little time left for a step, the run leaves it to the next one, which has all of it.
             if self._run.time_left < STEP_PART * self._run.seconds:
                 raise OutOfTime
             future = self._run.watch(_submit(call_and_report, loop, context))
@@ -341,7 +341,7 @@ def _decide(retry: Retry, once: bool, error: Exception, attempt: int) -> RetryDe
 
 
 async def _outcome(branch: Callable[[], Awaitable[bytes]], name: str) -> str:
-    """What a branch returned or raised, as JSON: a replay reads the same."""
+    """What a branch returned or raised, as JSON for replays. Raises CodeChanged, StoreError: of the run."""
     try:
         return json.dumps({"value": (await branch()).decode()})
     except CodeChanged:

@@ -17,7 +17,7 @@ from mangum.types import ASGI
 from starlette.responses import PlainTextResponse
 from starlette.types import Message, Scope
 
-from a2a_lambda.lambda_.buffered import UNREADABLE, Buffered, Unreadable
+from a2a_lambda.lambda_.buffered import UNREADABLE_REQUEST, Buffered, Unreadable
 
 CONTENT_TYPE = "application/vnd.awslambda.http-integration-response"
 
@@ -61,7 +61,7 @@ class Streaming:
         try:
             _, scope, body = self._buffered.read(event, context)
         except Unreadable:
-            refusal = PlainTextResponse(UNREADABLE, 400)
+            refusal = PlainTextResponse(UNREADABLE_REQUEST, 400)
             return Response(refusal, {"type": "http", "method": "GET"}, b"", self._settle, self._release)
         # Since 2.4 an application need not listen for a disconnect: its send raises OSError.
         scope = {**scope, "asgi": {"version": "3.0", "spec_version": "2.4"}, "aws.streamed": True}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 HEADERS = "secrets/otlp-headers"
 """Parameter of the stack with the endpoint's headers, as `name=value,name=value`: `make secret` sets it."""
 
-FLUSH_SECONDS = 2.0
+SPAN_FLUSH_SECONDS = 2.0
 """Most seconds by which the spans make an invocation longer."""
 
 PAUSE_SECONDS = 30.0
@@ -36,8 +36,8 @@ ATTRIBUTE_CHARACTERS = 256
 
 
 class Flush:
-    """Sends the spans that have ended, in a thread of its own, and waits for FLUSH_SECONDS at most. What is
-    not sent by then is sent when the process runs again."""
+    """Sends the spans that have ended, in a thread of its own, and waits for SPAN_FLUSH_SECONDS at most. What
+    is not sent by then is sent when the process runs again."""
 
     def __init__(self, send: Callable[[], object]) -> None:
         self._send = send
@@ -50,7 +50,7 @@ class Flush:
             self._thread.start()
         if time.monotonic() < self._patient_at:
             return
-        self._thread.join(FLUSH_SECONDS)
+        self._thread.join(SPAN_FLUSH_SECONDS)
         if self._thread.is_alive():
             self._patient_at = time.monotonic() + PAUSE_SECONDS
 
@@ -105,7 +105,7 @@ def _exporter(settings: Settings) -> "SpanExporter":
             headers = _read_headers(settings)
             if headers != self._headers:
                 url = f"{settings.otlp_endpoint.rstrip('/')}/v1/traces"
-                self._made = OTLPSpanExporter(url, headers=headers, timeout=FLUSH_SECONDS)
+                self._made = OTLPSpanExporter(url, headers=headers, timeout=SPAN_FLUSH_SECONDS)
                 self._headers = headers
             return self._made.export(spans)
 

@@ -126,8 +126,8 @@ def _stays_suspended(store: Store, head: Head, deadline: float | None) -> bool:
         return False
     now = store.clock()
     seconds_left = float("inf") if deadline is None else deadline - time.monotonic()
-    # A timer alone is known to end. What a person or another system does is not, so a call does not wait
-    # for it.
+    # Only a timer's end is known. For a person or another system, a call waits no longer than
+    # SUSPENDED_FOLLOW_SECONDS.
     continues_soon = not execution.waits and execution.until - now < seconds_left
     return not continues_soon and now - unix_time(head.status["timestamp"]) > SUSPENDED_FOLLOW_SECONDS
 

@@ -43,8 +43,8 @@ from a2a_lambda.turns.recovery import abandon, load_live_head
 LISTED_TASKS = 5
 """Working tasks of a context that are looked at, if a client can name none."""
 
-QUEUED_TURN_WAIT_SECONDS = 10.0
-"""Seconds for which a message waits until the worker has ended the task's turn."""
+TURN_WAIT_SECONDS = 10.0
+"""Seconds for which a message waits until a turn that runs elsewhere ends or asks."""
 
 
 Started = Claim | Handover | Head
@@ -233,7 +233,7 @@ class Intake:
                 )
             # A client cannot know when a turn that runs elsewhere asks: it gets some seconds to do so.
             if head.place is not Place.REQUEST and not head.is_stopped and wait is None:
-                end = time.monotonic() + QUEUED_TURN_WAIT_SECONDS
+                end = time.monotonic() + TURN_WAIT_SECONDS
                 deadline = end if call.deadline is None else min(call.deadline, end)
                 head = await wait_until_stopped(self._store, head, deadline, or_suspended=True)
                 if head.is_stopped or head.is_suspended:
@@ -252,9 +252,9 @@ class Intake:
             task, _ = await threads.run(self._store.get_task, head)
             turn_id, seen_context = await self._choose_turn(call, context)
             message = call.message_event(request, head, turn_id, place)
-            # A new epoch, so that nothing which an earlier run may still write counts. The question that
-            # the message answers becomes an event of the log.
-            base = with_push_config(call, head, request).next_epoch()
+            # A new epoch, so that nothing which an earlier run may still write counts. The closing status
+            # before this turn, usually a question, becomes an event of the log.
+            base = with_push_config(call, head, request).with_new_epoch()
             base = replace(base, artifact_count=len(task.get("artifacts", [])))
             events = [head.closing_event(), message]
             newer, overflow = self._with_claim(call, base, turn_id, place, events)
@@ -334,9 +334,9 @@ class Intake:
     async def _begin(self, call: CallContext, request: SendMessageRequest, new: _NewTurn) -> Started:
         """Append the events that did not fit into the head; then the turn can run."""
         head, sequence = new.head, new.head.sequence
-        # The claim is stored, but the message is not yet. If it cannot be stored, the claim must be given
-        # back at once, or the task would stay busy until its lease ends.
         if new.overflow:
+            # The claim is stored, but not the message. If it cannot be, the claim is given back at once, so
+            # that the task is not busy until its lease ends or the sweep comes.
             try:
                 sequence = await threads.run(self._store.append, head, new.overflow, after=sequence)
             except Conflict:

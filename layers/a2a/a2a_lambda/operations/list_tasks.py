@@ -23,7 +23,7 @@ from a2a_lambda.store.indexes import TaskQuery
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.turns.recovery import is_lost, load_live_head
+from a2a_lambda.turns.recovery import has_died, load_live_head
 
 PAGE_SIZE = 50
 
@@ -94,7 +94,7 @@ async def _task(store: Store, head: Head | None, request: ListTasksRequest) -> T
     """A task as it is in the list; None if it no longer belongs there."""
     if head is None:
         return None
-    if is_lost(store, head):
+    if has_died(store, head):
         try:
             head = await load_live_head(store, head.scope, head.task_id)
         except TaskNotFound:

@@ -77,9 +77,9 @@ class Messages:
         # part of the send.
         slotless_until = time.monotonic() + SLOTLESS_SEND_SECONDS
         await self._check(call, request)
-        # Two things may end this send: its turn, or a slot that is not there. The turn is not interrupted
-        # while it is claimed or stored: `stop` ends the agent, and the run stores that end as it stores any
-        # other.
+        # Two things may end this send: its turn, or a slot that is not there. `stop` ends the turn's agent,
+        # and its run stores that end as it stores any other. A turn that is still being claimed is claimed
+        # first.
         sending = _Sending(self, call, request)
         work = asyncio.ensure_future(sending.response())
         try:
@@ -96,6 +96,8 @@ class Messages:
             if work.done():
                 return work.result()
             sending.stop(TOO_MANY)
+            if sending.is_starting:  # its claim may be stored, so its turn must end, too
+                await asyncio.gather(work, return_exceptions=True)
             raise
         finally:
             work.cancel()
@@ -112,8 +114,7 @@ class Messages:
         if isinstance(result, Head):
             return follow(self.store, result, history_length=length, deadline=call.deadline)
         run = self.make_run(result)
-        run.audience.unread_limit = UNREAD_EVENTS
-        run.start()
+        run.start(unread_limit=UNREAD_EVENTS)
         return self._stream(call, result, run, length)
 
     async def _stream(
@@ -168,9 +169,12 @@ class _Sending:
         self._call = call
         self._request = request
         self._run: Run | None = None
+        self._stop_reason = ""
+        self.is_starting = False
 
     def stop(self, reason: str) -> None:
-        """End the turn, if this process runs it. See `Run.stop`."""
+        """End the turn, if this process runs it, or is about to. See `Run.stop`."""
+        self._stop_reason = reason
         if self._run is not None:
             self._run.stop(reason)
 
@@ -180,9 +184,15 @@ class _Sending:
         while True:
             # Each round is the same request again, with the same ids. It finds what the round before has
             # stored.
-            result = await self._messages.start(self._call, self._request)
+            self.is_starting = True
+            try:
+                result = await self._messages.start(self._call, self._request)
+            finally:
+                self.is_starting = False
             if isinstance(result, Claim):
                 run = self._run = self._messages.make_run(result)
+                if self._stop_reason:
+                    run.stop(self._stop_reason)
                 run.start()
                 async with aclosing(run.audience.events()) as stream:
                     events = [event async for _, event in stream]
@@ -193,6 +203,8 @@ class _Sending:
                 head = await load_live_head(store, self._call.scope, result.head.task_id)
             else:
                 head = result
+                if self._stop_reason:
+                    raise TooManyStreams(self._stop_reason)
                 # If a request does not say whether it blocks, some versions block. In the others, the place
                 # of the turn decides.
                 options = self._request.get("configuration", {})

@@ -96,7 +96,9 @@ class Service:
         """Events of a task: the task as it is, then each later event. With `after`: only the events after
         that sequence number.
 
-        needs_running: refuse a task that is not running, which `Wire.subscribe_needs_running` says. Raises
+        needs_running: see `Wire.subscribe_needs_running`. A task that has ended is refused, and one that
+        waits
+            for input is followed for ANSWER_WAIT_SECONDS. Raises
         TaskNotFound, UnsupportedOperation.
         """
         head = await self._load(scope, task_id)

@@ -21,7 +21,7 @@ RESERVED = re.compile(
 )
 """Names that the kit's own paths use."""
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+AGENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
 
 class CardModel(BaseModel):
@@ -137,7 +137,7 @@ class Card(CardModel):
 def check_name(name: str, place: str) -> None:
     """Raises ConfigurationError if a folder's name cannot be the name of an agent. place: path of the agent's
     folder."""
-    if not NAME.fullmatch(name) or RESERVED.fullmatch(name):
+    if not AGENT_NAME.fullmatch(name) or RESERVED.fullmatch(name):
         raise ConfigurationError(
             f"{place}: {name!r} cannot be the name of an agent. Use letters, digits, - and _, but not a word"
             " that the kit's paths use (v1, a2a, alibaba, stream, tasks, message…)"

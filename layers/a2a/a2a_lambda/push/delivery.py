@@ -43,7 +43,7 @@ DELIVERY_SECONDS = 5.0
 """Seconds after which a delivery makes no further call, and leaves the rest to the next. With a call and the
 reads before it, it ends within the shortest timeout of the function: 20 s."""
 
-MAX_PAUSE_SECONDS = 900.0
+MAX_VISIBILITY_SECONDS = 900.0
 
 TOKEN_HEADER = "X-A2A-Notification-Token"  # noqa: S105
 
@@ -158,7 +158,7 @@ class PushNotifications:
 
     def postpone(self, handle: str, attempt: int) -> None:
         """Make a message come again. The pause grows with each attempt, and is random in part."""
-        pause = min(MAX_PAUSE_SECONDS, 2.0 ** min(attempt, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
+        pause = min(MAX_VISIBILITY_SECONDS, 2.0 ** min(attempt, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
         self._client.change_message_visibility(
             QueueUrl=self._url, ReceiptHandle=handle, VisibilityTimeout=max(1, int(pause))
         )

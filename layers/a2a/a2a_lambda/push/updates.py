@@ -35,8 +35,8 @@ def list_updates(store: Store, wire: Wire, head: Head, push: PushRegistration) -
     """What the webhook is to be sent, in order. Blocks. Raises StoreError."""
     if push.cursor is None:
         return [_task_as_it_is(store, wire, head)]
-    # The cursor may point into an event that became several bodies, because a delivery can break off
-    # between two of them.
+    # The cursor may point into an entry that holds several events, because a delivery can break off between
+    # two of them.
     pairs = publish(store.get_events(head, after=push.cursor.sequence))
     news = _with_status(head, list(_with_cursors(pairs, push.cursor))[push.cursor.part :], push.cursor)
     if not news:

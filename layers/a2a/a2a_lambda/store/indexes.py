@@ -59,8 +59,8 @@ def list_tasks(table: Table, scope: Scope, page: TaskQuery, shards: int) -> Task
             if matching > page.size:
                 break
         if "LastEvaluatedKey" in answer:
-            # This shard may have more tasks before that place. A page ends where the least-read shard ends,
-            # or tasks would be left out.
+            # This shard may have older tasks than that. A page ends where the least-read shard ends, or tasks
+            # would be left out.
             end = max(end, answer["LastEvaluatedKey"]["changed"]["S"])
     # A task whose status changes may be in the index twice for a moment.
     newest = {items.listed_id(place): place for place in sorted(item["changed"]["S"] for item in matches)}
@@ -100,8 +100,8 @@ def _answers(table: Table, query: dict[str, Any], first: int, limit: int) -> Ite
     while True:
         answer = table.page({**query, "Limit": min(size, limit)})
         yield answer
-        # DynamoDB counts what it read, not what matched. A filter that matches nothing must not read the
-        # whole list.
+        # `ScannedCount` is what was read, whether or not it matched. A filter that matches nothing must not
+        # read the whole list.
         limit -= answer["ScannedCount"]
         if limit <= 0 or "LastEvaluatedKey" not in answer:
             return

@@ -13,8 +13,8 @@
 Index (listing, changed): tasks of an owner and agent by status time. A task that was answered with a
 message only is not in it. Index (shard, due): tasks that should be running, for the sweep.
 
-JSON is stored in binary attributes: as DynamoDB numbers, large integers would lose digits. Names in the table
-do not change, because tables outlive releases.
+JSON is stored in binary attributes: as DynamoDB numbers, large integers would lose digits. From the first
+release on, names in the table do not change, because tables outlive releases.
 """
 
 import base64

@@ -31,7 +31,7 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0
 
 
 class ConditionFailed(Exception):
-    """The condition of a write did not hold. item: what is there instead."""
+    """The condition of a write did not hold. item: what is there instead, after `put`; otherwise empty."""
 
     def __init__(self, item: Item) -> None:
         self.item = item

@@ -89,8 +89,8 @@ class Context:
             memory = apply_changes(memory, record.changes)
             turns = (*turns, turn_id)[-KEPT_REQUESTS:]
         else:
-            # A failed turn leaves no memory, but its words stay in the conversation, so that the next turn
-            # knows what went wrong.
+            # A failed turn leaves no memory, but what was said stays in the conversation, so that the next
+            # turn can refer to it.
             failures = (*failures, turn_id)[-KEPT_REQUESTS:]
         if len(strictjson.dumps(memory)) > MEMORY_BYTES:
             raise MemoryFull(f"The conversation's memory is full: at most {MEMORY_BYTES:,} bytes are kept.")

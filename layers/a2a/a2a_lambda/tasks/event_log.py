@@ -33,8 +33,8 @@ ENTRY_BYTES = 350_000
 """Bytes of an entry's body. A DynamoDB item may have 400 KB, keys and names included."""
 
 GROUPED_CHUNKS = 16
-"""So many consecutive chunks of artifacts, or more, share entries. All else has an entry of its own: release
-0.2 reads one event an entry. Every wire sends a chunk, so clients get the number of a shared entry."""
+"""So many consecutive chunks of artifacts, or more, share entries. All else has an entry of its own, so that
+each event has its own number. Every wire sends a chunk, so clients get the number of a shared entry."""
 
 Numbered = tuple[int, Event]
 """An event, and the sequence number of its last entry. Events of one entry have the same number."""
@@ -103,8 +103,8 @@ def split(events: Iterable[Event], *, after: int, epoch: int) -> list[Entry]:
 def _groups(events: Iterable[Event]) -> Iterator[list[bytes]]:
     """JSON of the events that share an entry."""
     for is_chunk, run in groupby(events, lambda event: "artifactUpdate" in event):
-        # Few chunks have an entry each, so that a follower gets them as they come. Many that were stored at
-        # once share entries, because each entry is a write.
+        # Few chunks have an entry each, so that a client can come back after any of them. Many share entries,
+        # because each entry is a write.
         bodies = [strictjson.dumps(event) for event in run]
         if not is_chunk or len(bodies) < GROUPED_CHUNKS:
             yield from ([body] for body in bodies)

@@ -169,8 +169,8 @@ class Head:
 
     def is_held_by(self, run: "Head") -> bool:
         """Whether the run that had the head `run` still holds the task."""
-        # The holder is unique for each run, and the epoch changes when the task is sealed. Either one alone
-        # would miss a case: a reply changes the epoch of a turn that no run holds.
+        # Either one alone would miss a case. A run that takes a turn which no run holds changes only the
+        # holder. A reply to such a turn changes only the epoch.
         return not self.is_stopped and (self.epoch, self.holder) == (run.epoch, run.holder)
 
     def as_lost(self) -> "Head":
@@ -219,13 +219,6 @@ class Head:
         """Whether the head can hold its inline events."""
         return len(strictjson.dumps(self.document())) <= DOCUMENT_BYTES
 
-    def next_epoch(self) -> "Head":
-        """The head of a stopped task in a new epoch.
-
-        It skips one number: another process may have sealed the log with it, just before the task stopped.
-        """
-        return replace(self, epoch=self.epoch + 2)
-
     def with_events(self, events: list[Event]) -> tuple["Head", list[Event]]:
         """The head with events added, and the events that did not fit: append those.
 
@@ -238,8 +231,11 @@ class Head:
         return (new_head, []) if new_head.fits else (replace(self, sequence=last, committed=last), events)
 
     def with_new_epoch(self) -> "Head":
-        """The head of a suspended task in a new epoch. What the log has counts, and nothing that a writer of
-        an earlier epoch adds to it."""
+        """The head of a stopped or suspended task in a new epoch. What the log has counts, and nothing that a
+        writer of an earlier epoch adds to it.
+
+        It skips one number, with which another process may have sealed the log just before.
+        """
         last = max(0, self.sequence - 1) if self.is_stopped else self.sequence
         return replace(self, epoch=self.epoch + 2, committed=last)
 

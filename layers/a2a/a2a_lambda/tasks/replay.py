@@ -44,7 +44,7 @@ class Replay:
         self._mark = Mark()
 
     def next(self) -> "Replay":
-        """Of the run after this one."""
+        """The replay for the run after this one."""
         return Replay(max(self._stored, self._mark))
 
     def take(self, events: Iterable[Event]) -> list[Event]:

@@ -64,10 +64,11 @@ def suspended_head(
         for open_wait in suspension.waits
     )
     execution = replace(execution_of(head), is_suspended=True, until=min(times, default=0.0), waits=waits)
-    # The sweep looks a little after the timer should have fired. Without a timer it looks once a day,
-    # whether the execution still exists.
+    # The sweep looks shortly after the timer should have fired, but at least once a day, to see whether the
+    # execution still exists.
     due = sweep_minute(min([*times, now + EXECUTION_LOOK_SECONDS]) + LATE_SECONDS)
-    # A turn that asks is stopped for its client, as after `Ask`. One that only pauses is still working.
+    # A turn that asks is stopped for its client, as after `Ask`. One that pauses, or waits for another
+    # system, is still working.
     if question is None:
         working_status = status(TaskState.WORKING, now)
         new_head = replace(head, status=working_status, sequence=sequence, holder="", lease=0.0)
@@ -96,13 +97,13 @@ def still_asking(new_head: Head, old_head: Head) -> Head:
     )
 
 
-def resumed_head(head: Head, arn: str, now: float) -> tuple[Head, list[Event]]:
+def resumed_head(arn: str, head: Head, now: float) -> tuple[Head, list[Event]]:
     """The head of a turn that a process continues, and the events that it cannot hold. arn: ARN of the
     execution."""
     execution = replace(execution_of(head), arn=arn, is_suspended=False, until=0.0, waits=(), wakes=())
     events: list[Event] = []
     if head.is_stopped:  # it asked, and no one replied in time
-        head, events = head.next_epoch().with_events([head.closing_event()])
+        head, events = head.with_new_epoch().with_events([head.closing_event()])
     return replace(head.with_holder(now), execution=execution), events
 
 

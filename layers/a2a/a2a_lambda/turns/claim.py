@@ -1,4 +1,4 @@
-"""A claimed turn: what intake, the worker and durable executions give to a run."""
+"""What starts a turn: a claim, for a run in this process, or a handover, for one elsewhere."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

@@ -36,20 +36,14 @@ class MemoryRefused(Exception):
 
 
 class Ending:
-    """Stores the end of a run's turn.
-
-    was_ended_by_skill: the skill ended the turn itself. Memory keeps nothing of a failed turn.
-    was_stopped: the turn was stopped from outside, so the context keeps nothing of it at all, and its request
-        does not count as answered.
-    pending: what a task that asks was about to do; see `Head`.
-    """
+    """Stores the end of a run's turn."""
 
     def __init__(
         self, store: Store, claim: Claim, lease: Lease, journal: Journal, builder: EventBuilder
     ) -> None:
-        self.was_ended_by_skill = False
-        self.was_stopped = False
-        self.pending: Pending | None = None
+        self._was_ended_by_skill = False
+        self._was_stopped = False
+        self._pending: Pending | None = None
         self._store = store
         self._claim = claim
         self._lease = lease
@@ -57,10 +51,21 @@ class Ending:
         self._builder = builder
         self._memory_is_refused = False
 
-    async def store(self) -> bool:
+    async def store(
+        self, make_pending: Callable[[], Pending | None], *, was_ended_by_skill: bool, was_stopped: bool
+    ) -> bool:
         """Store the end as the builder has it; returns False if only a failed end could be stored, without
-        the pending events and the context. Raises StoreError, Conflict."""
+        the pending events and the context.
+
+        make_pending: makes what a task that asks was about to do; see `Head`. was_ended_by_skill: the skill
+            ended the turn itself. Memory keeps nothing of a failed turn.
+        was_stopped: the turn was stopped from outside, so the context keeps nothing of it at all, and its
+            request does not count as answered.
+        Raises StoreError, Conflict.
+        """
+        self._was_ended_by_skill, self._was_stopped = was_ended_by_skill, was_stopped
         try:
+            self._pending = make_pending()
             await self._retry_until_lease_ends(self._store_context_and_end)
             return True
         except StoreError:
@@ -124,13 +129,13 @@ class Ending:
             await self._journal.flush()
             pairs = ()
         last = self._journal.sequence + len(pairs)
-        pending = self.pending if closing["state"] in INTERRUPTED else None
+        pending = self._pending if closing["state"] in INTERRUPTED else None
 
         # The lease may make the change again on a newer head, so it must depend on nothing but that head
         # and what is fixed above.
         def end(head: Head) -> Head:
             new_head = replace(head, inline=(*head.inline, *pairs))
-            if self.was_stopped:
+            if self._was_stopped:
                 new_head = replace(new_head, requests=new_head.requests[:-1])
             return new_head.with_closing_status(
                 closing, last, pending, message_only=self._builder.message_only
@@ -145,7 +150,7 @@ class Ending:
         """A call that stores what the context keeps of the turn. It blocks, and raises MemoryRefused.
 
         Raises Conflict if another process holds the task."""
-        if self.was_stopped or self._memory_is_refused:
+        if self._was_stopped or self._memory_is_refused:
             return None
         await self._lease.check_held()
         head, turn, closing = self._lease.head, self._claim.turn, self._builder.closing
@@ -164,7 +169,7 @@ class Ending:
             reply=self._builder.parts,
             changes=turn.memory.changes,
             answered=self._claim.head.requests[-1],
-            was_ended_by_skill=self.was_ended_by_skill,
+            was_ended_by_skill=self._was_ended_by_skill,
         )
 
         def change(context: Context) -> Context:

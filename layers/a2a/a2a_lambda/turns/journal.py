@@ -29,7 +29,7 @@ SILENCE_SECONDS = 2 * FLUSH_SECONDS
 BACKLOG_BYTES = 1_000_000
 """JSON bytes that may be pending while the table takes no writes. Then the agent waits, too."""
 
-RETRY_SECONDS = 0.5
+BACKLOG_RETRY_SECONDS = 0.5
 """Seconds between tries to store a backlog."""
 
 logger = logging.getLogger(__name__)
@@ -81,8 +81,8 @@ class Journal:
         Raises Conflict, WriteRefused.
         """
         async with self._lock:
-            # Also if the write fails: a table that takes no writes is asked again after a pause, and not at
-            # every event.
+            # Set even if the write fails, so that a small backlog is tried again after a pause. From
+            # FLUSH_BYTES on, every event tries.
             self._flushed = asyncio.get_running_loop().time()
             try:
                 await self.flush()
@@ -118,7 +118,7 @@ class Journal:
     async def wait_for_room(self) -> None:
         """Wait until a large backlog is stored. Raises Conflict."""
         while self._pending_bytes > BACKLOG_BYTES:
-            await asyncio.sleep(RETRY_SECONDS)
+            await asyncio.sleep(BACKLOG_RETRY_SECONDS)
             await self.try_flush()
 
     async def flush_in_silence(self) -> None:

@@ -40,10 +40,11 @@ class Lease:
         self.head = head
 
     async def renew_until_lost(self) -> None:
-        """Renew the lease; returns after another process has taken or ended the task."""
+        """Renew the lease. Returns when another process has taken or ended the task, or when the lease has
+        run out."""
         renewal = self._store.clock()
-        # The loop ends by itself if the process was frozen for longer than the lease: then another process
-        # may have the task, and the run must not store anything that it would not notice.
+        # The lease runs out if the process was frozen, or the table took no renewal. Then another process may
+        # have the task.
         while self._store.clock() < self.head.lease:
             await asyncio.sleep(CANCEL_POLL_SECONDS)
             now = self._store.clock()

@@ -18,7 +18,7 @@ LOST = "This turn was lost before it ended; send the message again."
 
 async def load_live_head(store: Store, scope: Scope, task_id: str, *, path: str = "params.id") -> Head:
     """Head of the caller's task. If the task's lease has run out, the task is ended as failed first,
-    unless the worker will run its turn again.
+    unless its turn runs elsewhere, where another run continues it.
 
     path: field of the request that names the task. Raises TaskNotFound, StoreError.
     """
@@ -26,7 +26,7 @@ async def load_live_head(store: Store, scope: Scope, task_id: str, *, path: str 
         head = await threads.run(store.get_head, scope, task_id)
         if head is None:
             raise TaskNotFound("the key's owner has no such task with this agent", path=path)
-        if not is_lost(store, head):
+        if not has_died(store, head):
             return head
         try:
             logger.warning("task %s is lost: its lease ran out", task_id)
@@ -44,7 +44,7 @@ async def load_progress(store: Store, head: Head, *, after: int) -> tuple[Head, 
     """
     newer, events = await threads.run(store.get_progress, head, after=after)
     # Both are rare, and need more than this read: a task that has expired, or a run that has died.
-    if newer is None or is_lost(store, newer):
+    if newer is None or has_died(store, newer):
         newer = await load_live_head(store, head.scope, head.task_id)
         events = await threads.run(store.get_events, newer, after=after)
     return newer, events
@@ -54,7 +54,7 @@ async def end_task(store: Store, head: Head, status: TaskStatus) -> Head:
     """End a task that another run holds, or that no run holds. Raises Conflict."""
     if head.is_stopped:
         # It waits for input, and no run works on it: the head alone changes. The question becomes an event.
-        new_head, overflow = head.next_epoch().with_events([head.closing_event()])
+        new_head, overflow = head.with_new_epoch().with_events([head.closing_event()])
         sequence = new_head.sequence
         if overflow:
             sequence = await threads.run(store.append, new_head, overflow, after=sequence)
@@ -64,7 +64,7 @@ async def end_task(store: Store, head: Head, status: TaskStatus) -> Head:
     return head
 
 
-def is_lost(store: Store, head: Head) -> bool:
+def has_died(store: Store, head: Head) -> bool:
     """Whether the run of a task died, and no other one will be started."""
     return not head.is_stopped and head.place is Place.REQUEST and head.lease < store.clock()
 

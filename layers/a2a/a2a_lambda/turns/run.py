@@ -23,7 +23,7 @@ from a2a_lambda.durable.engine import Notice, Suspended
 from a2a_lambda.errors import AgentMistake, LimitExceeded, SkillError, StoreError
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.store.store import Conflict, Store
-from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.tasks.head import Head, Pending, Place
 from a2a_lambda.turns.audience import Audience
 from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.ending import Ending
@@ -78,8 +78,12 @@ class Run:
         """Ids of the artifacts that this turn has started."""
         return self._builder.artifact_ids
 
-    def start(self) -> None:
-        """Start the turn. It continues to its end, whether a client reads its events or not."""
+    def start(self, *, unread_limit: int | None = None) -> None:
+        """Start the turn. It continues to its end, whether a client reads its events or not.
+
+        unread_limit: events that may wait for the client before the agent waits; None = any number.
+        """
+        self.audience.unread_limit = unread_limit
         task = asyncio.create_task(self._execute())
         _running.add(task)
         task.add_done_callback(_running.discard)
@@ -117,12 +121,13 @@ class Run:
                 span.fail("failed")
 
     async def _work_under_lease(self) -> None:
-        """Run the agent until it ends, its time is up or the lease is lost; then store the end.
+        """Run the agent until it ends, its time is up or the lease is lost. Store the end, unless the lease
+        is lost.
 
-        Three tasks run side by side. `work` is the agent. `renewal` keeps the lease and ends only when the
-        lease is lost; nothing may be stored after that, because another process owns the task. `flusher`
-        stores events that no other event follows. The end is stored without a lease to lose: the renewal
-        still runs, and every write of the head is conditional, so a lost lease shows as Conflict.
+        Three tasks run side by side. `work` is the agent. `renewal` keeps the lease, and ends only when it is
+        lost. Another process may own the task then, so nothing more is stored. `flusher` stores events that
+        no other event follows. The end is stored while the renewal still runs. Every write of the head is
+        conditional, so a lease that is lost meanwhile shows as Conflict.
         """
         # The agent's import may still run: `work` waits for it, while `renewal` keeps the lease.
         start, turn = time.monotonic(), self._claim.turn
@@ -142,7 +147,8 @@ class Run:
                 logger.error("the lease of task %s was given up", self.head.task_id, exc_info=cause)
             work.cancel()
             await asyncio.wait({work})
-            # A flush that has begun is not interrupted: its numbers are taken once it reaches the table.
+            # The flusher may be writing: wait for it. A flush that `work.cancel` interrupted is written
+            # again, with the same numbers.
             await self._journal.wait_for_flush()
             flusher.cancel()
             # A run that has lost its task stores nothing more. Its client reads the rest from the log.
@@ -213,14 +219,21 @@ class Run:
         if self.suspension is not None and is_in_time:
             await self._ending.suspend(self.suspension)
             return
-        ending, turn = self._ending, self._claim.turn
-        ending.was_ended_by_skill = self._finish_events(work, is_in_time)
-        ending.was_stopped = bool(self._stop_reason)
-        # Without a question of its own, the turn was stopped: an earlier question waits again.
-        ending.pending = turn.pending
-        if self._builder.question is not None:
-            ending.pending = agent_of(self._agent).pending_after(turn, self._builder.question)
-        if await ending.store():
+        turn = self._claim.turn
+        was_ended_by_skill = self._finish_events(work, is_in_time)
+
+        def make_pending() -> Pending | None:
+            question = self._builder.question
+            if (
+                question is None
+            ):  # if the task still asks, the turn was stopped: an earlier question waits again
+                return turn.pending
+            return agent_of(self._agent).pending_after(turn, question)
+
+        was_stopped = bool(self._stop_reason)
+        if await self._ending.store(
+            make_pending, was_ended_by_skill=was_ended_by_skill, was_stopped=was_stopped
+        ):
             self.audience.publish(self.head.closing_event(), self.head.sequence)
         else:  # what was published of the turn is not what is stored
             self.has_diverged = True
@@ -262,7 +275,7 @@ class Run:
             logger.error("%s", reason)  # the agent could not be imported; public, as `agent_of` says it
             return reason
         if isinstance(error, AgentMistake | LimitExceeded):  # its frames are the kit's
-            logger.error("%s: %s", agent_of(self._agent).place_of(self._claim.turn), error)
+            logger.error("%s: %s", agent_of(self._agent).source_of(self._claim.turn), error)
         else:
             logger.error("skill %s failed", skill, exc_info=error)
         return str(error) if isinstance(error, SkillError) else FAILED

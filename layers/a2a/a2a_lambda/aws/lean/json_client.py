@@ -58,7 +58,7 @@ THROTTLED = frozenset(
 THROTTLED_PAUSE_SECONDS = 1.0
 """Longest pause before the first retry after the service refused because of too many requests."""
 
-MAX_PAUSE_SECONDS = 20.0
+MAX_RETRY_PAUSE_SECONDS = 20.0
 
 MAX_LONGER_SECONDS = 5.0
 """Most seconds by which a service can make a pause longer."""
@@ -136,7 +136,7 @@ class JsonClient:
                     # Full jitter, as in botocore's standard mode: containers that failed together must not
                     # come back together.
                     longest = THROTTLED_PAUSE_SECONDS if is_throttled else self._service.pause_seconds
-                    pause = random.random() * min(longest * 2 ** (attempt - 1), MAX_PAUSE_SECONDS)  # noqa: S311  # no secret
+                    pause = random.random() * min(longest * 2 ** (attempt - 1), MAX_RETRY_PAUSE_SECONDS)  # noqa: S311  # no secret
                     self._sleep(max(pause, min(_asked_pause(error), pause + MAX_LONGER_SECONDS)))
                 else:
                     self._quota.give(cost or 1)

@@ -10,6 +10,7 @@ the same execution holds belongs to a dead one.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 
 from a2a_lambda import threads
@@ -22,11 +23,11 @@ from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.durable.engine import Engine, Reply
 from a2a_lambda.errors import StoreError
 from a2a_lambda.protocol.model import Event
-from a2a_lambda.store.store import Store
+from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.callback_token import callback_token
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.execution import CALLBACK_PATH
-from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.replay import Replay, last_mark
 from a2a_lambda.tasks.suspension import REPLYING, execution_of, resumed_head
 from a2a_lambda.turns.claim import Claim
@@ -42,7 +43,9 @@ MakeEngine = Callable[[Replies, Callable[[str], str]], Engine]
 """Makes the engine of a run from the replies that are known, and from what makes the url of a wait."""
 
 
-class DurableWorker:
+class ExecutionWorker:
+    """Runs turns that have an execution, as `Worker` runs those of the queue."""
+
     def __init__(self, store: Store, agents: Agents) -> None:
         self._store = store
         self._agents = agents
@@ -53,23 +56,20 @@ class DurableWorker:
 
         arn: ARN of the execution. deadline: a `time.monotonic()` value, when this run must end.
         """
-        taken_turn = await takeover.take(
-            self._store,
-            self._agents,
-            partial(self._load_free, turn, arn),
-            lambda head, now: resumed_head(head, arn, now),
-            attempts=RUN_ATTEMPTS,
-        )
-        if taken_turn is None:
+        load, hold = partial(self._load_free, turn, arn), partial(resumed_head, arn)
+        while taken_turn := await takeover.take(self._store, self._agents, load, hold, attempts=RUN_ATTEMPTS):
+            with suppress(Conflict):  # the task changed while its context was stored: take it again
+                claim = await self._claim(taken_turn, make_engine, deadline)
+                break
+        else:
             return
         # From here on it is a run like any other. The engine replays what earlier runs have done, and
         # `Replay` keeps its events from being stored twice.
-        claim = await self._claim(taken_turn, make_engine, deadline)
         run = Run(self._store, self._agents.start(turn.scope.agent), claim)
         await run.run_to_end()
         # Another process changed the task under this run. If the turn is still this execution's, Lambda
         # must run it again.
-        if run.has_diverged and await load_execution(self._store, turn, arn) is not None:
+        if run.has_diverged and await takeover.load_head_of_execution(self._store, turn, arn) is not None:
             raise StoreError("the run lost its task, which has not ended")
         if run.suspension is not None and not run.has_diverged:
             raise run.suspension
@@ -77,7 +77,7 @@ class DurableWorker:
     async def _load_free(self, turn: QueuedTurn, arn: str) -> Head | None:
         """Head of the task, if this execution has its turn. While a reply is stored, the turn waits for
         it."""
-        while (head := await load_execution(self._store, turn, arn)) is not None:
+        while (head := await takeover.load_head_of_execution(self._store, turn, arn)) is not None:
             if head.holder != REPLYING or head.lease <= self._store.clock():
                 return head
             await asyncio.sleep(REPLY_POLL_SECONDS)
@@ -110,11 +110,3 @@ class DurableWorker:
         return Claim(
             head, sequence, turn, replay=Replay(last_mark(taken_turn.later)), question_head=question_head
         )
-
-
-async def load_execution(store: Store, turn: QueuedTurn, arn: str) -> Head | None:
-    """Head of the task, if this execution has its turn, and the turn has not ended."""
-    head = await takeover.load_turn(store, turn)
-    if head is None or head.place is not Place.EXECUTION:
-        return None
-    return head if execution_of(head).arn in ("", arn) else None
