@@ -2,13 +2,19 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
 
+import pytest
 from starlette.testclient import TestClient
 
+from a2a_lambda.errors import TaskNotFound
 from a2a_lambda.http import sse
+from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.strictjson import dumps
+from tests.conftest import BASE_URL
+from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, message, request
 
 
@@ -99,3 +105,37 @@ def test_a_line_reader_reads_a_stream(client: TestClient, key: str, kit: Kit) ->
     answer = Rpc(client, key, "/a2a/probe").post(body)
     found = [json.loads(line[5:]) for line in answer.iter_lines() if line.startswith("data:")]
     assert found[1]["result"]["artifact"]["parts"][0]["text"] == said
+
+
+@pytest.mark.parametrize("is_on_lambda", [False, True])
+def test_a_fault_in_a_stream_is_in_the_stream_and_lambda_knows_it(
+    kit: Kit, key: str, monkeypatch: pytest.MonkeyPatch, is_on_lambda: bool
+) -> None:
+    """An error of the client, such as a task that it lost, is no fault of the function."""
+    inner = create_app(kit)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await inner({**scope, "aws.streamed": True} if is_on_lambda else scope, receive, send)
+
+    async def fail(items: Any, silence: float) -> AsyncIterator[Any]:
+        raise cause
+        yield  # it makes this a generator
+
+    cause: Exception = TaskNotFound("gone")
+    monkeypatch.setattr(sse, "with_silences", fail)
+    with TestClient(app, base_url=BASE_URL, raise_server_exceptions=False) as client:
+        rest = Rest(client, key)
+        for cause in (TaskNotFound("gone"), RuntimeError("a private word")):
+            answer = rest.ask("POST", "message:stream", {"message": message_1_0()})
+            assert answer.status_code == 200
+            assert "a private word" not in answer.text
+            assert ("gone" in answer.text) == isinstance(cause, TaskNotFound)
+    cause = RuntimeError("a fault")
+    with TestClient(app, base_url=BASE_URL) as client:
+        if is_on_lambda:
+            with pytest.raises(RuntimeError, match="a fault"):
+                Rest(client, key).ask("POST", "message:stream", {"message": message_1_0()})
+        else:
+            assert (
+                Rest(client, key).ask("POST", "message:stream", {"message": message_1_0()}).status_code == 200
+            )

@@ -83,6 +83,17 @@ def test_a_page_reads_only_so_many_tasks(
     assert store.count_tasks(scope, TaskQuery(size=30)) == sum(read) == 9
 
 
+@pytest.mark.parametrize("list_shards", [1, 3])
+def test_a_page_is_full_if_there_are_enough_tasks(
+    settings: Settings, scope: Scope, list_shards: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few of those that are read match."""
+    monkeypatch.setattr(indexes, "QUERY_LIMIT", 3)
+    store, ids = store_with(settings, scope, list_shards)
+    for size in range(1, len(ids[4::5])):
+        assert len(store.list_tasks(scope, TaskQuery(size=size, context_id="rare")).tasks) == size
+
+
 def test_a_task_that_the_index_has_twice_is_listed_once(
     settings: Settings, scope: Scope, monkeypatch: pytest.MonkeyPatch
 ) -> None:

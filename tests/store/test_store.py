@@ -17,11 +17,13 @@ from a2a_lambda.protocol.model import (
     Part,
     Role,
     TaskArtifactUpdateEvent,
+    TaskPushNotificationConfig,
     TaskState,
     status,
 )
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import table as store_table
+from a2a_lambda.store.items import Cursor, PushRegistration
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import GROUPED_CHUNKS
@@ -397,3 +399,54 @@ def test_contexts_written_at_once_are_merged(store: Store, scope: Scope) -> None
     for name in "abc":
         store.update_context(scope, "c", empty, adding(name))
     assert store.get_context(scope, "c").memory == {"a": True, "b": True, "c": True, "total": 3}
+
+
+def config(name: str) -> TaskPushNotificationConfig:
+    return TaskPushNotificationConfig(id=name, url="https://example.com/")
+
+
+def test_a_config_keeps_how_far_its_webhook_is(store: Store, head: Head) -> None:
+    scope, task_id = head.scope, head.task_id
+    start = Cursor(1, 0, TaskState.SUBMITTED)
+    store.put_push_config(head, PushRegistration(config("a"), "1.0", start))
+    later = Cursor(3, 2, TaskState.WORKING)
+    store.advance_push(scope, task_id, "a", later)
+    assert store.get_push_config(scope, task_id, "a") == PushRegistration(config("a"), "1.0", later)
+    for earlier in (Cursor(3, 1, TaskState.WORKING), Cursor(2, 9, TaskState.WORKING)):
+        store.advance_push(scope, task_id, "a", earlier)
+    found = store.get_push_config(scope, task_id, "a")
+    assert found is not None
+    assert found.cursor == later, "it never goes back"
+    moved = TaskPushNotificationConfig(id="a", url="https://example.com/moved")
+    store.put_push_config(head, PushRegistration(moved, "0.3", Cursor(9, 0, TaskState.WORKING)))
+    assert store.get_push_config(scope, task_id, "a") == PushRegistration(moved, "0.3", later)
+    store.put_push_config(head, PushRegistration(config("a"), "1.0", None))
+    assert store.get_push_config(scope, task_id, "a") == PushRegistration(moved, "0.3", later)
+
+
+def test_configs_are_listed_and_deleted(store: Store, head: Head) -> None:
+    scope, task_id = head.scope, head.task_id
+    for name in ("b", "a"):
+        store.put_push_config(head, PushRegistration(config(name), "1.0", None))
+    assert store.list_push_configs(scope, task_id) == [config("a"), config("b")]
+    store.delete_push_config(scope, task_id, "a")
+    store.advance_push(scope, task_id, "a", Cursor(3, 0, TaskState.WORKING))
+    assert store.get_push_config(scope, task_id, "a") is None
+    assert store.list_push_configs(scope, task_id) == [config("b")]
+
+
+def test_slots_belong_to_their_holders(store: Store, clock: Clock) -> None:
+    owner, until = f"owner-{uuid.uuid4()}", int(clock.now) + 60
+    assert store.take_slot(owner, 1, "me", until)
+    assert not store.take_slot(owner, 1, "you", until)
+    assert store.list_slots(owner) == {1}
+    store.free_slot(owner, 1, "you")
+    store.keep_slot(owner, 1, "you", until + 600)
+    clock.now = until + 1
+    assert store.list_slots(owner) == set()
+    assert store.take_slot(owner, 1, "you", until + 60)
+    store.keep_slot(owner, 1, "you", until + 120)
+    clock.now = until + 90
+    assert store.list_slots(owner) == {1}
+    store.free_slot(owner, 1, "you")
+    assert store.list_slots(owner) == set()

@@ -18,6 +18,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import Entry
 from a2a_lambda.turns import ending, journal, lease, run
+from a2a_lambda.turns.claim import Claim
 from tests.helpers.clock import Clock
 from tests.turns.death import die_after_context
 from tests.turns.run_bench import PATIENCE, RunBench, until, within
@@ -231,6 +232,82 @@ def test_a_turn_that_was_canceled_unseen_changes_no_memory(
 
     within(go())
     assert bench.store.get_context(bench.scope, context).conversation == ()
+
+
+def test_a_turn_that_ends_after_an_unseen_cancel_stores_no_context(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has stored nothing by then, so no write has told it. Before its end it looks at the head."""
+    monkeypatch.setattr(lease, "CANCEL_POLL_SECONDS", 60.0)
+    monkeypatch.setattr(lease, "LEASE_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(journal, "FLUSH_SECONDS", 1e9)
+    context = str(uuid.uuid4())
+
+    async def go() -> None:
+        call, request = bench.sent("pause", contextId=context, slots={"seconds": "0.5"})
+        events = await bench.messages.stream(call, request)
+        first = await anext(events)
+        assert (await bench.cancel(first[1]["task"]["id"]))["status"]["state"] == TaskState.CANCELED
+        async for _ in events:
+            pass
+
+    within(go())
+    assert bench.store.get_context(bench.scope, context).conversation == ()
+
+
+def test_a_flush_that_has_begun_is_waited_for(bench: RunBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a turn does not store the same events beside it."""
+    monkeypatch.setattr(journal, "FLUSH_SECONDS", 0.05)
+    monkeypatch.setattr(journal, "SILENCE_SECONDS", 0.05)
+    is_writing, puts = threading.Event(), []
+
+    def slow(operation: str, arguments: dict[str, Any]) -> None:
+        if operation == "put_item" and arguments["Item"]["sk"]["S"].startswith("e#"):
+            puts.append(arguments["Item"]["sk"]["S"])
+            is_writing.set()
+            time.sleep(0.5)
+
+    bench.calls.before = slow
+    task = within(bench.send("pause", slots={"seconds": "0.3"}))
+    assert is_writing.is_set()
+    assert task["status"]["state"] == TaskState.COMPLETED
+    assert task["artifacts"][0]["parts"] == [{"text": "waiting done"}]
+    assert len(puts) == len(set(puts))
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_a_turn_that_is_stopped_says_why_and_can_be_made_again(bench: RunBench, answers: bool) -> None:
+    """The question that it was to answer waits for its answer again."""
+    context = str(uuid.uuid4())
+
+    async def go() -> tuple[Task, Task]:
+        fields: dict[str, Any] = {"contextId": context}
+        if answers:
+            fields["taskId"] = (await bench.send("question", contextId=context))["id"]
+        call, request = bench.sent("pause", "same", slots={"seconds": "60"}, **fields)
+        claim = await bench.messages.intake.start(call, request)
+        assert isinstance(claim, Claim)
+        stopped = run.Run(bench.store, bench.messages.agents.start("probe"), claim)
+        stopped.start()
+        events = stopped.audience.events()
+        await anext(events)
+        stopped.stop("too many")
+        async for _ in events:
+            pass
+        task = await bench.get(claim.head.task_id)
+        again = await bench.messages.intake.start(call, request)
+        assert isinstance(again, Claim), "it is no repetition: nothing has answered it"
+        return task, await bench.cancel(again.head.task_id)
+
+    task, canceled = within(go())
+    assert canceled["status"]["state"] == TaskState.CANCELED
+    if answers:
+        assert task["status"]["state"] == TaskState.INPUT_REQUIRED
+        assert canceled["id"] == task["id"]
+    else:
+        assert task["status"]["state"] == TaskState.FAILED
+        assert task["status"]["message"]["parts"] == [{"text": "too many"}]
+    assert len(bench.store.get_context(bench.scope, context).conversation) == (2 if answers else 0)
 
 
 def test_a_half_made_cancel_is_made_whole(bench: RunBench) -> None:

@@ -1,0 +1,123 @@
+"""What a context keeps of its turns."""
+
+from dataclasses import replace
+
+import pytest
+
+from a2a_lambda.errors import MemoryFull
+from a2a_lambda.protocol.model import Part
+from a2a_lambda.tasks.context import (
+    CONVERSATION_LENGTH,
+    MEMORY_BYTES,
+    Add,
+    Context,
+    Delete,
+    Put,
+    TurnRecord,
+)
+from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest
+
+
+def record(
+    turn: str, said: str = "hello", reply: str = "hi", task: str = "", **options: object
+) -> TurnRecord:
+    base = TurnRecord(
+        turn_id=turn, task_id=task or f"task of {turn}", message=[Part(text=said)], reply=[Part(text=reply)]
+    )
+    return replace(base, **options)  # type: ignore[arg-type]
+
+
+def texts(context: Context) -> list[str]:
+    return [entry.text for entry in context.conversation]
+
+
+def known(key: str, task: str = "t") -> KnownRequest:
+    return KnownRequest(key=key, body="b", task=task, at=1.0)
+
+
+def test_a_turn_is_included_once() -> None:
+    context = Context().after(record("a", changes=[Add("visits", 1)]))
+    assert texts(context) == ["hello", "hi"]
+    assert context.memory == {"visits": 1}
+    assert context.after(record("a", changes=[Add("visits", 1)])) is context
+
+
+def test_a_failed_turn_leaves_words_and_no_memory_and_another_attempt_counts() -> None:
+    failed = Context().after(record("a", reply="oh", changes=[Add("visits", 1)], was_ended_by_skill=False))
+    assert failed.memory == {}
+    assert (failed.turns, failed.failed) == ((), ("a",))
+    assert texts(failed) == ["hello", "oh"]
+    done = failed.after(record("a", changes=[Add("visits", 1)]))
+    assert done.memory == {"visits": 1}
+    assert (done.turns, done.failed) == (("a",), ())
+    assert texts(done) == ["hello", "hi"], "what the failed attempt said is gone"
+
+
+def test_a_turn_does_not_see_what_its_earlier_attempt_said() -> None:
+    first = Context().after(record("a", said="one"))
+    both = first.after(record("b", said="two", task="t2"))
+    assert both.before("c", "t3") is both, "a turn that the context does not know changes nothing"
+    assert texts(both.before("b", "t2")) == ["one", "hi"]
+    failed = first.after(record("b", said="two", task="t2", was_ended_by_skill=False))
+    assert texts(failed.before("b", "t2")) == ["one", "hi"]
+
+
+def test_a_turn_sees_the_earlier_turns_of_its_own_task() -> None:
+    """Only the last message of the task, and what followed it, is the turn's."""
+    asked = Context().after(record("a", said="book", reply="where?", task="t"))
+    answered = asked.after(record("b", said="Oslo", reply="done", task="t"))
+    assert texts(answered.before("b", "t")) == ["book", "where?"]
+
+
+def test_the_newest_requests_are_known() -> None:
+    context = Context()
+    for number in range(KEPT_REQUESTS + 1):
+        context = context.after(record(f"turn {number}", answered=known(f"key {number}")))
+    assert len(context.requests) == len(context.turns) == KEPT_REQUESTS
+    assert context.requests[-1]["key"] == f"key {KEPT_REQUESTS}"
+    again = context.after(record("later", answered=known("key 5", task="newer")))
+    assert [entry["task"] for entry in again.requests if entry["key"] == "key 5"] == ["newer"]
+
+
+def test_a_request_is_learned_of_a_turn_that_is_included() -> None:
+    context = Context().after(record("a"))
+    newer = context.after(record("a", answered=known("key")))
+    assert [entry["key"] for entry in newer.requests] == ["key"]
+    assert newer.conversation == context.conversation
+
+
+def test_changes_are_made_in_their_order() -> None:
+    changes = [Put("a", 1), Add("a", 2), Put("b", 1), Delete("b"), Delete("nothing")]
+    assert Context().after(record("x", changes=changes)).memory == {"a": 3}
+    with pytest.raises(TypeError):
+        Context().after(record("x", changes=[Put("a", "text"), Add("a", 1)]))
+
+
+def test_memory_has_a_limit() -> None:
+    fits = "x" * (MEMORY_BYTES - len('{"a":""}'))
+    assert Context().after(record("x", changes=[Put("a", fits)])).memory == {"a": fits}
+    with pytest.raises(MemoryFull):
+        Context().after(record("x", changes=[Put("a", fits + "x")]))
+
+
+def test_a_conversation_keeps_whole_turns() -> None:
+    context = Context()
+    for number in range(CONVERSATION_LENGTH):
+        context = context.after(record(f"turn {number}", said=f"q{number}", reply=f"a{number}"))
+    kept = texts(context)
+    assert len(kept) == CONVERSATION_LENGTH
+    assert kept[:2] == [f"q{CONVERSATION_LENGTH // 2}", f"a{CONVERSATION_LENGTH // 2}"]
+    assert kept[-1] == f"a{CONVERSATION_LENGTH - 1}"
+
+
+def test_what_a_durable_turn_saw_is_restored() -> None:
+    context = Context().after(record("a", changes=[Put("k", [1])]))
+    seen = Context.of_seen(context.seen())
+    assert (seen.memory, seen.conversation) == (context.memory, context.conversation)
+
+
+def test_the_bytes_of_files_are_not_kept() -> None:
+    file = Part(raw="AAAA", filename="a.bin")
+    context = Context().after(record("a", message=[file]))
+    assert context.conversation[0].parts == [{"filename": "a.bin"}]
+    assert file["raw"] == "AAAA", "the message itself is not changed"

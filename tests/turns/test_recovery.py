@@ -1,0 +1,82 @@
+"""A task whose run died, as any process finds it."""
+
+import asyncio
+import uuid
+from dataclasses import replace
+
+import pytest
+
+from a2a_lambda.aws import clients
+from a2a_lambda.errors import TaskNotFound
+from a2a_lambda.protocol.model import TaskState, agent_message, status
+from a2a_lambda.settings import Settings
+from a2a_lambda.store.store import Conflict, Store
+from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.turns.recovery import LOST, end_task, has_died, load_live_head, load_progress, lost_status
+from tests.helpers.clock import Clock
+
+
+@pytest.fixture
+def store(settings: Settings, clock: Clock) -> Store:
+    return Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock)
+
+
+@pytest.fixture
+def head(store: Store, scope: Scope) -> Head:
+    """Of a task that a run holds."""
+    submitted = status(TaskState.SUBMITTED, store.clock())
+    new_head = store.new_head(scope, str(uuid.uuid4()), "c", submitted).with_holder(store.clock())
+    store.create_head(new_head)
+    return new_head
+
+
+def test_a_task_is_lost_when_its_lease_is_over(store: Store, head: Head, clock: Clock) -> None:
+    assert asyncio.run(load_live_head(store, head.scope, head.task_id)).is_held_by(head)
+    clock.now = head.lease
+    assert not has_died(store, head)
+    clock.now = head.lease + 0.001
+    ended = asyncio.run(load_live_head(store, head.scope, head.task_id))
+    assert ended.state == TaskState.FAILED
+    assert ended.is_lost
+    assert not ended.message_only
+    assert ended.status["message"]["parts"] == [{"text": LOST}]
+    again = asyncio.run(load_live_head(store, head.scope, head.task_id))
+    assert (again.status, again.version) == (ended.status, ended.version)
+
+
+def test_a_turn_that_runs_elsewhere_is_not_lost(store: Store, head: Head, clock: Clock) -> None:
+    clock.now = head.lease + 60
+    assert not has_died(store, replace(head, place=Place.WORKER))
+
+
+def test_a_follower_sees_the_end_of_a_run_that_died(store: Store, head: Head, clock: Clock) -> None:
+    newer, events = asyncio.run(load_progress(store, head, after=0))
+    assert (newer.version, events) == (head.version, [])
+    clock.now = head.lease + 1
+    newer, _ = asyncio.run(load_progress(store, head, after=0))
+    assert newer.state == TaskState.FAILED
+
+
+def test_a_follower_of_a_task_that_has_expired_is_told(store: Store, head: Head, clock: Clock) -> None:
+    clock.now = head.expires + 1
+    with pytest.raises(TaskNotFound):
+        asyncio.run(load_progress(store, head, after=0))
+
+
+def test_the_question_of_a_task_that_is_ended_stays_in_its_history(store: Store, head: Head) -> None:
+    question = agent_message(head.task_id, "c", [{"text": "Which?"}])
+    asked = store.update_head(
+        head.with_closing_status(status(TaskState.INPUT_REQUIRED, store.clock(), question), 0)
+    )
+    ended = asyncio.run(end_task(store, asked, lost_status(store, asked, "given up")))
+    task, sequence = store.get_task(ended)
+    assert task["status"]["message"]["parts"] == [{"text": "given up"}]
+    assert [message["parts"] for message in task["history"]] == [[{"text": "Which?"}]]
+    assert sequence == ended.sequence == 2
+
+
+def test_a_run_that_is_faster_than_the_end_of_its_task_wins(store: Store, head: Head) -> None:
+    store.update_head(head)
+    with pytest.raises(Conflict):
+        asyncio.run(end_task(store, head, lost_status(store, head)))

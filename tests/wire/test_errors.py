@@ -1,0 +1,47 @@
+"""Errors as JSON-RPC and HTTP+JSON have them (A2A 1.0 section 5.4, google.rpc.Code)."""
+
+import pytest
+
+from a2a_lambda import errors
+from a2a_lambda.errors import ProtocolError
+from a2a_lambda.wire.shared.error_json import ERROR_INFO, encode_error, encode_failure
+
+FAILURES = [
+    (errors.ParseError("x"), 400, "INVALID_ARGUMENT", ""),
+    (errors.InvalidRequest("x"), 400, "INVALID_ARGUMENT", ""),
+    (errors.InvalidParams("x"), 400, "INVALID_ARGUMENT", ""),
+    (errors.InternalError(), 500, "INTERNAL", ""),
+    (errors.TaskNotFound("x"), 404, "NOT_FOUND", "TASK_NOT_FOUND"),
+    (errors.UnsupportedMediaType("x"), 400, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"),
+    (errors.VersionNotSupported("x"), 400, "FAILED_PRECONDITION", "VERSION_NOT_SUPPORTED"),
+    (errors.Unauthenticated("x"), 401, "UNAUTHENTICATED", ""),
+    (errors.Forbidden("x"), 403, "PERMISSION_DENIED", ""),
+    (errors.RouteNotFound("x"), 404, "NOT_FOUND", ""),
+    (errors.RequestTooLarge("x"), 413, "INVALID_ARGUMENT", ""),
+    (errors.TooManyStreams("x"), 429, "RESOURCE_EXHAUSTED", ""),
+    (errors.TooManyRequests("x", after=3), 429, "RESOURCE_EXHAUSTED", ""),
+    (errors.Unavailable("x"), 503, "UNAVAILABLE", ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("error", "http", "name", "reason"), FAILURES, ids=[type(row[0]).__name__ for row in FAILURES]
+)
+def test_an_error_has_the_status_of_its_kind(error: ProtocolError, http: int, name: str, reason: str) -> None:
+    answer, body = encode_failure(error)
+    assert answer == body["error"]["code"] == http
+    assert body["error"]["status"] == name
+    assert body["error"]["message"] == str(error)
+    reasons = [detail["reason"] for detail in body["error"]["details"] if detail["@type"] == ERROR_INFO]
+    assert reasons == ([reason] if reason else [])
+    rpc = encode_error(error)
+    assert (rpc["code"], rpc["message"]) == (error.code, str(error))
+    assert rpc.get("data", []) == body["error"]["details"]
+
+
+def test_an_error_names_the_field_that_is_wrong() -> None:
+    _, body = encode_failure(errors.InvalidParams("must be text", path="params.message.parts[0].text"))
+    [detail] = body["error"]["details"]
+    [violation] = detail["fieldViolations"]
+    assert violation["field"] == "message.parts[0].text"
+    assert "must be text" in violation["description"]

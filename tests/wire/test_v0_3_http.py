@@ -1,0 +1,84 @@
+"""HTTP+JSON of A2A 0.3, whose messages have the names of its gRPC definition."""
+
+import pytest
+
+from a2a_lambda.errors import InvalidParams
+from a2a_lambda.protocol.model import Json
+from a2a_lambda.wire import v0_3_http
+
+HOOK = "https://example.com/hook"
+
+SAID: Json = {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "hello"}]}
+
+
+@pytest.mark.parametrize("name", ["message", "request"])
+def test_a_message_has_either_name(name: str) -> None:
+    assert v0_3_http.decode_send({name: SAID}) == {
+        "message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}
+    }
+
+
+def test_a_configuration_is_read_in_either_spelling() -> None:
+    expected = {
+        "acceptedOutputModes": ["text/plain"],
+        "historyLength": 3,
+        "returnImmediately": True,
+        "taskPushNotificationConfig": {"url": HOOK},
+    }
+    camel: Json = {
+        "acceptedOutputModes": ["text/plain"],
+        "historyLength": 3,
+        "blocking": False,
+        "pushNotification": {"url": HOOK},
+    }
+    snake: Json = {
+        "accepted_output_modes": ["text/plain"],
+        "history_length": 3,
+        "blocking": False,
+        "push_notification": {"url": HOOK},
+    }
+    for configuration in (camel, snake):
+        request = v0_3_http.decode_send(
+            {"message": SAID, "configuration": configuration, "metadata": {"a": 1}}
+        )
+        assert request["configuration"] == expected
+        assert request["metadata"] == {"a": 1}
+
+
+def test_what_a_configuration_lacks_is_absent() -> None:
+    """ProtoJSON sends no zero, so a history of none is no wish."""
+    request = v0_3_http.decode_send({"message": SAID, "configuration": {"historyLength": 0}})
+    assert request["configuration"] == {}
+    blocking = v0_3_http.decode_send({"message": SAID, "configuration": {"blocking": True}})
+    assert blocking["configuration"] == {"returnImmediately": False}
+
+
+@pytest.mark.parametrize(
+    ("configuration", "field"),
+    [
+        ([], "params.configuration"),
+        ({"pushNotification": "x"}, "params.configuration.pushNotification"),
+        ({"historyLength": -1}, "params.configuration.historyLength"),
+        ({"blocking": "yes"}, "params.configuration.blocking"),
+    ],
+)
+def test_a_wrong_configuration_is_refused_by_its_field(configuration: Json, field: str) -> None:
+    with pytest.raises(InvalidParams) as refusal:
+        v0_3_http.decode_send({"message": SAID, "configuration": configuration})
+    assert refusal.value.path == field
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"taskId": "t", "id": "c", "url": HOOK},
+        {"taskId": "t", "configId": "c", "config": {"pushNotificationConfig": {"url": HOOK}}},
+        {
+            "taskId": "t",
+            "config": {"name": "tasks/t/pushNotificationConfigs/c", "pushNotificationConfig": {"url": HOOK}},
+        },
+        {"taskId": "t", "name": "tasks/t/pushNotificationConfigs/c", "pushNotificationConfig": {"url": HOOK}},
+    ],
+)
+def test_a_config_has_its_id_in_one_of_four_places(params: Json) -> None:
+    assert v0_3_http.decode_config(params) == {"taskId": "t", "id": "c", "url": HOOK}
