@@ -255,6 +255,24 @@ def test_a_turn_that_ends_after_an_unseen_cancel_stores_no_context(
     assert bench.store.get_context(bench.scope, context).conversation == ()
 
 
+def test_a_context_knows_which_task_waits_for_its_answer(bench: RunBench) -> None:
+    """So a message that names only the context is the answer. The newest question counts."""
+    context = str(uuid.uuid4())
+
+    def waiting() -> str:
+        return bench.store.get_context(bench.scope, context).waiting
+
+    first = within(bench.send("question", contextId=context))
+    assert waiting() == first["id"]
+    within(bench.send("echo", contextId=str(uuid.uuid4())))
+    assert waiting() == first["id"]
+    again = within(bench.send("question", contextId=context, taskId=first["id"]))
+    assert (again["id"], waiting()) == (first["id"], "")
+    second = within(bench.send("question", contextId=context))
+    within(bench.send("echo", contextId=context, taskId=second["id"]))
+    assert waiting() == ""
+
+
 def test_a_flush_that_has_begun_is_waited_for(bench: RunBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of a turn does not store the same events beside it."""
     monkeypatch.setattr(journal, "FLUSH_SECONDS", 0.05)
