@@ -92,6 +92,8 @@ def test_a_page_is_full_if_there_are_enough_tasks(
     store, ids = store_with(settings, scope, list_shards)
     for size in range(1, len(ids[4::5])):
         assert len(store.list_tasks(scope, TaskQuery(size=size, context_id="rare")).tasks) == size
+    last = store.list_tasks(scope, TaskQuery(size=len(ids[4::5]), context_id="rare"))
+    assert (len(last.tasks), last.after) == (len(ids[4::5]), "")
 
 
 def test_a_task_that_the_index_has_twice_is_listed_once(
