@@ -91,8 +91,13 @@ def install(*names: str, projects: Path = PROJECTS, **variables: str) -> None:
 def install_all() -> None:
     """All environments, as far as this machine has the tools. Exits as `install`."""
     install(*NAMES)
+    install_js(JS)
+
+
+def install_js(name: str) -> None:
+    """An environment that npm installs, if this machine has npm. Exits as `install`."""
     npm = shutil.which("npm")
-    folder, target = PROJECTS / JS, VENVS / JS
+    folder, target = PROJECTS / name, VENVS / name
     stamp = target / "installed"
     if npm is None or _is_newer(stamp, [folder / "package-lock.json"]):
         return

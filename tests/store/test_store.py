@@ -1,5 +1,6 @@
 """The store's promises, each against a real conditional write."""
 
+import base64
 import uuid
 from dataclasses import replace
 from types import SimpleNamespace
@@ -20,8 +21,10 @@ from a2a_lambda.protocol.model import (
     TaskPushNotificationConfig,
     TaskState,
     status,
+    unix_time,
 )
 from a2a_lambda.settings import Settings
+from a2a_lambda.store import items
 from a2a_lambda.store import table as store_table
 from a2a_lambda.store.items import Cursor, PushRegistration
 from a2a_lambda.store.store import Conflict, Store
@@ -450,3 +453,31 @@ def test_slots_belong_to_their_holders(store: Store, clock: Clock) -> None:
     assert store.list_slots(owner) == {1}
     store.free_slot(owner, 1, "you")
     assert store.list_slots(owner) == set()
+
+
+def test_a_change_of_status_is_told_and_no_other() -> None:
+    """From a record of the table's stream, whose binary values are base64 in Lambda's events."""
+    new = items.from_head(head_with_config(), 1)
+    now = unix_time(head_with_config().status["timestamp"])
+    encoded = {**new, "document": {"B": base64.b64encode(new["document"]["B"]).decode()}}
+    for record in (new, encoded):
+        assert items.status_change(record, None, now) == (1, ("a",))
+    assert items.status_change(new, new, now) is None, "the lease was renewed"
+    other = {**new, "state": {"S": "TASK_STATE_SUBMITTED"}}
+    assert items.status_change(new, other, now) == (1, ("a",))
+    assert items.status_change({**new, "sk": {"S": "context"}}, None, now) is None
+    assert items.status_change(new, None, now + items.RESTORED_AGE_SECONDS + 1) is None, "it was restored"
+    assert items.status_change(new, other, now + items.RESTORED_AGE_SECONDS + 1) is not None
+
+
+def head_with_config() -> Head:
+    return Head(
+        scope=Scope("o", "a"),
+        task_id="t",
+        context_id="c",
+        generation="g",
+        created=1_800_000_000.0,
+        expires=1_900_000_000,
+        status=status(TaskState.WORKING, 1_800_000_000.0),
+        push_config_ids=("a",),
+    )

@@ -120,6 +120,135 @@ def test_text_of_an_agent_is_never_html(page: "Page") -> None:
     assert page.title() == "Playground"
 
 
+def test_enter_sends_and_shift_enter_is_a_line(page: "Page") -> None:
+    open_agent(page, "probe")
+    choose(page, "echo")
+    page.locator("#text").click()
+    page.keyboard.type("first")
+    page.keyboard.press("Shift+Enter")
+    page.keyboard.type("second")
+    assert page.input_value("#text") == "first\nsecond"
+    page.keyboard.press("Enter")
+    state(page, "completed")
+    assert page.input_value("#text") == ""
+    assert page.locator(".own p").inner_text() == "first\nsecond"
+
+
+def test_a_message_is_edited_or_sent_again(page: "Page") -> None:
+    open_agent(page, "probe")
+    choose(page, "echo")
+    send(page, "once")
+    state(page, "completed")
+    page.locator(".own").hover()
+    page.get_by_role("button", name="Send again").click()
+    expect(page.locator(".own")).to_have_count(2)
+    state(page, "completed")
+    expect(page.locator(".own .chip").last).to_have_text("echo()")
+    page.locator(".own").last.hover()
+    page.get_by_role("button", name="Edit").last.click()
+    assert page.input_value("#text") == "once"
+
+
+def test_files_are_dropped_and_pasted(page: "Page") -> None:
+    open_agent(page, "probe")
+    choose(page, "look")
+    page.evaluate(
+        """() => {
+            const give = (name, type, key, target) => {
+                const data = new DataTransfer();
+                data.items.add(new File(["hello"], name));
+                const event = new Event(type, { bubbles: true, cancelable: true });
+                Object.defineProperty(event, key, { value: data });
+                document.querySelector(target).dispatchEvent(event);
+            };
+            give("dropped.txt", "drop", "dataTransfer", "#messages");
+            give("pasted.txt", "paste", "clipboardData", "#text");
+            give("unwanted.txt", "drop", "dataTransfer", "#messages");
+        }"""
+    )
+    page.get_by_role("button", name="unwanted.txt ×").click()
+    reply = send(page)
+    for name in ("dropped.txt", "pasted.txt"):
+        expect(reply).to_contain_text(f'"{name}"')
+    expect(reply).not_to_contain_text("unwanted.txt")
+    expect(page.locator("#attached")).to_be_hidden()
+
+
+MARKDOWN = """# Title
+
+- *one* and **two**
+- [x] done
+
+| a | b |
+|---|---|
+| 1 | `2` |
+
+```python
+def greet(name: str) -> str:
+    return "hi"
+```
+
+See [the page](https://example.com/x) or https://example.org, where $a_1 * b_2 * c$ and \\(x_i * y_i\\)."""
+
+
+def test_markdown_is_rendered(page: "Page") -> None:
+    open_agent(page, "probe")
+    choose(page, "echo")
+    reply = send(page, MARKDOWN).locator(".markdown").first
+    expect(reply.get_by_role("heading", name="Title")).to_be_visible()
+    expect(reply.locator("li em")).to_have_text("one")
+    expect(reply.locator("li input[type=checkbox]")).to_be_checked()
+    expect(reply.locator("td code")).to_have_text("2")
+    expect(reply.locator("pre .hljs-keyword").first).to_have_text("def")
+    expect(reply).to_contain_text("the page (example.com)")
+    expect(reply.locator("a").last).to_have_text("https://example.org")
+    expect(reply.locator("a").first).to_have_attribute("rel", "noopener noreferrer")
+    expect(reply.locator("p").last).to_contain_text("$a_1 * b_2 * c$ and \\(x_i * y_i\\)")
+    reply.get_by_role("button", name="Copy").click()
+    reply.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()").startswith(
+        "def greet(name: str) -> str:\n    return"
+    )
+    page.get_by_label("Markdown as source").check()
+    expect(page.locator("article:not(.own) p").first).to_contain_text("- *one* and **two**")
+    page.get_by_label("Markdown as source").uncheck()
+    expect(page.get_by_role("heading", name="Title")).to_be_visible()
+
+
+ATTACKS = [
+    "[x](javascript:document.title='hacked')",
+    "<a href=\"javascript:document.title='hacked'\">x</a>",
+    "![x](https://attacker.example/pixel.png)",
+    "![x](data:text/html,<script>document.title='hacked'</script>)",
+    "<svg onload=\"document.title='hacked'\">",
+    "<iframe srcdoc=\"<script>parent.document.title='hacked'</script>\"></iframe>",
+    "<style>*{display:none}</style>",
+    "```\"><img src=x onerror=document.title='hacked'>\ncode\n```",
+    "[x](https://e.example \"onmouseover=document.title='hacked'\")",
+    "<form action=https://attacker.example><input name=a></form>",
+    "$<img src=x onerror=document.title='hacked'>$",
+    "| <img src=x onerror=document.title='hacked'> |\n|---|\n| <b>x</b> |",
+    "&lt;script&gt;document.title='hacked'&lt;/script&gt;",
+]
+
+
+def test_what_an_agent_writes_neither_runs_nor_loads(page: "Page") -> None:
+    open_agent(page, "probe")
+    choose(page, "echo")
+    hosts: list[str] = []
+    page.on("request", lambda request: hosts.append(request.url.split("/")[2]))
+    expect(send(page, "\n\n".join(["START", *ATTACKS, "END"]))).to_contain_text("END")
+    messages = page.locator("#messages")
+    for tag in ("img", "script", "svg", "iframe", "style", "form", "object", "[onerror]", "[onload]"):
+        assert messages.locator(tag).count() == 0, tag
+    for link in messages.locator("a").all():
+        assert (link.get_attribute("href") or "").startswith(("https://", "http://", "mailto:"))
+        assert link.get_attribute("target") == "_blank"
+    expect(messages).to_contain_text("<form action=https://attacker.example>")
+    assert page.title() == "Playground"
+    assert len(set(hosts)) == 1, hosts
+
+
 def test_a_wrong_key_is_explained(page: "Page") -> None:
     page.fill("#key", "wrong")
     page.press("#key", "Tab")

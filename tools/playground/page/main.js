@@ -9,6 +9,7 @@ import { preferredLanguage, translate, words } from "./words.js";
 const FILES_BYTES = 3_300_000; // as base64, what a deployed stack takes in one request
 const POLL_MS = 1000;
 const REST_MS = 5000; // between looks at a task that pauses or waits
+const MOST_PAINT_PAUSE_MS = 1000;
 
 const $ = (id) => document.getElementById(id);
 
@@ -17,6 +18,7 @@ let card = null;
 let conversation = null;
 let running = null; // AbortController of the call that is running
 let polled = null; // turn whose task is asked for again and again
+let attached = []; // files of the next message
 
 // ---- what can be called -------------------------------------------------------------------------------------
 
@@ -24,6 +26,7 @@ async function start() {
   const language = localStorage.getItem("language") ?? preferredLanguage();
   $("language").value = language;
   $("theme").value = localStorage.getItem("theme") ?? "";
+  $("source").checked = Boolean(localStorage.getItem("source"));
   document.documentElement.dataset.theme = $("theme").value;
   translate(language);
   openView(matchMedia("(min-width: 900px)").matches ? "task" : "chat");
@@ -125,11 +128,18 @@ async function send() {
     return;
   }
   if (!message || running) return;
+  for (const id of ["text", "metadata"]) $(id).value = "";
+  attach([]);
+  showParameters($("parameters"), schemasOf(card ?? {})[$("skill").value]);
+  await deliver(message);
+}
+
+/** Send a message in the chosen mode, and follow its task. */
+async function deliver(message) {
   report("");
   const turn = conversation.add(message, $("version").value);
-  for (const id of ["text", "metadata", "files"]) $(id).value = "";
-  showParameters($("parameters"), schemasOf(card ?? {})[$("skill").value]);
-  $("messages").scrollTop = $("messages").scrollHeight;
+  show();
+  scrollToEnd = true;
   const mode = $("mode").value;
   if (mode === "stream") {
     await call(turn, "stream", { message });
@@ -153,9 +163,8 @@ async function composeMessage() {
   } else if (text) {
     parts.push({ text });
   }
-  const files = [...$("files").files];
-  if (files.reduce((sum, file) => sum + file.size, 0) > FILES_BYTES) throw new Error(words("largeFiles"));
-  for (const file of files) {
+  if (attached.reduce((sum, file) => sum + file.size, 0) > FILES_BYTES) throw new Error(words("largeFiles"));
+  for (const file of attached) {
     parts.push({ raw: await base64(file), filename: file.name, mediaType: file.type || "application/octet-stream" });
   }
   if (!parts.length) return null;
@@ -173,6 +182,35 @@ function readMetadata() {
     // said below
   }
   throw new Error(words("badMetadata"));
+}
+
+/** Attach these files to the next message, and show them. */
+function attach(files) {
+  attached = files;
+  $("attached").replaceChildren(
+    ...attached.map((file) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = `${file.name} ×`;
+      button.title = words("detach");
+      button.addEventListener("click", () => attach(attached.filter((other) => other !== file)));
+      return button;
+    }),
+  );
+  $("attached").hidden = !attached.length;
+}
+
+/** What a button beside the user's own message does: edit it, or send it again. */
+function actOn(action, id) {
+  const message = conversation.turns.find((turn) => turn.message.messageId === id)?.message;
+  if (!message || running) return;
+  if (action === "edit") {
+    $("text").value = message.parts.map((part) => part.text ?? "").join("\n");
+    $("text").focus();
+    return;
+  }
+  const { contextId, taskId, ...again } = structuredClone(message); // those of the conversation as it is now
+  deliver({ ...again, messageId: crypto.randomUUID() });
 }
 
 function base64(file) {
@@ -267,20 +305,29 @@ async function follow(turn) {
 
 // ---- what is shown ------------------------------------------------------------------------------------------
 
-let frame = 0;
+let isDue = false;
+let scrollToEnd = false; // a message was sent: its place comes into view
+let paintMs = 0; // how long the last paint took
 
-/** Show the state of the page, once before the browser paints again. */
+/** Show the state of the page, once before the browser paints again. A long text takes long to draw, so it is drawn
+ * less often while it grows. */
 function show() {
-  frame ||= requestAnimationFrame(() => {
-    frame = 0;
+  if (isDue) return;
+  isDue = true;
+  setTimeout(() => requestAnimationFrame(() => {
+    isDue = false;
+    const begin = performance.now();
     paint();
-  });
+    paintMs = performance.now() - begin;
+  }), paintMs < 10 ? 0 : Math.min(4 * paintMs, MOST_PAINT_PAUSE_MS));
 }
 
 function paint() {
   const turn = conversation.last;
   const isOpen = Boolean(turn?.taskId) && !STOPPED.includes(turn.state);
-  showMessages($("messages"), conversation);
+  showMessages($("messages"), conversation, $("source").checked);
+  if (scrollToEnd) $("messages").scrollTop = $("messages").scrollHeight;
+  scrollToEnd = false;
   showTask($("task"), turn);
   markLines($("log"), turn?.taskId);
   const isPolled = Boolean(turn) && polled === turn;
@@ -325,7 +372,28 @@ $("composer").addEventListener("submit", (event) => {
   send();
 });
 $("text").addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) $("composer").requestSubmit();
+  // An Enter that ends the input of Chinese, Japanese or Korean is not for the page.
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  $("composer").requestSubmit();
+});
+$("text").addEventListener("paste", (event) => {
+  if (event.clipboardData.files.length) attach([...attached, ...event.clipboardData.files]);
+});
+$("files").addEventListener("change", () => {
+  attach([...attached, ...$("files").files]);
+  $("files").value = "";
+});
+for (const name of ["dragover", "drop"]) {
+  $("chat").addEventListener(name, (event) => {
+    if (!event.dataTransfer.types.includes("Files")) return;
+    event.preventDefault();
+    if (name === "drop") attach([...attached, ...event.dataTransfer.files]);
+  });
+}
+$("messages").addEventListener("click", (event) => {
+  const button = event.target.closest("button[data-action]");
+  if (button) actOn(button.dataset.action, button.closest("article").dataset.id);
 });
 $("agent").addEventListener("change", () => {
   running?.abort();
@@ -357,6 +425,11 @@ $("language").addEventListener("change", () => {
   translate($("language").value);
   $("messages").replaceChildren();
   readCard();
+  show();
+});
+$("source").addEventListener("change", () => {
+  localStorage.setItem("source", $("source").checked ? "1" : "");
+  $("messages").replaceChildren();
   show();
 });
 $("theme").addEventListener("change", () => {

@@ -1,6 +1,7 @@
-// What the page shows. Text of agents is always text, never HTML.
+// What the page shows. Text of agents is Markdown or text, never HTML.
 
 import { commandsOf, WAITING } from "./conversation.js";
+import { render } from "./markdown.js";
 import { words } from "./words.js";
 
 const MOST_LINES = 2000; // of the log
@@ -17,8 +18,21 @@ export function showHint(place, name) {
   place.replaceChildren(make("p", { className: "hint", textContent: words(name) }));
 }
 
-/** Show the conversation's messages; keep the end in view if it was. */
-export function showMessages(place, conversation) {
+// Elements of the last turn's texts, by text: those of the paint before, and of this one. What has not changed is not
+// rendered again while the turn grows.
+let former = new Map();
+let current = new Map();
+
+/** An agent's text. isSource: as it was written. */
+function showText(text, isSource) {
+  if (isSource) return make("p", { textContent: text });
+  const element = former.get(text)?.pop() ?? render(text);
+  current.set(text, [...(current.get(text) ?? []), element]);
+  return element;
+}
+
+/** Show the conversation's messages; keep the end in view if it was. isSource: texts are not Markdown. */
+export function showMessages(place, conversation, isSource) {
   const atEnd = place.scrollHeight - place.scrollTop - place.clientHeight < 60;
   if (!conversation.turns.length) {
     showHint(place, "welcome");
@@ -31,11 +45,19 @@ export function showMessages(place, conversation) {
   const first = conversation.turns[0].message.messageId === shown[0]?.dataset.id ? Math.max(0, settled - 1) : 0;
   for (const element of shown.slice(2 * first)) element.remove();
   for (const turn of conversation.turns.slice(first)) {
-    const own = make("article", { className: "message own" }, ...turn.message.parts.map(showPart), intentOf(turn));
+    const own = make("article", { className: "message own" }, ...turn.message.parts.map((part) => showPart(part, true)), intentOf(turn));
     own.dataset.id = turn.message.messageId;
-    place.append(own, replyOf(turn));
+    own.append(make("div", { className: "actions" }, actionOf("edit"), actionOf("retry")));
+    [former, current] = [current, new Map()];
+    place.append(own, replyOf(turn, isSource));
   }
   if (atEnd) place.scrollTop = place.scrollHeight;
+}
+
+function actionOf(name) {
+  const button = make("button", { type: "button", textContent: words(name) });
+  button.dataset.action = name;
+  return button;
 }
 
 function intentOf(turn) {
@@ -45,16 +67,16 @@ function intentOf(turn) {
   return make("span", { className: "chip", textContent: `${intent.intent}(${values})` });
 }
 
-function replyOf(turn) {
+function replyOf(turn, isSource) {
   const steps = turn.steps.length
     ? make("ol", { className: "steps" }, ...turn.steps.map((step) => make("li", { textContent: stepText(step) })))
     : null;
   const artifacts = turn.artifacts.flatMap((artifact) => [
     artifact.name ? make("div", { className: "name", textContent: artifact.name }) : null,
-    ...artifact.parts.map(showPart),
+    ...artifact.parts.map((part) => showPart(part, isSource)),
   ]);
   const question = WAITING.includes(turn.state) ? "question" : "";
-  const reply = turn.reply.length ? make("div", { className: question }, ...turn.reply.map(showPart)) : null;
+  const reply = turn.reply.length ? make("div", { className: question }, ...turn.reply.map((part) => showPart(part, isSource))) : null;
   const commands = commandsOf(turn).map((command) => {
     const values = Object.entries(parametersOf(command)).map(([name, value]) => `${name}=${value}`).join(", ");
     return make("span", { className: "chip", textContent: `${words("command")}: ${command.name}(${values})` });
@@ -89,8 +111,8 @@ function urlOf(part, type) {
   return urls.get(part);
 }
 
-function showPart(part) {
-  if (part.text !== undefined) return make("p", { textContent: part.text });
+function showPart(part, isSource) {
+  if (part.text !== undefined) return showText(part.text, isSource);
   if (part.data !== undefined) return make("pre", { textContent: JSON.stringify(part.data, null, 2) });
   const name = part.filename ?? part.url ?? "file";
   if (part.raw !== undefined) {

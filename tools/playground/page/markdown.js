@@ -1,0 +1,149 @@
+// Text of agents as Markdown, by marked, DOMPurify and highlight.js, which are files of this page.
+//
+// What an agent writes neither runs nor loads anything: HTML in it is shown as text, a picture is a link to it, and
+// what comes out is sanitized all the same. A formula stays as it is written.
+
+import DOMPurify from "./vendor/purify.js";
+import highlight from "./vendor/highlight.js";
+import { Marked } from "./vendor/marked.js";
+import { words } from "./words.js";
+
+const LANGUAGES = [
+  "bash", "c", "cpp", "csharp", "css", "diff", "dockerfile", "go", "http", "ini", "java", "javascript", "json",
+  "kotlin", "markdown", "php", "python", "ruby", "rust", "shell", "sql", "swift", "typescript", "xml", "yaml",
+];
+
+const ALLOWED_TAGS = [
+  "a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "input", "li", "ol", "p",
+  "pre", "span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
+];
+const ALLOWED_ATTR = ["align", "checked", "class", "data-language", "disabled", "href", "start", "title", "type"];
+
+const LONGEST_HIGHLIGHTED = 20_000; // characters of a code block
+
+// $…$, $$…$$, \(…\) and \[…\]: without this, the underscores and asterisks in a formula would be emphasis.
+const FORMULA = /^(?:\$\$[^$]+\$\$|\$(?!\s)[^$\n]+?(?<!\s)\$(?!\d)|\\\([\s\S]+?\\\)|\\\[[\s\S]+?\\\])/;
+const FORMULA_START = /\$|\\\(|\\\[/;
+
+const formula = {
+  name: "formula",
+  level: "inline",
+  start: (text) => text.match(FORMULA_START)?.index,
+  tokenizer(text) {
+    const match = FORMULA.exec(text);
+    return match ? { type: "formula", raw: match[0] } : undefined;
+  },
+  renderer: (token) => escape(token.raw),
+};
+
+const marked = new Marked({
+  gfm: true,
+  breaks: true, // as in other chats: an agent's line is a line
+  extensions: [formula],
+  renderer: {
+    html: ({ text }) => escape(text),
+    image: ({ href, text }) => link(href, escape(text || href)),
+    link({ href, tokens }) {
+      return link(href, this.parser.parseInline(tokens));
+    },
+    code({ text, lang }) {
+      const language = (lang ?? "").match(/^[\w+#-]*/)[0].toLowerCase();
+      return `<pre><code data-language="${escape(language)}">${escape(text)}</code></pre>`;
+    },
+  },
+});
+
+/** What a text becomes. It may be the beginning of a longer one: a table or a code block may have no end yet. */
+export function render(text) {
+  const fragment = DOMPurify.sanitize(marked.parse(text), {
+    ALLOWED_TAGS,
+    ALLOWED_ATTR,
+    ALLOW_DATA_ATTR: false,
+    ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
+    ADD_URI_SAFE_ATTR: ["align", "checked", "data-language", "disabled", "start", "type"],
+    RETURN_DOM_FRAGMENT: true,
+  });
+  for (const element of fragment.querySelectorAll("a")) showTarget(element);
+  for (const element of fragment.querySelectorAll("pre")) wrapCode(element);
+  for (const element of fragment.querySelectorAll("table")) wrapTable(element);
+  const place = document.createElement("div");
+  place.className = "markdown";
+  place.append(fragment);
+  return place;
+}
+
+function escape(text) {
+  return text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
+}
+
+function link(href, content) {
+  return `<a href="${escape(href)}">${content}</a>`;
+}
+
+/** A link opens beside the page, and says which host it leads to, unless its text does. */
+function showTarget(element) {
+  if (!element.hasAttribute("href")) {
+    element.replaceWith(...element.childNodes); // its address was refused
+    return;
+  }
+  element.target = "_blank";
+  element.rel = "noopener noreferrer";
+  element.title = element.href;
+  const host = element.protocol === "mailto:" ? element.pathname : element.host;
+  if (element.textContent.includes(host)) return;
+  const note = document.createElement("span");
+  note.className = "host";
+  note.textContent = ` (${host})`;
+  element.after(note);
+}
+
+/** A code block gets a bar with its language and a button that copies it. */
+function wrapCode(pre) {
+  const code = pre.querySelector("code") ?? pre;
+  const language = code.dataset.language ?? "";
+  const text = code.textContent;
+  const title = document.createElement("span");
+  title.textContent = language;
+  const copy = document.createElement("button");
+  copy.type = "button";
+  copy.textContent = words("copy");
+  copy.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(text);
+    copy.textContent = words("copied");
+    setTimeout(() => (copy.textContent = words("copy")), 1500);
+  });
+  const bar = document.createElement("div");
+  bar.className = "bar";
+  bar.append(title, copy);
+  const block = document.createElement("div");
+  block.className = "code";
+  pre.before(block);
+  block.append(bar, pre);
+  pre.tabIndex = 0; // it scrolls, also by keyboard
+  colorLater(code, language, text);
+}
+
+/** A table that is too wide scrolls by itself. */
+function wrapTable(table) {
+  const place = document.createElement("div");
+  place.className = "wide";
+  place.tabIndex = 0;
+  table.before(place);
+  place.append(table);
+}
+
+const NAMES = { js: "javascript", ts: "typescript", py: "python", sh: "bash", zsh: "bash", yml: "yaml", html: "xml", "c++": "cpp", "c#": "csharp", rs: "rust", rb: "ruby", golang: "go", toml: "ini", jsonc: "json", console: "shell", md: "markdown" };
+const loaded = new Map(); // of languages, by their name
+
+async function colorLater(code, language, text) {
+  const name = NAMES[language] ?? language;
+  if (!LANGUAGES.includes(name) || text.length > LONGEST_HIGHLIGHTED) return;
+  if (!loaded.has(name)) {
+    loaded.set(name, import(`./vendor/languages/${name}.js`).then((module) => highlight.registerLanguage(name, module.default)));
+  }
+  await loaded.get(name);
+  const colored = highlight.highlight(text, { language: name, ignoreIllegals: true }).value;
+  code.replaceChildren(
+    DOMPurify.sanitize(colored, { ALLOWED_TAGS: ["span"], ALLOWED_ATTR: ["class"], RETURN_DOM_FRAGMENT: true }),
+  );
+}
