@@ -49,6 +49,7 @@ EVERY_DAY = {
             "STACK": "…",
             "KEY": "…",
             "TEXT": "…",
+            "FILE": "sums.csv",
         },
     ),
     "test": Command(

@@ -4,6 +4,7 @@ make chat                                  AGENT=weather VERSION=0.3 PORT=8080
 make chat URL=https://… KEY=…              any A2A agent
 make chat STACK=a2a-dev KEY=…              a deployed stack
 make chat TEXT="What is 1 plus 2?"         one message; the exit status is 0 if its task has completed
+make chat TEXT="Add them." FILE=sums.csv   with a file; several are separated by spaces
 """
 
 import asyncio
@@ -38,7 +39,7 @@ from a2a_lambda.protocol.model import (
 )
 from tools.client.calls import SILENCE_SECONDS, VERSIONS, Caller
 from tools.client.view import View
-from tools.command import is_loopback, read_port, read_url, reports_errors
+from tools.command import is_loopback, read_port, read_url, reports_errors, split_words
 from tools.deployment.stack import outputs_of
 from tools.state import local_key
 
@@ -58,9 +59,10 @@ Ctrl-C cancels the task that is running."""
 class Chat:
     """A conversation. `send` returns the state of the message's task, or None if the call failed."""
 
-    def __init__(self, caller: Caller, console: Console) -> None:
+    def __init__(self, caller: Caller, console: Console, *, is_conversation: bool = True) -> None:
         self._caller = caller
-        self._view = View(console)
+        self._is_conversation = is_conversation
+        self._view = View(console, is_conversation=is_conversation)
         self._card: Json = {}
         self._context_id = ""
         self._task_id = ""
@@ -102,7 +104,7 @@ class Chat:
             case "/wait":
                 await self._wait()
             case "/file":
-                self._attach(rest.strip())
+                self.attach(rest.strip())
             case "/save":
                 self._save(rest)
             case "/skill" if not rest.strip():
@@ -178,7 +180,8 @@ class Chat:
         if self._state not in (None, TaskState.COMPLETED):
             self._view.show_state(str(self._state))
         if self._state == TaskState.WORKING:
-            self._view.note("The task continues later. /wait follows it.")
+            hint = "/wait follows it." if self._is_conversation else f"Its id is {self._task_id}."
+            self._view.note(f"The task continues later. {hint}")
 
     def _take(self, record: Json) -> bool:
         """Show a record of a call. False if the call failed."""
@@ -270,16 +273,19 @@ class Chat:
             text = " ".join(part["text"] for part in message["parts"] if "text" in part)
             self._view.note(f"{text} ({stage})" if stage else text)
 
-    def _attach(self, name: str) -> None:
+    def attach(self, name: str) -> bool:
+        """Send a file with the next message. Returns whether it could be read."""
         path = Path(name).expanduser()
         try:
             raw = base64.b64encode(path.read_bytes()).decode()
         except OSError as error:
             self._view.fail(f"{path}: {error.strerror}")
-            return
+            return False
         media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
         self._attached.append(Part(raw=raw, filename=path.name, mediaType=media_type))
-        self._view.note(f"{path.name} goes with the next message.")
+        if self._is_conversation:
+            self._view.note(f"{path.name} goes with the next message.")
+        return True
 
     def _save(self, rest: str) -> None:
         number, _, path = rest.strip().partition(" ")
@@ -330,12 +336,15 @@ def run(environ: Mapping[str, str], console: Console) -> int:
         http = httpx2.AsyncClient(timeout=SILENCE_SECONDS, trust_env=False)
         try:
             caller = Caller(http, url, VERSIONS[version], key=key, name=environ.get("AGENT", ""))
-            chat = Chat(caller, console)
+            text = environ.get("TEXT", "")
+            chat = Chat(caller, console, is_conversation=not text)
             if not runner.run(chat.open()):
                 if is_local and not chat.has_answer:
                     console.print(Text("start it in another terminal: make run", style="dim"))
                 return 1
-            if text := environ.get("TEXT"):
+            if not all([chat.attach(name) for name in split_words("FILE", environ)]):
+                return 1
+            if text:
                 state = runner.run(chat.send(text))
                 if state == TaskState.FAILED and is_local:
                     print("the output of make run says why", file=sys.stderr)

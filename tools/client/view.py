@@ -1,11 +1,13 @@
 """What `make chat` prints."""
 
 import json
+import re
 from collections.abc import Sequence
 from datetime import datetime
 
 from rich.console import Console
 from rich.highlighter import JSONHighlighter
+from rich.markdown import Markdown
 from rich.text import Text
 
 from a2a_lambda import strictjson
@@ -15,15 +17,26 @@ from tools.terminal import printable
 STEP_MARKS = {"started": "▷", "ended": "✓", "failed": "✗"}
 
 
-class View:
-    """Prints an agent's answers. It numbers the files, and keeps them."""
+FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 
-    def __init__(self, console: Console) -> None:
+BLANK_LINE = re.compile(r"\n[ \t]*\n")
+
+
+class View:
+    """Prints an agent's answers. It numbers the files, and keeps them.
+
+    On a terminal, text is rendered as Markdown, a block as soon as it is complete. Elsewhere it is printed as
+    it comes. is_conversation: commands can follow, such as /save.
+    """
+
+    def __init__(self, console: Console, *, is_conversation: bool = True) -> None:
         self.files: list[Part] = []
         self._console = console
         self._errors = Console(stderr=True, highlight=False)
+        self._is_conversation = is_conversation
         self._shown: dict[str, list[Part]] = {}
         self._is_in_line = False
+        self._unfinished = ""
 
     def begin(self) -> None:
         """An answer begins: nothing of it has been shown."""
@@ -43,7 +56,10 @@ class View:
             self.note(f"command: {strictjson.dumps(command).decode()}")
 
     def _show_part(self, part: Part) -> None:
-        if "text" in part:
+        if "text" in part and self._console.is_terminal:
+            block, self._unfinished = split_blocks(self._unfinished + printable(part["text"]))
+            self._show_markdown(block)
+        elif "text" in part:
             self._console.print(Text(printable(part["text"])), end="", soft_wrap=True)
             self._is_in_line = not part["text"].endswith("\n")
         elif "data" in part:
@@ -53,8 +69,9 @@ class View:
         else:
             self.files.append(part)
             name = part.get("filename") or part.get("url") or "a file"
-            source = part.get("url", "") or f"/save {len(self.files)} PATH"
-            self.note(f"file {len(self.files)}: {name} ({part.get('mediaType', 'unknown type')}): {source}")
+            media_type = part.get("mediaType", "unknown type")
+            source = part.get("url", "") or (f"/save {len(self.files)} PATH" if self._is_conversation else "")
+            self.note(f"file {len(self.files)}: {name} ({media_type})" + (f": {source}" if source else ""))
 
     def show_state(self, state: str) -> None:
         """A state at which a task has stopped."""
@@ -82,9 +99,25 @@ class View:
         self._errors.print(Text(printable(f"error: {text}"), style="red"), soft_wrap=True)
 
     def end_line(self) -> None:
+        """Print what has come of a text, so that something else can follow."""
+        block, self._unfinished = self._unfinished, ""
+        self._show_markdown(block)
         if self._is_in_line:
             self._console.print()
             self._is_in_line = False
+
+    def _show_markdown(self, text: str) -> None:
+        if text.strip():
+            # Links show their address: what a terminal opens must be seen.
+            self._console.print(Markdown(text, hyperlinks=False))
+
+
+def split_blocks(text: str) -> tuple[str, str]:
+    """The complete blocks of a Markdown text, and the rest. A block ends with a blank line, outside of
+    code."""
+    ends = [match.end() for match in BLANK_LINE.finditer(text)]
+    end = next((end for end in reversed(ends) if len(FENCE.findall(text[:end])) % 2 == 0), 0)
+    return text[:end], text[end:]
 
 
 def _local_time(text: str) -> str:

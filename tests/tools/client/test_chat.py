@@ -86,6 +86,18 @@ def test_a_file_goes_with_the_next_message(server: DevServer, tmp_path: Path) ->
     assert "error: /no/such/file: No such file or directory" in said
 
 
+def test_the_first_message_may_have_files(server: DevServer, tmp_path: Path) -> None:
+    for name in ("a.txt", "b c.txt"):
+        (tmp_path / name).write_text("hello")
+    files = f"{tmp_path}/a.txt '{tmp_path}/b c.txt'"
+    _, said = chat(server, "/skill look", FILE=files, AGENT="probe")
+    assert '"a.txt"' in said
+    assert '"b c.txt"' in said
+    status, said = chat(server, TEXT="look", FILE=f"{tmp_path}/nothing.txt", AGENT="probe")
+    assert status == 1
+    assert "nothing.txt: No such file" in said
+
+
 def test_ctrl_c_cancels_the_task_only(server: DevServer) -> None:
     process = start(server, AGENT="probe")
     assert process.stdin is not None
