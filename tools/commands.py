@@ -8,6 +8,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 
+class Default(str):
+    """The value that a variable has if it is not given."""
+
+
 class Command(NamedTuple):
     """steps: modules that have a function `main`, each with its arguments; each runs if the one before it
     succeeded.
@@ -20,20 +24,24 @@ class Command(NamedTuple):
     @property
     def usage(self) -> str:
         """The variables and their examples."""
-        return " ".join(f"{name}={example}" for name, example in self.variables.items())
+        shown = (
+            f"[{name}={example}]" if isinstance(example, Default) else f"{name}={example}"
+            for name, example in self.variables.items()
+        )
+        return " ".join(shown)
 
 
-LAMBDA = {"ARCH": "arm64|x86_64", "LAMBDA_PYTHON": "3.13"}
+LAMBDA = {"ARCH": "arm64|x86_64", "LAMBDA_PYTHON": Default("3.13")}
 
-BUILD = {**LAMBDA, "BUILD_DIR": ".aws-sam/build"}
+BUILD = {**LAMBDA, "BUILD_DIR": Default(".aws-sam/build")}
 
 EVERY_DAY = {
     "run": Command(
         "serve on http://127.0.0.1:8080",
         ["tools.dev.server"],
         {
-            "PORT": "8080",
-            "LOCAL_KEY": "local-key",
+            "PORT": Default("8080"),
+            "LOCAL_KEY": Default("local-key"),
             "LONGEST_PAUSE": "5",
             "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318",
         },
@@ -43,8 +51,8 @@ EVERY_DAY = {
         ["tools.client.chat"],
         {
             "AGENT": "weather",
-            "VERSION": "0.3",
-            "PORT": "8080",
+            "VERSION": Default("1.0"),
+            "PORT": Default("8080"),
             "URL": "…",
             "STACK": "…",
             "KEY": "…",
@@ -108,7 +116,7 @@ OPERATE = {
     "playground": Command(
         "open a web page that calls a deployed stack, or any agent",
         ["tools.playground.serve"],
-        {"STACK": "…", "URL": "…", "KEY": "…", "PORT": "8081"},
+        {"STACK": "…", "URL": "…", "KEY": "…", "PORT": Default("8081")},
     ),
     "invoke": Command(
         "send one event to the built function", ["tools.build.invoke"], {"EVENT": "events/send.json"}
@@ -187,7 +195,10 @@ COMMANDS = EVERY_DAY | OPERATE | KITS_OWN
 
 
 def main() -> int:
-    print("Write make <command> NAME=value …, or uv run a2a <command> NAME=value …. The values are examples.")
+    print(
+        "Write make <command> NAME=value …, or uv run a2a <command> NAME=value …. A value in brackets is the"
+    )
+    print("default, the others are examples.")
     for title, commands in GROUPS.items():
         print(f"{title}:")
         for name, command in commands.items():

@@ -200,25 +200,20 @@ def unavailable_app(reason: str) -> FastAPI:
 
 
 def banner(url: str, secret: str, agents: Mapping[str, Card]) -> str:
-    """What the server prints when it starts: its urls, a key, and two calls to paste. They send examples of
+    """What the server prints when it starts: its urls, a key, and a call to paste. It streams an example of
     the default agent's card."""
     skills = agents[default_of(agents)].skills if agents else []
-    texts = [_quoted(skill.examples[0]) for skill in skills if skill.examples] or ["Hello"]
+    text = next((_quoted(skill.examples[0]) for skill in skills if skill.examples), "Hello")
     cards = [
         f"  A2A 1.0, 0.3     {url}/.well-known/agent-card.json",
         f"  A2A 0.2.5, 0.1   {url}/.well-known/agent.json",
         f"  Alibaba          {url}/alibaba/.well-known/agent.json",
         *(f"  {name:<16} {url}/a2a/{name}/.well-known/agent-card.json" for name in agents),
     ]
-    calls = "\n\n".join(
-        f"curl -sN {url}{path} -H 'X-API-Key: {secret}' -H 'Content-Type: application/json' -d "
-        f"""'{{"jsonrpc":"2.0","id":"{FRESH_ID}","method":"{method}","params":{{"message":"""
-        f"""{{"kind":"message","messageId":"{FRESH_ID}","role":"user","parts":["""
-        f"""{{"kind":"text","text":"{text}"}}]}}}}}}'"""
-        for method, path, text in (
-            ("message/send", "/", texts[0]),
-            ("message/stream", "/stream", texts[-1]),
-        )
+    curl = (
+        f"curl -sN {url}/message:stream -H 'A2A-Version: 1.0' -H 'X-API-Key: {secret}'"
+        f" -H 'Content-Type: application/json' -d "
+        f"""'{{"message":{{"messageId":"{FRESH_ID}","role":"ROLE_USER","parts":[{{"text":"{text}"}}]}}}}'"""
     )
     return "\n".join(
         [
@@ -231,7 +226,7 @@ def banner(url: str, secret: str, agents: Mapping[str, Card]) -> str:
             "",
             f"Key: {secret}",
             "",
-            calls,
+            curl,
             "",
         ]
     )

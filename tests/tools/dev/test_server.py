@@ -19,7 +19,8 @@ import pytest
 
 from tests.helpers.dev_server import PATIENCE, DevServer
 from tests.helpers.project import copy_kit
-from tests.helpers.rpc import Rpc, events, message, request, texts
+from tests.helpers.rest import bare_events
+from tests.helpers.rpc import Rpc, message, request, texts
 from tests.processes.servers import answers
 from tests.push.courier import Webhook
 
@@ -81,15 +82,14 @@ def test_it_prints_what_can_be_pasted(server: DevServer) -> None:
         assert httpx2.get(f"{server.url}/{card}").json()["url"].startswith(server.url)
         assert f"{server.url}/{card}" in output
     assert "Key: local-key" in output
-    send, stream = re.findall(r"^curl .*$", output, re.MULTILINE)
+    [curl] = re.findall(r"^curl .*$", output, re.MULTILINE)
     ids = set()
     for _ in range(2):
-        answer = json.loads(subprocess.check_output(["sh", "-c", send]))
-        assert texts(answer["result"]) == "Example: Repeat what I said."
-        ids.add(answer["result"]["id"])
+        pieces = bare_events(subprocess.check_output(["sh", "-c", curl], text=True))
+        assert "Example: Repeat what I said." in json.dumps(pieces)
+        assert pieces[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+        ids.add(pieces[0]["task"]["id"])
     assert len(ids) == 2, "every paste is a new message"
-    pieces = events(subprocess.check_output(["sh", "-c", stream], text=True))
-    assert pieces[-1]["status"]["state"] == "completed"
 
 
 def test_an_edit_is_used_and_no_task_is_lost(server: DevServer, folder: Path) -> None:
