@@ -87,6 +87,10 @@ class FakeService:
                 threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
+        with suppress(ConnectionResetError):  # the client has given up
+            self._answer(connection)
+
+    def _answer(self, connection: socket.socket) -> None:
         stream = connection.makefile("rb")
         while line := stream.readline():
             assert line.startswith(b"POST / HTTP/1.1")

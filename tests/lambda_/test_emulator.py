@@ -29,8 +29,6 @@ pytestmark = pytest.mark.slow
 
 Json = Any
 
-RIE = find_rie(ROOT / ".venvs" / "sam")
-
 EVENTS = sorted((ROOT / "events").glob("*.json"))
 
 PACKAGE = ROOT / "layers" / "a2a" / "a2a_lambda"
@@ -41,7 +39,7 @@ MACHINE = {"arm64": 183, "x86_64": 62}
 
 @pytest.mark.parametrize("function", ["api", "rpc"])
 def test_each_function_answers_every_event(built: Built, function: str) -> None:
-    with built.emulate(function, RIE) as url:
+    with built.emulate(function, find_rie(ROOT / ".venvs" / "sam")) as url:
         for path in EVENTS:
             answer = format_answer(httpx2.post(url, content=path.read_bytes(), timeout=180).content)
             status, _, rest = answer.partition("\n")

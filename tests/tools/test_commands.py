@@ -3,6 +3,7 @@
 import importlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,18 @@ def test_help_lists_all_without_a_package() -> None:
     listed = run("make", "--no-print-directory", "PYTHON=" + sys.executable + " -S").stdout
     assert re.findall(r"(?m)^  (\w+)", listed) == list(COMMANDS)
     assert re.findall(r"(?m)^(\S.*):$", listed) == list(GROUPS)
+
+
+def test_the_quick_tests_need_no_other_environment(tmp_path: Path) -> None:
+    """`make test` installs none: in a fresh clone, every test module must be importable without them."""
+    folder = copy_kit(tmp_path / "fork")
+    (folder / ".venvs").unlink()
+    for name in ("tests", "docs", "recipes"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    collected = run(
+        sys.executable, "-m", "pytest", "--collect-only", "-qq", "-n", "0", "-m", "not slow", folder=folder
+    )
+    assert collected.returncode == 0, collected.stdout[-2000:]
 
 
 def test_without_the_packages_a_command_says_what_to_write() -> None:
