@@ -1,0 +1,115 @@
+"""What Alibaba's multimodal suite gets: artifacts of text, and states that it knows."""
+
+from typing import Any
+
+import pytest
+
+from a2a_lambda.protocol.model import (
+    OPERATION,
+    Artifact,
+    Event,
+    Part,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskState,
+    TaskStatusUpdateEvent,
+    agent_message,
+    status,
+)
+from a2a_lambda.protocol.requests import Recipient
+from a2a_lambda.wire import alibaba
+
+RECIPIENT = Recipient("owner")
+
+
+def chunk(*parts: Part) -> Event:
+    artifact = Artifact(artifactId="a", parts=list(parts))
+    return Event(
+        artifactUpdate=TaskArtifactUpdateEvent(
+            taskId="t", contextId="c", artifact=artifact, append=False, lastChunk=True
+        )
+    )
+
+
+def change(state: TaskState, *parts: Part, **fields: Any) -> Event:
+    message = agent_message("t", "c", list(parts)) if parts else None
+    update = TaskStatusUpdateEvent(taskId="t", contextId="c", status=status(state, 0, message))
+    update.update(fields)  # type: ignore[typeddict-item]
+    return Event(statusUpdate=update)
+
+
+def texts(encoded: Any) -> list[str]:
+    return [part["text"] for part in encoded["artifact"]["parts"]]
+
+
+def test_a_chunk_is_text() -> None:
+    [encoded] = alibaba.encode_event(
+        chunk(Part(text="a"), Part(data={"b": 1}), Part(url="https://example.com/c"), Part(raw="AAAA")),
+        RECIPIENT,
+    )
+    assert texts(encoded) == ["a", '{"b":1}', "https://example.com/c"]
+    assert (encoded["append"], encoded["lastChunk"]) == (True, True)
+
+
+def test_a_chunk_without_text_is_an_empty_one() -> None:
+    [encoded] = alibaba.encode_event(chunk(Part(raw="AAAA")), RECIPIENT)
+    assert texts(encoded) == [""]
+
+
+def test_a_chunk_is_not_changed_for_others() -> None:
+    event = chunk(Part(text="a"))
+    alibaba.encode_event(event, RECIPIENT)
+    assert event == chunk(Part(text="a"))
+
+
+def test_the_message_of_a_state_is_an_artifact_before_it() -> None:
+    artifact, state = alibaba.encode_event(change(TaskState.INPUT_REQUIRED, Part(text="Which?")), RECIPIENT)
+    assert texts(artifact) == ["Which?"]
+    assert (artifact["append"], artifact["lastChunk"]) == (True, True)
+    assert state["status"]["state"] == "input-required"
+    again, _ = alibaba.encode_event(change(TaskState.INPUT_REQUIRED, Part(text="Which?")), RECIPIENT)
+    assert again["artifact"]["artifactId"] != artifact["artifact"]["artifactId"], (
+        "another message, another id"
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "shown"),
+    [
+        (TaskState.WORKING, "working"),
+        (TaskState.COMPLETED, "completed"),
+        (TaskState.CANCELED, "failed"),
+        (TaskState.REJECTED, "rejected"),
+        (TaskState.AUTH_REQUIRED, "input-required"),
+    ],
+)
+def test_a_state_is_one_that_the_suite_knows(state: TaskState, shown: str) -> None:
+    [encoded] = alibaba.encode_event(change(state), RECIPIENT)
+    assert encoded["status"]["state"] == shown
+    assert "message" not in encoded["status"]
+    task = Task(id="t", contextId="c", status=status(state, 0))
+    assert alibaba.encode_task(task)["status"]["state"] == shown
+    assert "artifacts" not in alibaba.encode_task(task)
+
+
+def test_progress_is_not_part_of_the_answer() -> None:
+    assert alibaba.encode_event(change(TaskState.WORKING, Part(text="thinking")), RECIPIENT) == []
+    assert alibaba.encode_event(change(TaskState.WORKING, metadata={OPERATION: {}}), RECIPIENT) == []
+    past = Event(statusUpdate=change(TaskState.INPUT_REQUIRED)["statusUpdate"], past=True)
+    assert alibaba.encode_event(past, RECIPIENT) == []
+
+
+def test_a_task_ends_with_its_message() -> None:
+    task = Task(
+        id="t", contextId="c", status=status(TaskState.FAILED, 0, agent_message("t", "c", [Part(text="why")]))
+    )
+    task["artifacts"] = [Artifact(artifactId="a", parts=[Part(text="said")])]
+    encoded: Any = alibaba.encode_task(task)
+    assert [part["text"] for artifact in encoded["artifacts"] for part in artifact["parts"]] == [
+        "said",
+        "why",
+    ]
+    working = Task(
+        id="t", contextId="c", status=status(TaskState.WORKING, 0, agent_message("t", "c", [Part(text="x")]))
+    )
+    assert "artifacts" not in alibaba.encode_task(working)
