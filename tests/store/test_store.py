@@ -129,6 +129,22 @@ def test_the_log_is_read_in_order(store: Store, head: Head) -> None:
     assert [sequence for sequence, _ in store.get_events(head, after=2)] == [3, 4]
 
 
+def test_a_task_is_read_without_its_artifacts(store: Store, head: Head) -> None:
+    progress = Event(
+        statusUpdate={
+            "taskId": "t",
+            "contextId": "context",
+            "status": status(TaskState.WORKING, store.clock()),
+        }
+    )
+    store.append(head, [chunk("a"), progress, chunk("b")], after=1)
+    assert [sequence for sequence, _ in store.get_events(head, include_artifacts=False)] == [1, 3]
+    task, sequence = store.get_task(head, include_artifacts=False)
+    assert "artifacts" not in task
+    assert (len(task["history"]), sequence) == (1, 3)
+    assert said(store, head) == "ab"
+
+
 def test_a_flood_of_chunks_is_one_write(store: Store, head: Head, calls: Calls) -> None:
     """Up to the size of an entry. A larger event has entries of its own, and so has what is no chunk."""
     calls.during()
