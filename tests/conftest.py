@@ -45,6 +45,8 @@ NEW_KEYS: list[tuple[KeyRegister, str]] = []
 """Keys that a test has made: register and name."""
 
 os.environ["AWS_DEFAULT_REGION"] = "us-east-1"
+# For the processes that tests start: pytest's own path is not inherited.
+os.environ["PYTHONPATH"] = os.pathsep.join(str(ROOT / place) for place in ("layers/a2a", "functions", "."))
 os.environ.pop("AWS_REGION", None)
 
 # How long an example takes says how busy the machine is, and nothing else.

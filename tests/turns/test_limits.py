@@ -316,6 +316,7 @@ def test_no_output_is_stored_beyond_the_limit(
     assert len("".join(texts)) <= 100_000
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # of the skill's thread
 def test_large_outputs_count_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of a megabyte, here a hundredth of that: a few of them are in memory, not 64."""
     monkeypatch.setattr(executor, "AHEAD_BYTES", 10_000)

@@ -20,7 +20,6 @@ from pathlib import Path
 
 import httpx2
 from rich.console import Console
-from rich.text import Text
 
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.model import (
@@ -340,7 +339,8 @@ def run(environ: Mapping[str, str], console: Console) -> int:
             chat = Chat(caller, console, is_conversation=not text)
             if not runner.run(chat.open()):
                 if is_local and not chat.has_answer:
-                    console.print(Text("start it in another terminal: make run", style="dim"))
+                    port = f" PORT={environ['PORT']}" if environ.get("PORT") else ""
+                    print(f"start it in another terminal: make run{port}", file=sys.stderr)
                 return 1
             if not all([chat.attach(name) for name in split_words("FILE", environ)]):
                 return 1

@@ -43,7 +43,7 @@ it serves the others, and calls of an agent that is not there yet wait for it.""
 IMPORT_SECONDS = 30.0
 """Seconds after which such an import is given up."""
 
-NO_AGENT = "no agent; an agent is a folder with card.yaml and agent.py"
+NO_AGENT = "no agent; an agent is a folder with card.yaml and agent.py, and make agent NAME=hello writes one"
 
 Loading = Future[Agent | str]
 """An import: the agent, or the reason why there is none."""

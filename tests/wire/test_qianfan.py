@@ -1,0 +1,82 @@
+"""What Baidu Qianfan's AppBuilder gets beside A2A 0.3: the kind of an artifact, and its step."""
+
+from typing import Any
+
+import pytest
+
+from a2a_lambda.protocol.model import (
+    STAGE,
+    Artifact,
+    Event,
+    Part,
+    TaskArtifactUpdateEvent,
+    TaskState,
+    TaskStatusUpdateEvent,
+    agent_message,
+    status,
+)
+from a2a_lambda.protocol.requests import Recipient
+from a2a_lambda.wire import qianfan
+
+RECIPIENT = Recipient("owner")
+
+
+def encode(event: Event) -> Any:
+    [encoded] = qianfan.encode_event(event, RECIPIENT)
+    return encoded
+
+
+def chunk(*parts: Part, is_last: bool = False, **fields: Any) -> Any:
+    artifact = Artifact(artifactId="a", parts=list(parts))
+    artifact.update(fields)  # type: ignore[typeddict-item]
+    update = TaskArtifactUpdateEvent(
+        taskId="t", contextId="c", artifact=artifact, append=False, lastChunk=is_last
+    )
+    return encode(Event(artifactUpdate=update))
+
+
+@pytest.mark.parametrize(
+    ("parts", "kind"),
+    [
+        ([Part(text="a")], "text"),
+        ([Part(data={"a": 1})], "text"),
+        ([Part(raw="AAAA", mediaType="image/png")], "image"),
+        ([Part(url="https://example.com/a.png", mediaType="image/png")], "image"),
+        ([Part(url="https://example.com/a")], "files"),
+        ([Part(raw="AAAA", mediaType="image/png"), Part(raw="AAAA", mediaType="text/csv")], "files"),
+        ([Part(text="see"), Part(raw="AAAA", mediaType="image/png")], "image"),
+    ],
+)
+def test_an_artifact_has_a_kind(parts: list[Part], kind: str) -> None:
+    assert chunk(*parts)["artifact"]["metadata"]["type"] == kind
+
+
+def test_an_artifact_ends_with_its_last_chunk() -> None:
+    for is_last, step in ((False, "running"), (True, "done")):
+        metadata = chunk(Part(text="a"), is_last=is_last)["artifact"]["metadata"]
+        assert (metadata["is_end"], metadata["is_event_done"]) == (is_last, is_last)
+        assert metadata["event"]["status"] == step
+
+
+def test_an_artifacts_own_metadata_stays() -> None:
+    encoded = chunk(Part(text="a"), name="report", metadata={"type": "mine", "x": 1})
+    assert encoded["artifact"]["name"] == encoded["artifact"]["metadata"]["event"]["name"] == "report"
+    assert (encoded["artifact"]["metadata"]["type"], encoded["artifact"]["metadata"]["x"]) == ("mine", 1)
+
+
+def test_a_file_has_its_type_under_both_names() -> None:
+    [part] = chunk(Part(raw="AAAA", mediaType="text/csv", filename="a.csv"))["artifact"]["parts"]
+    assert part["file"]["mime"] == part["file"]["mimeType"] == "text/csv"
+
+
+def test_a_step_with_a_stage_is_an_artifact() -> None:
+    message = agent_message("t", "c", [Part(text="planning")])
+    message["metadata"] = {STAGE: "/thought/plan"}
+    update = TaskStatusUpdateEvent(taskId="t", contextId="c", status=status(TaskState.WORKING, 0, message))
+    step = encode(Event(statusUpdate=update))
+    assert (step["kind"], step["artifact"]["name"]) == ("artifact-update", "/thought/plan")
+    assert (step["append"], step["lastChunk"]) == (True, False)
+    working = status(TaskState.WORKING, 0, agent_message("t", "c", [Part(text="x")]))
+    plain = TaskStatusUpdateEvent(taskId="t", contextId="c", status=working)
+    assert encode(Event(statusUpdate=plain))["kind"] == "status-update"
+    assert qianfan.encode_event(Event(statusUpdate=plain, past=True), RECIPIENT) == []
