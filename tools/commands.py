@@ -4,6 +4,7 @@ This module imports no package: `make` lists the commands before any package is 
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -15,11 +16,13 @@ class Default(str):
 class Command(NamedTuple):
     """steps: modules that have a function `main`, each with its arguments; each runs if the one before it
     succeeded.
-    variables: an example of each variable; one whose only value is 1 is a flag."""
+    variables: an example of each variable; one whose only value is 1 is a flag.
+    folder: the command is listed only if this folder exists."""
 
     summary: str
     steps: Sequence[str]
     variables: Mapping[str, str] = MappingProxyType({})
+    folder: str = "."
 
     @property
     def usage(self) -> str:
@@ -168,9 +171,9 @@ KITS_OWN = {
     "check": Command("run all tests, linters and the type checker, as CI does", ["tools.dev.checks check"]),
     "validate": Command("check the templates for mistakes, as AWS gets them", ["tools.build.lint"]),
     "costs": Command("compute the price of a million messages", ["tools.dev.checks costs"]),
-    "bench": Command("measure the kit's speed against its peers", ["tools.lab bench"], {"WRITE": "1"}),
+    "bench": Command("measure the kit's speed against its peers", ["tools.lab bench"], {"WRITE": "1"}, "lab"),
     "scale": Command(
-        "simulate large loads on AWS, and see what breaks first", ["tools.lab scale"], {"WRITE": "1"}
+        "simulate large loads on AWS, and see what breaks first", ["tools.lab scale"], {"WRITE": "1"}, "lab"
     ),
     "conformance": Command(
         "run the public conformance kit against the example agent",
@@ -202,5 +205,7 @@ def main() -> int:
     for title, commands in GROUPS.items():
         print(f"{title}:")
         for name, command in commands.items():
+            if not Path(command.folder).exists():
+                continue
             print(f"  {name:<13}{command.summary:<71}{command.usage}".rstrip())
     return 0

@@ -38,6 +38,13 @@ def test_the_curl_can_be_pasted(page: "Page") -> None:
     assert "1 plus 2 is 3." in answer
 
 
+def test_the_empty_page_says_who_answers(page: "Page") -> None:
+    expect(page.locator("#messages h2")).to_have_text("Super AI Assistant")
+    open_agent(page, "probe")
+    expect(page.locator("#messages h2")).to_have_text("Probe")
+    expect(page.locator("#messages")).to_contain_text("Enter sends it")
+
+
 def test_a_form_fills_the_parameters(page: "Page") -> None:
     open_agent(page, "probe")
     choose(page, "add", a="1", b="2")

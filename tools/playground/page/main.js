@@ -92,6 +92,7 @@ async function readCard() {
   $("skill").replaceChildren(new Option(words("anySkill"), ""), ...skills.map(([id, name]) => new Option(name, id)));
   if (skills.some(([id]) => id === chosen)) $("skill").value = chosen;
   openSkill();
+  show();
 }
 
 function openSkill() {
@@ -325,7 +326,7 @@ function show() {
 function paint() {
   const turn = conversation.last;
   const isOpen = Boolean(turn?.taskId) && !STOPPED.includes(turn.state);
-  showMessages($("messages"), conversation, $("source").checked);
+  showMessages($("messages"), conversation, $("source").checked, card);
   if (scrollToEnd) $("messages").scrollTop = $("messages").scrollHeight;
   scrollToEnd = false;
   showTask($("task"), turn);

@@ -31,11 +31,25 @@ function showText(text, isSource) {
   return element;
 }
 
-/** Show the conversation's messages; keep the end in view if it was. isSource: texts are not Markdown. */
-export function showMessages(place, conversation, isSource) {
+/** Show who answers, before the first message. */
+function showWelcome(place, card) {
+  place.replaceChildren(
+    make(
+      "div",
+      { className: "hint welcome" },
+      card?.name ? make("h2", { textContent: card.name }) : null,
+      card?.description ? make("p", { textContent: card.description }) : null,
+      make("p", { className: "how", textContent: words("welcome") }),
+    ),
+  );
+}
+
+/** Show the conversation's messages; keep the end in view if it was. isSource: texts are not Markdown. card: the
+ * agent's, or null. */
+export function showMessages(place, conversation, isSource, card) {
   const atEnd = place.scrollHeight - place.scrollTop - place.clientHeight < 60;
   if (!conversation.turns.length) {
-    showHint(place, "welcome");
+    showWelcome(place, card);
     return;
   }
   if (place.querySelector(".hint")) place.replaceChildren();
