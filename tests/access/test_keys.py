@@ -388,3 +388,25 @@ class TestOverHttp:
         assert "refused" in own
         for secret in (key, "a private word", "a-wrong-secret"):
             assert secret not in own
+
+
+def test_a_load_that_parameter_store_refuses_is_another_containers_a_second_later(
+    register: KeyRegister,
+    make: Callable[[], Keys],
+    copies: Copies,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not only when its time would have been over."""
+    secret, failing = register.create("alice"), make()
+
+    def refuse(*_: Any, **__: Any) -> bool:
+        clock.now += keys.WAIT_SECONDS
+        raise KeysUnavailable("Parameter Store refused")
+
+    monkeypatch.setattr(failing._reader, "read", refuse)
+    with pytest.raises(KeysUnavailable):
+        failing.find(secret)
+    assert copies.begin_load(seconds=10, resume=30) is None, "it rests"
+    clock.now += 1
+    assert copies.begin_load(seconds=10, resume=30) is not None

@@ -75,6 +75,13 @@ def test_a_question_stops_the_task_for_its_client() -> None:
     assert head.message_wait == wait
 
 
+def test_a_question_offers_its_choices() -> None:
+    question = Wait("ask", "Which?", choices=("a", "b"), takes_messages=True)
+    head = suspended_head(Suspended([OpenWait(question)]), question, 5, NOW, running())
+    assert head.status["message"]["metadata"] == {"choices": ["a", "b"]}
+    assert "metadata" not in asking().status["message"]
+
+
 def test_a_wait_for_another_system_takes_no_message() -> None:
     waits = [OpenWait(PAYMENT, "callback", 0.0)]
     head = suspended_head(Suspended(waits), None, 5, NOW, running())

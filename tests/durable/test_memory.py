@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from a2a_lambda import Agent, Answer, Reply, SkillError, StepFailed
+from a2a_lambda.durable.memory import MemoryEngine
 from a2a_lambda.errors import CodeChanged, ConfigurationError
 from tests.conftest import AGENTS
 
@@ -263,3 +264,14 @@ async def run(turn):
 
 def test_pauses_take_no_time(traveler: Agent) -> None:
     assert run(traveler, skill="nap").text == "1 2 3 "
+
+
+def test_a_url_that_no_one_could_call_is_not_given_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A schedule has started the turn, so no request has named the deployment's url."""
+    agent = written(tmp_path, "@skill\nasync def run(turn: Turn) -> str: return turn.callback_url('paid')\n")
+    assert run(agent).text.startswith("https://")
+    monkeypatch.setattr(MemoryEngine, "callback_url", lambda self, key: f"/callbacks/{key}")
+    with pytest.raises(ConfigurationError, match="set BaseUrl or DomainName"):
+        run(agent)

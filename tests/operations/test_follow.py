@@ -1,8 +1,9 @@
 """How often a follower looks at a task."""
 
 import asyncio
+import time
 import uuid
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import pytest
@@ -18,7 +19,10 @@ from a2a_lambda.protocol.model import (
     status,
 )
 from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.execution import WaitState
+from a2a_lambda.tasks.head import Place
 from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.suspension import new_execution
 
 
 def test_looks_at_a_silent_task_become_rarer(
@@ -54,3 +58,83 @@ def test_looks_at_a_silent_task_become_rarer(
     assert silent == sorted(silent)
     assert (silent[-1], len(set(silent[:4]))) == (SILENT_POLL_SECONDS, 4)
     assert after == [POLL_SECONDS, pytest.approx(1.2 * POLL_SECONDS)]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A suspended turn, a call, and whether the call follows it after a minute. timer: seconds. deadline:
+    seconds, or None."""
+
+    timer: float
+    deadline: float | None
+    is_followed: bool
+    is_waiting: bool = False
+    is_woken: bool = False
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(30, 100, True),
+        Case(100, 50, False),
+        Case(100, None, True),
+        Case(30, 100, False, is_waiting=True),
+        Case(30, 100, True, is_waiting=True, is_woken=True),
+    ],
+    ids=["a short pause", "a long pause", "no deadline", "a person", "a reply is on its way"],
+)
+def test_a_call_follows_a_suspended_turn_that_continues_in_time(
+    store: Store, scope: Scope, monkeypatch: pytest.MonkeyPatch, case: Case
+) -> None:
+    """After a minute of silence. Before that, each is followed."""
+    now = store.clock()
+    wait = WaitState("approval", "callback", False, False)
+    execution = replace(
+        new_execution("https://x"),
+        is_suspended=True,
+        until=now + case.timer,
+        waits=(wait,) if case.is_waiting else (),
+        wakes=("callback",) if case.is_woken else (),
+    )
+    head = store.new_head(scope, str(uuid.uuid4()), "c", status(TaskState.WORKING, now))
+    head = replace(head, place=Place.EXECUTION, execution=execution)
+
+    class Looked(Exception):
+        pass
+
+    async def sleep(seconds: float) -> None:
+        raise Looked
+
+    monkeypatch.setattr(follow, "asyncio", SimpleNamespace(sleep=sleep))
+    deadline = None if case.deadline is None else time.monotonic() + case.deadline
+
+    def is_looked_at(silence: float) -> bool:
+        suspended = replace(head, status=status(TaskState.WORKING, now - silence))
+        try:
+            asyncio.run(follow.wait_until_stopped(store, suspended, deadline))
+        except Looked:
+            return True
+        return False
+
+    assert is_looked_at(61) == case.is_followed
+    assert is_looked_at(59)
+
+
+@pytest.mark.parametrize(("seconds", "looks"), [(0.5 * POLL_SECONDS, 0), (1.5 * POLL_SECONDS, 1)])
+def test_a_call_that_must_end_before_the_next_look_makes_none(
+    store: Store, scope: Scope, monkeypatch: pytest.MonkeyPatch, seconds: float, looks: int
+) -> None:
+    head = store.new_head(scope, str(uuid.uuid4()), "c", status(TaskState.WORKING, store.clock()))
+    head = replace(head, holder="a run", lease=store.clock() + 600)
+    store.create_head(head)
+    now, pauses = 1_000.0, list[float]()
+
+    async def sleep(pause: float) -> None:
+        nonlocal now
+        now += pause
+        pauses.append(pause)
+
+    monkeypatch.setattr(follow, "asyncio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(follow, "time", SimpleNamespace(monotonic=lambda: now))
+    asyncio.run(follow.wait_until_stopped(store, head, now + seconds))
+    assert len(pauses) == looks

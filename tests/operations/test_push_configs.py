@@ -1,44 +1,203 @@
-"""Ids of push notification configs, and how many a task may have."""
+"""Push notification configs: set, read and deleted, in every version, by their owner alone."""
+
+from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
 from a2a_lambda.errors import InvalidParams
+from a2a_lambda.kit import Kit
 from a2a_lambda.operations.push_configs import ID_BYTES, MAX_CONFIGS, with_ids
-from a2a_lambda.protocol.model import TaskPushNotificationConfig, TaskState, status
-from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.protocol.model import TaskPushNotificationConfig
+from tests.conftest import new_key
+from tests.helpers.rest import Rest, message_1_0
+from tests.helpers.rpc import Rpc, message
+from tests.store.heads import head_with_configs
+
+Json = Any
 
 HOOK = "https://example.com/hook"
 
 
-def head(*ids: str) -> Head:
-    return Head(
-        scope=Scope("o", "a"),
-        task_id="t",
-        context_id="c",
-        generation="g",
-        created=0.0,
-        expires=1,
-        status=status(TaskState.WORKING, 0),
-        push_config_ids=ids,
+def configs(rest: Rest, task_id: str, query: str = "") -> Json:
+    return rest.call("GET", f"tasks/{task_id}/pushNotificationConfigs{query}")
+
+
+def test_1_0(rest: Rest, rpc: Rpc) -> None:
+    task_id = rest.send()["id"]
+    config = {
+        "id": "a",
+        "url": HOOK,
+        "token": "t",
+        "authentication": {"scheme": "Bearer", "credentials": "c"},
+    }
+    made = rest.call("POST", f"tasks/{task_id}/pushNotificationConfigs", config)
+    assert made == {**config, "taskId": task_id}
+    other = rpc.call("CreateTaskPushNotificationConfig", {"taskId": task_id, "id": "b", "url": HOOK})
+    assert rpc.call("GetTaskPushNotificationConfig", {"task_id": task_id, "id": "b"}) == other
+    assert configs(rest, task_id) == {"configs": [made, other], "nextPageToken": ""}
+    first = configs(rest, task_id, "?pageSize=1")
+    assert first == {"configs": [made], "nextPageToken": "a"}
+    assert configs(rest, task_id, "?pageSize=1&pageToken=a") == {"configs": [other], "nextPageToken": ""}
+    for _ in range(2):  # deleting is idempotent
+        answer = rest.ask("DELETE", f"tasks/{task_id}/pushNotificationConfigs/a")
+        assert (answer.status_code, answer.json()) == (200, {})
+    assert rest.ask("GET", f"tasks/{task_id}/pushNotificationConfigs/a").status_code == 404
+    assert rpc.call("DeleteTaskPushNotificationConfig", {"taskId": task_id, "id": "b"}) is None
+    assert configs(rest, task_id)["configs"] == []
+
+
+def test_0_3(rpc: Rpc) -> None:
+    task_id = rpc.send()["id"]
+    config = {"url": HOOK, "authentication": {"schemes": ["Bearer", "Basic"], "credentials": "c"}}
+    made = rpc.call("tasks/pushNotificationConfig/set", {"taskId": task_id, "pushNotificationConfig": config})
+    assert made["pushNotificationConfig"].items() >= config.items()
+    assert made["pushNotificationConfig"]["id"]
+    assert rpc.call("tasks/pushNotificationConfig/get", {"id": task_id}) == made
+    named = {"id": task_id, "pushNotificationConfigId": made["pushNotificationConfig"]["id"]}
+    assert rpc.call("tasks/pushNotificationConfig/get", named) == made
+    assert rpc.call("tasks/pushNotificationConfig/list", {"id": task_id}) == [made]
+    assert rpc.error("tasks/pushNotificationConfig/delete", {"id": task_id})["code"] == -32602
+    assert rpc.call("tasks/pushNotificationConfig/delete", named) is None
+    assert rpc.call("tasks/pushNotificationConfig/list", {"id": task_id}) == []
+
+
+def test_it_comes_with_a_message(rest: Rest, rpc: Rpc) -> None:
+    config = {"url": HOOK, "id": "mine"}
+    task = rest.send(configuration={"taskPushNotificationConfig": config})
+    assert configs(rest, task["id"])["configs"] == [{**config, "taskId": task["id"]}]
+    sent = {"message": message(), "configuration": {"pushNotificationConfig": config}}
+    old = rpc.call("message/send", sent)
+    assert configs(rest, old["id"])["configs"] == [{**config, "taskId": old["id"]}]
+    asked = rest.send("question")
+    rest.send("question", taskId=asked["id"], configuration={"taskPushNotificationConfig": config})
+    assert len(configs(rest, asked["id"])["configs"]) == 1
+
+
+def test_it_comes_with_a_task_of_0_1(rpc: Rpc) -> None:
+    said = {"role": "user", "parts": [{"type": "text", "text": "hi"}]}
+    rpc.call("tasks/send", {"id": "with-config", "message": said, "pushNotification": {"url": HOOK}})
+    found = rpc.call("tasks/pushNotification/get", {"id": "with-config"})
+    assert found == {"id": "with-config", "pushNotificationConfig": {"url": HOOK}}
+
+
+def test_a_task_has_at_most_ten(rest: Rest) -> None:
+    path = f"tasks/{rest.send()['id']}/pushNotificationConfigs"
+    for number in range(10):
+        rest.call("POST", path, {"id": str(number), "url": HOOK})
+    assert rest.ask("POST", path, {"id": "10", "url": HOOK}).status_code == 400
+    rest.call("POST", path, {"id": "9", "url": HOOK + "/newer"})
+    assert len(rest.call("GET", path)["configs"]) == 10
+
+
+def test_they_do_not_exist_for_others(client: TestClient, kit: Kit, rest: Rest) -> None:
+    path = f"tasks/{rest.send()['id']}/pushNotificationConfigs"
+    rest.call("POST", path, {"id": "a", "url": HOOK})
+    other = Rest(client, new_key(kit.keys))
+    elsewhere = Rest(client, "", "/a2a/assistant")
+    elsewhere.headers = rest.headers
+    assert other.ask("GET", path).status_code == 404
+    assert other.ask("GET", f"{path}/a").status_code == 404
+    assert other.ask("DELETE", f"{path}/a").status_code == 404
+    assert other.ask("POST", path, {"url": HOOK}).status_code == 404
+    assert len(rest.call("GET", path)["configs"]) == 1
+
+
+def test_an_agent_that_does_not_notify(client: TestClient, key: str) -> None:
+    rpc, rest = Rpc(client, key, "/a2a/plain"), Rest(client, key, "/a2a/plain")
+    for method in ("set", "get", "list", "delete"):
+        assert rpc.error(f"tasks/pushNotificationConfig/{method}", {"id": "x"})["code"] == -32003
+    assert rpc.error("tasks/pushNotification/set", {"id": "x"})["code"] == -32003
+    assert rpc.error("CreateTaskPushNotificationConfig", {"taskId": "x"})["code"] == -32003
+    inline = {"message": message(), "configuration": {"pushNotificationConfig": {"url": HOOK}}}
+    assert rpc.error("message/send", inline)["code"] == -32003
+    body = {
+        "message": message_1_0(),
+        "configuration": {"taskPushNotificationConfig": {"url": HOOK}},
+    }
+    assert rest.ask("POST", "message:send", body).json()["error"]["details"][0]["reason"] == (
+        "PUSH_NOTIFICATION_NOT_SUPPORTED"
     )
 
 
+def test_a_refused_request_changes_no_config(client: TestClient, key: str) -> None:
+    """Nor does a retry put back what its client has changed meanwhile."""
+    rest = Rest(client, key)
+
+    def body(text: str, url: str) -> Json:
+        said = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
+        config = {"id": "a", "url": url}
+        return {"message": said, "configuration": {"taskPushNotificationConfig": config}}
+
+    first = rest.ask("POST", "message:send", body("one", HOOK), **{"Idempotency-Key": "k"})
+    task_id = first.json()["task"]["id"]
+    evil = rest.ask("POST", "message:send", body("two", f"{HOOK}/evil"), **{"Idempotency-Key": "k"})
+    assert evil.status_code == 400
+    assert configs(rest, task_id)["configs"][0]["url"] == HOOK
+    newer = {"id": "a", "url": f"{HOOK}/newer"}
+    rest.call("POST", f"tasks/{task_id}/pushNotificationConfigs", newer)
+    rest.ask("POST", "message:send", body("one", HOOK), **{"Idempotency-Key": "k"})
+    assert configs(rest, task_id)["configs"][0]["url"] == f"{HOOK}/newer"
+
+
+def test_a_retry_makes_up_for_a_config_that_was_not_stored(
+    client: TestClient, key: str, kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest = Rest(client, key)
+    said = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
+    body = {"message": said, "configuration": {"taskPushNotificationConfig": {"id": "a", "url": HOOK}}}
+    with monkeypatch.context() as patch:
+        patch.setattr(type(kit.store), "put_push_config", lambda *_, **__: None)
+        task_id = rest.call("POST", "message:send", body)["task"]["id"]
+    assert configs(rest, task_id)["configs"] == []
+    rest.call("POST", "message:send", body)
+    assert configs(rest, task_id)["configs"][0]["url"] == HOOK
+
+
+def test_the_path_names_the_task(rest: Rest) -> None:
+    one, other = rest.send(text="one")["id"], rest.send(text="other")["id"]
+    path = f"tasks/{one}/pushNotificationConfigs"
+    for name in ("taskId", "task_id"):
+        assert rest.ask("POST", path, {name: other, "url": HOOK}).status_code == 400
+        assert rest.ask("POST", path, {name: one, "id": name, "url": HOOK}).status_code == 200
+    assert rest.call("GET", f"tasks/{other}/pushNotificationConfigs")["configs"] == []
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"id": "x" * 65, "url": HOOK},
+        {"url": HOOK, "token": "x" * 10_000},
+        {"url": f"{HOOK}?{'x' * 3000}"},
+        {"url": HOOK, "authentication": {}},
+        {"url": 5},
+    ],
+)
+def test_too_much_is_refused(rest: Rest, config: Json) -> None:
+    path = f"tasks/{rest.send()['id']}/pushNotificationConfigs"
+    assert rest.ask("POST", path, config).status_code == 400
+
+
+def test_long_urls_are_fine(rest: Rest) -> None:
+    path = f"tasks/{rest.send()['id']}/pushNotificationConfigs"
+    assert rest.call("POST", path, {"url": f"{HOOK}?{'x' * 1500}"})
+
+
 def test_a_config_without_an_id_gets_one() -> None:
-    config, newer = with_ids(head("a"), TaskPushNotificationConfig(url=HOOK), "default")
+    config, newer = with_ids(head_with_configs("a"), TaskPushNotificationConfig(url=HOOK), "default")
     assert config == {"url": HOOK, "taskId": "t", "id": "default"}
     assert newer.push_config_ids == ("a", "default")
 
 
 def test_a_config_that_is_set_again_is_one_config() -> None:
-    full = head(*(f"c{number}" for number in range(MAX_CONFIGS)))
+    full = head_with_configs(*(f"c{number}" for number in range(MAX_CONFIGS)))
     config, newer = with_ids(full, TaskPushNotificationConfig(id="c3", url=HOOK), "default")
     assert config["id"] == "c3"
     assert newer == full
 
 
 def test_a_task_has_so_many_configs_and_no_more() -> None:
-    nearly = head(*(f"c{number}" for number in range(MAX_CONFIGS - 1)))
+    nearly = head_with_configs(*(f"c{number}" for number in range(MAX_CONFIGS - 1)))
     _, full = with_ids(nearly, TaskPushNotificationConfig(id="last", url=HOOK), "")
     assert len(full.push_config_ids) == MAX_CONFIGS
     with pytest.raises(InvalidParams, match=f"at most {MAX_CONFIGS}"):
@@ -46,6 +205,6 @@ def test_a_task_has_so_many_configs_and_no_more() -> None:
 
 
 def test_an_id_has_a_length() -> None:
-    with_ids(head(), TaskPushNotificationConfig(id="x" * ID_BYTES, url=HOOK), "")
+    with_ids(head_with_configs(), TaskPushNotificationConfig(id="x" * ID_BYTES, url=HOOK), "")
     with pytest.raises(InvalidParams, match=f"at most {ID_BYTES} bytes"):
-        with_ids(head(), TaskPushNotificationConfig(id="é" * (ID_BYTES // 2 + 1), url=HOOK), "")
+        with_ids(head_with_configs(), TaskPushNotificationConfig(id="é" * (ID_BYTES // 2 + 1), url=HOOK), "")

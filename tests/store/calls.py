@@ -28,6 +28,6 @@ class Calls:
 
     def during(self) -> dict[str, int]:
         """Counts since the last look."""
-        found = dict(self.count)
+        counts = dict(self.count)
         self.count.clear()
-        return found
+        return counts

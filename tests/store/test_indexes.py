@@ -13,6 +13,7 @@ from a2a_lambda.store.indexes import TaskQuery
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
+from tests.helpers.clock import Clock
 
 TASKS = 40
 
@@ -30,13 +31,13 @@ def store_with(settings: Settings, scope: Scope, list_shards: int) -> tuple[Stor
 
 def walk(store: Store, scope: Scope, query: TaskQuery) -> tuple[list[str], int]:
     """Ids on all pages of a list, and the number of pages."""
-    found: list[str] = []
+    task_ids: list[str] = []
     for pages in range(1, 10 * TASKS):
         page = store.list_tasks(scope, query)
         assert len(page.tasks) <= query.size
-        found += [task_id for task_id, _ in page.tasks]
+        task_ids += [task_id for task_id, _ in page.tasks]
         if not page.after:
-            return found, pages
+            return task_ids, pages
         query = replace(query, after=page.after)
     raise AssertionError("the list does not end")
 
@@ -75,8 +76,8 @@ def test_a_page_reads_only_so_many_tasks(
     assert len(first.tasks) < len(ids[4::5])
     assert first.after
     assert sum(read) <= 9
-    found, pages = walk(store, scope, TaskQuery(size=30, context_id="rare"))
-    assert found == ids[4::5]
+    listed, pages = walk(store, scope, TaskQuery(size=30, context_id="rare"))
+    assert listed == ids[4::5]
     assert pages > 3
     assert walk(store, scope, TaskQuery(size=30, context_id="absent"))[0] == []
     read.clear()
@@ -105,13 +106,13 @@ def test_a_task_that_the_index_has_twice_is_listed_once(
 
     def late(table: Table, query: Any) -> Any:
         answer = page(table, query)
-        found = answer["Items"]
-        moved = {**found[-1], "changed": {"S": found[0]["changed"]["S"].partition("#")[0] + f"#{ids[5]}"}}
-        return {**answer, "Items": [moved, *found]}
+        records = answer["Items"]
+        moved = {**records[-1], "changed": {"S": records[0]["changed"]["S"].partition("#")[0] + f"#{ids[5]}"}}
+        return {**answer, "Items": [moved, *records]}
 
     monkeypatch.setattr(Table, "page", late)
-    found = store.list_tasks(scope, TaskQuery(size=6))
-    listed = [task_id for task_id, _ in found.tasks]
+    listing = store.list_tasks(scope, TaskQuery(size=6))
+    listed = [task_id for task_id, _ in listing.tasks]
     assert len(listed) == len(set(listed)) == 6
     assert store.get_heads(scope, [*listed, listed[0]]).keys() == set(listed)
 
@@ -125,3 +126,46 @@ def test_a_list_may_get_more_shards(settings: Settings, scope: Scope) -> None:
         assert head is not None
         store.update_head(head)
     assert walk(store, scope, TaskQuery(size=7))[0] == ids
+
+
+def test_a_place_that_is_none_is_refused(settings: Settings, scope: Scope) -> None:
+    """A page token of a client may say anything."""
+    store, ids = store_with(settings, scope, 1)
+    head = store.get_head(scope, ids[9])
+    assert head is not None
+    time = head.status["timestamp"]
+    for place in ("x", "x#", f"{time}#" + "x" * 2_000):
+        with pytest.raises(ValueError, match="not a place"):
+            store.list_tasks(scope, TaskQuery(size=5, after=place))
+    with pytest.raises(ValueError, match="after the end"):
+        store.list_tasks(scope, TaskQuery(size=5, since=time, after="2000-01-01T00:00:00.000Z#task"))
+
+
+def test_a_list_of_a_state_has_no_other_tasks(settings: Settings, scope: Scope) -> None:
+    store, ids = store_with(settings, scope, 1)
+    working = store.new_head(scope, "working", "usual", status(TaskState.WORKING, store.clock() - 5.5))
+    store.create_head(working)
+    for state, expected in ((TaskState.WORKING, ["working"]), (TaskState.COMPLETED, ids)):
+        assert walk(store, scope, TaskQuery(size=50, state=state))[0] == expected
+        assert store.count_tasks(scope, TaskQuery(size=50, state=state)) == len(expected)
+
+
+def test_a_task_that_has_expired_is_not_listed(settings: Settings, scope: Scope) -> None:
+    """DynamoDB deletes it days later."""
+    clock = Clock()
+    store = Store(clients.dynamodb(settings), settings.table, ttl=10, clock=clock)
+    store.create_head(store.new_head(scope, "task", "c", status(TaskState.COMPLETED, clock())))
+    assert store.count_tasks(scope, TaskQuery(size=5)) == 1
+    clock.now += 10
+    assert store.list_tasks(scope, TaskQuery(size=5)).tasks == []
+    assert store.count_tasks(scope, TaskQuery(size=5)) == 0
+
+
+def test_the_sweep_finds_what_is_due_in_every_shard(store: Store, scope: Scope) -> None:
+    minute = int(store.clock() // 60)
+    due = {f"due-{number}": minute - number % 3 for number in range(40)} | {"later": minute + 1}
+    for task_id, when in due.items():
+        head = store.new_head(scope, task_id, "c", status(TaskState.SUBMITTED, store.clock()))
+        store.create_head(replace(head, due=when))
+    ids = [task_id for found, task_id in store.list_due(minute) if found == scope]
+    assert sorted(ids) == sorted(due.keys() - {"later"})

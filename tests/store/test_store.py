@@ -1,6 +1,7 @@
 """The store's promises, each against a real conditional write."""
 
 import base64
+import json
 import uuid
 from dataclasses import replace
 from types import SimpleNamespace
@@ -29,11 +30,12 @@ from a2a_lambda.store import table as store_table
 from a2a_lambda.store.items import Cursor, PushRegistration
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.context import Context
-from a2a_lambda.tasks.event_log import GROUPED_CHUNKS
+from a2a_lambda.tasks.event_log import GROUPED_CHUNKS, split
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 from tests.helpers.clock import Clock
 from tests.store.calls import Calls
+from tests.store.heads import head_with_configs
 
 
 @pytest.fixture(params=[False, True], ids=["lean", "botocore"])
@@ -76,9 +78,9 @@ def said(store: Store, head: Head) -> str:
 
 
 def read(store: Store, head: Head) -> Head:
-    found = store.get_head(head.scope, head.task_id)
-    assert found is not None
-    return found
+    stored = store.get_head(head.scope, head.task_id)
+    assert stored is not None
+    return stored
 
 
 def ended(head: Head, state: TaskState = TaskState.COMPLETED, sequence: int = 2) -> Head:
@@ -397,13 +399,13 @@ def test_foreign_errors_stay_outside(store: Store, head: Head, calls: Calls, fau
 def test_the_sweeps_index_holds_running_tasks_only(
     store: Store, head: Head, settings: Settings, clock: Clock
 ) -> None:
-    def found() -> list[Any]:
+    def records() -> list[Any]:
         answer = clients.dynamodb(settings).scan(TableName=settings.table, IndexName="by-due")
         return [item["pk"]["S"] for item in answer["Items"] if head.task_id in item["pk"]["S"]]
 
-    assert len(found()) == 1
+    assert len(records()) == 1
     store.update_head(ended(head))
-    assert found() == []
+    assert records() == []
 
 
 def test_contexts_written_at_once_are_merged(store: Store, scope: Scope) -> None:
@@ -433,9 +435,9 @@ def test_a_config_keeps_how_far_its_webhook_is(store: Store, head: Head) -> None
     assert store.get_push_config(scope, task_id, "a") == PushRegistration(config("a"), "1.0", later)
     for earlier in (Cursor(3, 1, TaskState.WORKING), Cursor(2, 9, TaskState.WORKING)):
         store.advance_push(scope, task_id, "a", earlier)
-    found = store.get_push_config(scope, task_id, "a")
-    assert found is not None
-    assert found.cursor == later, "it never goes back"
+    registration = store.get_push_config(scope, task_id, "a")
+    assert registration is not None
+    assert registration.cursor == later, "it never goes back"
     moved = TaskPushNotificationConfig(id="a", url="https://example.com/moved")
     store.put_push_config(head, PushRegistration(moved, "0.3", Cursor(9, 0, TaskState.WORKING)))
     assert store.get_push_config(scope, task_id, "a") == PushRegistration(moved, "0.3", later)
@@ -473,8 +475,8 @@ def test_slots_belong_to_their_holders(store: Store, clock: Clock) -> None:
 
 def test_a_change_of_status_is_told_and_no_other() -> None:
     """From a record of the table's stream, whose binary values are base64 in Lambda's events."""
-    new = items.from_head(head_with_config(), 1)
-    now = unix_time(head_with_config().status["timestamp"])
+    new = items.from_head(head_with_configs("a"), 1)
+    now = unix_time(head_with_configs("a").status["timestamp"])
     encoded = {**new, "document": {"B": base64.b64encode(new["document"]["B"]).decode()}}
     for record in (new, encoded):
         assert items.status_change(record, None, now) == (1, ("a",))
@@ -486,14 +488,52 @@ def test_a_change_of_status_is_told_and_no_other() -> None:
     assert items.status_change(new, other, now + items.RESTORED_AGE_SECONDS + 1) is not None
 
 
-def head_with_config() -> Head:
-    return Head(
-        scope=Scope("o", "a"),
-        task_id="t",
-        context_id="c",
-        generation="g",
-        created=1_800_000_000.0,
-        expires=1_900_000_000,
-        status=status(TaskState.WORKING, 1_800_000_000.0),
-        push_config_ids=("a",),
-    )
+def test_a_slot_has_one_holder_until_its_time_ends(
+    settings: Settings, calls: Calls, clock: Clock, scope: Scope
+) -> None:
+    store = Store(calls, settings.table, ttl=1000, clock=clock)  # type: ignore[arg-type]
+    owner, now = scope.owner, int(clock.now)
+    assert store.take_slot(owner, 3, "one", now + 10)
+    assert not store.take_slot(owner, 3, "two", now + 10)
+    assert store.take_slot(owner, 4, "two", now + 10)
+    assert store.list_slots(owner) == {3, 4}
+    store.keep_slot(owner, 3, "one", now + 20)
+    store.keep_slot(owner, 4, "one", now + 20)
+    clock.now += 10
+    assert store.list_slots(owner) == {3}, "the other one's time is over, and its holder alone may keep it"
+    store.free_slot(owner, 3, "two")
+    assert store.list_slots(owner) == {3}
+    store.free_slot(owner, 3, "one")
+    assert store.list_slots(owner) == set()
+    assert store.take_slot(owner, 4, "three", now + 30)
+
+
+def test_requests_are_counted_by_window_and_item(store: Store, scope: Scope) -> None:
+    def count(window: int, item: int, requests: int) -> int:
+        return store.count_requests(scope.owner, window, item, requests, until=store.clock() + 60)
+
+    assert [count(1, 0, 2), count(1, 0, 3), count(2, 0, 1), count(1, 1, 4)] == [2, 5, 1, 4]
+
+
+def test_many_heads_are_read_in_several_calls(store: Store, scope: Scope, calls: Calls) -> None:
+    """DynamoDB reads a hundred items at once."""
+    ids = [f"task-{number:03}" for number in range(101)]
+    for task_id in ids:
+        store.create_head(store.new_head(scope, task_id, "c", status(TaskState.COMPLETED, store.clock())))
+    calls.during()
+    heads = store.get_heads(scope, [*ids, "absent"])
+    assert sorted(heads) == ids
+    assert calls.during() == {"batch_get_item": 2}
+
+
+def test_a_task_that_runs_and_has_said_nothing_is_working(store: Store, scope: Scope) -> None:
+    working = status(TaskState.WORKING, store.clock())
+    head = replace(store.new_head(scope, "silent", "c", working), holder="a run")
+    store.create_head(head)
+    assert store.get_task(head)[0]["status"] == working
+
+
+def test_a_single_event_is_stored_as_it_is() -> None:
+    """The commonest entry is the smallest."""
+    [entry] = split([chunk("one")], after=0, epoch=0)
+    assert json.loads(entry.body) == chunk("one")

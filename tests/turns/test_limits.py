@@ -261,50 +261,6 @@ def test_an_agent_waits_for_what_is_slower(
     within(go())
 
 
-def test_a_client_that_is_too_slow_reads_the_rest_from_the_log(
-    kit: Kit, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The turn does not wait for it, and it misses nothing."""
-    monkeypatch.setattr(audience, "UNREAD_SECONDS", 0.2)
-    bench = RunBench(kit, settings)
-
-    async def go() -> None:
-        call, sent = bench.sent("pieces", slots={"count": "600"})
-        events = await bench.messages.stream(call, sent)
-        await anext(events)
-        await until(lambda: bench.head(call.request.task_id()).is_stopped)
-        seen = [event async for _, event in events]
-        stored = await bench.get(call.request.task_id())
-        [at] = [index for index, event in enumerate(seen) if "task" in event]
-        task = seen[at]["task"]
-        apply(task, seen[at + 1 :])
-        assert task["artifacts"] == stored["artifacts"]
-        assert seen[-1]["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
-
-    within(go())
-
-
-def test_what_is_shown_of_a_turn_whose_end_is_refused_is_taken_back(bench: RunBench) -> None:
-    def refuse(operation: str, arguments: dict[str, Any]) -> None:
-        if operation == "put_item" and arguments["Item"]["sk"]["S"].startswith("e#"):
-            raise ClientError({"Error": {"Code": "ValidationException", "Message": ""}}, operation)
-
-    bench.calls.before = refuse
-
-    async def go() -> None:
-        call, sent = bench.sent("pieces", slots={"count": "3", "every": "0.3"})
-        seen = [event async for event in await bench.messages.stream(call, sent)]
-        assert [
-            event["artifactUpdate"]["artifact"]["parts"] for _, event in seen if "artifactUpdate" in event
-        ]
-        (_, restated), (identity, closing) = seen[-2:]
-        assert [artifact["parts"] for artifact in restated["task"]["artifacts"]] == [[{"text": ""}]]
-        assert closing["statusUpdate"]["status"]["state"] == TaskState.FAILED
-        assert identity is not None
-
-    within(go())
-
-
 @pytest.mark.parametrize("skill", ["return-much", "flood"])
 def test_no_output_is_stored_beyond_the_limit(
     bench: RunBench, monkeypatch: pytest.MonkeyPatch, skill: str

@@ -5,12 +5,14 @@ import json
 import threading
 import time
 import uuid
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 from a2a_lambda.agent.event_builder import FAILED, EventBuilder
 from a2a_lambda.agent.outputs import Batch
+from a2a_lambda.catalog.agents import Loading
 from a2a_lambda.errors import MemoryFull, StoreError
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Published, Task, TaskState
@@ -82,19 +84,6 @@ def test_a_turn_continues_when_no_one_listens(bench: RunBench, read: int) -> Non
         task_id = call.request.task_id()
         await until(lambda: bench.head(task_id).is_stopped)
         assert (await bench.get(task_id))["status"]["state"] == TaskState.COMPLETED
-
-    within(go())
-
-
-def test_a_running_task_is_joined_whatever_its_age(kit: Kit, settings: Settings) -> None:
-    bench = RunBench(kit, settings, window=0.0)
-
-    async def go() -> None:
-        first = asyncio.create_task(bench.send("pause", "same", slots={"seconds": "0.8"}))
-        await until(lambda: bool(bench.calls.count["put_item"]))
-        second = await bench.send("pause", "same", slots={"seconds": "0.8"})
-        assert second == await first
-        assert second["status"]["state"] == TaskState.COMPLETED
 
     within(go())
 
@@ -214,33 +203,14 @@ def test_a_turn_lost_after_its_context_can_be_sent_again(
     assert again["id"] == task["id"]
 
 
+@pytest.mark.parametrize("flush_seconds", [journal.FLUSH_SECONDS, 1e9], ids=["a write tells it", "no write"])
 def test_a_turn_that_was_canceled_unseen_changes_no_memory(
-    bench: RunBench, monkeypatch: pytest.MonkeyPatch
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch, flush_seconds: float
 ) -> None:
-    """It ends before its next look at the head."""
+    """It ends before its next look at the head. If it has stored nothing by then, it looks before its end."""
     monkeypatch.setattr(lease, "CANCEL_POLL_SECONDS", 60.0)
     monkeypatch.setattr(lease, "LEASE_LOOK_SECONDS", 0.05)
-    context = str(uuid.uuid4())
-
-    async def go() -> None:
-        call, request = bench.sent("pause", contextId=context, slots={"seconds": "0.5"})
-        events = await bench.messages.stream(call, request)
-        first = await anext(events)
-        assert (await bench.cancel(first[1]["task"]["id"]))["status"]["state"] == TaskState.CANCELED
-        async for _ in events:
-            pass
-
-    within(go())
-    assert bench.store.get_context(bench.scope, context).conversation == ()
-
-
-def test_a_turn_that_ends_after_an_unseen_cancel_stores_no_context(
-    bench: RunBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It has stored nothing by then, so no write has told it. Before its end it looks at the head."""
-    monkeypatch.setattr(lease, "CANCEL_POLL_SECONDS", 60.0)
-    monkeypatch.setattr(lease, "LEASE_LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(journal, "FLUSH_SECONDS", 1e9)
+    monkeypatch.setattr(journal, "FLUSH_SECONDS", flush_seconds)
     context = str(uuid.uuid4())
 
     async def go() -> None:
@@ -417,18 +387,6 @@ def test_a_long_answer_to_a_long_question_is_read_as_working(bench: RunBench) ->
     within(go())
 
 
-def test_a_retry_does_not_answer_someone_elses_question(bench: RunBench) -> None:
-    async def go() -> None:
-        again = {"slots": {"seconds": "0.8"}, "contextId": "c"}
-        first = asyncio.create_task(bench.send("pause", "same", **again))
-        await until(lambda: bool(bench.calls.count["put_item"]))
-        asked = await bench.send("question", contextId="c")
-        assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
-        assert (await bench.send("pause", "same", **again))["id"] == (await first)["id"] != asked["id"]
-
-    within(go())
-
-
 @pytest.mark.parametrize(
     "how",
     [
@@ -539,34 +497,42 @@ def test_a_context_keeps_within_its_bounds(bench: RunBench) -> None:
     assert within(bench.send("look", contextId="c"))["status"]["state"] == TaskState.COMPLETED
 
 
-def test_a_follower_that_has_the_question_waits_for_more(
+@pytest.mark.parametrize("breaks", [False, True])
+def test_a_turn_waits_for_the_import_of_its_agent(bench: RunBench, breaks: bool) -> None:
+    """Under its lease, so that its client hears of it, and no one else takes it."""
+
+    async def go() -> Task:
+        call, request = bench.sent("echo", text="hello")
+        claim = await bench.messages.intake.start(call, request)
+        assert isinstance(claim, Claim)
+        loading: Loading = Future()
+        run_ = run.Run(bench.store, loading, claim)
+        run_.start()
+        first = asyncio.ensure_future(anext(run_.audience.events()))
+        done, _ = await asyncio.wait({first}, timeout=0.3)
+        assert not done, "nothing has happened yet"
+        assert bench.head(claim.head.task_id).state == TaskState.WORKING
+        loading.set_result("the agent is broken" if breaks else bench.messages.agents.start("probe").result())
+        await first
+        await until(lambda: bench.head(claim.head.task_id).is_stopped)
+        return await bench.get(claim.head.task_id)
+
+    task = within(go())
+    assert task["status"]["state"] == (TaskState.FAILED if breaks else TaskState.COMPLETED)
+    if breaks:
+        assert task["status"]["message"]["parts"] == [{"text": "the agent is broken"}]
+
+
+def test_what_is_shown_before_it_is_stored_has_no_number(
     bench: RunBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where its version's subscriptions outlive a question."""
-    monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 1.0)
-    task = within(bench.send("question"))
-    [(sequence, _), *_] = within(bench.follow(task["id"]))
+    """A client that comes back names the last number that it has, and must not miss what has none."""
+    monkeypatch.setattr(journal, "FLUSH_SECONDS", 1e9)
 
-    async def subscribed() -> list[Published]:
-        found = await bench.service.subscribe(
-            bench.scope, task["id"], after=sequence, needs_running=True, deadline=None
-        )
-        return [published async for published in found.events]
+    async def go() -> list[Published]:
+        call, request = bench.sent("pieces", slots={"count": "3"})
+        return [item async for item in await bench.messages.stream(call, request)]
 
-    assert within(subscribed()) == []
-
-    async def answered() -> list[Published]:
-        following = asyncio.create_task(subscribed())
-        await asyncio.sleep(0)
-        await bench.send("question", taskId=task["id"])
-        return await following
-
-    last = within(answered())[-1][1]
-    assert last["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
-
-
-def test_a_follower_beyond_the_log_gets_the_task(bench: RunBench) -> None:
-    task = within(bench.send("echo"))
-    found = within(bench.follow(task["id"], after=500))
-    assert found[0][1]["task"] == task
-    assert states(found) == [TaskState.COMPLETED]
+    shown = within(go())
+    assert [number for number, event in shown if "artifactUpdate" in event][:-1] == [None, None]
+    assert shown[-1][0] is not None

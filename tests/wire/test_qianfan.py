@@ -77,6 +77,22 @@ def test_a_step_with_a_stage_is_an_artifact() -> None:
     assert (step["kind"], step["artifact"]["name"]) == ("artifact-update", "/thought/plan")
     assert (step["append"], step["lastChunk"]) == (True, False)
     working = status(TaskState.WORKING, 0, agent_message("t", "c", [Part(text="x")]))
-    plain = TaskStatusUpdateEvent(taskId="t", contextId="c", status=working)
-    assert encode(Event(statusUpdate=plain))["kind"] == "status-update"
-    assert qianfan.encode_event(Event(statusUpdate=plain, past=True), RECIPIENT) == []
+    update = TaskStatusUpdateEvent(taskId="t", contextId="c", status=working)
+    assert encode(Event(statusUpdate=update))["kind"] == "status-update"
+    assert qianfan.encode_event(Event(statusUpdate=update, past=True), RECIPIENT) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "media_type"),
+    [
+        ({"mime": "image/png"}, "image/png"),
+        ({"mime": "image/png", "mimeType": "image/jpeg"}, "image/jpeg"),
+        ({"mimeType": "image/jpeg"}, "image/jpeg"),
+        ({}, None),
+    ],
+)
+def test_a_file_has_its_type_in_either_field(file: dict[str, str], media_type: str | None) -> None:
+    part = {"type": "file", "file": {"uri": "https://example.com/x", **file}}
+    message = {"messageId": "m", "role": "user", "parts": [part]}
+    [decoded] = qianfan.decode_send({"message": message})["message"]["parts"]
+    assert decoded.get("mediaType") == media_type

@@ -9,7 +9,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 
 class Collector:
-    """An OTLP endpoint. status: that it answers with. posts: headers and body of each request."""
+    """An OTLP endpoint. status: status of every answer. posts: headers and body of each request."""
 
     def __init__(self, status: int = 200, *, pause_seconds: float = 0) -> None:
         self.posts: list[tuple[dict[str, str], bytes]] = []

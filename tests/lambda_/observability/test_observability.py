@@ -395,7 +395,10 @@ def test_the_worker_tells_of_its_turn(settings: Settings, capsys: pytest.Capture
             return 900_000
 
     with logging_kept():
-        handler = Observed(TurnHandler(bench.worker, bench.sweep, bench.queue, "dead"), settings)
+        handler = Observed(
+            TurnHandler(bench.worker, bench.sweep, pytest.fail, bench.queue, "dead", has_schedules=False),
+            settings,
+        )
         capsys.readouterr()
         handler({"Records": [record]}, Long())
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

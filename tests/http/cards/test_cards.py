@@ -10,7 +10,7 @@ from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol import alibaba_metadata
 from a2a_lambda.settings import Settings
-from tests.conftest import BASE_URL
+from tests.conftest import BASE_URL, new_key
 
 CARDS = {
     "/.well-known/agent.json": ("0.2.5", "/"),
@@ -178,3 +178,10 @@ def test_card_of_the_document(client: TestClient) -> None:
         "tags": ["demo", "calculate"],
         "examples": ["Example: What is 1 plus 2?"],
     }
+
+
+def test_a_card_that_needs_a_key_needs_one_for_its_agent(kit: Kit, client: TestClient) -> None:
+    key = new_key(kit.keys, agents=("assistant",))
+    for agent, status in (("assistant", 200), ("probe", 403)):
+        path = f"/v2/a2a/{agent}/.well-known/agent.json"
+        assert client.get(path, headers={"Authorization": f"Bearer {key}"}).status_code == status

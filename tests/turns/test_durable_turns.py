@@ -2,8 +2,11 @@
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from a2a_lambda.protocol.model import Event, Json, TaskState
 from a2a_lambda.protocol.requests import Recipient
@@ -20,12 +23,20 @@ MOST_WRITES = 40
 """Writes to the table in a trip, those of its two messages included."""
 
 
+@pytest.fixture
+def bench(durable_settings: Settings) -> Iterator[DurableBench]:
+    bench = DurableBench(durable_settings)
+    yield bench
+    bench.calls.clear()
+
+
 def test_a_trip_sleeps_asks_and_books(bench: DurableBench) -> None:
     task = bench.send("Oslo")
     assert task["status"]["state"] == TaskState.SUBMITTED
     asked = bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
     assert asked["status"]["message"]["parts"] == [{"text": "Shall I book it?"}]
     assert texts(asked) == {"": "A plan for Oslo. 3 nights. "}
+    assert bench.store.get_context(bench.scope, task["contextId"]).waiting == task["id"]
     answered = bench.send("yes", taskId=task["id"])
     assert answered["id"] == task["id"]
     done = bench.wait_for(task["id"], TaskState.COMPLETED)

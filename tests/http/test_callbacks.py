@@ -1,0 +1,96 @@
+"""Replies of other systems to durable turns, at the url that the turn has given them."""
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from a2a_lambda.errors import NotWaiting, ProtocolError, RouteNotFound, StoreError, WaitIsOver
+from a2a_lambda.http.app import create_app
+from a2a_lambda.http.callbacks import MAX_REPLY_BYTES
+from a2a_lambda.kit import Kit
+from a2a_lambda.settings import Settings
+from tests.conftest import BASE_URL
+
+
+class FakeWaits:
+    """Takes what is sent to the token `token`. error: what the end of the wait raises."""
+
+    def __init__(self) -> None:
+        self.replies: list[Any] = []
+        self.error: ProtocolError | StoreError | None = None
+
+    def read_token(self, text: str) -> str:
+        if text != "token":
+            raise RouteNotFound("no running turn made this url")
+        return text
+
+    async def end(self, token: str, data: Any) -> None:
+        assert token == "token"
+        if self.error is not None:
+            raise self.error
+        self.replies.append(data)
+
+
+@pytest.fixture
+def waits() -> FakeWaits:
+    return FakeWaits()
+
+
+@pytest.fixture
+def caller(settings: Settings, waits: FakeWaits) -> TestClient:
+    kit = Kit(settings)
+    kit.waits = waits  # type: ignore[assignment]
+    return TestClient(create_app(kit), base_url=BASE_URL)
+
+
+JSON = {"Content-Type": "application/json"}
+
+
+def test_a_reply_needs_no_key(caller: TestClient, waits: FakeWaits) -> None:
+    """The token stands for one."""
+    answer = caller.post("/callbacks/token", json={"amount": 12})
+    assert (answer.status_code, answer.json()) == (200, {})
+    assert caller.post("/callbacks/token", content=b" ", headers=JSON).status_code == 200
+    assert waits.replies == [{"amount": 12}, None]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (NotWaiting("not yet"), 409),
+        (WaitIsOver("it is over"), 410),
+        (StoreError("no answer"), 503),
+    ],
+)
+def test_a_reply_that_the_turn_does_not_take(
+    caller: TestClient, waits: FakeWaits, error: Any, status: int
+) -> None:
+    waits.error = error
+    answer = caller.post("/callbacks/token", json={})
+    assert answer.status_code == status
+    assert answer.json()["error"]["message"]
+    assert ("retry-after" in answer.headers) == (status in {409, 503})
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "status"),
+    [
+        (b"no json", JSON, 400),
+        (b"NaN", JSON, 400),
+        (b'"' + b"x" * MAX_REPLY_BYTES + b'"', JSON, 413),
+        (b"{}", {"Content-Type": "text/xml"}, 400),
+    ],
+)
+def test_what_is_no_reply(
+    caller: TestClient, waits: FakeWaits, content: bytes, headers: dict[str, str], status: int
+) -> None:
+    assert caller.post("/callbacks/token", content=content, headers=headers).status_code == status
+    assert waits.replies == []
+
+
+def test_a_url_that_no_turn_made(caller: TestClient, client: TestClient) -> None:
+    assert caller.post("/callbacks/other", json={}).status_code == 404
+    assert client.post("/callbacks/token", json={}).status_code == 404, "there are no durable turns"
+    refused = caller.get("/callbacks/token")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "POST")

@@ -1,0 +1,193 @@
+"""Every operation over both bindings, and what a client gets when one fails late."""
+
+import asyncio
+import uuid
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from a2a_lambda.errors import KeysUnavailable, StoreError, UnsupportedOperation
+from a2a_lambda.http import sse
+from a2a_lambda.http.app import create_app
+from a2a_lambda.kit import Kit
+from a2a_lambda.operations.messages import Messages
+from a2a_lambda.settings import Settings
+from tests.conftest import BASE_URL, new_key
+from tests.helpers.rest import Rest, message_1_0
+from tests.helpers.rpc import Rpc, events, intent, request
+
+HOOK = "https://93.184.215.14/hook"
+
+
+def test_every_operation_over_json_rpc(rpc: Rpc) -> None:
+    task = rpc.call("SendMessage", {"message": message_1_0()})["task"]
+    assert rpc.call("GetTask", {"id": task["id"]}) == task
+    assert "history" not in rpc.call("GetTask", {"id": task["id"], "historyLength": 0})
+    assert [each["id"] for each in rpc.call("ListTasks", {})["tasks"]] == [task["id"]]
+    metadata = intent("question")
+    asked = rpc.call("SendMessage", {"message": message_1_0(metadata=metadata)})["task"]
+    config = {"taskId": asked["id"], "id": "c", "url": HOOK}
+    assert rpc.call("CreateTaskPushNotificationConfig", config)["url"] == HOOK
+    named = {"taskId": asked["id"], "id": "c"}
+    assert rpc.call("GetTaskPushNotificationConfig", named)["url"] == HOOK
+    listed = rpc.call("ListTaskPushNotificationConfigs", {"taskId": asked["id"]})
+    assert [each["id"] for each in listed["configs"]] == ["c"]
+    rpc.call("DeleteTaskPushNotificationConfig", named)
+    assert rpc.error("GetTaskPushNotificationConfig", named)["code"] == -32001
+    assert rpc.call("CancelTask", {"id": asked["id"]})["status"]["state"] == "TASK_STATE_CANCELED"
+    stream = rpc.post(request("SubscribeToTask", {"id": asked["id"]}))
+    assert stream.json()["error"]["code"] == UnsupportedOperation.code
+    assert rpc.error("GetExtendedAgentCard", {})["code"] < 0
+    assert rpc.error("SendMessages", {})["code"] == -32601
+
+
+def test_every_operation_over_http(rest: Rest) -> None:
+    task = rest.send()
+    assert rest.call("GET", f"tasks/{task['id']}") == task
+    assert rest.call("GET", "tasks")["tasks"][0]["id"] == task["id"]
+    asked = rest.send("question")
+    path = f"tasks/{asked['id']}/pushNotificationConfigs"
+    assert rest.call("POST", path, {"id": "c", "url": HOOK})["url"] == HOOK
+    assert rest.call("GET", f"{path}/c")["url"] == HOOK
+    assert [each["id"] for each in rest.call("GET", path)["configs"]] == ["c"]
+    assert rest.call("DELETE", f"{path}/c") == {}
+    canceled = rest.call("POST", f"tasks/{asked['id']}:cancel")
+    assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
+
+
+def test_a_task_is_read_in_the_version_it_was_made_over(rpc: Rpc) -> None:
+    """tasks/get is a method of several versions."""
+    first = rpc.send("hello")
+    assert rpc.call("tasks/get", {"id": first["id"]})["kind"] == "task"
+    old = rpc.call(
+        "tasks/send",
+        {"id": str(uuid.uuid4()), "message": {"role": "user", "parts": [{"type": "text", "text": "x"}]}},
+    )
+    assert "kind" not in rpc.call("tasks/get", {"id": old["id"]})
+    [again, *_] = events(rpc.post(request("tasks/resubscribe", {"id": old["id"]})).text)
+    assert "kind" not in again
+
+
+@pytest.fixture
+def slow(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> Kit:
+    monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.05)
+    return kit
+
+
+def test_a_send_that_takes_long_begins_with_spaces(slow: Kit, rpc: Rpc) -> None:
+    """So that no proxy ends the connection. JSON may begin with spaces."""
+    params = {"message": message_1_0(metadata=intent("pause", seconds="0.3"))}
+    answer = rpc.post(request("SendMessage", params))
+    assert answer.text.startswith("  ")
+    assert answer.json()["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+def test_a_stream_that_is_silent_has_comments(slow: Kit, rpc: Rpc) -> None:
+    params = {"message": message_1_0(metadata=intent("pause", seconds="0.3"))}
+    stream = rpc.post(request("SendStreamingMessage", params)).text
+    assert stream.count("\n:") >= 2
+    assert events(stream)[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (UnsupportedOperation("not this one"), "not this one"),
+        (StoreError("x"), "the task store did not answer"),
+    ],
+)
+def test_a_send_that_fails_late_has_its_error_in_the_body(
+    slow: Kit, rpc: Rpc, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
+) -> None:
+    """The status is 200 after the first space."""
+
+    async def fail(*_: Any) -> Any:
+        await asyncio.sleep(0.2)
+        raise error
+
+    monkeypatch.setattr(Messages, "send", fail)
+    answer = rpc.post(request("SendMessage", {"message": message_1_0()}))
+    assert (answer.status_code, answer.text[:1]) == (200, " ")
+    assert message in answer.json()["error"]["message"]
+
+
+def test_a_fault_says_nothing_of_its_cause(
+    rpc: Rpc, rest: Rest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(*_: Any) -> Any:
+        raise RuntimeError("a secret")
+
+    monkeypatch.setattr(Messages, "send", fail)
+    answer = rpc.post(request("SendMessage", {"message": message_1_0()}))
+    assert answer.json()["error"]["code"] == -32603
+    assert "a secret" not in answer.text
+    assert "a secret" in caplog.text
+    monkeypatch.setattr("a2a_lambda.http.rest.call", fail)
+    broken = TestClient(rest.client.app, base_url=BASE_URL, raise_server_exceptions=False).get("/tasks")
+    assert broken.status_code == 500
+    assert "a secret" not in broken.text
+
+
+def test_keys_that_cannot_be_read_open_no_door(settings: Settings) -> None:
+    kit = Kit(settings)
+
+    class Unread:
+        def find_cached(self, secret: str) -> None:
+            return None
+
+        def knows(self, secret: str) -> bool:
+            return False
+
+        def find(self, secret: str) -> None:
+            raise KeysUnavailable("Parameter Store does not answer")
+
+    kit.keys = Unread()  # type: ignore[assignment]
+    client = TestClient(create_app(kit), base_url=BASE_URL)
+    answer = client.get("/tasks", headers={"X-API-Key": "a2a_x"})
+    assert answer.status_code == 503
+    assert "keys cannot be checked" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("secret", [None, "", "a2a_" + "x" * 43])
+def test_a_request_without_a_key_that_works(client: TestClient, secret: str | None) -> None:
+    headers = {} if secret is None else {"Authorization": f"Bearer {secret}"}
+    answer = client.get("/tasks", headers=headers)
+    assert answer.status_code == 401
+    assert ("send a key" in answer.text) == (not secret)
+
+
+def test_a_key_for_other_agents_is_refused(kit: Kit, client: TestClient) -> None:
+    key = new_key(kit.keys, agents=("assistant",))
+    assert client.get("/a2a/probe/tasks", headers={"X-API-Key": key}).status_code == 403
+    assert client.get("/a2a/assistant/tasks", headers={"X-API-Key": key}).status_code == 200
+
+
+def test_the_url_of_a_deployment_without_a_setting(settings: Settings) -> None:
+    """The domain and the stage that API Gateway's event names."""
+    app = create_app(Kit(settings.model_copy(update={"base_url": ""})))
+
+    def url_of(event: Any) -> str:
+        async def serve(scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] == "http":
+                scope["aws.event"] = event
+            await app(scope, receive, send)
+
+        card = TestClient(serve).get("/.well-known/agent-card.json").json()
+        return str(card["url"])
+
+    path = "/.well-known/agent-card.json"
+    assert url_of({}) == "https://localhost/"
+    staged = {"path": path, "requestContext": {"domainName": "x.example.com", "path": f"/prod{path}"}}
+    assert url_of(staged) == "https://x.example.com/prod/"
+    assert (
+        url_of({"path": path, "requestContext": {"domainName": "x.example.com", "path": path}})
+        == "https://x.example.com/"
+    )
+
+
+def test_a_wrong_verb_is_told_the_right_ones(rest: Rest) -> None:
+    answer = rest.ask("PUT", "tasks")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
+    assert (answer.json()["error"]["code"], answer.json()["error"]["status"]) == (405, "UNIMPLEMENTED")
+    assert "use GET" in answer.json()["error"]["message"]

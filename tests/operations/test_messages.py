@@ -1,0 +1,349 @@
+"""Sends, streams and subscriptions: what their clients are shown, whatever happens to the turn."""
+
+import asyncio
+import time
+import uuid
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from a2a_lambda.errors import (
+    InvalidParams,
+    StoreError,
+    TaskNotCancelable,
+    TaskNotFound,
+    UnsupportedOperation,
+)
+from a2a_lambda.kit import Kit
+from a2a_lambda.operations import follow, messages, service
+from a2a_lambda.protocol.model import Published, TaskState, status
+from a2a_lambda.protocol.requests import SendMessageConfiguration
+from a2a_lambda.settings import Settings
+from a2a_lambda.tasks.event_log import apply
+from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.turns import audience
+from tests.turns.run_bench import RunBench, until, within
+
+
+@pytest.fixture
+def bench(kit: Kit, settings: Settings) -> RunBench:
+    return RunBench(kit, settings)
+
+
+def states(published: list[Published]) -> list[str]:
+    return [event["statusUpdate"]["status"]["state"] for _, event in published if "statusUpdate" in event]
+
+
+def test_a_running_task_is_joined_whatever_its_age(kit: Kit, settings: Settings) -> None:
+    bench = RunBench(kit, settings, window=0.0)
+
+    async def go() -> None:
+        first = asyncio.create_task(bench.send("pause", "same", slots={"seconds": "0.8"}))
+        await until(lambda: bool(bench.calls.count["put_item"]))
+        second = await bench.send("pause", "same", slots={"seconds": "0.8"})
+        assert second == await first
+        assert second["status"]["state"] == TaskState.COMPLETED
+
+    within(go())
+
+
+def test_a_retry_does_not_answer_someone_elses_question(bench: RunBench) -> None:
+    async def go() -> None:
+        again = {"slots": {"seconds": "0.8"}, "contextId": "c"}
+        first = asyncio.create_task(bench.send("pause", "same", **again))
+        await until(lambda: bool(bench.calls.count["put_item"]))
+        asked = await bench.send("question", contextId="c")
+        assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
+        assert (await bench.send("pause", "same", **again))["id"] == (await first)["id"] != asked["id"]
+
+    within(go())
+
+
+def test_a_follower_that_has_the_question_waits_for_more(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where its version's subscriptions outlive a question."""
+    monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 1.0)
+    task = within(bench.send("question"))
+    [(sequence, _), *_] = within(bench.follow(task["id"]))
+
+    async def subscribed() -> list[Published]:
+        found = await bench.service.subscribe(
+            bench.scope, task["id"], after=sequence, needs_running=True, deadline=None
+        )
+        return [published async for published in found.events]
+
+    assert within(subscribed()) == []
+
+    async def answered() -> list[Published]:
+        following = asyncio.create_task(subscribed())
+        await asyncio.sleep(0)
+        await bench.send("question", taskId=task["id"])
+        return await following
+
+    last = within(answered())[-1][1]
+    assert last["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
+
+
+def test_a_follower_beyond_the_log_gets_the_task(bench: RunBench) -> None:
+    task = within(bench.send("echo"))
+    found = within(bench.follow(task["id"], after=500))
+    assert found[0][1]["task"] == task
+    assert states(found) == [TaskState.COMPLETED]
+
+
+def test_a_client_that_is_too_slow_reads_the_rest_from_the_log(
+    kit: Kit, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The turn does not wait for it, and it misses nothing."""
+    monkeypatch.setattr(audience, "UNREAD_SECONDS", 0.2)
+    bench = RunBench(kit, settings)
+
+    async def go() -> None:
+        call, sent = bench.sent("pieces", slots={"count": "600"})
+        events = await bench.messages.stream(call, sent)
+        await anext(events)
+        await until(lambda: bench.head(call.request.task_id()).is_stopped)
+        seen = [event async for _, event in events]
+        stored = await bench.get(call.request.task_id())
+        [at] = [index for index, event in enumerate(seen) if "task" in event]
+        task = seen[at]["task"]
+        apply(task, seen[at + 1 :])
+        assert task["artifacts"] == stored["artifacts"]
+        assert seen[-1]["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
+
+    within(go())
+
+
+def test_what_is_shown_of_a_turn_whose_end_is_refused_is_taken_back(bench: RunBench) -> None:
+    def refuse(operation: str, arguments: dict[str, Any]) -> None:
+        if operation == "put_item" and arguments["Item"]["sk"]["S"].startswith("e#"):
+            raise ClientError({"Error": {"Code": "ValidationException", "Message": ""}}, operation)
+
+    bench.calls.before = refuse
+
+    async def go() -> None:
+        call, sent = bench.sent("pieces", slots={"count": "3", "every": "0.3"})
+        seen = [event async for event in await bench.messages.stream(call, sent)]
+        assert [
+            event["artifactUpdate"]["artifact"]["parts"] for _, event in seen if "artifactUpdate" in event
+        ]
+        (_, restated), (identity, closing) = seen[-2:]
+        assert [artifact["parts"] for artifact in restated["task"]["artifacts"]] == [[{"text": ""}]]
+        assert closing["statusUpdate"]["status"]["state"] == TaskState.FAILED
+        assert identity is not None
+
+    within(go())
+
+
+def test_a_subscription_shows_a_running_task_to_its_end(bench: RunBench) -> None:
+    async def go() -> None:
+        call, request = bench.sent("pause", slots={"seconds": "0.5"})
+        sending = asyncio.create_task(bench.messages.send(call, request))
+        task_id = call.request.task_id()
+        await until(lambda: bench.store.get_head(bench.scope, task_id) is not None)
+        (sequence, first), *later = await bench.follow(task_id)
+        assert first["task"]["id"] == task_id
+        assert states(later) == [TaskState.COMPLETED]
+        assert [number for number, _ in later if number is not None][-1] > (sequence or 0)
+        await sending
+
+    within(go())
+
+
+def test_a_subscription_to_a_task_that_has_ended(bench: RunBench) -> None:
+    """It shows the task and its end, unless the version refuses it."""
+    task = within(bench.send("echo"))
+    published = within(bench.follow(task["id"]))
+    assert [published[0][1]["task"], states(published)] == [task, [TaskState.COMPLETED]]
+    assert states(within(bench.follow(task["id"], after=published[0][0]))) == [TaskState.COMPLETED]
+    refused = bench.service.subscribe(bench.scope, task["id"], after=None, deadline=None, needs_running=True)
+    with pytest.raises(UnsupportedOperation, match="get it instead"):
+        within(refused)
+    again = bench.service.subscribe(bench.scope, task["id"], after=0, deadline=None, needs_running=True)
+    within(within(again).events.aclose())
+    with pytest.raises(TaskNotFound):
+        within(bench.follow("unknown"))
+
+
+def test_a_subscription_ends_at_its_deadline(bench: RunBench) -> None:
+    head = running_head(bench)
+
+    async def go() -> list[Published]:
+        soon = time.monotonic() + 2 * follow.POLL_SECONDS
+        subscription = await bench.service.subscribe(bench.scope, head.task_id, after=None, deadline=soon)
+        return [published async for published in subscription.events]
+
+    assert [list(event) for _, event in within(go())] == [["task"]]
+
+
+def running_head(bench: RunBench, **fields: Any) -> Head:
+    """Head of a task that another process runs."""
+    now = bench.store.clock()
+    head = bench.store.new_head(bench.scope, str(uuid.uuid4()), "c", status(TaskState.WORKING, now))
+    head = replace(head, holder="another", lease=now + 600, **fields)
+    bench.store.create_head(head)
+    return head
+
+
+def test_a_task_that_has_ended_cannot_be_canceled(bench: RunBench) -> None:
+    task = within(bench.send("echo"))
+    with pytest.raises(TaskNotCancelable):
+        within(bench.cancel(task["id"]))
+
+
+def test_a_cancel_of_a_task_that_changes_meanwhile(bench: RunBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = running_head(bench)
+    monkeypatch.setattr(service, "CANCEL_ATTEMPTS", 3)
+    changes = 2
+
+    def change(operation: str, arguments: dict[str, Any]) -> None:
+        """The run renews its lease between the cancel's read and its write."""
+        nonlocal changes
+        is_end = operation == "put_item" and "CANCELED" in str(arguments["Item"].get("state"))
+        if is_end and changes:
+            changes -= 1
+            newest = bench.head(head.task_id)
+            bench.store.update_head(replace(newest, lease=newest.lease + 1))
+
+    bench.calls.before = change
+    assert within(bench.cancel(head.task_id))["status"]["state"] == TaskState.CANCELED
+    other, changes = running_head(bench), 3
+    head = other
+    with pytest.raises(StoreError, match="faster"):
+        within(bench.cancel(other.task_id))
+
+
+def test_a_canceled_task_is_answered_whole(bench: RunBench) -> None:
+    asked = within(bench.send("question"))
+    canceled = within(bench.cancel(asked["id"]))
+    assert canceled["status"]["state"] == TaskState.CANCELED
+    assert canceled["history"][:1] == asked["history"][:1]
+    assert within(bench.get(asked["id"])) == canceled
+
+
+@pytest.mark.parametrize(("length", "roles"), [(None, 3), (0, 0), (2, 2)])
+def test_an_answer_has_as_much_history_as_was_asked_for(
+    bench: RunBench, length: int | None, roles: int
+) -> None:
+    asked = within(bench.send("question"))
+    call, request = bench.sent("question", taskId=asked["id"])
+    if length is not None:
+        request["configuration"] = SendMessageConfiguration(historyLength=length)
+    task = within(bench.messages.send(call, request))["task"]
+    assert len(task.get("history", [])) == roles
+    repeated = within(bench.messages.send(call, request))["task"]
+    assert repeated == task
+
+    async def stream() -> Published:
+        return await anext(await bench.messages.stream(call, request))
+
+    assert len(within(stream())[1]["task"].get("history", [])) == roles
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_send_to_a_task_that_runs_elsewhere(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch, at_once: bool
+) -> None:
+    """A version whose sends do not block is answered at once, unless the client says otherwise."""
+    head = running_head(bench, place=Place.WORKER)
+    waited: list[str] = []
+
+    async def start(*_: Any) -> Head:
+        return head
+
+    async def wait(_: Any, head: Head, deadline: float | None) -> Head:
+        waited.append(head.task_id)
+        return head
+
+    monkeypatch.setattr(bench.messages.intake, "start", start)
+    monkeypatch.setattr(messages, "wait_until_stopped", wait)
+    call, request = bench.sent("echo")
+    assert within(bench.messages.send(call, request))["task"]["id"] == head.task_id
+    within(bench.messages.send(replace(call, blocking_by_default=True), request))
+    assert len(waited) == 1, "only the version that blocks waits"
+    request["configuration"] = SendMessageConfiguration(returnImmediately=at_once)
+    for blocks in (True, False):
+        within(bench.messages.send(replace(call, blocking_by_default=blocks), request))
+    assert len(waited) == (1 if at_once else 3)
+
+
+def test_a_repeated_send_waits_for_its_turn_in_another_request(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the version's default is: the first request gets an answer, and so does this one."""
+    head = running_head(bench)
+    waited: list[Head] = []
+
+    async def start(*_: Any) -> Head:
+        return head
+
+    async def wait(_: Any, head: Head, deadline: float | None) -> Head:
+        waited.append(head)
+        return head
+
+    monkeypatch.setattr(bench.messages.intake, "start", start)
+    monkeypatch.setattr(messages, "wait_until_stopped", wait)
+    within(bench.messages.send(*bench.sent("echo")))
+    assert len(waited) == 1
+
+
+def test_a_message_to_a_task_of_another_context_is_refused(bench: RunBench) -> None:
+    asked = within(bench.send("question"))
+    with pytest.raises(InvalidParams, match="another context"):
+        within(bench.send("question", taskId=asked["id"], contextId="another"))
+    same = within(bench.send("question", taskId=asked["id"], contextId=asked["contextId"]))
+    assert same["status"]["state"] == TaskState.COMPLETED
+
+
+def test_a_message_to_a_task_that_has_ended_is_refused(bench: RunBench) -> None:
+    task = within(bench.send("echo", "first"))
+    with pytest.raises(UnsupportedOperation, match="has ended"):
+        within(bench.send("echo", "second", taskId=task["id"]))
+
+
+def test_a_repeated_answer_is_one_answer(bench: RunBench) -> None:
+    """Also while the run of the first one still works."""
+    asked = within(bench.send("question"))
+    answered = within(bench.send("question", "answer", taskId=asked["id"]))
+    writes = bench.calls.count["put_item"]
+    assert within(bench.send("question", "answer", taskId=asked["id"])) == answered
+    assert bench.calls.count["put_item"] == writes
+
+
+def test_two_answers_at_once_are_one_turn(bench: RunBench) -> None:
+    """The second to be stored finds the first one's turn."""
+    asked = within(bench.send("question"))
+
+    async def go() -> list[Any]:
+        answers = (bench.send("question", "answer", taskId=asked["id"]) for _ in range(4))
+        return await asyncio.gather(*answers)
+
+    tasks = within(go())
+    assert all(task == tasks[0] for task in tasks)
+    assert len(tasks[0]["history"]) == 3
+
+
+def test_a_large_message_whose_claim_was_ended_meanwhile(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client canceled the task before its message was stored: it is answered as it is."""
+    text = "x" * 500_000
+
+    def cancel(operation: str, arguments: dict[str, Any]) -> None:
+        if operation == "put_item" and arguments["Item"]["sk"]["S"].startswith("e#"):
+            bench.calls.before = lambda *_: None
+            owner, _, rest = arguments["Item"]["pk"]["S"].partition("#")
+            assert owner == bench.scope.owner
+            within_thread(bench.cancel(rest.rpartition("#task#")[2]))
+
+    bench.calls.before = cancel
+    task = within(bench.send("echo", text=text))
+    assert task["status"]["state"] == TaskState.CANCELED
+
+
+def within_thread(what: Any) -> None:
+    """The calls of the table come from threads, which have no event loop."""
+    asyncio.run(what)

@@ -1,0 +1,144 @@
+"""The copy of the keys that containers share, and the one load at a time that makes it."""
+
+import uuid
+from typing import Any
+
+import pytest
+
+from a2a_lambda.aws import clients
+from a2a_lambda.settings import Settings
+from a2a_lambda.store import items
+from a2a_lambda.store.key_copies import COPY_KEPT_SECONDS, Copies, Copy
+from a2a_lambda.store.table import Table
+from tests.helpers.clock import Clock
+
+ROWS: list[Any] = [["label", "0" * 64, "owner", None, [], False]]
+
+
+@pytest.fixture
+def table(settings: Settings, clock: Clock) -> Table:
+    return Table(clients.dynamodb(settings), settings.table, clock=clock)
+
+
+@pytest.fixture
+def copies(table: Table) -> Copies:
+    return Copies(table, f"/path/{uuid.uuid4()}")
+
+
+def load_all(copies: Copies) -> float:
+    """Load the keys; returns when the load began."""
+    load = copies.begin_load(seconds=10, resume=30)
+    assert load is not None
+    load.rows, load.pages = [*ROWS], 1
+    copies.finish_load(load)
+    return load.started_at
+
+
+def item_of(table: Table, copies: Copies, what: str) -> dict[str, Any]:
+    item = table.get(items.keys_key(copies._path, what))
+    assert item is not None
+    return dict(item)
+
+
+def test_what_was_loaded_is_shared(copies: Copies, table: Table, clock: Clock) -> None:
+    assert copies.copy() is None
+    began = load_all(copies)
+    assert copies.copy() == Copy(began, 1, ROWS)
+    assert int(item_of(table, copies, "copy")["expires"]["N"]) == int(clock.now) + COPY_KEPT_SECONDS
+    clock.now += COPY_KEPT_SECONDS + 1
+    assert copies.copy() is None
+
+
+def test_one_container_loads_at_a_time(copies: Copies, clock: Clock) -> None:
+    load = copies.begin_load(seconds=10, resume=30)
+    assert load is not None
+    clock.now += 9
+    assert copies.begin_load(seconds=10, resume=30) is None
+    clock.now += 1
+    other = copies.begin_load(seconds=10, resume=30)
+    assert other is not None
+    assert other.holder != load.holder
+    copies.stop_load(load, rest=0)
+    assert copies.begin_load(seconds=10, resume=30) is None, "the first one has lost it"
+    copies.finish_load(other)
+    assert copies.begin_load(seconds=10, resume=30) is not None
+
+
+@pytest.mark.parametrize("resume", [29, 30])
+def test_a_load_that_was_stopped_is_continued_for_a_while(copies: Copies, clock: Clock, resume: int) -> None:
+    load = copies.begin_load(seconds=10, resume=30)
+    assert load is not None
+    load.token, load.pages, load.rows = "next", 2, [*ROWS]
+    copies.stop_load(load, rest=5)
+    clock.now += 4
+    assert copies.begin_load(seconds=10, resume=30) is None, "it rests"
+    clock.now += 26
+    continued = copies.begin_load(seconds=10, resume=resume)
+    assert continued is not None
+    expected = (load.started_at, 2, "next", ROWS) if resume == 30 else (clock.now, 0, "", [])
+    assert (continued.started_at, continued.pages, continued.token, continued.rows) == expected
+
+
+def test_a_load_that_was_stopped_before_its_first_page_begins_again(copies: Copies, clock: Clock) -> None:
+    load = copies.begin_load(seconds=10, resume=30)
+    assert load is not None
+    copies.stop_load(load, rest=1)
+    clock.now += 1
+    again = copies.begin_load(seconds=10, resume=30)
+    assert again is not None
+    assert (again.started_at, again.token) == (clock.now, "")
+
+
+def test_an_older_load_replaces_no_newer_copy(copies: Copies, clock: Clock) -> None:
+    """Its container was frozen for longer than its load may take."""
+    slow = copies.begin_load(seconds=10, resume=30)
+    assert slow is not None
+    clock.now += 11
+    began = load_all(copies)
+    slow.pages = 7
+    copies.finish_load(slow)
+    copy = copies.copy()
+    assert copy == Copy(began, 1, ROWS)
+
+
+def test_a_copy_from_the_future_is_replaced(copies: Copies, clock: Clock) -> None:
+    """A container's clock was wrong."""
+    clock.now += 1_000
+    load_all(copies)
+    clock.now -= 1_000
+    began = load_all(copies)
+    copy = copies.copy()
+    assert copy is not None
+    assert copy.loaded == began
+
+
+@pytest.mark.parametrize(
+    "damage", [{"rows": {"B": b"no zlib"}}, {"version": {"N": "2"}}, {"loaded": {"S": "x"}}]
+)
+def test_a_copy_that_this_release_cannot_read_is_made_again(
+    copies: Copies, table: Table, damage: dict[str, Any]
+) -> None:
+    load_all(copies)
+    table.put({**item_of(table, copies, "copy"), **damage})
+    assert copies.copy() is None
+
+
+def test_a_load_that_this_release_cannot_read_begins_again(
+    copies: Copies, table: Table, clock: Clock
+) -> None:
+    load = copies.begin_load(seconds=10, resume=30)
+    assert load is not None
+    load.token, load.rows = "next", [*ROWS]
+    copies.stop_load(load, rest=0)
+    table.put({**item_of(table, copies, "load"), "version": {"N": "2"}})
+    again = copies.begin_load(seconds=10, resume=30)
+    assert again is not None
+    assert again.token == ""
+
+
+def test_a_copy_of_the_first_releases_has_no_version(copies: Copies, table: Table) -> None:
+    load_all(copies)
+    item = item_of(table, copies, "copy")
+    del item["version"]
+    table.put(item)
+    assert copies.copy() is not None

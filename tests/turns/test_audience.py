@@ -1,0 +1,86 @@
+"""The client of a run: one that reads slowly, one that leaves."""
+
+import asyncio
+
+import pytest
+
+from a2a_lambda.protocol.model import Event
+from a2a_lambda.turns import audience
+from a2a_lambda.turns.audience import Audience
+
+
+def events(number: int) -> list[Event]:
+    return [Event() for _ in range(number)]
+
+
+def test_a_client_that_is_too_slow_gets_the_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the run waits for it no more."""
+    monkeypatch.setattr(audience, "UNREAD_SECONDS", 0.05)
+
+    async def go() -> None:
+        listener = Audience()
+        listener.unread_limit = 2
+        stream = listener.events()
+        for event in events(4):
+            listener.publish(event, None)
+        await anext(stream)
+        await asyncio.wait_for(listener.wait_for_room(), 60)
+        assert listener.was_dropped
+        assert [item async for item in stream] == []
+        listener.publish(Event(), None)
+        await asyncio.wait_for(listener.wait_for_room(), 60)
+
+    asyncio.run(go())
+
+
+def test_a_run_waits_until_its_client_has_read() -> None:
+    async def go() -> None:
+        listener = Audience()
+        listener.unread_limit = 2
+        stream = listener.events()
+        for event in events(5):
+            listener.publish(event, None)
+        await anext(stream)
+        waiting = asyncio.ensure_future(listener.wait_for_room())
+        await asyncio.sleep(0)
+        await anext(stream)
+        await asyncio.sleep(0)
+        assert not waiting.done(), "three events are unread"
+        await anext(stream)
+        await asyncio.wait_for(waiting, 60)
+        assert not listener.was_dropped
+        listener.close()
+        assert len([item async for item in stream]) == 2
+
+    asyncio.run(go())
+
+
+def test_a_run_does_not_wait_for_a_client_that_left() -> None:
+    async def go() -> None:
+        listener = Audience()
+        listener.unread_limit = 1
+        stream = listener.events()
+        for event in events(5):
+            listener.publish(event, None)
+        await anext(stream)
+        waiting = asyncio.ensure_future(listener.wait_for_room())
+        await asyncio.sleep(0)
+        await stream.aclose()
+        await asyncio.wait_for(waiting, audience.UNREAD_SECONDS / 2)
+        await asyncio.wait_for(listener.wait_for_room(), 60)
+        assert not listener.was_dropped
+
+    asyncio.run(go())
+
+
+def test_an_error_of_the_run_is_its_clients() -> None:
+    async def go() -> None:
+        listener = Audience()
+        listener.publish(Event(), 7)
+        listener.close(RuntimeError("of the run"))
+        stream = listener.events()
+        assert await anext(stream) == (7, Event())
+        with pytest.raises(RuntimeError, match="of the run"):
+            await anext(stream)
+
+    asyncio.run(go())

@@ -1,0 +1,199 @@
+"""A run's hold on its task: what takes it, and what does not."""
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from a2a_lambda.aws import clients
+from a2a_lambda.errors import StoreError
+from a2a_lambda.protocol.model import TaskState, status
+from a2a_lambda.settings import Settings
+from a2a_lambda.store.store import Conflict, Store
+from a2a_lambda.tasks.head import LEASE_SECONDS, Head
+from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.turns import lease
+from a2a_lambda.turns.lease import LEASE_LOOK_SECONDS, Lease
+from a2a_lambda.turns.recovery import load_live_head
+from tests.helpers.clock import Clock
+
+
+@pytest.fixture
+def store(settings: Settings, clock: Clock) -> Store:
+    return Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock)
+
+
+@pytest.fixture
+def head(store: Store, scope: Scope) -> Head:
+    submitted = status(TaskState.SUBMITTED, store.clock())
+    new_head = store.new_head(scope, str(uuid.uuid4()), "c", submitted).with_holder(store.clock())
+    store.create_head(new_head)
+    return new_head
+
+
+def get(store: Store, head: Head) -> Head:
+    stored = store.get_head(head.scope, head.task_id)
+    assert stored is not None
+    return stored
+
+
+def with_trace(head: Head) -> Head:
+    return replace(head, trace="changed")
+
+
+@pytest.mark.parametrize("how", ["update", "end"])
+def test_a_change_that_leaves_the_run_its_task_is_kept(store: Store, head: Head, how: str) -> None:
+    """A client sets a push config meanwhile."""
+    held = Lease(store, head)
+    store.update_head(replace(head, push_config_ids=("a",)))
+    calls: list[str] = []
+
+    async def go() -> None:
+        if how == "update":
+            await held.update(with_trace)
+        else:
+            await held.end(lambda: calls.append("called"), with_trace)
+
+    asyncio.run(go())
+    stored = get(store, head)
+    assert (stored.push_config_ids, stored.trace) == (("a",), "changed")
+    assert held.head == stored
+    assert calls == ["called"] * (how == "end")
+
+
+@pytest.mark.parametrize("how", ["update", "end"])
+def test_a_run_that_lost_its_task_changes_nothing(store: Store, head: Head, how: str) -> None:
+    held = Lease(store, head)
+    other = store.update_head(replace(head, holder="another"))
+
+    async def go() -> None:
+        await (held.update(with_trace) if how == "update" else held.end(lambda: None, with_trace))
+
+    with pytest.raises(Conflict):
+        asyncio.run(go())
+    assert get(store, head) == other
+    assert held.head == head
+
+
+def test_the_end_is_stored_and_known(store: Store, head: Head) -> None:
+    held = Lease(store, head)
+    asyncio.run(held.end(lambda: None, with_trace))
+    assert held.head == get(store, head)
+    assert held.head.trace == "changed"
+
+
+def test_a_call_that_fails_stores_no_end(store: Store, head: Head) -> None:
+    def fail() -> None:
+        raise StoreError("no answer")
+
+    held = Lease(store, head)
+    with pytest.raises(StoreError):
+        asyncio.run(held.end(fail, with_trace))
+    assert get(store, head).trace == ""
+
+
+def test_a_look_at_the_head_is_recent_enough_for_a_second(store: Store, head: Head, clock: Clock) -> None:
+    held = Lease(store, head)
+    store.update_head(replace(head, holder="another"))
+    clock.now += LEASE_LOOK_SECONDS
+    asyncio.run(held.check_held())
+    clock.now += 0.1
+    with pytest.raises(Conflict):
+        asyncio.run(held.check_held())
+
+
+class Done(Exception):
+    """The test has run its last step."""
+
+
+class Beats:
+    """Sleeps of the renewal. In each, a step of the test runs."""
+
+    def __init__(self, clock: Clock, seconds: float, *steps: Callable[[], object]) -> None:
+        self._clock, self._seconds, self._steps = clock, seconds, list(steps)
+
+    async def sleep(self, seconds: float) -> None:
+        assert seconds == lease.CANCEL_POLL_SECONDS
+        if not self._steps:
+            raise Done
+        self._clock.now += self._seconds
+        self._steps.pop(0)()
+
+
+def renew(held: Lease, monkeypatch: pytest.MonkeyPatch, beats: Beats) -> None:
+    # Not the module `asyncio` itself: loops of other tests sleep, too.
+    monkeypatch.setattr(lease, "asyncio", SimpleNamespace(sleep=beats.sleep))
+    with suppress(Done):
+        asyncio.run(held.renew_until_lost())
+
+
+def test_a_lease_is_renewed_in_time(
+    store: Store, head: Head, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, leases = Lease(store, head), list[float]()
+    look = lambda: leases.append(get(store, head).lease - clock.now)  # noqa: E731
+    renew(held, monkeypatch, Beats(clock, lease.LEASE_RENEWAL_SECONDS / 2, look, look, look, look, look))
+    half = lease.LEASE_RENEWAL_SECONDS / 2
+    assert leases == [
+        LEASE_SECONDS - half,
+        LEASE_SECONDS - 2 * half,
+        LEASE_SECONDS - half,
+        LEASE_SECONDS - 2 * half,
+        LEASE_SECONDS - half,
+    ]
+
+
+def test_a_renewal_ends_when_another_process_ends_the_task(
+    store: Store, head: Head, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Lease(store, head)
+    beats = Beats(clock, 1, lambda: store.update_head(replace(head, holder="")))
+    monkeypatch.setattr(lease, "asyncio", SimpleNamespace(sleep=beats.sleep))
+    asyncio.run(held.renew_until_lost())
+
+
+def test_a_table_that_does_not_answer_ends_no_renewal(
+    store: Store, head: Head, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    held, get_head, fails = Lease(store, head), store.get_head, [True]
+
+    def fail_once(*arguments: object) -> object:
+        if fails:
+            fails.pop()
+            raise StoreError("no answer")
+        return get_head(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(store, "get_head", fail_once)
+    renew(held, monkeypatch, Beats(clock, 1, lambda: None, lambda: store.update_head(with_trace(head))))
+    assert "not renewed yet" in caplog.text
+    assert held.head.trace == "changed"
+
+
+def test_who_looks_at_a_lost_task_at_the_same_moment_sees_one_end(
+    store: Store, head: Head, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock.now += LEASE_SECONDS + 1
+    update_head, first = store.update_head, list[Head]()
+
+    def update(newer: Head) -> Head:
+        if not first:
+            monkeypatch.setattr(store, "update_head", update_head)
+            first.append(asyncio.run(load_live_head(store, head.scope, head.task_id)))
+        return update_head(newer)
+
+    monkeypatch.setattr(store, "update_head", update)
+    seen = asyncio.run(load_live_head(store, head.scope, head.task_id))
+    assert seen.state == TaskState.FAILED
+    assert seen.status == first[0].status == get(store, head).status
+
+
+def test_a_lease_that_has_run_out_is_not_renewed(store: Store, head: Head, clock: Clock) -> None:
+    """The process was frozen meanwhile."""
+    held = Lease(store, head)
+    clock.now = head.lease
+    asyncio.run(asyncio.wait_for(held.renew_until_lost(), 60))
+    assert get(store, head) == head

@@ -1,0 +1,290 @@
+"""What each version reads of a request's parameters, and what it refuses: with the path of the mistake."""
+
+from typing import Any
+
+import pytest
+
+from a2a_lambda.errors import InvalidParams, InvalidRequest, MethodNotFound, VersionNotSupported
+from a2a_lambda.protocol.card import Card
+from a2a_lambda.protocol.model import Task, TaskState, status
+from a2a_lambda.wire import negotiation, qianfan, v0_1, v0_3, v0_3_http, v1_0
+from a2a_lambda.wire.shared import card_json, fields, json_0x, jsonrpc
+
+Json = Any
+
+CONFIG = {"url": "https://example.com/hook", "token": "t"}
+
+
+@pytest.mark.parametrize(
+    ("params", "request_"),
+    [
+        (None, {}),
+        ({}, {}),
+        ({"contextId": "c", "tenant": "t"}, {"contextId": "c", "tenant": "t"}),
+        ({"context_id": "c", "page_size": 7}, {"contextId": "c", "pageSize": 7}),
+        ({"pageSize": 1}, {"pageSize": 1}),
+        ({"pageSize": 100, "pageToken": "x"}, {"pageSize": 100, "pageToken": "x"}),
+        ({"pageToken": "", "contextId": ""}, {}),
+        ({"status": "TASK_STATE_UNSPECIFIED"}, {}),
+        ({"status": 2}, {"status": TaskState.WORKING}),
+        ({"historyLength": 0}, {"historyLength": 0}),
+        ({"includeArtifacts": True}, {"includeArtifacts": True}),
+        ({"includeArtifacts": "true"}, {"includeArtifacts": True}),
+        ({"includeArtifacts": "false"}, {"includeArtifacts": False}),
+        ({"statusTimestampAfter": None}, {}),
+        (
+            {"statusTimestampAfter": "2026-01-02T03:04:05.6789+01:00"},
+            {"statusTimestampAfter": "2026-01-02T02:04:05.678Z"},
+        ),
+    ],
+)
+def test_a_list_of_1_0(params: Json, request_: Json) -> None:
+    assert v1_0.WIRE.requests["list"].decode(params) == request_
+
+
+@pytest.mark.parametrize(
+    ("params", "path"),
+    [
+        ([], "params"),
+        ({"pageSize": 0}, "params.pageSize"),
+        ({"pageSize": 101}, "params.pageSize"),
+        ({"pageSize": "x"}, "params.pageSize"),
+        ({"pageToken": 7}, "params.pageToken"),
+        ({"pageToken": "x" * (v1_0.PAGE_TOKEN_CHARACTERS + 1)}, "params.pageToken"),
+        ({"status": "WORKING"}, "params.status"),
+        ({"historyLength": -1}, "params.historyLength"),
+        ({"includeArtifacts": "yes"}, "params.includeArtifacts"),
+        ({"statusTimestampAfter": "2026-01-02"}, "params.statusTimestampAfter"),
+        ({"statusTimestampAfter": "2026-13-02T00:00:00Z"}, "params.statusTimestampAfter"),
+        ({"statusTimestampAfter": "0001-01-01T00:00:00+23:00"}, "params.statusTimestampAfter"),
+        ({"contextId": "é" * 257}, "params.contextId"),
+    ],
+)
+def test_a_list_that_1_0_refuses(params: Json, path: str) -> None:
+    with pytest.raises(InvalidParams) as refused:
+        v1_0.WIRE.requests["list"].decode(params)
+    assert refused.value.path == path
+
+
+def test_a_page_token_may_have_its_most_characters() -> None:
+    token = "x" * v1_0.PAGE_TOKEN_CHARACTERS
+    assert v1_0.WIRE.requests["list"].decode({"pageToken": token}) == {"pageToken": token}
+
+
+@pytest.mark.parametrize("wire", [v1_0.WIRE, v0_3.WIRE])
+def test_a_request_for_a_task(wire: Any) -> None:
+    decode = wire.requests["get"].decode
+    assert decode({"id": "t"}) == {"id": "t"}
+    full = {"id": "t", "historyLength": 0, "metadata": {"a": 1}}
+    assert decode(full) == full
+    for params, path in (
+        ({}, "params.id"),
+        ({"id": ""}, "params.id"),
+        ({"id": "x" * 513}, "params.id"),
+        ({"id": "t", "historyLength": True}, "params.historyLength"),
+        ({"id": "t", "metadata": []}, "params.metadata"),
+    ):
+        with pytest.raises(InvalidParams) as refused:
+            decode(params)
+        assert refused.value.path == path
+    assert decode({"id": "x" * 512})["id"] == "x" * 512
+
+
+@pytest.mark.parametrize(
+    ("wire", "operation", "params", "request_"),
+    [
+        (v1_0.WIRE, "get_push", {"taskId": "t", "id": "c"}, {"taskId": "t", "id": "c"}),
+        (
+            v1_0.WIRE,
+            "get_push",
+            {"task_id": "t", "id": "c", "tenant": "x"},
+            {"taskId": "t", "id": "c", "tenant": "x"},
+        ),
+        (
+            v1_0.WIRE,
+            "list_push",
+            {"taskId": "t", "pageSize": 3, "pageToken": "p"},
+            {"taskId": "t", "pageSize": 3, "pageToken": "p"},
+        ),
+        (v1_0.WIRE, "list_push", {"taskId": "t", "pageToken": ""}, {"taskId": "t"}),
+        (v0_3.WIRE, "get_push", {"id": "t"}, {"taskId": "t"}),
+        (v0_3.WIRE, "get_push", {"id": "t", "pushNotificationConfigId": "c"}, {"taskId": "t", "id": "c"}),
+        (v0_3.WIRE, "delete_push", {"id": "t", "pushNotificationConfigId": "c"}, {"taskId": "t", "id": "c"}),
+        (v0_3.WIRE, "list_push", {"id": "t"}, {"taskId": "t"}),
+    ],
+)
+def test_a_request_for_push_configs(wire: Any, operation: str, params: Json, request_: Json) -> None:
+    assert wire.requests[operation].decode(params) == request_
+
+
+@pytest.mark.parametrize(
+    ("wire", "operation", "params", "path"),
+    [
+        (v1_0.WIRE, "get_push", {"taskId": "t"}, "params.id"),
+        (v1_0.WIRE, "get_push", {"id": "c"}, "params.taskId"),
+        (v1_0.WIRE, "list_push", {"taskId": "t", "pageSize": 0}, "params.pageSize"),
+        (v1_0.WIRE, "set_push", {"url": "https://x"}, "params.taskId"),
+        (v0_3.WIRE, "delete_push", {"id": "t"}, "params.pushNotificationConfigId"),
+        (v0_3.WIRE, "set_push", {"taskId": "t"}, "params.pushNotificationConfig"),
+        (v0_3.WIRE, "set_push", {"pushNotificationConfig": CONFIG}, "params.taskId"),
+        (v0_1.WIRE, "set_push", {"id": "t", "pushNotificationConfig": []}, "params.pushNotificationConfig"),
+    ],
+)
+def test_a_request_for_push_configs_that_is_refused(
+    wire: Any, operation: str, params: Json, path: str
+) -> None:
+    with pytest.raises(InvalidParams) as refused:
+        wire.requests[operation].decode(params)
+    assert refused.value.path == path
+
+
+def task(number: int) -> Task:
+    return Task(id=f"t{number}", contextId="c", status=status(TaskState.WORKING, 1_800_000_000.0 + number))
+
+
+def test_a_page_of_tasks_is_read_as_it_is_written() -> None:
+    page = {"tasks": [task(1), task(2)], "nextPageToken": "p", "pageSize": 2, "totalSize": 5}
+    codec = v1_0.WIRE.results["list"]
+    assert codec.decode(codec.encode(page)) == page
+    assert codec.decode({"tasks": [], "nextPageToken": ""}) == {
+        "tasks": [],
+        "nextPageToken": "",
+        "pageSize": 0,
+        "totalSize": 0,
+    }
+    with pytest.raises(InvalidParams) as refused:
+        codec.decode({"tasks": [codec.encode(page)["tasks"][0], {}], "nextPageToken": ""})
+    assert refused.value.path is not None
+    assert refused.value.path.startswith("result.tasks[1]")
+
+
+@pytest.mark.parametrize("wire", [v1_0.WIRE, v0_3.WIRE])
+def test_a_list_of_push_configs_is_read_as_it_is_written(wire: Any) -> None:
+    configs = [{"taskId": "t", "id": "a", **CONFIG}, {"taskId": "t", "id": "b", "url": "https://x"}]
+    codec = wire.results["list_push"]
+    page = {"configs": configs, "nextPageToken": ""}
+    assert codec.decode(codec.encode(page)) == page
+
+
+def test_an_answer_may_be_a_message() -> None:
+    message = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hi"}]}
+    for wire in (v1_0.WIRE, v0_3.WIRE):
+        codec = wire.results["send"]
+        encoded = codec.encode({"message": message, "task": task(1)})
+        assert codec.decode(encoded) == {"message": message}
+
+
+@pytest.mark.parametrize(
+    ("message", "path"),
+    [
+        ({"kind": "task"}, "m.kind"),
+        ({"parts": []}, "m.parts"),
+        ({"parts": "x"}, "m.parts"),
+        ({"parts": [{"kind": "video"}]}, "m.parts[0].kind"),
+        ({"parts": [{"kind": "file", "file": {}}]}, "m.parts[0].file"),
+        ({"parts": [{"kind": "file", "file": {"bytes": "eA==", "uri": "https://x"}}]}, "m.parts[0].file"),
+        ({"parts": [{"kind": "file", "file": {"bytes": "é"}}]}, "m.parts[0].file.bytes"),
+        ({"parts": [{"kind": "data", "data": []}]}, "m.parts[0].data"),
+        ({"parts": [{"kind": "text"}]}, "m.parts[0].text"),
+        ({"role": "system"}, "m.role"),
+        ({"extensions": ["a", 1]}, "m.extensions[1]"),
+        ({"messageId": ""}, "m.messageId"),
+        ({"metadata": []}, "m.metadata"),
+        ({"referenceTaskIds": {}}, "m.referenceTaskIds"),
+    ],
+)
+def test_a_message_of_0_3_that_is_refused(message: Json, path: str) -> None:
+    whole = {"messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "x"}], **message}
+    with pytest.raises(InvalidParams) as refused:
+        json_0x.decode_message(whole, "m")
+    assert refused.value.path == path
+
+
+@pytest.mark.parametrize("text", ["YWI=", "YWI"])
+def test_base64_comes_in_any_form(text: str) -> None:
+    assert fields.base64_text({"x": text}, "x", "p") == "YWI="
+    assert fields.base64_text({"x": "-_8"}, "x", "p") == "+/8="
+
+
+@pytest.mark.parametrize(
+    ("config", "read"),
+    [
+        ({"schemes": ["Bearer"], "credentials": "c"}, {"scheme": "Bearer", "credentials": "c"}),
+        ({"schemes": ["a", "b"]}, {"scheme": "a", "schemes": ["a", "b"]}),
+        ({"schemes": []}, {"schemes": []}),
+        (None, None),
+    ],
+)
+def test_how_a_webhook_of_0_3_is_called(config: Json, read: Json) -> None:
+    decoded = json_0x.decode_config({"url": "https://x", "authentication": config}, "p")
+    assert decoded.get("authentication") == read
+    assert json_0x.encode_config(decoded).get("authentication") == config
+
+
+@pytest.mark.parametrize(
+    ("value", "identity", "words"),
+    [
+        ([], None, "batch"),
+        ("x", None, "object"),
+        ({"id": 1}, 1, "jsonrpc"),
+        ({"jsonrpc": "2.0", "id": True, "method": "m"}, None, "id must"),
+        ({"jsonrpc": "2.0", "id": 1.5, "method": "m"}, None, "id must"),
+        ({"jsonrpc": "2.0", "id": "x", "method": 7}, "x", "method"),
+        ({"jsonrpc": "2.0", "id": "x"}, "x", "method"),
+    ],
+)
+def test_an_envelope_that_is_refused(value: Json, identity: Json, words: str) -> None:
+    assert jsonrpc.read_id(value) == identity
+    with pytest.raises(InvalidRequest, match=words):
+        jsonrpc.decode(value)
+
+
+@pytest.mark.parametrize("identity", ["x", 0, 7, None])
+def test_an_envelope(identity: Json) -> None:
+    envelope = jsonrpc.decode({"jsonrpc": "2.0", "id": identity, "method": "m", "params": [1]})
+    assert envelope == jsonrpc.Envelope(identity, "m", [1])
+    assert jsonrpc.decode({"jsonrpc": "2.0", "method": "m"}) == jsonrpc.Envelope(None, "m", None)
+
+
+def test_the_wires_of_a_version() -> None:
+    assert [wire.name for wire in negotiation.wires_for("", "1.0.9")] == ["1.0"]
+    assert len(negotiation.wires_for("", "")) == len(negotiation.VERSIONS)
+    for version in ("2.0", "1", "x", "1.00"):
+        with pytest.raises(VersionNotSupported, match="supported: "):
+            negotiation.wires_for("", version)
+    assert negotiation.wire_named("0.1") is v0_1.WIRE
+    assert negotiation.wire_named("of a later release") is v0_3.WIRE
+
+
+def test_the_wires_of_a_method() -> None:
+    every = negotiation.wires_for("", "")
+    assert [wire.name for wire in negotiation.wires_with(every, "tasks/get")] == ["0.3", "0.1"]
+    assert [wire.name for wire in negotiation.wires_with(every, "GetTask")] == ["1.0"]
+    with pytest.raises(MethodNotFound, match=r"is a method of A2A 1.0, but the request is for 0\.2 or 0\.3"):
+        negotiation.wires_with([v0_3.WIRE, v0_3_http.WIRE], "GetTask")
+    with pytest.raises(MethodNotFound):
+        negotiation.wires_with(every, "Unknown")
+
+
+def test_the_wire_of_an_error() -> None:
+    refused = VersionNotSupported("A2A-Version is 7.0")
+    other = InvalidParams("x")
+    wires = [v0_1.WIRE, v0_3.WIRE]
+    assert negotiation.wire_for_error(refused, wires) is v1_0.WIRE
+    assert negotiation.wire_for_error(other, wires) is v0_3.WIRE
+    assert negotiation.wire_for_error(other, [qianfan.WIRE]) is qianfan.WIRE
+
+
+def test_an_extension_says_that_it_is_required_and_not_that_it_is_none() -> None:
+    content = {
+        "name": "N",
+        "description": "D",
+        "version": "1",
+        "skills": [{"id": "s", "name": "S", "description": "D", "tags": ["t"]}],
+        "extensions": [{"uri": "urn:a", "required": True}, {"uri": "urn:b"}],
+    }
+    source = card_json.Description(
+        card=Card.model_validate(content), name="n", base="https://x", root=True, input_schemas={}
+    )
+    extensions = card_json.v1_0(source)["capabilities"]["extensions"]
+    assert extensions[-2:] == [{"uri": "urn:a", "required": True}, {"uri": "urn:b"}]
