@@ -221,7 +221,7 @@ class EmulatedStack(Stack):
         answer = self.client("lambda").invoke(
             FunctionName=self.resources["WorkerFunction"],
             Qualifier="live",
-            Payload=json.dumps({"source": "aws.events", "detail": {}}),
+            Payload=json.dumps({"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}),
         )
         assert "FunctionError" not in answer, answer["Payload"].read()
         return json.loads(answer["Payload"].read())

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.conftest import AGENTS, ROOT
+from tools.agents import locks
 from tools.build import packages
 
 KIT = ("environments", "events", "functions", "layers", "templates", "tools")
@@ -79,8 +80,8 @@ def copy_kit(folder: Path, agents: Sequence[str] = ("assistant",)) -> Path:
     for name in agents:
         shutil.copytree(AGENTS / name, folder / "functions" / "agents" / name, ignore=ignored)
     (folder / "samconfig.toml").write_text(SAMCONFIG)
-    (folder / packages.LIST).write_text("")
-    (folder / packages.LOCK).write_text(packages.header(folder))
+    (folder / locks.LIST).write_text("")
+    (folder / locks.LOCK).write_text(packages.header(folder))
     return folder
 
 

@@ -14,9 +14,8 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from a2a_lambda.mistakes import short_path
-
-LAYERS = (Path("layers/dependencies/requirements.txt"), Path("layers/agents/requirements.txt"))
-"""What a function has besides the standard library, the kit and the agents."""
+from tools.agents.locks import LOCK, lock_for
+from tools.environments import DEPENDENCIES
 
 OWN = {"a2a_lambda", "agents"}
 
@@ -45,7 +44,7 @@ def find_missing(agents: Path, names: set[str] | None = None) -> list[str]:
             if distribution:
                 sentences.append(
                     f"{short_path(file)}:{line}: {package!r} is not among your packages, so Lambda does not"
-                    f" have it: make add PACKAGE={distribution}"
+                    f" have it: make add PACKAGE={distribution} (AGENT={folder.name}: for this agent only)"
                 )
     return sentences
 
@@ -117,7 +116,8 @@ def _missing_distribution(package: str, folder: Path) -> str:
         is_own_file = (folder / f"{package}.py").exists() or (folder / package).is_dir()
         return "" if is_own_file else f"<the package with {package!r}>"
     distributions = _distributions()[package]
-    return "" if any(_normalized(name) in _shipped() for name in distributions) else distributions[0]
+    shipped = _shipped(folder.name)
+    return "" if any(_normalized(name) in shipped for name in distributions) else distributions[0]
 
 
 @cache
@@ -125,10 +125,12 @@ def _distributions() -> dict[str, list[str]]:
     return dict(packages_distributions())
 
 
-def _shipped() -> set[str]:
-    """Normalized names of the distributions in the layers."""
-    lines = [line for path in LAYERS if path.exists() for line in path.read_text("utf-8").splitlines()]
-    return {_normalized(match[0]) for line in lines if (match := re.match(r"[A-Za-z0-9._-]+", line))}
+def _shipped(agent: str) -> set[str]:
+    """Normalized names of the distributions that an agent has: the kit's, all agents', and its own."""
+    text = DEPENDENCIES.read_text("utf-8") if DEPENDENCIES.exists() else ""
+    text += lock_for([agent], LOCK.read_text("utf-8")) if LOCK.exists() else ""
+    names = (re.match(r"[A-Za-z0-9._-]+", line) for line in text.splitlines())
+    return {_normalized(match[0]) for match in names if match}
 
 
 def _normalized(name: str) -> str:

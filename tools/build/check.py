@@ -2,7 +2,7 @@
 imports, or with what lies beside it.
 
 With a path, it writes the manifest there: the agents' cards and the schemas of their parameters. The
-functions that run no agent read it.
+functions that run no agent read it. Names after the path are those of the agents to write; none = all.
 """
 
 import re
@@ -41,10 +41,13 @@ def main(argv: list[str] = sys.argv) -> int:
         )
     Watch(AGENTS).start()
     profiles = check_all(AGENTS)
-    if sentences := imports.find_missing(AGENTS):
+    if sentences := imports.find_missing(AGENTS, set(argv[2:]) or None):
         raise ConfigurationError("\n".join(sentences))
-    for path in argv[1:]:
-        Path(path).write_bytes(encode_manifest(profiles))
+    if len(argv) > 1:
+        path, names = Path(argv[1]), argv[2:]
+        if unknown := sorted(set(names) - {profile.name for profile in profiles}):
+            raise ConfigurationError(f"there is no agent {unknown[0]!r} in {AGENTS}")
+        path.write_bytes(encode_manifest(each for each in profiles if not names or each.name in names))
     return 0
 
 

@@ -1,9 +1,12 @@
 """The packages of a fork's agents: make add, make remove.
 
-    packages.txt ── what the agents import ── uv, within the kit's versions ── requirements.txt ── the layer
+    layers/agents/packages.txt      of all agents ─┐
+    functions/agents/x/packages.txt of one agent ──┴─ uv, within the kit's versions ── requirements.txt ── the
+    layer
 
-requirements.txt locks what packages.txt names and what that needs. Packages that the kit ships are left out:
-an agent gets them from the kit's layer, in the kit's version.
+requirements.txt locks what all lists name and what that needs, in one resolution. A stage that serves some of
+the agents gets the part that these need: see `lock_for`. Packages that the kit ships are left out: an agent
+gets them from the kit's layer, in the kit's version.
 """
 
 import hashlib
@@ -21,14 +24,20 @@ from packaging.utils import canonicalize_name
 
 from a2a_lambda.errors import ConfigurationError
 from tools import environments
+from tools.agents.locks import AGENTS, LIST, LOCK, versions_of
+from tools.build.size import LIMIT_MB, MB, size_of
 from tools.builds import LAMBDA_PYTHON, read_architecture
 from tools.command import reports_errors, split_words
 from tools.environments import DEPENDENCIES
 
-LIST = Path("layers/agents/packages.txt")
-LOCK = Path("layers/agents/requirements.txt")
+STAGE_LOCK = Path("layers/agents/.stage-requirements.txt")
+"""The part of the lock that a build takes, while it is for some of the agents."""
+
 INSTALLED = environments.VENV / "agents-requirements.txt"
 """The lock that .venv was last installed from."""
+
+KIT_MB = 65
+"""Size of the kit's own layers and code, rounded up. make build says it exactly."""
 
 LOWEST_PYTHON = "3.11"
 """As in pyproject.toml. The lock holds for this version and for later ones, so for Lambda's, too."""
@@ -52,23 +61,39 @@ Try another version, or {other}."""
 def main(argv: list[str] = sys.argv) -> int:
     """add or remove what PACKAGE names, or sync: lock if the list has changed, and install here."""
     what, packages = argv[1], split_words("PACKAGE", os.environ)
+    path = list_of(os.environ.get("AGENT", ""))
     match what:
         case "add" | "remove" if not packages:
             raise ConfigurationError(f'name a package: make {what} PACKAGE="openai"')
         case "add":
-            add(packages)
+            add(packages, path)
         case "remove":
-            remove(packages)
+            remove(packages, path)
         case "sync":
             sync()
     return 0
 
 
-def add(packages: Sequence[str]) -> None:
-    """Add packages to the list, or change their entries, and lock. Raises ConfigurationError; then nothing
-    has changed."""
+def list_of(agent: str) -> Path:
+    """The list of an agent's packages; "" = of all agents. Raises ConfigurationError."""
+    if not agent:
+        return LIST
+    if not (AGENTS / agent / "card.yaml").exists():
+        raise ConfigurationError(f"there is no agent {agent!r} in {AGENTS}")
+    return AGENTS / agent / "packages.txt"
+
+
+def lists(folder: Path = Path()) -> list[Path]:
+    """All lists, relative to the project's folder."""
+    own = sorted(path.relative_to(folder) for path in (folder / AGENTS).glob("*/packages.txt"))
+    return [LIST, *own]
+
+
+def add(packages: Sequence[str], path: Path = LIST) -> None:
+    """Add packages to a list, or change their entries, and lock. Raises ConfigurationError; then nothing has
+    changed."""
     requirements = [_requirement(package) for package in packages]
-    kits = _versions(DEPENDENCIES)
+    kits = versions_of(DEPENDENCIES)
     for requirement in list(requirements):
         name = canonicalize_name(requirement.name)
         if name in kits and str(requirement) == requirement.name:
@@ -77,26 +102,29 @@ def add(packages: Sequence[str]) -> None:
     names = {canonicalize_name(requirement.name) for requirement in requirements}
     if not names:
         return
-    lines = [line for line in _lines() if _name(line) not in names]
-    old_versions = _versions(LOCK)
-    _replace([*lines, *map(str, requirements)], upgrade=sorted(names))
-    versions = _versions(LOCK)
+    lines = [line for line in _lines(path) if _name(line) not in names]
+    old_versions = versions_of(LOCK)
+    _replace(path, [*lines, *map(str, requirements)], upgrade=sorted(names))
+    versions = versions_of(LOCK)
     for name in sorted(names & versions.keys()):
         print(f"added {name} {versions[name]}")
     others = sorted(versions.keys() - old_versions.keys() - names)
     if others:
         print(f"and what it needs: {', '.join(others)}")
-    print(f"Commit {LIST} and {LOCK}. Next: make test")
+    size_mb = measure(LOCK) / MB
+    total_mb = size_mb + KIT_MB
+    print(f"the agents' packages: {size_mb:.0f} MB. With the kit's, about {total_mb:.0f} of {LIMIT_MB} MB")
+    print(f"Commit {path} and {LOCK}. Next: make test")
 
 
-def remove(packages: Sequence[str]) -> None:
-    """Remove packages from the list, and lock. Raises ConfigurationError."""
+def remove(packages: Sequence[str], path: Path = LIST) -> None:
+    """Remove packages from a list, and lock. Raises ConfigurationError."""
     names = {canonicalize_name(_requirement(package).name) for package in packages}
-    lines = _lines()
+    lines = _lines(path)
     if unknown := sorted(names - {_name(line) for line in lines}):
         entries = ", ".join(sorted(filter(None, map(_name, lines)))) or "no packages"
-        raise ConfigurationError(f"{unknown[0]} is not in {LIST}, which has {entries}")
-    _replace([line for line in lines if _name(line) not in names])
+        raise ConfigurationError(f"{unknown[0]} is not in {path}, which has {entries}")
+    _replace(path, [line for line in lines if _name(line) not in names])
     print(f"removed {', '.join(sorted(names))}")
 
 
@@ -114,10 +142,10 @@ def lock(upgrade: Sequence[str] = ()) -> None:
         if LOCK.exists():
             requirements.write_text(LOCK.read_text("utf-8"))
         command = (
-            *("pip", "compile", str(LIST), "--universal", "--python-version", LOWEST_PYTHON),
-            *("--generate-hashes", "--no-header", "--no-annotate"),
+            *("pip", "compile", *(path.as_posix() for path in lists()), "--universal"),
+            *("--python-version", LOWEST_PYTHON, "--generate-hashes", "--no-header"),
             *(f"--upgrade-package={name}" for name in upgrade),
-            *(f"--no-emit-package={name}" for name in _versions(DEPENDENCIES)),
+            *(f"--no-emit-package={name}" for name in versions_of(DEPENDENCIES)),
         )
         try:
             _run(*command, "--constraint", str(limits), "-o", str(requirements))
@@ -129,7 +157,18 @@ def lock(upgrade: Sequence[str] = ()) -> None:
                 raise ConfigurationError(f"{packages} cannot be added. {general}") from None
             raise ConfigurationError(CONFLICT.format(packages=packages, reason=error)) from None
         _check_wheels(requirements)
-        LOCK.write_text(header() + requirements.read_text("utf-8"), "utf-8")
+        # uv ends with a list of what it left out: the kit's packages.
+        text, _, _ = requirements.read_text("utf-8").partition("\n# The following packages were excluded")
+        LOCK.write_text(header() + text, "utf-8")
+
+
+def measure(lock: Path) -> int:
+    """Bytes of what a lock names, as Lambda unpacks it. Raises ConfigurationError."""
+    if not versions_of(lock):
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        _install_for_lambda(lock, folder)
+        return size_of(Path(folder))
 
 
 def sync() -> None:
@@ -145,7 +184,7 @@ def sync() -> None:
 
 def install() -> None:
     """Make .venv have what is locked, for `make run` and tests. Raises ConfigurationError."""
-    old_versions, versions = _versions(INSTALLED), _versions(LOCK)
+    old_versions, versions = versions_of(INSTALLED), versions_of(LOCK)
     if old_versions.keys() - versions.keys():  # only uv sync removes what no list names
         _run("sync", "--locked")
     elif old_versions == versions and _is_installed():
@@ -172,30 +211,29 @@ def _is_installed() -> bool:
     return True
 
 
-def _replace(lines: list[str], upgrade: Sequence[str] = ()) -> None:
-    """Write the list and its lock. If it cannot be locked, the list stays as it was."""
-    backup = LIST.read_text("utf-8")
-    LIST.write_text("\n".join(lines) + "\n", "utf-8")
+def _replace(path: Path, lines: list[str], upgrade: Sequence[str] = ()) -> None:
+    """Write a list, and the lock. If it cannot be locked, the list stays as it was."""
+    backup = path.read_text("utf-8") if path.exists() else None
+    path.write_text("\n".join(lines) + "\n", "utf-8")
     try:
         lock(upgrade)
     except ConfigurationError:
-        LIST.write_text(backup, "utf-8")
+        if backup is None:
+            path.unlink()
+        else:
+            path.write_text(backup, "utf-8")
         raise
     install()
 
 
 def _check_wheels(requirements: Path) -> None:
     """Raises ConfigurationError if Lambda's platform has no wheel of a package: a build compiles nothing."""
-    if not _versions(requirements):
+    if not versions_of(requirements):
         return
     arch, python = read_architecture(os.environ), os.environ.get("LAMBDA_PYTHON") or LAMBDA_PYTHON
     with tempfile.TemporaryDirectory() as folder:
         try:
-            _run(
-                *("pip", "install", "--dry-run", "--target", folder, "--python-version", python),
-                *("--python-platform", PLATFORMS[arch], "--only-binary", ":all:", "--no-deps"),
-                *("-r", str(requirements)),
-            )
+            _install_for_lambda(requirements, folder, "--dry-run")
         except ConfigurationError as error:
             other = "ARCH=x86_64" if arch == "arm64" else "ARCH=arm64"
             raise ConfigurationError(
@@ -203,11 +241,20 @@ def _check_wheels(requirements: Path) -> None:
             ) from None
 
 
+def _install_for_lambda(lock: Path, folder: str, *options: str) -> None:
+    arch, python = read_architecture(os.environ), os.environ.get("LAMBDA_PYTHON") or LAMBDA_PYTHON
+    _run(
+        *("pip", "install", "--target", folder, "--python-version", python, *options),
+        *("--python-platform", PLATFORMS[arch], "--only-binary", ":all:", "--no-deps", "-r", str(lock)),
+    )
+
+
 def header(folder: Path = Path()) -> str:
     """First line of the lock, which names the state of the inputs. folder: folder of the project."""
     digest = hashlib.sha256()
-    for path in (LIST, DEPENDENCIES):
-        digest.update((folder / path).read_text("utf-8").encode())  # the same with the line ends of Windows
+    for path in (*lists(folder), DEPENDENCIES):
+        # The lock says which list needs a package. The text is the same with the line ends of Windows.
+        digest.update(f"{path.as_posix()}\0{(folder / path).read_text('utf-8')}\0".encode())
     return f"# Locked from packages.txt by `make add`. Inputs: {digest.hexdigest()[:16]}\n"
 
 
@@ -221,8 +268,13 @@ def _run(*arguments: str) -> None:
         raise ConfigurationError("\n".join(filter(None, lines)))
 
 
-def _lines() -> list[str]:
-    return LIST.read_text("utf-8").splitlines()
+def _lines(path: Path) -> list[str]:
+    """Lines of a list; of one that is not there yet, its first comment."""
+    if not path.exists():
+        return [
+            f"# The packages that only the agent {path.parent.name} imports, one on a line. See make add."
+        ]
+    return path.read_text("utf-8").splitlines()
 
 
 def _name(line: str) -> str:
@@ -238,16 +290,6 @@ def _requirement(text: str) -> Requirement:
         raise ConfigurationError(
             f"{text!r} is not the name of a package, such as openai>=2: {error}"
         ) from None
-
-
-def _versions(path: Path) -> dict[str, str]:
-    """Versions of the packages in a lock, by name."""
-    if not path.exists():
-        return {}
-    pairs = re.findall(
-        r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^\s;\\]+)", path.read_text("utf-8"), re.MULTILINE
-    )
-    return {canonicalize_name(name): version for name, version in pairs}
 
 
 if __name__ == "__main__":

@@ -5,17 +5,20 @@ variant of a build has a folder of its own, because sam's cache does not disting
 """
 
 import filecmp
+import hashlib
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from a2a_lambda.errors import ConfigurationError
 from tools import environments
-from tools.build import image, size
+from tools.agents.locks import LOCK, lock_for
+from tools.build import image, packages, size
 from tools.builds import BUILD, IMAGE, LAMBDA_PYTHON, find_python, read_architecture
 from tools.command import reports_errors
+from tools.deployment.deploy import named_parameters
 
 FOLDER = Path(".aws-sam")
 
@@ -29,7 +32,11 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     architecture, folder = read_architecture(environ), Path(environ.get("BUILD_DIR") or BUILD)
     is_image = what == "image" or (what == "deployment" and bool(environ.get("IMAGE")))
     version = environ.get("LAMBDA_PYTHON") or LAMBDA_PYTHON
-    if status := build(folder, architecture, version, is_image=is_image):
+    agents = split_names(environ.get("AGENTS", ""))
+    if what == "deployment":
+        of_stage, of_call = named_parameters(environ)
+        agents = split_names({**of_stage, **of_call}.get("AgentNames", ""))
+    if status := build(folder, architecture, version, agents, is_image=is_image):
         return status
     if what == "build":
         print("Next: make e2e, then make deploy STAGE=dev")
@@ -39,10 +46,18 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     return 0 if what == "image" else build_image(folder, architecture)
 
 
-def build(folder: Path, architecture: str, version: str, *, is_image: bool = False) -> int:
+def split_names(text: str) -> list[str]:
+    return sorted(text.replace(",", " ").split())
+
+
+def build(
+    folder: Path, architecture: str, version: str, agents: Sequence[str] = (), *, is_image: bool = False
+) -> int:
     """Build the functions and layers. Returns the exit status. Raises ConfigurationError.
 
-    version: version of Python, such as 3.13. is_image: they become an image, whose size has another limit.
+    version: version of Python, such as 3.13. agents: names of those to build, with their packages; none =
+    all.
+    is_image: they become an image, whose size has another limit.
     """
     for program in ("make", "sh"):
         if shutil.which(program) is None:
@@ -50,7 +65,7 @@ def build(folder: Path, architecture: str, version: str, *, is_image: bool = Fal
                 f"a build needs {program}. On Windows, build in WSL: docs/faq.md, Windows"
             )
     # In a process of its own, because it imports the agents.
-    if status := environments.run(sys.executable, "-m", "tools.build.check", str(MANIFEST)):
+    if status := environments.run(sys.executable, "-m", "tools.build.check", str(MANIFEST), *agents):
         return status
     environments.install("sam")
     if status := _export_requirements():
@@ -58,16 +73,26 @@ def build(folder: Path, architecture: str, version: str, *, is_image: bool = Fal
     python = find_python(version)
     if not python:
         print(f"no python{version} here: the build has no .pyc, and cold starts will be slower")
-    variant = FOLDER / "variants" / f"{architecture}-{version}{'-pyc' if python else ''}"
+    part = [hashlib.sha256(" ".join(agents).encode()).hexdigest()[:12]] if agents else []
+    name = "-".join([architecture, version, *(["pyc"] if python else []), *part])
+    variant = FOLDER / "variants" / name
     variant.mkdir(parents=True, exist_ok=True)
-    code = environments.run_sam(
-        *("build", "--parallel", "--cached", "--cache-dir", str(variant / "cache")),
-        *("--build-dir", str(variant / "build"), "--parameter-overrides", f"Architecture={architecture}"),
-        A2A_HAS_MANIFEST="1",
-        ARCH=architecture,
-        LAMBDA_PYTHON=version,
-        PYTHON_LAMBDA=python,
-    )
+    packages.STAGE_LOCK.unlink(missing_ok=True)  # of a build that was killed
+    if agents:
+        lock = lock_for(agents, LOCK.read_text("utf-8"))
+        packages.STAGE_LOCK.write_text(lock, "utf-8")
+    try:
+        code = environments.run_sam(
+            *("build", "--parallel", "--cached", "--cache-dir", str(variant / "cache")),
+            *("--build-dir", str(variant / "build"), "--parameter-overrides", f"Architecture={architecture}"),
+            A2A_HAS_MANIFEST="1",
+            A2A_BUILT_AGENTS=" ".join(agents),
+            ARCH=architecture,
+            LAMBDA_PYTHON=version,
+            PYTHON_LAMBDA=python,
+        )
+    finally:
+        packages.STAGE_LOCK.unlink(missing_ok=True)
     if code:
         return code
     line, status = size.report(variant / "build", for_image=is_image)

@@ -57,15 +57,10 @@ def of_import(error: BaseException, folder: Path) -> str:
         return f"{place}: {error}"
     if isinstance(error, ModuleNotFoundError) and error.name:
         return f"{place}: there is no module {error.name!r}. {_missing_module(error.name, folder)}"
-    return f"{place}: {_describe(error)}{_quote(line)}"
-
-
-def _describe(error: BaseException) -> str:
-    """Type and text of an exception. If its text raises, only its type."""
     try:
-        return f"{type(error).__name__}: {error}"
-    except Exception:
-        return type(error).__name__
+        return f"{place}: {type(error).__name__}: {error}{_quote(line)}"
+    except Exception:  # the text of an agent's exception may raise, too
+        return f"{place}: {type(error).__name__}{_quote(line)}"
 
 
 def _missing_module(name: str, folder: Path) -> str:

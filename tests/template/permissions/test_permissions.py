@@ -27,7 +27,7 @@ ACTIONS = {
     ("Api", "CopyOfKeys"): "dynamodb:GetItem PutItem",
     ("Api", "Requests"): "dynamodb:UpdateItem",
     ("Rpc", "Table"): "dynamodb:GetItem BatchGetItem PutItem UpdateItem DeleteItem Query",
-    ("Worker", "Table"): "dynamodb:GetItem PutItem Query",
+    ("Worker", "Table"): "dynamodb:GetItem PutItem UpdateItem DeleteItem Query",
     ("Worker", "Turns"): f"sqs:SendMessage {CONSUME}",
     ("Worker", "DeadTurns"): f"sqs:{CONSUME}",
     ("Durable", "Table"): "dynamodb:GetItem PutItem Query",

@@ -57,10 +57,17 @@ def test_what_lambda_has_is_not_named(tmp_path: Path, line: str) -> None:
 
 
 def test_a_package_of_the_fork_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it is on the list of all agents, or on its own."""
     locked = tmp_path / "requirements.txt"
-    locked.write_text("Requests==2.32.5 \\\n    --hash=sha256:00\n")
-    monkeypatch.setattr(imports, "LAYERS", (locked,))
-    assert find_missing(agent(tmp_path, "import requests")) == []
+    monkeypatch.setattr(imports, "LOCK", locked)
+    agents = agent(tmp_path, "import requests")
+    for path, is_there in (
+        ("layers/agents/packages.txt", True),
+        ("functions/agents/bad/packages.txt", True),
+        ("functions/agents/other/packages.txt", False),
+    ):
+        locked.write_text(f"Requests==2.32.5 \\\n    --hash=sha256:00\n    # via -r {path}\n")
+        assert (find_missing(agents) == []) is is_there
 
 
 @pytest.mark.parametrize(

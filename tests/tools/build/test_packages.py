@@ -10,10 +10,11 @@ import pytest
 from a2a_lambda.errors import ConfigurationError
 from tests.conftest import ROOT, UV
 from tests.helpers.wheels import write_wheel
+from tools.agents import locks
 from tools.build import packages
 from tools.environments import DEPENDENCIES
 
-LISTED, LOCK, INSTALL = packages.LIST, packages.LOCK, packages.install
+LISTED, LOCK, INSTALL = locks.LIST, locks.LOCK, packages.install
 
 
 @pytest.fixture(autouse=True)
@@ -170,3 +171,56 @@ def test_new_versions_of_the_kits_packages_lock_again() -> None:
 @pytest.fixture
 def run_main() -> Callable[[str], int]:
     return lambda *arguments: packages.main(["packages", *arguments])
+
+
+@pytest.fixture
+def agents(fork: Path) -> None:
+    for name in ("smith", "rider"):
+        folder = fork / "functions" / "agents" / name
+        folder.mkdir(parents=True)
+        (folder / "card.yaml").write_text("")
+
+
+def test_an_agent_has_packages_of_its_own(agents: None, capsys: pytest.CaptureFixture[str]) -> None:
+    smith = packages.list_of("smith")
+    packages.add(["anvil"], smith)
+    assert smith.read_text().splitlines()[1:] == ["anvil"]
+    assert "anvil" not in LISTED.read_text()
+    assert "anvil==1.0" in LOCK.read_text()
+    assert packages.is_locked()
+    shown = capsys.readouterr().out
+    assert f"Commit {smith} and {LOCK}" in shown
+    assert "of 250 MB" in shown
+    with pytest.raises(ConfigurationError, match="no agent 'nobody'"):
+        packages.list_of("nobody")
+    packages.remove(["anvil"], smith)
+    assert "anvil" not in LOCK.read_text()
+
+
+def test_all_agents_share_one_resolution_and_a_stage_gets_its_part(agents: None) -> None:
+    """Whatever the order in which they were added: anvil needs hammer<2, and so every agent gets that."""
+    packages.add(["hammer"], packages.list_of("rider"))
+    assert "hammer==2.0" in LOCK.read_text()
+    packages.add(["anvil"], packages.list_of("smith"))
+    text = LOCK.read_text()
+    assert "hammer==1.0" in text
+    assert locks.lock_for(["smith", "rider"], text) == text
+    for names, part in ((["rider"], {"hammer"}), (["smith"], {"anvil", "hammer"}), ([], set())):
+        lock = locks.lock_for(names, text)
+        assert locks.versions_in(lock).keys() == part
+        assert lock.count("--hash=") >= len(part)
+    packages.add(["hammer<2"])
+    assert locks.versions_in(locks.lock_for([], LOCK.read_text())).keys() == {"hammer"}
+
+
+def test_an_agent_that_is_renamed_locks_again(agents: None, fork: Path) -> None:
+    packages.add(["hammer"], packages.list_of("smith"))
+    folder = fork / "functions" / "agents"
+    (folder / "smith").rename(folder / "farrier")
+    assert not packages.is_locked()
+
+
+def test_a_list_of_an_agent_that_cannot_be_locked_is_not_there(agents: None) -> None:
+    with pytest.raises(ConfigurationError):
+        packages.add(["rusty"], packages.list_of("smith"))
+    assert not packages.list_of("smith").exists()

@@ -1,0 +1,58 @@
+"""What a card lacks for the clients of one version, or of one platform."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from a2a_lambda.protocol.model import Json
+from tools.command import is_loopback
+
+COMMON = ("name", "description", "version", "capabilities", "skills")
+"""Fields that every card must have."""
+
+FIELDS: Mapping[str, Sequence[str]] = {
+    "1.0": ("supportedInterfaces", *COMMON),
+    "1.0-http": ("supportedInterfaces", *COMMON),
+    "0.3": ("url", "protocolVersion", *COMMON),
+    "qianfan": ("url", "provider", *COMMON),
+}
+"""Fields that a card must have, by the names of `calls.VERSIONS`. The others must have a url."""
+
+Finding = tuple[str, bool | None, str]
+"""What was checked, whether it passed (None: neither), and what was found."""
+
+
+def check_card(version: str, card: Mapping[str, Json]) -> Iterator[Finding]:
+    """Findings on a card that was read as the clients of a version read it.
+
+    version: a name of `calls.VERSIONS`.
+    """
+    gaps = [name for name in FIELDS.get(version, ("url", *COMMON)) if not card.get(name)]
+    yield "the card's required fields", not gaps, _missing(gaps)
+    skills: Any = card.get("skills")
+    skill_gaps = [
+        f"{skill.get('id', '?')}.{name}"
+        for skill in (skills if isinstance(skills, list) else [])
+        if isinstance(skill, dict)
+        for name in ("id", "name", "description", "tags")
+        if not skill.get(name)  # a required array has an element (1.0 section 5.7)
+    ]
+    yield "every skill is described", not skill_gaps, _missing(skill_gaps)
+    if version == "alibaba":
+        yield from _check_alibaba(card)
+
+
+def _check_alibaba(card: Mapping[str, Json]) -> Iterator[Finding]:
+    """What the console of Model Studio expects."""
+    version, url = str(card.get("protocolVersion")), str(card.get("url"))
+    yield "protocolVersion is 0.2.5", version == "0.2.5", version
+    is_local = is_loopback(url)
+    note = f"{url} (http is fine on this machine)" if is_local else url
+    yield "url is https", urlsplit(url).scheme == "https" or is_local, note
+    modes: Any = card.get("defaultInputModes")
+    names = [str(mode) for mode in modes] if isinstance(modes, list) else []
+    yield "defaultInputModes has text/plain", "text/plain" in names, ", ".join(names)
+
+
+def _missing(names: Sequence[str]) -> str:
+    return f"missing: {', '.join(names)}" if names else ""

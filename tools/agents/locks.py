@@ -1,0 +1,46 @@
+"""The lock of the agents' packages, and the part of it that some agents need."""
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from tools.environments import DEPENDENCIES
+
+LIST = Path("layers/agents/packages.txt")
+LOCK = Path("layers/agents/requirements.txt")
+AGENTS = Path("functions/agents")
+
+
+def lock_for(agents: Collection[str], text: str) -> str:
+    """The part of a lock that some agents need, in the same versions: what is on the list of all agents, what
+    is on their own, and what these need. text: of the lock, whose comments say what needs each package."""
+    blocks = re.findall(r"^[A-Za-z0-9].*\n(?:[ #].*\n?)*", text, re.MULTILINE)
+    causes = re.compile(r"#\s+(?:via )?(?!via$)(\S.*)$", re.MULTILINE)
+    needed_by = {_name_of(block): set(causes.findall(block)) for block in blocks}
+    # A package of the kit is there anyway, and may need one of these for an extra.
+    kept = {
+        f"-r {LIST.as_posix()}",
+        *(f"-r {(AGENTS / name / 'packages.txt').as_posix()}" for name in agents),
+    }
+    kept |= set(versions_of(DEPENDENCIES))
+    while added := {name for name, needing in needed_by.items() if needing & kept and name not in kept}:
+        kept |= added
+    comments = text[: text.index(blocks[0])] if blocks else text
+    return comments + "".join(block for block in blocks if _name_of(block) in kept)
+
+
+def _name_of(block: str) -> str:
+    """Name of the package that a block of the lock is about."""
+    return canonicalize_name(re.split(r"[=\[; ]", block, maxsplit=1)[0])
+
+
+def versions_of(path: Path) -> dict[str, str]:
+    """Versions of the packages in a lock, by name."""
+    return versions_in(path.read_text("utf-8")) if path.exists() else {}
+
+
+def versions_in(text: str) -> dict[str, str]:
+    pairs = re.findall(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^\s;\\]+)", text, re.MULTILINE)
+    return {canonicalize_name(name): version for name, version in pairs}
