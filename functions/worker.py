@@ -1,9 +1,17 @@
-"""Lambda function: background turns from SQS, their dead letters, and the sweep on its schedule."""
+"""Lambda function: background turns from SQS, their dead letters, the sweep and schedules of each minute, and
+events that start a turn."""
 
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import TurnHandler
 from a2a_lambda.lambda_.observability import Observed, prepare
 
 kit = Kit(prepare())
-turns = TurnHandler(kit.worker, kit.sweep, kit.require_queue(), kit.settings.dead_letters)
+turns = TurnHandler(
+    kit.worker,
+    kit.sweep,
+    lambda: kit.triggers,
+    kit.require_queue(),
+    kit.settings.dead_letters,
+    has_schedules=kit.has_schedules,
+)
 handler = Observed(turns, kit.settings)

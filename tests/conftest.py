@@ -24,6 +24,8 @@ from a2a_lambda.store.key_copies import Copies
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.identity import Scope
 from tests.helpers.clock import Clock
+from tests.helpers.rest import Rest
+from tests.helpers.rpc import Rpc
 from tools import template
 from tools.dev import emulator
 
@@ -146,6 +148,18 @@ def new_key(keys: Keys, **options: Any) -> str:
     NEW_KEYS.append((register, label))
     forget(keys)
     return secret
+
+
+@pytest.fixture
+def rest(client: TestClient, key: str) -> Rest:
+    """Calls of the probe over HTTP+JSON."""
+    return Rest(client, key)
+
+
+@pytest.fixture
+def rpc(client: TestClient, key: str) -> Rpc:
+    """Calls of the probe over JSON-RPC."""
+    return Rpc(client, key, "/a2a/probe")
 
 
 @pytest.fixture(autouse=True)

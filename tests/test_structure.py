@@ -38,7 +38,7 @@ ALLOWED = {
     "operations": {"background", "turns", "push", "catalog", "agent", "store", "tasks", "protocol"},
     "client": {"wire", "net", "protocol"},
     "kit": {"operations", "background", "push", "access", "catalog", "store", "aws"},
-    "lambda_": {"background", "push", "aws", "durable"},
+    "lambda_": {"operations", "background", "push", "aws", "durable"},
     "http": {"kit", "operations", "wire", "access", "tasks", "protocol"},
 }
 """What a folder may import: itself, GROUND, and these."""
@@ -52,6 +52,8 @@ PURE_GROUND = {"agent_threads", "errors", "mistakes", "strictjson"}
 
 PURE_LIBRARIES = {
     "rfc8785",
+    "cronsim",
+    "zoneinfo",
     *(
         "base64",
         "binascii",

@@ -22,7 +22,9 @@ async def plan_trip(turn: Turn) -> AsyncIterator[Any]:
     yield f"{plan.nights} nights in {plan.city}. I ask you again tomorrow.\n"
     await turn.sleep(hours=24)
     try:
-        answer = await turn.wait_for("approval", Ask("Shall I book it?"), timeout=timedelta(days=3))
+        answer = await turn.wait_for(
+            "approval", Ask("Shall I book it?", choices=["yes", "no"]), timeout=timedelta(days=3)
+        )
     except TimeoutError:
         yield "You did not answer, so nothing is booked."
         return

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from a2a_lambda import Agent, Answer
+from a2a_lambda import Agent, Answer, SkillError
 from a2a_lambda.protocol.model import Part
-from tests.agent.folders import write
+from tests.agent.folders import CARD, write
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc
 
@@ -19,6 +19,8 @@ from typing import Annotated
 def hello(city: Annotated[str, "the city"], days: int = 1, units: list[str] = [], turn: Turn = None):
     return {"city": city, "days": days, "units": units}
 """
+
+CARD_OF_TWO = CARD + "  - {{ id: again, name: Again, description: Asks. }}\n"
 
 
 @pytest.fixture
@@ -104,3 +106,53 @@ def test_the_card_says_which_skills_take_json(client: TestClient) -> None:
     modes = {skill["id"]: skill.get("inputModes") for skill in card["skills"]}
     assert "inputModes" not in card["skills"][0], "a skill without parameters has the agent's own modes"
     assert modes["add"] == ["*/*", "application/json"]
+
+
+@pytest.mark.parametrize(
+    ("hint", "choices"),
+    [
+        ('Literal["a", "b"]', ["a", "b"]),
+        ("Literal[1, 2]", ["1", "2"]),
+        ("Size", ["small", "large"]),
+        ("bool", ["true", "false"]),
+        ("str", None),
+        ("int", None),
+    ],
+)
+def test_a_question_offers_the_values_of_its_parameter(
+    tmp_path: Any, hint: str, choices: list[str] | None
+) -> None:
+    code = (
+        "from enum import Enum\nfrom typing import Literal\n\n\n"
+        'class Size(Enum):\n    SMALL = "small"\n    LARGE = "large"\n\n\n'
+        f"@skill\ndef hello(turn, size: {hint}): return str(size)\n\n\n"
+        f'@skill\ndef again(turn, size: {hint} = None): yield Ask("Which size?", fills="size")\n'
+    )
+    agent = Agent.load(write(tmp_path, code, CARD_OF_TWO))
+    for skill in ("hello", "again"):
+        asked = run(agent, {"text": "hi"}, skill=skill)
+        assert asked.state == "input-required"
+        assert asked.task["status"]["message"].get("metadata") == (choices and {"choices": choices})
+
+
+def test_a_question_may_have_choices_of_its_own(tmp_path: Any) -> None:
+    code = (
+        "@skill\ndef hello(turn, size: bool = True):\n"
+        '    return Ask("Which size?", fills="size", choices=["yes", "no"]), Command("beep")\n'
+    )
+    asked = run(Agent.load(write(tmp_path, code)), {"text": "hi"})
+    metadata = asked.task["status"]["message"]["metadata"]
+    assert metadata["choices"] == ["yes", "no"]
+
+
+@pytest.mark.parametrize("choices", ['"SML"', "[1, 2]", "[object()]"])
+def test_choices_are_texts(tmp_path: Any, choices: str) -> None:
+    code = f'@skill\ndef hello(turn): return Ask("Which?", choices={choices})'
+    with pytest.raises(TypeError, match="list of texts"):
+        run(Agent.load(write(tmp_path, code)), {"text": "hi"})
+
+
+def test_choices_that_no_status_can_carry_fail_in_words(tmp_path: Any) -> None:
+    code = '@skill\ndef hello(turn): return Ask("Which?", choices=["x" * 1_000] * 300)'
+    with pytest.raises(SkillError, match="at most"):
+        run(Agent.load(write(tmp_path, code)), {"text": "hi"})

@@ -13,7 +13,7 @@ import pytest
 
 from a2a_lambda.aws import clients
 from a2a_lambda.aws.queue import QueuedTurn, Sqs, message_body
-from a2a_lambda.errors import StoreError
+from a2a_lambda.errors import ConfigurationError, RouteNotFound, StoreError
 from a2a_lambda.lambda_.batch import EXECUTION_ENDED, TurnHandler
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
@@ -57,6 +57,21 @@ class Worker:
         self.asked.append(("sweep", ""))
         return 3
 
+    async def run_schedules(self) -> int:
+        return 2
+
+    async def start_event(self, fields: Any) -> str:
+        self.asked.append(("start", fields["id"]))
+        return f"task-{fields['id']}"
+
+    def describe(self) -> list[Any]:
+        return [{"id": "nightly"}]
+
+    async def fire(self, agent: str, schedule: str, key: str) -> str:
+        if schedule != "nightly":
+            raise RouteNotFound("there is no such schedule")
+        return f"{agent} {schedule} {key}"
+
 
 def record(task_id: str, queue: str = "turns") -> dict[str, Any]:
     return {
@@ -77,17 +92,60 @@ def background() -> Worker:
 @pytest.fixture
 def worker(background: Worker) -> TurnHandler:
     made: Any = background
-    return TurnHandler(made, made, made, "dead")
+    return TurnHandler(made, made, lambda: made, made, "dead", has_schedules=True)
 
 
 def test_what_each_event_calls_for(background: Worker, worker: TurnHandler) -> None:
     assert worker({"Records": [record("a")]}, Context()) == {"batchItemFailures": []}
     worker({"Records": [record("b", "dead")]}, Context())
-    assert worker({"source": "aws.events", "detail-type": "Scheduled Event"}, Context()) == {"swept": 3}
+    assert worker({"source": "aws.events", "detail-type": "Scheduled Event"}, Context()) == {
+        "swept": 3,
+        "started": 2,
+    }
     ended = {"status": "FAILED", "durableExecutionArn": "arn:execution"}
     worker({"source": "aws.lambda", "detail-type": EXECUTION_ENDED, "detail": ended}, Context())
     expected = [("run", "a"), ("bury", "b"), ("sweep", ""), ("end", "arn:execution")]
     assert background.asked == expected
+
+
+def test_events_start_turns_one_by_one_or_as_a_list(background: Worker, worker: TurnHandler) -> None:
+    assert worker({"start": {"id": "a"}}, Context()) == {"task": "task-a"}
+    pipe = [{"start": {"id": "b"}}, {"start": {"id": "c"}}]
+    assert worker(pipe, Context()) == [{"task": "task-b"}, {"task": "task-c"}]
+    assert background.asked == [("start", "a"), ("start", "b"), ("start", "c")]
+
+
+def test_one_event_that_starts_nothing_stops_no_other(background: Worker, worker: TurnHandler) -> None:
+    """A queue sends all of them again, and those that were started are not started twice."""
+    pipe = [{"start": {"id": "a"}}, {"body": "of a queue, without a template"}, {"start": {"id": "b"}}]
+    with pytest.raises(ConfigurationError, match="without"):
+        worker(pipe, Context())
+    assert background.asked == [("start", "a"), ("start", "b")]
+
+
+@pytest.mark.parametrize("event", [{}, {"strat": {}}, {"detail-type": "Object Created", "detail": {}}])
+def test_an_event_that_is_no_one_elses_is_an_error(worker: TurnHandler, event: Any) -> None:
+    """And not a minute of the worker."""
+    with pytest.raises(ConfigurationError, match="InputTransformer"):
+        worker(event, Context())
+
+
+def test_an_operator_asks_for_schedules(worker: TurnHandler) -> None:
+    assert worker({"schedules": {}}, Context()) == {"schedules": [{"id": "nightly"}]}
+    wanted = {"agent": "reports", "id": "nightly", "key": "k"}
+    assert worker({"schedules": wanted}, Context()) == {"task": "reports nightly k"}
+    assert "no such schedule" in worker({"schedules": {**wanted, "id": "x"}}, Context())["error"]
+    for mistake in (None, [1], {"agent": "reports"}):
+        assert "write" in worker({"schedules": mistake}, Context())["error"]
+
+
+def test_a_minute_without_schedules_makes_nothing_that_starts_turns(background: Worker) -> None:
+    made: Any = background
+    worker = TurnHandler(made, made, pytest.fail, made, "dead", has_schedules=False)
+    assert worker({"source": "aws.events", "detail-type": "Scheduled Event"}, Context()) == {
+        "swept": 3,
+        "started": 0,
+    }
 
 
 def test_a_turn_that_could_not_be_stored_comes_again(

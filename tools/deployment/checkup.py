@@ -15,7 +15,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.errors import KitError
 from a2a_lambda.settings import Settings
 from tools.deployment.account import QUOTA
-from tools.deployment.stack import ALIAS, DURABLE, functions_of
+from tools.deployment.stack import ALIAS, DURABLE, ask_worker, functions_of
 from tools.deployment.versions import release_of
 
 SOURCES = {
@@ -52,6 +52,7 @@ class Checkup:
             "the table": self._table,
             "the account": self._account,
             "the keys": self._keys,
+            "the schedules": self._schedules,
             "dead letters": self._dead,
             "alarms": self._alarms,
         }
@@ -157,6 +158,11 @@ class Checkup:
             bool(keys),
             f"{len(keys)} keys" if keys else f"make key NAME=… STACK={self.stack}",
         )
+
+    def _schedules(self) -> Iterator[Row]:
+        for entry in ask_worker(self.stack, {"schedules": {}})["schedules"]:
+            text = f"next at {entry['next']} ({entry['cron']}, {entry['timezone']})"
+            yield f"schedule {entry['agent']}/{entry['id']}", None, text
 
     def _dead(self) -> Iterator[Row]:
         for name, queue in DEAD.items():

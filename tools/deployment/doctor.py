@@ -9,7 +9,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,9 +20,10 @@ from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, Client, discovery
 from a2a_lambda.errors import KitError
 from a2a_lambda.net.transport import GuardedTransport
-from a2a_lambda.protocol.model import STOPPED, Event, Json, state_word
+from a2a_lambda.protocol.model import STOPPED, Event, state_word
 from a2a_lambda.wire import v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
+from tools.agents.card_checks import check_card
 from tools.command import is_loopback, read_url, reports_errors
 from tools.deployment.checkup import Checkup
 from tools.deployment.stack import outputs_of, resources_of
@@ -34,9 +35,6 @@ SUITE_STATES = {"submitted", "working", "completed", "failed", "input-required",
 
 
 VERDICTS = {True: "pass", False: "FAIL", None: "note"}
-
-COMMON = ("name", "description", "version", "capabilities", "skills")
-"""Fields that every card must have."""
 
 
 @dataclass(slots=True)
@@ -75,47 +73,28 @@ class Visit:
         """As Model Studio's console and its multimodal suite."""
         own, _, name = url.partition("/a2a/")
         place = f"/alibaba/{name}" if name else "/alibaba"
-        agent = await self._agent(
-            _card_url(own, f"{place}/.well-known/agent.json"), (v0_3.WIRE,), ("url", *COMMON)
-        )
-        if agent is None:
-            return
-        add, card = self.report.add, agent.card
-        add(
-            "protocolVersion is 0.2.5",
-            card.get("protocolVersion") == "0.2.5",
-            str(card.get("protocolVersion")),
-        )
-        target = httpx2.URL(agent.url)
-        is_local = is_loopback(agent.url)
-        note = f"{agent.url} (http is fine on this machine)" if is_local else agent.url
-        add("url is https", target.scheme == "https" or is_local, note)
-        modes = card.get("defaultInputModes") or []
-        add("defaultInputModes has text/plain", "text/plain" in modes, ", ".join(map(str, modes)))
-        await self._calls(agent, first="task", states=SUITE_STATES, stream_at="/stream")
+        agent = await self._agent("alibaba", _card_url(own, f"{place}/.well-known/agent.json"), v0_3.WIRE)
+        if agent is not None:
+            await self._calls(agent, first="task", states=SUITE_STATES, stream_at="/stream")
 
     async def v0_3(self, url: str) -> None:
         """As a client of A2A 0.3."""
-        fields = ("url", "protocolVersion", *COMMON)
-        agent = await self._agent(_card_url(url, "/.well-known/agent-card.json"), (v0_3.WIRE,), fields)
+        agent = await self._agent("0.3", _card_url(url, "/.well-known/agent-card.json"), v0_3.WIRE)
         if agent is not None:
             await self._calls(agent)
 
     async def v1_0(self, url: str) -> None:
         """As a client of A2A 1.0."""
-        fields = ("supportedInterfaces", *COMMON)
         headers = {"A2A-Version": "1.0"}
-        agent = await self._agent(
-            _card_url(url, "/.well-known/agent-card.json"), (v1_0.WIRE,), fields, headers
-        )
+        agent = await self._agent("1.0", _card_url(url, "/.well-known/agent-card.json"), v1_0.WIRE, headers)
         if agent is not None:
             await self._calls(agent, first="task")
 
     async def _agent(
         self,
+        version: str,
         url: str,
-        wires: Sequence[Wire],
-        fields: Sequence[str],
+        wire: Wire,
         headers: Mapping[str, str] | None = None,
     ) -> discovery.DiscoveredAgent | None:
         """The agent that a card describes. What the card lacks becomes a row."""
@@ -129,17 +108,9 @@ class Visit:
                 return None
             async with self._errors_as_rows("can be called as its card says"):
                 card = strictjson.loads(answer.content)
-                agent = discovery.agent_of_card(card, url, self._key or None, wires=wires)
-                gaps = [name for name in fields if not agent.card.get(name)]
-                add("the card's required fields", not gaps, _missing(gaps))
-                skill_gaps = [
-                    f"{skill.get('id', '?')}.{name}"
-                    for skill in agent.card.get("skills") or []
-                    if isinstance(skill, dict)
-                    for name in ("id", "name", "description", "tags")
-                    if not skill.get(name)  # a required array has an element (1.0 section 5.7)
-                ]
-                add("every skill is described", not skill_gaps, _missing(skill_gaps))
+                agent = discovery.agent_of_card(card, url, self._key or None, wires=(wire,))
+                for finding in check_card(version, agent.card):
+                    add(*finding)
                 return agent
         return None
 
@@ -245,10 +216,6 @@ async def examine(url: str, key: str, text: str, transport: httpx2.AsyncBaseTran
 
 def _card_url(url: str, path: str) -> str:
     return url if url.endswith(".json") else url + path
-
-
-def _missing(names: Sequence[Json]) -> str:
-    return f"missing: {', '.join(map(str, names))}" if names else ""
 
 
 def inspect(stack: str) -> tuple[str, int]:

@@ -1,6 +1,7 @@
 """A deployed stack, as CloudFormation and the template describe it."""
 
 import difflib
+import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -128,6 +129,18 @@ def _check(name: str, value: str, declaration: Mapping[str, Any]) -> None:
 def overrides(values: Mapping[str, str]) -> Iterator[str]:
     """Parameters as sam takes them."""
     return (f'{name}="{value}"' for name, value in values.items())
+
+
+def ask_worker(stack: str, event: Mapping[str, Any]) -> dict[str, Any]:
+    """What a stack's worker answers to an event of an operator. Raises ConfigurationError."""
+    function = resources_of(stack)["WorkerFunction"]
+    functions: Any = clients.session().create_client("lambda")
+    with aws_errors(f"the worker of {stack}"):
+        answer = functions.invoke(FunctionName=function, Qualifier=ALIAS, Payload=json.dumps(event))
+    content = json.loads(answer["Payload"].read() or b"null")
+    if answer.get("FunctionError") or not isinstance(content, dict):
+        raise ConfigurationError(f"the worker of {stack} failed: make logs STACK={stack}")
+    return content
 
 
 @contextmanager

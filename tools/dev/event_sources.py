@@ -155,14 +155,22 @@ class Bell:
             return self._ring.wait_for(lambda: self._rung > count, seconds)
 
 
-def start(kit: Kit) -> None:
-    """Poll in threads that end with the process. Raises ConfigurationError if the kit has no queues."""
+def start(kit: Kit) -> "Handler":
+    """Poll in threads that end with the process; returns the worker. Raises ConfigurationError if the kit has
+    no queues."""
     bell = Bell()
     # Before the kit makes its clients: a client has the hooks that its session had then.
     for operation in ("sqs.SendMessage", "sqs.SendMessageBatch", "dynamodb.PutItem"):
         clients.session().register(f"after-call.{operation}", bell.ring)
     worker, notifier = (
-        TurnHandler(kit.worker, kit.sweep, kit.require_queue(), kit.settings.dead_letters),
+        TurnHandler(
+            kit.worker,
+            kit.sweep,
+            lambda: kit.triggers,
+            kit.require_queue(),
+            kit.settings.dead_letters,
+            has_schedules=kit.has_schedules,
+        ),
         NotificationHandler(kit.push_notifications),
     )
     sqs = clients.sqs(kit.settings)
@@ -182,6 +190,7 @@ def start(kit: Kit) -> None:
 
         handler = DurableHandler(kit.execution_worker, kit.make_lambda_client())
         serve_runs(handler, settings.emulator)
+    return worker
 
 
 def serve_runs(handler: Handler, emulator: str) -> int:
@@ -260,7 +269,7 @@ def _sweep(worker: Handler) -> None:
     while True:
         time.sleep(SWEEP_SECONDS)
         try:
-            worker({"source": "aws.scheduler", "detail": {}}, Context())
+            worker({"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}, Context())
         except Exception:
             logger.exception("a sweep failed")
 

@@ -11,7 +11,7 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ from a2a_lambda.http.app import create_app
 from a2a_lambda.http.error_responses import error_response
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.card import Card
+from a2a_lambda.protocol.model import Json
 from a2a_lambda.settings import Settings
 from tools import template
 from tools.agents import imports
@@ -89,7 +90,7 @@ def main() -> int:
             reload=True,
             reload_dirs=list(RELOADED),
             reload_includes=["*.py", "*.yaml"],
-            reload_excludes=["tests/*.py"],
+            reload_excludes=["tests/*.py", "evals.yaml"],
             timeout_graceful_shutdown=1,
             log_level="warning",
             log_config=None,
@@ -161,10 +162,12 @@ def application() -> "ASGIApp":
     spans.start(LINES)
     agents: list[str] = []
     reason = ""
+    operate: Callable[[Json], Json] | None = None
     try:
         kit = Kit.of_environment()
         if kit.settings.queue:
-            event_sources.start(kit)
+            worker = event_sources.start(kit)
+            operate = lambda wanted: worker({"schedules": wanted}, event_sources.Context())  # noqa: E731
         agents = list(kit.agents)
         for sentence in imports.find_missing(kit.settings.agents):
             print(f"warning: {sentence}", file=sys.stderr, flush=True)
@@ -183,6 +186,7 @@ def application() -> "ASGIApp":
         agents=agents,
         key=local_key(),
         log=LINES.follow,
+        operate=operate,
         error=reason,
     )
     return Playground(target, console.RequestLog(app), hosts=[urlsplit(target.url).hostname or ""])

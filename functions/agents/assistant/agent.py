@@ -125,8 +125,8 @@ def ai_coach(
     hear(turn)
     if sport is None:
         if chinese(turn.text):
-            return Ask("想学篮球还是足球？")
-        return Ask("Which sport should I coach: basketball or football?")
+            return Ask("想学篮球还是足球？", choices=["篮球", "足球"])
+        return Ask("Which sport should I coach: basketball or football?", choices=["basketball", "football"])
     return advise(ADVICE_ZH[sport] if chinese(turn.text) else ADVICE[sport])
 
 

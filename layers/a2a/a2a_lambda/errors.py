@@ -18,6 +18,12 @@ class KitError(Exception):
     safe_to_log = False
 
 
+def safe_text(error: Exception) -> str:
+    """What a log may have of an error: its text, or only its type if the text may hold content."""
+    is_safe = isinstance(error, KitError) and error.safe_to_log
+    return str(error) if is_safe else type(error).__name__
+
+
 class ConfigurationError(KitError):
     """A card, an agent's module, a setting or the template is wrong. The text names the file and the fix."""
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from a2a_lambda.operations.messages import Messages
     from a2a_lambda.operations.service import Service
     from a2a_lambda.operations.stream_limit import StreamLimit
+    from a2a_lambda.operations.triggers import Triggers
     from a2a_lambda.operations.waits import Waits
     from a2a_lambda.push.delivery import PushNotifications
     from a2a_lambda.push.webhook import WebhookPolicy
@@ -162,6 +163,21 @@ class Kit:
         from a2a_lambda.background.sweep import Sweep
 
         return Sweep(self.store, self.dispatcher)
+
+    @property
+    def has_schedules(self) -> bool:
+        return any(profile.card.schedules for profile in self.agents.values())
+
+    @cached_property
+    def triggers(self) -> "Triggers":
+        from a2a_lambda.aws import hot_path
+        from a2a_lambda.operations.triggers import Triggers
+        from a2a_lambda.store.schedule_mark import ScheduleMarks
+        from a2a_lambda.store.table import Table
+
+        marks = ScheduleMarks(Table(hot_path.dynamodb(self.settings), self.settings.table))
+        url = self.settings.base_url.rstrip("/")
+        return Triggers(self.store, marks, self.agents, self.messages, url)
 
     @cached_property
     def keys(self) -> "Keys":

@@ -97,14 +97,11 @@ class Settings(BaseModel):
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> "Settings":
         """Settings of an environment. Raises ConfigurationError, which names the variable."""
-        values = {name: environ[_variable(name)] for name in cls.model_fields if environ.get(_variable(name))}
+        variables = {name: environ.get(f"A2A_{name.upper()}") for name in cls.model_fields}
+        values = {name: value for name, value in variables.items() if value}
         try:
             return cls.model_validate(values)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            variable = _variable(str(first["loc"][0]))
+            variable = f"A2A_{first['loc'][0]}".upper()
             raise ConfigurationError(f"environment variable {variable}: {first['msg']}") from None
-
-
-def _variable(field: str) -> str:
-    return f"A2A_{field.upper()}"

@@ -62,7 +62,7 @@ def ai_coach(
     hear(turn)
     found = sport or next((known for known in ADVICE if known in turn.text), None)
     if found is None:
-        return Ask("Which sport should I coach: basketball or football?")
+        return Ask("Which sport should I coach: basketball or football?", choices=list(ADVICE))
     return advise(ADVICE[found])
 
 

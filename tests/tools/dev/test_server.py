@@ -17,6 +17,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests.conftest import ROOT
 from tests.helpers.dev_server import PATIENCE, DevServer
 from tests.helpers.project import copy_kit
 from tests.helpers.rest import bare_events
@@ -319,3 +320,37 @@ def test_an_endless_import_is_named_and_an_edit_or_ctrl_c_frees_the_server(folde
         made.interrupt()
     finally:
         shutil.rmtree(place)
+
+
+def test_schedules_run_by_themselves_and_by_hand(folder: Path) -> None:
+    """And on, after an edit has started the server again. Keys are those of the server started last."""
+    server = DevServer(folder)
+
+    def fire(**variables: str) -> str:
+        server.environment |= {"AGENT": "", "SCHEDULE": "", "COLUMNS": "200", **variables}
+        return server.run("tools.client.fire", stdout=subprocess.PIPE).communicate()[0]
+
+    server.until(lambda: "no agent has a schedule" in fire())  # it may be starting again
+    shutil.copytree(ROOT / "recipes/nightly", folder / "functions/agents/nightly")
+    card = folder / "functions/agents/nightly/card.yaml"
+    card.write_text(card.read_text().replace('"0 22 * * 1-5"', '"* * * * *"'))
+    server.until(lambda: "* * * * *" in fire())
+    assert re.search(r"nightly +nightly +\* \* \* \* \* +Asia/Shanghai +20\S+ \S+ UTC +reports", fire())
+    assert "started: task" in fire(AGENT="nightly", SCHEDULE="nightly")
+    assert "There are: nightly/nightly" in fire(AGENT="nightly", SCHEDULE="daily")
+    assert "give both" in fire(AGENT="nightly")
+    secret = server.key(NAME="reports").split()[0]
+    assert secret.startswith("a2a_")
+    reports = server.rpc(secret)
+    reports.path = "/a2a/nightly"
+    server.until(lambda: "error" not in reports.post(request("ListTasks", {})).json())  # a key takes seconds
+
+    def list_ended() -> list[str]:
+        tasks = reports.call("ListTasks", {"includeArtifacts": True})["tasks"]
+        return [texts(task) for task in tasks if task["status"]["state"] == "TASK_STATE_COMPLETED"]
+
+    server.until(lambda: len(list_ended()) >= 2)  # by hand, and at the next minute
+    assert all("all was quiet" in text for text in list_ended())
+    shutil.rmtree(folder / "functions/agents/nightly")
+    server.until(lambda: "no agent has a schedule" in fire())
+    server.interrupt()

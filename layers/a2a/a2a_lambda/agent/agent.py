@@ -13,6 +13,7 @@ import threading
 import types
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -83,7 +84,8 @@ class Agent:
     async def perform(self, turn: Turn) -> AsyncGenerator[Batch, None]:
         """Outputs of a turn. Raises what the skill raises."""
         pending, slots, slot = turn.pending, dict[str, list[str]](), None
-        intent = next((intent for intent in intents(turn.metadata) if intent.skill in self.skills), None)
+        named_intents = intents(turn.metadata) if turn.metadata else []
+        intent = next((intent for intent in named_intents if intent.skill in self.skills), None)
         if intent is not None:
             skill = self.skills[intent.skill]
             if pending is not None and pending["skill"] == skill.id:
@@ -111,10 +113,14 @@ class Agent:
         outputs = executor.execute(call, turn, is_async=_is_async(skill.function))
         async with aclosing(outputs):
             async for batch in outputs:
-                for output in batch.outputs:
-                    if isinstance(output, Ask):
-                        skill.check_question(output)
-                yield batch
+                if not any(isinstance(output, Ask) for output in batch.outputs):
+                    yield batch
+                    continue
+                with_choices = [
+                    skill.with_choices(output) if isinstance(output, Ask) else output
+                    for output in batch.outputs
+                ]
+                yield replace(batch, outputs=with_choices)
 
     def pending_after(self, turn: Turn, question: Ask) -> Pending:
         """What to keep of a turn that ends with a question."""

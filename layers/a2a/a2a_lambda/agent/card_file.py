@@ -5,6 +5,7 @@ A deployed function reads the manifest instead, and imports no YAML.
 
 import difflib
 from collections.abc import Collection, Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from a2a_lambda.protocol.card import (
     Extended,
     Extension,
     Provider,
+    Schedule,
     check_name,
 )
 
@@ -32,6 +34,7 @@ LEVELS: dict[str, type[CardModel]] = {
     "extended": Extended,
     "extended.skills": CardSkill,
     "provider": Provider,
+    "schedules": Schedule,
 }
 
 KINDS = {"int": "a number", "float": "a number", "bool": "true or false", "timestamp": "a date"}
@@ -50,7 +53,10 @@ def read_card(path: Path) -> Card:
     except FileNotFoundError:
         raise ConfigurationError(f"{path}: not found; every agent folder has a card.yaml") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigurationError(_yaml_mistake(path, error)) from None
+        mark, problem = getattr(error, "problem_mark", None), str(getattr(error, "problem", error))
+        place = short_path(path) if mark is None else f"{short_path(path)}:{mark.line + 1}"
+        hint = "; YAML indents with spaces" if "\\t" in problem else ""
+        raise ConfigurationError(f"{place}: not valid YAML: {problem}{hint}") from None
     if not isinstance(content, dict):
         raise ConfigurationError(f"{path}: write one `field: value` on each line, such as `name: Weather`")
     try:
@@ -60,16 +66,41 @@ def read_card(path: Path) -> Card:
     ids = [skill.id for skill in card.all_skills]
     if len(set(ids)) != len(ids):
         raise ConfigurationError(f"{path}: two skills have the same id")
+    if card.schedules:
+        _check_schedules(path, card)
     return card
 
 
-def _yaml_mistake(path: Path, error: Exception) -> str:
-    """Why a card.yaml cannot be read."""
-    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-    if mark is None:
-        return f"{short_path(path)}: not valid YAML: {error}"
-    hint = "; YAML indents with spaces" if "\\t" in str(problem) else ""
-    return f"{short_path(path)}:{mark.line + 1}: not valid YAML: {problem}{hint}"
+def _check_schedules(path: Path, card: Card) -> None:
+    from a2a_lambda.protocol import cron  # only an agent with schedules needs it
+
+    skill_ids = [skill.id for skill in card.all_skills]
+    seen: set[str] = set()
+    for schedule in card.schedules:
+        place = f"{short_path(path)}: schedule {schedule.id}"
+        if schedule.id in seen:
+            raise ConfigurationError(f"{place}: two schedules have this id")
+        seen.add(schedule.id)
+        # The names of the package tzdata, which Lambda has, too. This machine may know others.
+        if schedule.timezone not in files("tzdata").joinpath("zones").read_text("utf-8").split():
+            raise ConfigurationError(
+                f"{place}: {schedule.timezone!r} is not a time zone: write one such as Asia/Shanghai or UTC"
+            )
+        try:
+            cron.check(schedule.cron)
+        except ValueError as error:
+            raise ConfigurationError(f"{place}: {error}") from None
+        if schedule.skill is not None and schedule.skill not in skill_ids:
+            hint = did_you_mean(schedule.skill, skill_ids)
+            raise ConfigurationError(f"{place}: there is no skill {schedule.skill!r}{hint}")
+        if schedule.arguments and schedule.skill is None:
+            raise ConfigurationError(
+                f"{place}: arguments are for a skill: write `skill: {skill_ids[0]}`, too"
+            )
+        if schedule.webhook is not None and not card.capabilities.pushNotifications:
+            raise ConfigurationError(
+                f"{place}: a webhook needs `capabilities: {{ pushNotifications: true }}` in the card"
+            )
 
 
 def _card_mistakes(
@@ -103,7 +134,8 @@ def _card_mistakes(
                 mistake = f"{name} is not a field{' of a card' if not level else f' of {level}'}{hint}"
             case "string_type" if isinstance(node, yaml.ScalarNode):
                 kind = KINDS.get(node.tag.rpartition(":")[2], "something else")
-                mistake = f'{name} must be text, but YAML reads {node.value} as {kind}: write "{node.value}"'
+                value = "…" if loc[0] == "schedules" else node.value  # which may be a webhook's token
+                mistake = f'{name} must be text, but YAML reads {value} as {kind}: write "{value}"'
                 if not node.value:
                     mistake = f"{name} is empty"
             case "too_short":

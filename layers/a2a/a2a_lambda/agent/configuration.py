@@ -45,6 +45,8 @@ class Configuration:
         given: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._path = path
+        # The end of a command that sets a value: a deployment's has the stack's name.
+        self._stack = f" STACK={path.rpartition('/')[2]}" if path else ""
         self._environment = environment
         self._file = file
         self._given = given
@@ -94,11 +96,6 @@ class Configuration:
         from a2a_lambda.aws.parameters import get_parameter
 
         return get_parameter(f"{self._path}/{kind}s/{name}")
-
-    @property
-    def _stack(self) -> str:
-        """End of a command that sets a value."""
-        return f" STACK={self._path.rpartition('/')[2]}" if self._path else ""
 
 
 def variable_of(kind: Kind, name: str) -> str:

@@ -2,7 +2,7 @@
 
 import base64
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import Any
 
@@ -37,6 +37,7 @@ from a2a_lambda.protocol.model import (
     agent_message,
     artifact_id,
     status,
+    text_message,
     timestamp,
 )
 from a2a_lambda.tasks.event_log import join_texts
@@ -144,7 +145,7 @@ class EventBuilder:
                     self.question = output
                     is_sign_in = isinstance(output, Authorize)
                     state = TaskState.AUTH_REQUIRED if is_sign_in else TaskState.INPUT_REQUIRED
-                    self.closing = self._say(state, text)
+                    self.closing = self._say(state, text, output.choices)
                     self._last_words = [Part(text=text)]
                 case FinalMessage(contents=contents):
                     parts = [_part(content) for content in contents]
@@ -190,12 +191,12 @@ class EventBuilder:
             self.closing["message"].pop("metadata")
         return events
 
-    def _say(self, state: TaskState, text: str) -> TaskStatus:
-        if len(strictjson.dumps(text)) > STATUS_TEXT_BYTES:
+    def _say(self, state: TaskState, text: str, choices: Sequence[str] = ()) -> TaskStatus:
+        if len(strictjson.dumps([text, *choices] if choices else text)) > STATUS_TEXT_BYTES:
             raise SkillError(
                 f"A question, a reason or a progress text has at most {STATUS_TEXT_BYTES} bytes."
             )
-        return status(state, self._clock(), agent_message(*self._ids, [Part(text=text)]))
+        return status(state, self._clock(), text_message(*self._ids, text, choices))
 
     def _status(self, status: TaskStatus) -> Event:
         task_id, context_id = self._ids

@@ -53,8 +53,8 @@ async def execute(call: Callable[[], Any], turn: Turn, *, is_async: bool) -> Asy
     is_over = False
     try:
         while not is_over:
-            # One output behind, for LOOK_AHEAD_SECONDS at most: if the next item is the end, this output is
-            # the last chunk.
+            # An output is held back until the next one comes, for LOOK_AHEAD_SECONDS at most: if that is the
+            # end, this output is the last chunk.
             item, next_item = next_item or await channel.get(), None
             # A replay must see the same batches, so those of a durable turn do not depend on the time.
             if isinstance(item, Batch) and not item.last and turn.engine is None:

@@ -95,11 +95,18 @@ class Ask:
 
     fills: parameter that gets the answer. Without it, read `turn.text`.
     known: arguments that the skill gets again with the answer, by parameter, as texts.
+    choices: texts that answer the question, for clients that offer buttons. Without them it has those of the
+    parameter that it fills, if that is a Literal, an Enum or a bool. Any other answer is possible, too.
     """
 
     question: str
     fills: str | None = None
     known: Mapping[str, str] = field(default_factory=dict)
+    choices: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.choices, str) or not all(isinstance(choice, str) for choice in self.choices):
+            raise TypeError('choices is a list of texts: write choices=["S", "M", "L"]')
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, overload
 
@@ -135,8 +135,9 @@ class Skill:
             if name in names and value is not None
         }
 
-    def check_question(self, question: Ask) -> None:
-        """Raises AgentMistake if a question names a parameter that the skill does not have."""
+    def with_choices(self, question: Ask) -> Ask:
+        """The question with the choices of the parameter that it fills, unless it has some. Raises
+        AgentMistake if it names a parameter that the skill does not have."""
         names = [parameter.name for parameter in self.parameters]
         for name in (*([] if question.fills is None else [question.fills]), *question.known):
             if name not in names:
@@ -144,6 +145,9 @@ class Skill:
                     f"{type(question).__name__} names the parameter {name!r}, which skill {self.id} does not"
                     f" have{mistakes.did_you_mean(name, names)} It has: {', '.join(names) or 'none'}"
                 )
+        if question.choices or question.fills is None:
+            return question
+        return replace(question, choices=self._choices(question.fills))
 
     def arguments(self, slots: Mapping[str, Sequence[str]]) -> dict[str, Any] | Ask:
         """Arguments from their texts, or the question for the first missing one."""
@@ -154,17 +158,27 @@ class Skill:
                 try:
                     result[parameter.name] = parameter.read(texts)
                 except ValueError:
-                    question = f"“{texts[0][:100]}” cannot be used. {self._question(parameter)}"
-                    return Ask(question, parameter.name)
+                    return self._ask(parameter, f"“{texts[0][:100]}” cannot be used. ")
             elif parameter.is_required:
-                return Ask(self._question(parameter), parameter.name)
+                return self._ask(parameter)
         return result
 
-    def _question(self, parameter: Parameter) -> str:
-        """What a client is asked, with the values from which it can choose."""
-        question = f"Please tell me: {parameter.description or parameter.name}."
-        choices = self.input_schema["properties"][parameter.name].get("enum")
-        return f"{question} Choose one of {', '.join(map(str, choices))}." if choices else question
+    def _ask(self, parameter: Parameter, problem: str = "") -> Ask:
+        question = f"{problem}Please tell me: {parameter.description or parameter.name}."
+        choices = self._choices(parameter.name)
+        if choices:
+            question += f" Choose one of {', '.join(choices)}."
+        return Ask(question, parameter.name, choices=choices)
+
+    def _choices(self, name: str) -> tuple[str, ...]:
+        """Values of a parameter, if there are only so many."""
+        schema = self.input_schema
+        prop = schema["properties"][name]
+        if "$ref" in prop:  # an Enum
+            prop = schema["$defs"][prop["$ref"].rpartition("/")[2]]
+        if prop.get("type") == "boolean":
+            return ("true", "false")
+        return tuple(map(str, prop.get("enum", ())))
 
     def call(self, turn: Turn, arguments: Mapping[str, Any]) -> Any:
         """What the function returns: a value, an awaitable or a generator."""

@@ -136,14 +136,15 @@ class Steps:
         timeout: seconds or a timedelta; None = as long as a durable turn may take. Raises TimeoutError.
         """
         seconds = None if timeout is None else _seconds(timeout)
-        if ask is not None and len(strictjson.dumps(ask.question)) > QUESTION_BYTES:
-            raise SkillError(f"A question has at most {QUESTION_BYTES:,} bytes.")
+        if ask is not None and len(strictjson.dumps([ask.question, *ask.choices])) > QUESTION_BYTES:
+            raise SkillError(f"A question has at most {QUESTION_BYTES:,} bytes, with its choices.")
 
         async def run() -> Reply:
             engine = self._engine(name)
             wait = Wait(
                 key=engine.keys.take(name),
                 question=ask.question if ask else None,
+                choices=tuple(ask.choices) if ask else (),
                 is_sign_in=isinstance(ask, Authorize),
                 takes_messages=messages or ask is not None,
                 seconds=seconds,
@@ -179,9 +180,12 @@ class Steps:
 
     def callback_url(self, name: str) -> str:
         """Url that ends the next `wait_for(name)`: another system sends a POST with JSON to it. It is a
-        secret."""
+        secret. Raises ConfigurationError if the deployment does not know its url."""
         engine = self._engine(name)
-        return engine.callback_url(engine.keys.next(name))
+        url = engine.callback_url(engine.keys.next(name))
+        if url.startswith("/"):  # no request has named it: a schedule, or an event, has started the turn
+            raise ConfigurationError("the deployment does not know its own url: set BaseUrl or DomainName")
+        return url
 
     def check_operations(self) -> None:
         """Raises RuntimeError for an operation that was made, and never awaited."""

@@ -25,9 +25,9 @@ from a2a_lambda.protocol.model import (
     Role,
     Task,
     TaskState,
-    agent_message,
     state_word,
     status,
+    text_message,
     text_of,
 )
 from a2a_lambda.tasks.context import Context, TurnRecord
@@ -62,7 +62,7 @@ class Answer:
 
     events: the events as a client gets them. context: the context as it would be stored.
     steps: names of the steps, pauses and waits of a durable skill, those of branches last. suspension: how to
-    continue, if the skill waits.
+    continue, if the skill waits. skill: id of the skill that has answered.
     """
 
     task: Task
@@ -71,6 +71,7 @@ class Answer:
     pending: Pending | None
     steps: list[str] = field(default_factory=list)
     suspension: Suspension | None = None
+    skill: str = ""
 
     @property
     def state(self) -> str:
@@ -195,7 +196,7 @@ async def _run_until_suspended(agent: Performer, start: Suspension) -> Answer:
         apply(task, events)
         if is_suspended:
             if wait := next((wait for wait in record.open if wait.question is not None), None):
-                question = agent_message(turn.task_id, turn.context_id, [Part(text=wait.question or "")])
+                question = text_message(turn.task_id, turn.context_id, wait.question or "", wait.choices)
                 state = TaskState.AUTH_REQUIRED if wait.is_sign_in else TaskState.INPUT_REQUIRED
                 task["status"] = status(state, 0, question)
         elif builder.closing is not None:
@@ -214,6 +215,7 @@ async def _run_until_suspended(agent: Performer, start: Suspension) -> Answer:
             pending=agent.pending_after(turn, builder.question) if builder.question else None,
             steps=record.names,
             suspension=start if is_suspended else None,
+            skill=turn.skill,
         )
 
 

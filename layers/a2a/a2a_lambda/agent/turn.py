@@ -49,7 +49,7 @@ class Memory:
 
     def __init__(self, values: Mapping[str, Json]) -> None:
         self._values = dict(values)
-        self._bytes = {key: _memory_bytes(key, value) for key, value in values.items()}
+        self._bytes = {key: len(strictjson.dumps({key: value})) for key, value in values.items()}
         self.changes: list[Change] = []
 
     def get(self, key: str, default: Json = None) -> Json:
@@ -86,7 +86,7 @@ class Memory:
             )
         values = apply_changes(self._values, [change])
         if change.key in values:
-            size = _memory_bytes(change.key, values[change.key])
+            size = len(strictjson.dumps({change.key: values[change.key]}))
             total = sum(self._bytes.values()) - self._bytes.get(change.key, 0) + size
             # A smaller value is always allowed.
             if total > MEMORY_BYTES and size > self._bytes.get(change.key, 0):
@@ -295,11 +295,6 @@ def make_turn(
         request_metadata=options["metadata"],
         engine=engine,
     )
-
-
-def _memory_bytes(key: str, value: Json) -> int:
-    """Bytes that a value adds to the memory's JSON."""
-    return len(strictjson.dumps({key: value}))
 
 
 def _plain(parts: Sequence[Part]) -> str:

@@ -67,7 +67,9 @@ class Signer:
             raise ConfigurationError(f"the signing key {self._key} does not sign: {error}") from error
         signature = answer["Signature"]
         if algorithm == "ECDSA_SHA_256":
-            signature = _raw(signature)
+            # KMS answers in DER. A JWS has R and S side by side (RFC 7518 section 3.4).
+            numbers = _elements(_elements(signature)[0])
+            signature = b"".join(number.lstrip(b"\0").rjust(COORDINATE_BYTES, b"\0") for number in numbers)
         return Jws(protected, _base64url(signature))
 
     def token(self, body: bytes) -> str:
@@ -111,12 +113,6 @@ def _jwk(der: bytes) -> dict[str, str]:
         return {"kty": "EC", "crv": "P-256", "x": _base64url(x), "y": _base64url(y)}
     modulus, exponent = _elements(_elements(key)[0])
     return {"kty": "RSA", "n": _base64url(modulus.lstrip(b"\0")), "e": _base64url(exponent.lstrip(b"\0"))}
-
-
-def _raw(der: bytes) -> bytes:
-    """R and S side by side (RFC 7518 section 3.4), of an ECDSA signature in DER."""
-    numbers = _elements(_elements(der)[0])
-    return b"".join(number.lstrip(b"\0").rjust(COORDINATE_BYTES, b"\0") for number in numbers)
 
 
 def _elements(der: bytes) -> list[bytes]:

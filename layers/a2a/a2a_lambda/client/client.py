@@ -117,7 +117,8 @@ class Client:
     ) -> Task | Message:
         """Send a message; returns its task, or the message that the agent answers with.
 
-        fields: of the message, such as contextId, taskId, metadata. Raises what `discover` raises.
+        fields: further fields of the message, such as contextId, taskId, metadata. Raises what `discover`
+        raises.
         """
         outcome = await self._call("send", _request(message, configuration, fields))
         result: Task | Message | None = outcome.get("task") or outcome.get("message")

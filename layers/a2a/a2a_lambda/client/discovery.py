@@ -83,7 +83,10 @@ def _interface(card: Mapping[str, Json], source: str, wires: Sequence[Wire]) -> 
         for item in _objects(card, "supportedInterfaces")
         if item.get("protocolBinding") == "JSONRPC" and _text(item, "url")
     ]
-    if url := _rpc_url(card):
+    # The first interface of a 0.x card may have another binding.
+    others = [{**card, "transport": card.get("preferredTransport") or "JSONRPC"}]
+    others += _objects(card, "additionalInterfaces")
+    if url := next((_text(item, "url") for item in others if item.get("transport") == "JSONRPC"), ""):
         interfaces.append((_text(card, "protocolVersion") or "0.1", url, ""))
     for wire in wires:
         for version, url, tenant in interfaces:
@@ -91,14 +94,6 @@ def _interface(card: Mapping[str, Json], source: str, wires: Sequence[Wire]) -> 
                 return wire, url, tenant
     versions = ", ".join(version for version, _, _ in interfaces) or "none"
     raise Undiscovered(f"{source}: no JSON-RPC interface of a known version (its card has {versions})")
-
-
-def _rpc_url(card: Mapping[str, Json]) -> str:
-    """Url of the JSON-RPC interface in a 0.x card. Its first interface may be another one."""
-    if card.get("preferredTransport") in (None, "JSONRPC"):
-        return _text(card, "url")
-    others = _objects(card, "additionalInterfaces")
-    return next((_text(item, "url") for item in others if item.get("transport") == "JSONRPC"), "")
 
 
 def _credentials(card: Mapping[str, Json], key: str) -> Mapping[str, str]:

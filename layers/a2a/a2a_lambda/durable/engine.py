@@ -76,14 +76,15 @@ class Reply:
 class Wait:
     """A wait of a suspended turn.
 
-    key: unique in the turn. question: what the client is asked, or None. is_sign_in: whether it asks for
-    credentials.
+    key: unique in the turn. question: what the client is asked, or None. choices: answers to offer with it.
+    is_sign_in: whether it asks for credentials.
     takes_messages: a message of the client ends it. Otherwise only a call of its url does.
     seconds: until it times out; None = never.
     """
 
     key: str
     question: str | None = None
+    choices: tuple[str, ...] = ()
     is_sign_in: bool = False
     takes_messages: bool = False
     seconds: int | None = None

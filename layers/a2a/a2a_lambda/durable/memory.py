@@ -50,16 +50,18 @@ class KeptResult:
 class Record:
     """Operations by place, in order. open: the waits that no reply has ended."""
 
-    kept: dict[str, list[KeptResult]] = field(default_factory=dict)
+    results: dict[str, list[KeptResult]] = field(default_factory=dict)
     open: list[Wait] = field(default_factory=list)
 
     def copy(self) -> "Record":
-        return Record({place: list(operations) for place, operations in self.kept.items()}, list(self.open))
+        return Record(
+            {place: list(operations) for place, operations in self.results.items()}, list(self.open)
+        )
 
     @property
     def names(self) -> list[str]:
         """Names of the operations that have ended, those of the turn first."""
-        return [operation.name for place in self.kept.values() for operation in place]
+        return [operation.name for place in self.results.values() for operation in place]
 
 
 class MemoryEngine:
@@ -77,7 +79,7 @@ class MemoryEngine:
 
     def check_end(self) -> None:
         """Raises CodeChanged if an earlier run had more operations than this one, which has ended."""
-        operations = self._record.kept.get(self._branch, [])
+        operations = self._record.results.get(self._branch, [])
         if self._next < len(operations):
             raise CodeChanged(f"it ended where the earlier run had the {operations[self._next]}")
 
@@ -130,7 +132,7 @@ class MemoryEngine:
         """The next operation, if an earlier run has kept it. Raises CodeChanged."""
         if self.suspension is not None:
             raise self.suspension
-        operations = self._record.kept.setdefault(self._branch, [])
+        operations = self._record.results.setdefault(self._branch, [])
         if self._next == len(operations):
             return None
         operation = operations[self._next]
@@ -145,7 +147,7 @@ class MemoryEngine:
 
     def _keep(self, kind: str, name: str, outcome: Any) -> KeptResult:
         operation = KeptResult(kind, name, outcome)
-        self._record.kept[self._branch].append(operation)
+        self._record.results[self._branch].append(operation)
         self._next += 1
         return operation
 

@@ -56,17 +56,15 @@ def create_app(kit: Kit, app: Starlette | None = None) -> Starlette:
     """The application of a deployment. It reads nothing from AWS until a request needs it.
 
     app: an application that gets the kit's routes; it may be a FastAPI with routes of its own. None = a new
-    one, without
-    FastAPI: importing that takes longer than all the kit's own modules.
+        one, without FastAPI: importing that takes longer than all the kit's own modules.
     """
     app = app or Starlette()
     app.state.kit = kit
     app.router.routes.extend(cards.routes)
     app.router.default = request_response(_call)
     app.router.redirect_slashes = False
-    app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(ProtocolError, _protocol_error)
-    app.add_exception_handler(Exception, _fault)
+    for kind in (HTTPException, ProtocolError, Exception):
+        app.add_exception_handler(kind, _refuse)
     if kit.settings.base_path:
         app.add_middleware(BasePath, path=kit.settings.base_path)
     app.add_middleware(SingleSlashes)
@@ -112,11 +110,13 @@ class OriginOnly:
         self._digests = digests
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        header = Headers(scope=scope).get(ORIGIN_HEADER, "") if scope["type"] == "http" else ""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        header = Headers(scope=scope).get(ORIGIN_HEADER, "")
         digest = hashlib.sha256(header.encode("latin-1")).hexdigest()
         # Every digest is compared, each in constant time.
-        is_known = sum(hmac.compare_digest(digest, candidate) for candidate in self._digests)
-        if scope["type"] != "http" or is_known:
+        if sum(hmac.compare_digest(digest, candidate) for candidate in self._digests):
             await self._app(scope, receive, send)
             return
         refusal = NotFromOrigin("call the url of the card")
@@ -188,17 +188,11 @@ class BasePath:
         await self._app(scope, receive, send)
 
 
-async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    methods = (error.headers or {}).get("Allow", "POST")
-    refusal = InvalidRequest(f"{request.method} is not allowed here; use {methods}")
-    return error_response(refusal, status=error.status_code, headers=error.headers)
-
-
-async def _protocol_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, ProtocolError)
-    return error_response(error)
-
-
-async def _fault(request: Request, error: Exception) -> Response:
+async def _refuse(request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        methods = (error.headers or {}).get("Allow", "POST")
+        refusal = InvalidRequest(f"{request.method} is not allowed here; use {methods}")
+        return error_response(refusal, status=error.status_code, headers=error.headers)
+    if isinstance(error, ProtocolError):
+        return error_response(error)
     return error_response(InternalError(), status=500)

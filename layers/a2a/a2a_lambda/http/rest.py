@@ -75,7 +75,12 @@ async def call(request: Request, path: str) -> Response:
         binding = Rest(_media_type(request, wire))
         match = next((match for match in matches if match.route.verb == request.method), None)
         if match is None:
-            return _not_allowed(binding, wire, request.method, [match.route.verb for match in matches])
+            verbs = ", ".join(dict.fromkeys(match.route.verb for match in matches))
+            _, body = wire.encode_failure(
+                InvalidRequest(f"{request.method} is not allowed here; use {verbs}")
+            )
+            body["error"] |= {"code": 405, "status": "UNIMPLEMENTED"}
+            return Response(strictjson.dumps(body), 405, {"Allow": verbs}, binding.media_type)
         accepted_request = await accept(request, partial(_check_version, wire))
         params = _params(request, accepted_request.body, match)
         tenant = params.get("tenant")
@@ -153,11 +158,3 @@ def _media_type(request: Request, wire: Wire) -> str:
     }
     only_json = JSON in media_types and not media_types & {wire.media_type, "application/*", "*/*"}
     return JSON if only_json else wire.media_type
-
-
-def _not_allowed(binding: Rest, wire: Wire, verb: str, verbs: list[str]) -> Response:
-    verb_list = ", ".join(dict.fromkeys(verbs))
-    refusal = InvalidRequest(f"{verb} is not allowed here; use {verb_list}")
-    _, body = wire.encode_failure(refusal)
-    body["error"] |= {"code": 405, "status": "UNIMPLEMENTED"}
-    return Response(strictjson.dumps(body), 405, {"Allow": verb_list}, binding.media_type)

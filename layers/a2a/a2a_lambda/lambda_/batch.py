@@ -7,7 +7,8 @@ Source: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.
 import asyncio
 import logging
 import time
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 
@@ -16,8 +17,11 @@ from a2a_lambda.agent_threads import end_stragglers
 from a2a_lambda.aws.queue import Queue, read_message
 from a2a_lambda.background.sweep import Sweep
 from a2a_lambda.background.worker import Worker
-from a2a_lambda.errors import KitError
+from a2a_lambda.errors import ConfigurationError, KitError, safe_text
 from a2a_lambda.push.delivery import PushNotifications
+
+if TYPE_CHECKING:
+    from a2a_lambda.operations.triggers import Triggers
 
 TURN_END_MARGIN_SECONDS = 5.0
 """Seconds before Lambda's deadline at which a turn must end."""
@@ -27,30 +31,60 @@ EXECUTION_ENDED = "Durable Execution Status Change"
 succeed.
 Source: https://docs.aws.amazon.com/lambda/latest/dg/durable-monitoring.html"""
 
+NO_START = (
+    'the worker got an event without "start": give the rule an InputTransformer, or the pipe an input'
+    " template, as in docs/background-work.md"
+)
+
 Event = dict[str, Any]
 
 logger = logging.getLogger(__name__)
 
 
 class TurnHandler:
-    """Handler of background turns, of their dead letters, of executions that have ended badly, and of the
-    sweep's schedule.
+    """Handler of background turns, of their dead letters, of executions that have ended badly, of events that
+    start a turn, and of what happens each minute: the sweep, and the agents' schedules.
 
+    A rule of EventBridge sends {"start": {…}}, and a pipe a list of these: see `StartEvent`. An operator may
+    send {"schedules": {}}, which is answered with the schedules, or {"schedules": {"agent", "id", "key"}},
+    which starts one.
+
+    get_triggers: makes what starts turns; a worker without schedules and events never calls it.
     queue: the queue of the turns. dead_letters: ARN of its dead-letter queue.
     """
 
-    def __init__(self, worker: Worker, sweep: Sweep, queue: Queue, dead_letters: str) -> None:
+    def __init__(
+        self,
+        worker: Worker,
+        sweep: Sweep,
+        get_triggers: "Callable[[], Triggers]",
+        queue: Queue,
+        dead_letters: str,
+        *,
+        has_schedules: bool,
+    ) -> None:
         self._worker = worker
         self._sweep = sweep
+        self._get_triggers = get_triggers
         self._queue = queue
         self._dead_letters = dead_letters
+        self._has_schedules = has_schedules
 
-    def __call__(self, event: Event, context: Any) -> Any:
-        if event.get("detail-type") == EXECUTION_ENDED:
-            asyncio.run(self._sweep.end_execution(event["detail"]["durableExecutionArn"]))
-            return {}
+    def __call__(self, event: Any, context: Any) -> Any:
+        if isinstance(event, list):
+            return self._start_all(event)
+        if "start" in event:
+            return self._start_all([event])[0]
+        if "schedules" in event:
+            return self._answer_operator(event["schedules"])
+        match event.get("detail-type"):
+            case "Scheduled Event":
+                return asyncio.run(self._run_minute())
+            case detail if detail == EXECUTION_ENDED:
+                asyncio.run(self._sweep.end_execution(event["detail"]["durableExecutionArn"]))
+                return {}
         if "Records" not in event:
-            return {"swept": asyncio.run(self._sweep.run())}
+            raise ConfigurationError(NO_START)
         seconds = context.get_remaining_time_in_millis() / 1000
         deadline = time.monotonic() + seconds - TURN_END_MARGIN_SECONDS
 
@@ -68,6 +102,41 @@ class TurnHandler:
                 raise
 
         return _process(event, work, EventType.SQS, context)
+
+    async def _run_minute(self) -> dict[str, int]:
+        swept = await self._sweep.run()
+        started = await self._get_triggers().run_schedules() if self._has_schedules else 0
+        return {"swept": swept, "started": started}
+
+    def _start_all(self, events: Sequence[Any]) -> list[dict[str, str]]:
+        """Start a turn for each event. One that fails stops no other: the source sends all of them again, and
+        those that were started are not started twice. Raises the first failure."""
+        answers: list[dict[str, str]] = []
+        failures: list[Exception] = []
+        for event in events:
+            try:
+                if not isinstance(event, dict) or "start" not in event:
+                    raise ConfigurationError(NO_START)
+                answers.append({"task": asyncio.run(self._get_triggers().start_event(event["start"]))})
+            except Exception as error:
+                logger.error("an event started nothing: %s", safe_text(error))
+                failures.append(error)
+        if failures:
+            raise failures[0]
+        return answers
+
+    def _answer_operator(self, wanted: Any) -> Any:
+        triggers = self._get_triggers()
+        if wanted == {}:
+            return {"schedules": triggers.describe()}
+        try:
+            names = [wanted[name] for name in ("agent", "id", "key")]
+        except (TypeError, KeyError):
+            return {"error": 'write {"schedules": {"agent": …, "id": …, "key": …}}, or {"schedules": {}}'}
+        try:
+            return {"task": asyncio.run(triggers.fire(*names))}
+        except KitError as error:
+            return {"error": str(error)}
 
     def release(self) -> None:
         """Called after each invocation; may end the process."""
@@ -106,7 +175,7 @@ def _process(event: Event, work: Any, kind: EventType, context: Any, *, counts_f
             if not isinstance(error, KitError):
                 logger.exception("a record failed")
             else:
-                logger.error("a record failed: %s", error if error.safe_to_log else type(error).__name__)
+                logger.error("a record failed: %s", safe_text(error))
             if counts_failures:
                 telemetry.measure({"FailedRecords": 1})
             raise

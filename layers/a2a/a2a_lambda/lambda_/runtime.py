@@ -135,7 +135,13 @@ class Post:
             if self._broken:  # whatever the application raised then
                 raise ConnectionResetError("no one reads the response any more") from None
             logger.exception("the stream broke off")
-            return _trailers(error)
+            # Trailers make Lambda count the invocation as failed, although its answer has begun.
+            kind = type(error).__name__
+            frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
+            stack = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+            body = {"errorMessage": kind, "errorType": kind, "stackTrace": stack}
+            payload = base64.b64encode(json.dumps(body).encode()).decode()
+            return f"{ERROR_TYPE}: {kind}\r\n{ERROR_BODY}: {payload}\r\n"
         return ""
 
     async def _write(self, chunk: bytes) -> None:
@@ -147,16 +153,6 @@ class Post:
         except OSError:
             self._broken = True
             raise
-
-
-def _trailers(error: Exception) -> str:
-    """Trailers that make Lambda count the invocation as failed, although its answer has begun."""
-    kind = type(error).__name__
-    frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
-    stack = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
-    body = {"errorMessage": kind, "errorType": kind, "stackTrace": stack}
-    payload = base64.b64encode(json.dumps(body).encode()).decode()
-    return f"{ERROR_TYPE}: {kind}\r\n{ERROR_BODY}: {payload}\r\n"
 
 
 def main() -> None:

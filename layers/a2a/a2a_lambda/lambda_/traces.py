@@ -67,17 +67,6 @@ def install(settings: Settings) -> Callable[[], object]:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
     from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 
-    provider = TracerProvider(
-        sampler=ParentBased(TraceIdRatioBased(settings.trace_share)),
-        resource=Resource.create(_resource(settings)),
-        span_limits=SpanLimits(max_attribute_length=ATTRIBUTE_CHARACTERS),
-    )
-    provider.add_span_processor(BatchSpanProcessor(_exporter(settings)))
-    tracing.start(provider)
-    return Flush(provider.force_flush)
-
-
-def _resource(settings: Settings) -> dict[str, str]:
     attributes = {
         "service.name": settings.service,
         "cloud.provider": "aws",
@@ -87,7 +76,14 @@ def _resource(settings: Settings) -> dict[str, str]:
         "faas.version": os.environ.get("AWS_LAMBDA_FUNCTION_VERSION", ""),
         "faas.instance": os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", ""),
     }
-    return {name: value for name, value in attributes.items() if value}
+    provider = TracerProvider(
+        sampler=ParentBased(TraceIdRatioBased(settings.trace_share)),
+        resource=Resource.create({name: value for name, value in attributes.items() if value}),
+        span_limits=SpanLimits(max_attribute_length=ATTRIBUTE_CHARACTERS),
+    )
+    provider.add_span_processor(BatchSpanProcessor(_exporter(settings)))
+    tracing.start(provider)
+    return Flush(provider.force_flush)
 
 
 def _exporter(settings: Settings) -> "SpanExporter":

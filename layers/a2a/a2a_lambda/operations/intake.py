@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from a2a_lambda import threads, tracing
@@ -124,7 +125,8 @@ class Intake:
     ) -> Started:
         """A turn of the task with the open question, or of a new task."""
         context = await threads.run(self._store.get_context, call.scope, context_id)
-        if (known := context.find_request(call.request)) and self._repeats(call, known):
+        known = call.request.find(context.requests)
+        if known is not None and self._repeats(call, context.requests):
             head = await load_live_head(self._store, call.scope, known["task"])
             if not head.is_lost:
                 return head
@@ -135,34 +137,30 @@ class Intake:
                 threads.run(self._store.get_head, call.scope, call.request.task_id()),
             )
             for head in filter(None, (waiting_head, own_head)):
-                if self._repeats(call, head.find_request(call.request)):
+                if self._repeats(call, head.requests):
                     return head
             if waiting_head is not None and waiting_head.state in INTERRUPTED:
                 # If another message answers the question first, this one makes a new task.
                 with contextlib.suppress(UnsupportedOperation):
                     return await self._continue_task(call, request, waiting_head, context)
         if not call.names_tasks and self._placement.may_suspend(call.scope.agent):
-            await self._check_none_suspended(call, context_id)
+            # Its client can name no task, so the message is for a task of the context that pauses.
+            query = TaskQuery(size=LISTED_TASKS, state=TaskState.WORKING, context_id=context_id)
+            page = await threads.run(self._store.list_tasks, call.scope, query)
+            for task_id, _ in page.tasks:
+                working_head = await threads.run(self._store.get_head, call.scope, task_id)
+                if working_head is not None and working_head.is_suspended and not working_head.is_stopped:
+                    raise UnsupportedOperation(
+                        "a task in this conversation is paused, and accepts no message until it asks or ends"
+                    )
         return await self._create_task(call, request, context_id, context)
-
-    async def _check_none_suspended(self, call: CallContext, context_id: str) -> None:
-        """Raises UnsupportedOperation if a task of the context pauses: the message is for it, because its
-        client can name no task."""
-        query = TaskQuery(size=LISTED_TASKS, state=TaskState.WORKING, context_id=context_id)
-        page = await threads.run(self._store.list_tasks, call.scope, query)
-        for task_id, _ in page.tasks:
-            head = await threads.run(self._store.get_head, call.scope, task_id)
-            if head is not None and head.is_suspended and not head.is_stopped:
-                raise UnsupportedOperation(
-                    "a task in this conversation is paused, and accepts no message until it asks or ends"
-                )
 
     async def _start_in_task(self, call: CallContext, request: SendMessageRequest, task_id: str) -> Started:
         """The next turn of the task that the message names."""
         head = await load_live_head(self._store, call.scope, task_id, path="params.message.taskId")
         if request["message"].get("contextId", head.context_id) != head.context_id:
             raise InvalidParams("the task belongs to another context", path="params.message.contextId")
-        if self._repeats(call, head.find_request(call.request)):
+        if self._repeats(call, head.requests):
             return head
         context = await threads.run(self._store.get_context, call.scope, head.context_id)
         return await self._continue_task(call, request, head, context)
@@ -190,10 +188,9 @@ class Intake:
             blank = self._store.new_head(call.scope, task_id, context_id, submitted_status, call.wire_name)
             if self._execution_seconds and self._placement.may_suspend(call.scope.agent):
                 blank = replace(blank, expires=blank.expires + self._execution_seconds)
-            blank = with_push_config(call, blank, request)
             turn_id, seen_context = await self._choose_turn(call, context, last)
             message = call.message_event(request, blank, turn_id, place)
-            head, overflow = self._with_claim(call, blank, turn_id, place, [message])
+            head, overflow = self._with_claim(call, request, blank, turn_id, [message], place=place)
             try:
                 await threads.run(self._store.create_head, head)
                 break
@@ -204,7 +201,7 @@ class Intake:
             if chosen_id is not None:
                 return await self._start_in_task(call, request, chosen_id)
             # `_repeats` comes first: it refuses an Idempotency-Key that came with another body.
-            if self._repeats(call, last.find_request(call.request)) or not last.is_stopped:
+            if self._repeats(call, last.requests) or not last.is_stopped:
                 return last
             # Each earlier task of this request ended long ago, or its run died. The first one remembers
             # where the walk ended, so that the next repetition need not walk again.
@@ -242,7 +239,7 @@ class Intake:
                 with contextlib.suppress(Conflict):
                     return await self._reply(call, request, head, wait)
                 head = await load_live_head(self._store, call.scope, head.task_id)
-                if self._repeats(call, head.find_request(call.request)):
+                if self._repeats(call, head.requests):
                     return head
                 continue
             if not head.is_stopped:
@@ -254,16 +251,15 @@ class Intake:
             message = call.message_event(request, head, turn_id, place)
             # A new epoch, so that nothing which an earlier run may still write counts. The closing status
             # before this turn, usually a question, becomes an event of the log.
-            base = with_push_config(call, head, request).with_new_epoch()
-            base = replace(base, artifact_count=len(task.get("artifacts", [])))
+            base = replace(head.with_new_epoch(), artifact_count=len(task.get("artifacts", [])))
             events = [head.closing_event(), message]
-            newer, overflow = self._with_claim(call, base, turn_id, place, events)
+            newer, overflow = self._with_claim(call, request, base, turn_id, events, place=place)
             try:
                 newer = await threads.run(self._store.update_head, newer)
                 break
             except Conflict:
                 head = await load_live_head(self._store, call.scope, head.task_id)
-            if self._repeats(call, head.find_request(call.request)):
+            if self._repeats(call, head.requests):
                 return head
         apply(task, [message])
         return await self._begin(call, request, _NewTurn(newer, overflow, task, seen_context, resumed=head))
@@ -292,7 +288,7 @@ class Intake:
         """
         at = last.created if last is not None else 0.0
         name = last.task_id if last is not None else ""
-        known = context.find_request(call.request)
+        known = call.request.find(context.requests)
         if known is not None and call.request.is_idempotent:
             call.request.check_body(known)
         # Both the newest task and the context may know an answer to this request. The later one counts,
@@ -302,20 +298,24 @@ class Intake:
                 with contextlib.suppress(TaskNotFound):
                     last = await load_live_head(self._store, call.scope, known["task"])
             at, name = known["at"], known["task"]
-        if (
-            last is not None
-            and last.task_id == name
-            and last.is_lost
-            and call.request.has_started(last.turn_id)
-        ):
+        if last and last.task_id == name and last.is_lost and call.request.has_started(last.turn_id):
             return last.turn_id, context.before(last.turn_id, last.task_id)
         return call.request.turn_id(f"{name}@{at}" if name else ""), context
 
     def _with_claim(
-        self, call: CallContext, head: Head, turn_id: str, place: Place, events: list[Event]
+        self,
+        call: CallContext,
+        request: SendMessageRequest,
+        head: Head,
+        turn_id: str,
+        events: list[Event],
+        *,
+        place: Place,
     ) -> tuple[Head, list[Event]]:
-        """The head with the claim of a turn, and the events that it cannot hold."""
+        """The head with the claim of a turn, and the events that it cannot hold. Raises InvalidParams."""
         now = self._store.clock()
+        if "taskPushNotificationConfig" in request.get("configuration", {}):
+            head = with_push_config(call, head, request)
         new_head = replace(
             head.with_request(call.request, now),
             turn_id=turn_id,
@@ -363,5 +363,5 @@ class Intake:
         question = old_head.status if old_head is not None and old_head.state in INTERRUPTED else None
         return Claim(head, sequence, turn, task, question)
 
-    def _repeats(self, call: CallContext, known: KnownRequest | None) -> bool:
-        return call.request.repeats(known, since=self._store.clock() - self._repeat_seconds)
+    def _repeats(self, call: CallContext, requests: Sequence[KnownRequest]) -> bool:
+        return call.request.repeats(requests, since=self._store.clock() - self._repeat_seconds)

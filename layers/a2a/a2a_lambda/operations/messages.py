@@ -7,7 +7,7 @@ message ── intake ─┬─ a claim: the turn runs here ── Run ── it
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 
 from a2a_lambda import telemetry, threads
@@ -129,7 +129,16 @@ class Messages:
             # What the client has is not what is stored, or not all of it.
             head = await load_live_head(self.store, call.scope, claim.head.task_id)
             task, sequence = await threads.run(self.store.get_task, head)
-            yield sequence, Event(task=_empty_unstored(task, run.artifact_ids))
+            # An artifact that the client has seen, but that was never stored, is in the task without text, so
+            # that the client discards what it has.
+            artifacts = task.get("artifacts", [])
+            stored_ids = {artifact["artifactId"] for artifact in artifacts}
+            lost_ids = [name for name in run.artifact_ids if name not in stored_ids]
+            if lost_ids:
+                task["artifacts"] = artifacts + [
+                    Artifact(artifactId=name, parts=[Part(text="")]) for name in lost_ids
+                ]
+            yield sequence, Event(task=task)
             async with aclosing(follow_from(self.store, head, sequence, call.deadline)) as events:
                 async for item in events:
                     yield item
@@ -226,14 +235,3 @@ class _Sending:
         if head.message_only and "message" in task["status"]:
             response["message"] = task["status"]["message"]
         return response
-
-
-def _empty_unstored(task: Task, names: Sequence[str]) -> Task:
-    """The task as stored. An artifact that the client has seen, but that was never stored, is in
-    it with no text, so that the client discards what it has."""
-    artifacts = task.get("artifacts", [])
-    stored_ids = {artifact["artifactId"] for artifact in artifacts}
-    empty = [Artifact(artifactId=name, parts=[Part(text="")]) for name in names if name not in stored_ids]
-    if empty:
-        task["artifacts"] = [*artifacts, *empty]
-    return task

@@ -97,9 +97,7 @@ class Service:
         that sequence number.
 
         needs_running: see `Wire.subscribe_needs_running`. A task that has ended is refused, and one that
-        waits
-            for input is followed for ANSWER_WAIT_SECONDS. Raises
-        TaskNotFound, UnsupportedOperation.
+            waits for input is followed for ANSWER_WAIT_SECONDS. Raises TaskNotFound, UnsupportedOperation.
         """
         head = await self._load(scope, task_id)
         if needs_running and head.state in TERMINAL and after is None:

@@ -70,6 +70,27 @@ class Extended(CardModel):
     skills: list[CardSkill] = []
 
 
+class Schedule(CardModel):
+    """A message that the agent gets by itself, at times. It is not sent to clients.
+
+    cron: minute, hour, day, month and weekday. skill: id of the skill to call; None = as for any message.
+    arguments: of the skill. owner: owner of the tasks, who can list them with a key of that owner.
+    webhook: url that gets a push notification of each task. token: what the webhook knows the caller by.
+    catch_up_minutes: how late a time may be started if nothing ran when it came.
+    """
+
+    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")
+    cron: str
+    timezone: str = "UTC"
+    message: str = Field(min_length=1)
+    skill: str | None = None
+    arguments: dict[str, str] = {}
+    owner: str = Field(default="schedules", pattern=r"^[A-Za-z0-9_.@:-]{1,64}$")
+    webhook: str | None = None
+    token: str | None = None
+    catch_up_minutes: int = Field(default=60, ge=0, le=1440)
+
+
 class Card(CardModel):
     """default: the agent answers at the root. public: the card needs no key.
     background: the worker runs the agent's turns. They may take longer than a request.
@@ -87,6 +108,7 @@ class Card(CardModel):
     capabilities: Capabilities = Capabilities()
     extensions: list[Extension] = []
     extended: Extended | None = None
+    schedules: list[Schedule] = []
     background: bool = False
     durable: bool = False
     public: bool = True

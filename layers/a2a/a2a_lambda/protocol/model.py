@@ -7,6 +7,7 @@ Source: https://a2a-protocol.org/v1.0.0/specification, section 4.
 
 import base64
 import uuid
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NotRequired, TypedDict
@@ -42,6 +43,10 @@ STAGE = "stage"
 OPERATION = "operation"
 """Key in the metadata of a status update: what a durable turn does. Its value has `kind` (step, sleep, wait),
 `name`, `state` (started, ended, failed) and, for a pause or a wait that ends by itself, `until`."""
+
+
+CHOICES = "choices"
+"""Key in the metadata of a question: texts that answer it, which a client may offer as buttons."""
 
 
 class Role(StrEnum):
@@ -222,6 +227,14 @@ def agent_message(task_id: str, context_id: str, parts: list[Part]) -> Message:
     return Message(
         messageId=str(uuid.uuid4()), role=Role.AGENT, parts=parts, contextId=context_id, taskId=task_id
     )
+
+
+def text_message(task_id: str, context_id: str, text: str, choices: Sequence[str] = ()) -> Message:
+    """A new text of the agent in a task. choices: if it is a question, texts to offer as answers."""
+    message = agent_message(task_id, context_id, [Part(text=text)])
+    if choices:
+        message["metadata"] = {CHOICES: [*choices]}
+    return message
 
 
 def artifact_id(index: int) -> str:

@@ -119,12 +119,14 @@ class Store:
 
     def create_head(self, head: Head) -> None:
         """Store a new task. Raises Conflict, with the head that is there."""
-        self._put_head(head, ABSENT, {":now": number(int(self.clock()))})
+        item = items.from_head(head, self._list_shards)
+        self._put(item, ABSENT, {":now": number(int(self.clock()))}, head.scope)
 
     def update_head(self, head: Head) -> Head:
         """Store a changed head; returns it with its new version. Raises Conflict."""
         newer = replace(head, version=head.version + 1)
-        self._put_head(newer, "version = :version", {":version": number(head.version)})
+        item = items.from_head(newer, self._list_shards)
+        self._put(item, "version = :version", {":version": number(head.version)}, head.scope)
         return newer
 
     def get_head(self, scope: Scope, task_id: str) -> Head | None:
@@ -354,9 +356,6 @@ class Store:
         }
         for answer in self._table.pages(query):
             yield from answer["Items"]
-
-    def _put_head(self, head: Head, condition: str, values: Mapping[str, Any]) -> None:
-        self._put(items.from_head(head, self._list_shards), condition, values, head.scope)
 
     def _put(
         self, item: dict[str, Any], condition: str, values: Mapping[str, Any], scope: Scope | None = None

@@ -7,7 +7,7 @@ from typing import Literal
 from a2a_lambda import strictjson
 from a2a_lambda.errors import MemoryFull
 from a2a_lambda.protocol.model import Json, Part, text_of
-from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest, RequestIdentity
+from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest
 
 CONVERSATION_LENGTH = 40
 """Entries of the conversation that a context keeps."""
@@ -109,10 +109,6 @@ class Context:
         """The same as a context. It cannot be stored in place of the context."""
         conversation = tuple(Utterance(*entry) for entry in document["conversation"])
         return cls(memory=document["memory"], conversation=conversation)
-
-    def find_request(self, request: RequestIdentity) -> KnownRequest | None:
-        """What the context knows of a request, or None. The newest counts."""
-        return next((known for known in reversed(self.requests) if known["key"] == request.key), None)
 
 
 @dataclass(frozen=True, slots=True)

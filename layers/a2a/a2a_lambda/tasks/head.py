@@ -194,10 +194,6 @@ class Head:
         known = KnownRequest(key=request.key, body=request.body, task=self.task_id, at=now)
         return replace(self, requests=(*self.requests, known)[-KEPT_REQUESTS:])
 
-    def find_request(self, request: RequestIdentity) -> KnownRequest | None:
-        """What the task knows of a request, or None. The newest counts."""
-        return next((known for known in reversed(self.requests) if known["key"] == request.key), None)
-
     def document(self) -> dict[str, Json]:
         """What is stored as JSON."""
         return {

@@ -2,6 +2,7 @@
 
 import hashlib
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -42,12 +43,17 @@ class RequestIdentity:
         identity = strictjson.dumps([scope.owner, scope.agent, operation, *source])
         return cls(hashlib.sha256(identity).hexdigest()[:32], digest, idempotency_key is not None)
 
-    def repeats(self, known: "KnownRequest | None", *, since: float) -> bool:
+    def find(self, requests: "Sequence[KnownRequest]") -> "KnownRequest | None":
+        """This request among those that a task or a context knows, or None. The newest counts."""
+        return next((known for known in reversed(requests) if known["key"] == self.key), None)
+
+    def repeats(self, requests: "Sequence[KnownRequest]", *, since: float) -> bool:
         """Whether this request repeats a known one.
 
         since: Unix time. The same bytes count as the same request only after it; the same Idempotency-Key
             always does. Raises InvalidParams for an Idempotency-Key that came with another body.
         """
+        known = self.find(requests)
         if known is None or (not self.is_idempotent and known["at"] <= since):
             return False
         self.check_body(known)

@@ -23,8 +23,16 @@ class Mark:
 
     def after(self, event: Event) -> "Mark":
         """The mark of the next event."""
-        content = self.digest.encode() + strictjson.dumps(_lasting(event))
-        return Mark(self.count + 1, hashlib.sha256(content).hexdigest()[:16])
+        # Without times and ids, which differ in a replay.
+        if "artifactUpdate" in event:
+            update = event["artifactUpdate"]
+            content: Json = [update["artifact"], update["append"]]
+        else:
+            status = event["statusUpdate"]["status"]
+            message = status.get("message")
+            content = [status["state"], message and [message["parts"], message.get("metadata")]]
+        digest = hashlib.sha256(self.digest.encode() + strictjson.dumps(content)).hexdigest()
+        return Mark(self.count + 1, digest[:16])
 
 
 def last_mark(events: Iterable[Event]) -> Mark:
@@ -59,13 +67,3 @@ class Replay:
             elif self._mark.count == self._stored.count and self._mark.digest != self._stored.digest:
                 raise CodeChanged("its output differs from the earlier run")
         return new
-
-
-def _lasting(event: Event) -> Json:
-    """What a replay repeats of an event: not its times and ids."""
-    if "artifactUpdate" in event:
-        update = event["artifactUpdate"]
-        return [update["artifact"], update["append"]]
-    status = event["statusUpdate"]["status"]
-    message = status.get("message")
-    return [status["state"], message and [message["parts"], message.get("metadata")]]

@@ -8,7 +8,7 @@ import secrets
 from dataclasses import replace
 
 from a2a_lambda.durable.engine import Suspended, Wait
-from a2a_lambda.protocol.model import Event, Part, TaskState, agent_message, status
+from a2a_lambda.protocol.model import Event, TaskState, status, text_message
 from a2a_lambda.tasks.execution import Execution, WaitState
 from a2a_lambda.tasks.head import Head, Place, sweep_minute
 
@@ -73,7 +73,8 @@ def suspended_head(
         working_status = status(TaskState.WORKING, now)
         new_head = replace(head, status=working_status, sequence=sequence, holder="", lease=0.0)
     else:
-        message = agent_message(head.task_id, head.context_id, [Part(text=question.question or "")])
+        text = question.question or ""
+        message = text_message(head.task_id, head.context_id, text, question.choices)
         state = TaskState.AUTH_REQUIRED if question.is_sign_in else TaskState.INPUT_REQUIRED
         new_head = head.with_closing_status(status(state, now, message), sequence, head.pending)
     return replace(new_head, attempts=0, due=due, place=Place.EXECUTION, execution=execution)

@@ -75,7 +75,7 @@ class Audience:
             self._patience_seconds -= clock() - began
             if self._patience_seconds <= 0 and self._is_listening:
                 logger.info("a client is too slow, and gets no more events")
-                # A new queue, so that the client finds the end at once and not behind hundreds of unread
+                # A new queue, so that the client finds the end at once and not after hundreds of unread
                 # events.
                 self._is_listening, self.was_dropped = False, True
                 self._items = asyncio.Queue()

@@ -68,13 +68,13 @@ class Lease:
         """
         async with self._lock:
             while True:
-                # A Conflict is fatal only if the head has another holder or epoch. Everything else that
-                # changes a head, such as a push config, leaves the run its task.
                 newer = change(self.head)
                 try:
                     self.head = await threads.run(self._store.update_head, newer)
                     return
                 except Conflict as conflict:
+                    # Fatal only if the head has another holder or epoch. Everything else that changes a head,
+                    # such as a push config, leaves the run its task.
                     if conflict.head is None or not conflict.head.is_held_by(self.head):
                         raise
                     self.head = conflict.head
@@ -83,11 +83,11 @@ class Lease:
         """Make a call, which blocks, and store a changed head, both in one thread. Raises what the call and
         `update` raise."""
 
-        # Not under the lock: the lease is renewed while the call waits for a slow table.
         def call_and_store(head: Head) -> Head:
             call()
             return self._store.update_head(head)
 
+        # Not under the lock: the lease is renewed while the call waits for a slow table.
         try:
             new_head = await threads.run(call_and_store, change(self.head))
         except Conflict as conflict:

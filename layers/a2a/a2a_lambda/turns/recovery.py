@@ -30,8 +30,8 @@ async def load_live_head(store: Store, scope: Scope, task_id: str, *, path: str 
             return head
         try:
             logger.warning("task %s is lost: its lease ran out", task_id)
-            # Whoever looks first ends it. `as_lost` forgets the requests, so that a retry of the client's
-            # message starts the turn again.
+            # The process that looks first ends it. `as_lost` forgets the requests, so that a retry of the
+            # client's message starts the turn again.
             return await end_task(store, head.as_lost(), lost_status(store, head))
         except Conflict:
             continue

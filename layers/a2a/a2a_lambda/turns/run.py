@@ -208,7 +208,7 @@ class Run:
                         )
                 if self._builder.closing is not None:
                     return
-                # Back pressure, from the table and then from the client. The generator stands still
+                # Back pressure, from the table and then from the client. The generator waits
                 # meanwhile, so the agent does, too.
                 await self._journal.wait_for_room()
                 await self.audience.wait_for_room()

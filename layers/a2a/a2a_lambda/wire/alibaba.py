@@ -95,17 +95,12 @@ def _status(status: TaskStatus) -> TaskStatus:
 def _plain(artifact: Artifact) -> Artifact:
     """The artifact as text only; as an empty text if it has none."""
     result = artifact.copy()
-    result["parts"] = [Part(text=text) for part in artifact["parts"] if (text := _text(part)) is not None]
-    result["parts"] = result["parts"] or [Part(text="")]
+    texts = [
+        strictjson.dumps(part["data"]).decode() if "data" in part else part.get("text", part.get("url"))
+        for part in artifact["parts"]
+    ]
+    result["parts"] = [Part(text=text) for text in texts if text is not None] or [Part(text="")]
     return result
-
-
-def _text(part: Part) -> str | None:
-    if "text" in part:
-        return part["text"]
-    if "data" in part:
-        return strictjson.dumps(part["data"]).decode()
-    return part.get("url")
 
 
 def _artifact(message: Message) -> Artifact:

@@ -7,7 +7,7 @@ Source: https://cloud.baidu.com/doc/qianfan/s/A2A
 
 import uuid
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import (
@@ -165,9 +165,11 @@ def _parts(parts: list[Json]) -> list[Json]:
 
 def _describe(identity: str, stage: str, parts: list[Part], step: str) -> Object:
     """Metadata of an artifact."""
+    media_types = [part.get("mediaType", "") for part in parts if "raw" in part or "url" in part]
+    kind = "image" if all(name.startswith("image/") for name in media_types) else "files"
     is_done = step == "done"
     return {
-        "type": _type(parts),
+        "type": kind if media_types else "text",
         "name": "",
         "visible_scope": "all",
         "event": {"create": "", "id": identity, "name": stage, "status": step},
@@ -175,13 +177,6 @@ def _describe(identity: str, stage: str, parts: list[Part], step: str) -> Object
         "is_event_done": is_done,
         "metrics": {"begin_time_stamp": None, "current_time_stamp": None},
     }
-
-
-def _type(parts: list[Part]) -> Literal["text", "image", "files"]:
-    types = [part.get("mediaType", "") for part in parts if "raw" in part or "url" in part]
-    if not types:
-        return "text"
-    return "image" if all(name.startswith("image/") for name in types) else "files"
 
 
 def _round(

@@ -87,7 +87,8 @@ def encode_send(request: SendMessageRequest) -> Json:
     if "acceptedOutputModes" in configuration:
         result["acceptedOutputModes"] = configuration["acceptedOutputModes"]
     if "taskPushNotificationConfig" in configuration:
-        result["pushNotification"] = _encode_config(configuration["taskPushNotificationConfig"])
+        config = encode_config(configuration["taskPushNotificationConfig"])
+        result["pushNotification"] = config["pushNotificationConfig"]
     if "metadata" in request:
         result["metadata"] = request["metadata"]
     return result
@@ -216,12 +217,9 @@ def decode_config(value: Json, *, path: str = "params") -> TaskPushNotificationC
     return config
 
 
-def encode_config(config: TaskPushNotificationConfig) -> Json:
-    return {"id": config["taskId"], "pushNotificationConfig": _encode_config(config)}
-
-
-def _encode_config(config: TaskPushNotificationConfig) -> Object:
-    return fields.without(json_0x.encode_config(config), ("id",))
+def encode_config(config: TaskPushNotificationConfig) -> Object:
+    inner = fields.without(json_0x.encode_config(config), ("id",))
+    return {"id": config.get("taskId"), "pushNotificationConfig": inner}
 
 
 def decode_push(params: Json) -> PushConfigRequest:

@@ -56,19 +56,15 @@ class HttpAnswer(NamedTuple):
 @cache
 def tls_context() -> ssl.SSLContext:
     """TLS as in botocore. Reading the certificates takes tens of milliseconds of the processor."""
-    bundle = os.environ.get("AWS_CA_BUNDLE") or os.environ.get("REQUESTS_CA_BUNDLE")
-    path = bundle or _bundle()
+    path = os.environ.get("AWS_CA_BUNDLE") or os.environ.get("REQUESTS_CA_BUNDLE")
+    if not path and importlib.util.find_spec("certifi") is not None:
+        # As botocore does: certifi's, if an agent's package has brought it.
+        path = str(importlib.import_module("certifi").where())
+    path = path or str(Path(botocore.__file__).parent / "cacert.pem")
     is_folder = os.path.isdir(path)
     tls = ssl.create_default_context(capath=path if is_folder else None, cafile=None if is_folder else path)
     tls.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13 sets it; firewalls' certificates may fail it
     return tls
-
-
-def _bundle() -> str:
-    """Path of the certificates that botocore trusts: certifi's, if an agent's package has brought it."""
-    if importlib.util.find_spec("certifi") is None:
-        return str(Path(botocore.__file__).parent / "cacert.pem")
-    return str(importlib.import_module("certifi").where())
 
 
 class Connections:

@@ -34,6 +34,11 @@ APPBUILDER_SCHEME: Object = {
 
 TEXT = ["text/plain"]
 
+ABOUT = {"provider", "documentationUrl", "iconUrl"}
+"""Fields of a card that are written as they are, if the agent has them."""
+
+MODES = {"defaultInputModes", "defaultOutputModes"}
+
 JSON_MODE = "application/json"
 """Media type of a skill's arguments, which it takes in addition to the agent's modes."""
 
@@ -90,7 +95,7 @@ def v1_0(source: Description) -> Object:
             for version in ("1.0", "0.3")
             for binding, url in (("JSONRPC", source.rpc), ("HTTP+JSON", source.http))
         ],
-        **_about(source),
+        **source.card.model_dump(include=ABOUT, exclude_none=True),
         "version": card.version,
         "capabilities": {
             **card.capabilities.model_dump(),
@@ -99,7 +104,7 @@ def v1_0(source: Description) -> Object:
         },
         "securitySchemes": SECURITY_SCHEMES_1_0,
         "securityRequirements": [{"schemes": {name: {}}} for name in SECURITY_SCHEMES_1_0],
-        **_modes(source),
+        **source.card.model_dump(include=MODES),
         "skills": _skills(source),
     }
 
@@ -139,11 +144,11 @@ def qianfan(source: Description) -> Object:
         "url": f"{source.base}/v2/a2a/{source.name}",
         "version": source.card.version,
         "provider": provider,
-        **_about(source),
+        **source.card.model_dump(include=ABOUT, exclude_none=True),
         "capabilities": {"streaming": source.card.capabilities.streaming},
         "securitySchemes": {"apiKeyAuth": APPBUILDER_SCHEME},
         "security": [{"apiKeyAuth": []}],
-        **_modes(source),
+        **source.card.model_dump(include=MODES),
         "skills": _skills(source),
     }
 
@@ -165,18 +170,10 @@ def _v0_2(source: Description) -> Object:
         "securitySchemes": SECURITY_SCHEMES,
         "security": [{name: []} for name in SECURITY_SCHEMES],
         "supportsAuthenticatedExtendedCard": source.card.extended is not None,
-        **_about(source),
-        **_modes(source),
+        **source.card.model_dump(include=ABOUT, exclude_none=True),
+        **source.card.model_dump(include=MODES),
         "skills": _skills(source),
     }
-
-
-def _about(source: Description) -> Object:
-    return source.card.model_dump(include={"provider", "documentationUrl", "iconUrl"}, exclude_none=True)
-
-
-def _modes(source: Description) -> Object:
-    return source.card.model_dump(include={"defaultInputModes", "defaultOutputModes"})
 
 
 def _skills(source: Description) -> list[Object]:

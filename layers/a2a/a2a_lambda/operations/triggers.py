@@ -1,0 +1,206 @@
+"""Turns that no client starts: by the schedules of the agents' cards, and by events.
+
+    a minute of the worker ── times since the mark ─┐
+    EventBridge, a pipe ── the event's id ──────────┴─ a send by an owner ── the worker's queue
+
+Each time, and each event, is a request with a key of its own, so it makes one task, however many containers
+look at it, and however often.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from a2a_lambda import telemetry, threads
+from a2a_lambda.catalog.agents import Agents
+from a2a_lambda.errors import ConfigurationError, RouteNotFound, StoreError, safe_text
+from a2a_lambda.operations.messages import Messages
+from a2a_lambda.protocol import cron
+from a2a_lambda.protocol.card import Schedule
+from a2a_lambda.protocol.model import Json, Message, Part, Role, timestamp
+from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
+from a2a_lambda.store.schedule_mark import ScheduleMarks
+from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.identity import RequestIdentity, Scope
+
+FIRST_LOOK_SECONDS = 60.0
+"""Seconds before the first look in which a time counts: a new schedule does not make up for its past."""
+
+LATE_LOOK_SECONDS = 300.0
+"""Seconds that two looks may be apart without an outage. Times between them are always started."""
+
+METADATA = "schedule"
+"""Key in the metadata of a schedule's message: `id` and `time`, for which it was started."""
+
+logger = logging.getLogger(__name__)
+
+
+class StartEvent(BaseModel):
+    """What a rule of EventBridge, or a pipe, sends to the worker.
+
+    id: of the event; the same id is the same task. message: text for the agent. data: JSON for it, in a part
+    of its own. skill, arguments, owner, webhook, token: as in a schedule.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    agent: str
+    id: str = Field(min_length=1, max_length=512)
+    message: str = "An event has come."
+    data: Any = None
+    skill: str | None = None
+    arguments: dict[str, str] = {}
+    owner: str = Field(default="events", pattern=r"^[A-Za-z0-9_.@:-]{1,64}$")
+    webhook: str | None = None
+    token: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """A schedule of an agent."""
+
+    agent: str
+    schedule: Schedule
+
+
+class Triggers:
+    """marks: of the schedules. url: base url of the deployment, for turns that give out urls; "" =
+    unknown."""
+
+    def __init__(
+        self, store: Store, marks: ScheduleMarks, agents: Agents, messages: Messages, url: str = ""
+    ) -> None:
+        self._store = store
+        self._marks = marks
+        self._agents = agents
+        self._messages = messages
+        self._url = url
+
+    def __iter__(self) -> Iterator[Scheduled]:
+        for profile in self._agents.values():
+            for schedule in profile.card.schedules:
+                yield Scheduled(profile.name, schedule)
+
+    async def run_schedules(self) -> int:
+        """Start what is due since each schedule's last look; returns the number of times that were due.
+        Raises StoreError after all were tried; then the next look tries those again that it stopped."""
+        now = self._store.clock()
+        count, failure = 0, None
+        for entry in self:
+            telemetry.about(owner=entry.schedule.owner, agent=entry.agent, task_id="")
+            try:
+                count += await self._run_schedule(entry, now)
+            except StoreError as error:
+                failure = error
+            except (
+                Exception
+            ) as error:  # one schedule must not hold up the others, and a later look cannot help
+                logger.error("schedule %s of %s failed: %s", entry.schedule.id, entry.agent, safe_text(error))
+                await threads.run(self._marks.advance, entry.agent, entry.schedule.id, now)
+        if failure is not None:
+            raise failure
+        return count
+
+    async def _run_schedule(self, entry: Scheduled, now: float) -> int:
+        schedule, place = entry.schedule, (entry.agent, entry.schedule.id)
+        last_look = await threads.run(self._marks.read, *place)
+        if last_look is None:
+            # Stored before anything is started: if that fails, the next look begins at the same time.
+            last_look = now - FIRST_LOOK_SECONDS
+            await threads.run(self._marks.advance, *place, last_look)
+        after = max(last_look, now - max(60 * schedule.catch_up_minutes, LATE_LOOK_SECONDS))
+        times = cron.times_between(schedule.cron, schedule.timezone, after, now)
+        for time in times:
+            await self._start(entry, time, timestamp(time))
+        await threads.run(self._marks.advance, *place, now)
+        return len(times)
+
+    async def fire(self, agent: str, schedule_id: str, key: str) -> str:
+        """Start a schedule by hand, now; returns the id of its task. The same key is the same task.
+
+        Raises RouteNotFound if there is no such schedule, and what `Messages.send` raises.
+        """
+        for entry in self:
+            if (entry.agent, entry.schedule.id) == (agent, schedule_id):
+                return await self._start(entry, self._store.clock(), f"by hand {key}")
+        names = ", ".join(f"{entry.agent}/{entry.schedule.id}" for entry in self) or "none"
+        raise RouteNotFound(f"agent {agent!r} has no schedule {schedule_id!r}. There are: {names}")
+
+    def describe(self) -> list[Mapping[str, Json]]:
+        """The schedules, each with its next time, as JSON."""
+        now = self._store.clock()
+        return [
+            {
+                "agent": entry.agent,
+                "id": entry.schedule.id,
+                "cron": entry.schedule.cron,
+                "timezone": entry.schedule.timezone,
+                "owner": entry.schedule.owner,
+                "next": timestamp(next(cron.times_after(entry.schedule.cron, entry.schedule.timezone, now))),
+            }
+            for entry in self
+        ]
+
+    async def start_event(self, fields: Json) -> str:
+        """Start the turn of an event; returns the id of its task. Raises ConfigurationError for fields that
+        are no StartEvent, RouteNotFound for an unknown agent, and what `Messages.send` raises."""
+        try:
+            event = StartEvent.model_validate(fields)
+        except ValidationError as error:
+            mistakes = "; ".join(f"{_path(detail['loc'])}: {detail['msg']}" for detail in error.errors())
+            raise ConfigurationError(
+                f"the rule's input is not {{'start': …}} as documented: {mistakes}"
+            ) from None
+        profile = self._agents.find(event.agent)
+        agent, skill_ids = profile.name, {skill.id for skill in profile.card.all_skills}
+        if event.skill is not None and event.skill not in skill_ids:
+            raise ConfigurationError(
+                f"agent {agent} has no skill {event.skill!r}: write one of {sorted(skill_ids)}"
+            )
+        parts = [Part(text=event.message), *([Part(data=event.data)] if event.data is not None else [])]
+        return await self._send(agent, event, parts, f"event {event.id}", {"event": {"id": event.id}})
+
+    async def _start(self, entry: Scheduled, time: float, key: str) -> str:
+        schedule = entry.schedule
+        metadata = {METADATA: {"id": schedule.id, "time": timestamp(time)}}
+        parts = [Part(text=schedule.message)]
+        return await self._send(entry.agent, schedule, parts, f"schedule {schedule.id} {key}", metadata)
+
+    async def _send(
+        self,
+        agent: str,
+        trigger: Schedule | StartEvent,
+        parts: list[Part],
+        key: str,
+        metadata: dict[str, Json],
+    ) -> str:
+        """Send a message as the trigger's owner. key: the same key is the same task."""
+        scope = Scope(trigger.owner, agent)
+        # An Idempotency-Key counts forever, not only for the repeat window of equal bytes.
+        identity = RequestIdentity.of(scope, "trigger", key.encode(), key)
+        message = Message(messageId=identity.key, role=Role.USER, parts=parts, metadata=metadata)
+        if trigger.skill is not None:
+            slots = [{"name": name, "value": value} for name, value in trigger.arguments.items()]
+            metadata["intentInfos"] = [{"intent": trigger.skill, "slots": slots}]
+        configuration = SendMessageConfiguration(returnImmediately=True)
+        if trigger.webhook is not None:
+            configuration["taskPushNotificationConfig"] = {"url": trigger.webhook}
+            if trigger.token is not None:
+                configuration["taskPushNotificationConfig"]["token"] = trigger.token
+        telemetry.about(owner=scope.owner, agent=scope.agent, task_id=identity.task_id())
+        # The deployment is the client here, and knows the agent's extensions.
+        extensions = self._agents[agent].card.extensions
+        required = tuple(extension.uri for extension in extensions if extension.required)
+        call = CallContext(scope, identity, wire_name="1.0", extensions=required, url=self._url)
+        response = await self._messages.send(
+            call, SendMessageRequest(message=message, configuration=configuration)
+        )
+        return response["task"]["id"]
+
+
+def _path(loc: Sequence[int | str]) -> str:
+    return ".".join(map(str, loc)) or "the input"

@@ -1,0 +1,306 @@
+"""Triggers: each time makes one task, whoever looks at it, and however often."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from a2a_lambda.agent.agent import Agent
+from a2a_lambda.agent.card_file import read_card
+from a2a_lambda.aws import clients
+from a2a_lambda.background.dispatch import Dispatcher
+from a2a_lambda.catalog.agents import Agents
+from a2a_lambda.errors import ConfigurationError, RouteNotFound, StoreError
+from a2a_lambda.operations.messages import Messages
+from a2a_lambda.operations.service import Service
+from a2a_lambda.operations.triggers import Triggers
+from a2a_lambda.protocol import cron
+from a2a_lambda.protocol.model import Json
+from a2a_lambda.push.webhook import WebhookPolicy
+from a2a_lambda.settings import Settings
+from a2a_lambda.store import items
+from a2a_lambda.store.schedule_mark import ScheduleMarks
+from a2a_lambda.store.store import Store
+from a2a_lambda.store.table import Table
+from a2a_lambda.tasks.identity import Scope
+from tests.agent.folders import CARD, write
+from tests.background.fake_queue import FakeQueue
+from tests.helpers.clock import Clock
+
+NOON = datetime(2026, 3, 2, 12, 0, tzinfo=ZoneInfo("UTC")).timestamp()
+
+CODE = "@skill\ndef hello(turn, name: str = 'you'): return f'{turn.text} {name}'"
+
+
+class Containers:
+    """A deployment of an agent with schedules, looked at by several containers."""
+
+    def __init__(self, settings: Settings, folder: Path, schedules: str, owner: str) -> None:
+        card = CARD + "capabilities: {{ pushNotifications: true }}\nschedules:\n" + schedules
+        agents = Agents.of(Agent.load(write(folder, CODE, card)))
+        self.clock = Clock()
+        self.clock.now = NOON + 20
+        self.owner = owner
+        self.store = Store(clients.dynamodb(settings), settings.table, ttl=30 * 86_400, clock=self.clock)
+        self.queue = FakeQueue()
+        self.messages = Messages(
+            self.store,
+            agents,
+            dispatcher=Dispatcher(self.queue),
+            repeat_seconds=60,
+            webhooks=WebhookPolicy(allow_loopback=True),
+        )
+        self.agents = agents
+        self.marks = ScheduleMarks(Table(clients.dynamodb(settings), settings.table, clock=self.clock))
+
+    def triggers(self) -> Triggers:
+        return Triggers(self.store, self.marks, self.agents, self.messages)
+
+    def look(self, containers: int = 1) -> list[int]:
+        """What as many containers start that look at the same time."""
+
+        async def go() -> list[int]:
+            looks = (self.triggers().run_schedules() for _ in range(containers))
+            return await asyncio.gather(*looks)
+
+        return asyncio.run(go())
+
+    def tasks(self, owner: str = "") -> list[Json]:
+        listed = asyncio.run(Service(self.store).list(Scope(owner or self.owner, "hello"), {"pageSize": 100}))
+        return list(listed["tasks"])
+
+
+@pytest.fixture
+def deploy(settings: Settings, tmp_path: Path, scope: Scope) -> Callable[[str], Containers]:
+    client = clients.dynamodb(settings)
+    for name in ("hourly", "second", "good", "named"):
+        client.delete_item(TableName=settings.table, Key=items.schedule_mark_key("hello", name))
+
+    def deploy(schedules: str) -> Containers:
+        owner = scope.owner
+        return Containers(settings, tmp_path, schedules.replace("OWNER", owner), owner)
+
+    return deploy
+
+
+HOURLY = '  - {{ id: hourly, cron: "0 * * * *", message: Report., owner: OWNER }}\n'
+
+
+def test_a_time_makes_one_task_however_many_containers_look(deploy: Callable[[str], Containers]) -> None:
+    kit = deploy(HOURLY)
+    kit.look(containers=4)
+    [task] = kit.tasks()
+    assert task["history"][0]["parts"] == [{"text": "Report."}]
+    metadata = task["history"][0]["metadata"]
+    assert metadata["schedule"] == {"id": "hourly", "time": "2026-03-02T12:00:00.000Z"}
+    assert "intentInfos" not in metadata
+    assert len(kit.queue.waiting) == 1
+    kit.clock.now += 60
+    assert kit.look() == [0]
+    assert len(kit.tasks()) == 1
+
+
+def test_a_new_deployment_does_not_make_up_for_its_past(deploy: Callable[[str], Containers]) -> None:
+    kit = deploy(HOURLY)
+    kit.clock.now = NOON + 61
+    kit.look()
+    assert kit.tasks() == []
+
+
+@pytest.mark.parametrize(("minutes", "count"), [(0, 0), (29, 0), (31, 1), (91, 2), (1440, 2)])
+def test_what_was_missed_is_made_up_for_up_to_a_limit(
+    deploy: Callable[[str], Containers], minutes: int, count: int
+) -> None:
+    """Nothing ran for two hours and a half."""
+    kit = deploy(HOURLY.replace("owner", f"catch_up_minutes: {minutes}, owner"))
+    kit.look()
+    kit.clock.now = NOON + 2.5 * 3_600
+    kit.look()
+    assert len(kit.tasks()) == 1 + count
+
+
+def test_a_look_that_the_table_interrupts_is_made_again(
+    deploy: Callable[[str], Containers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit = deploy(HOURLY + HOURLY.replace("hourly", "second"))
+    create, calls = kit.store.create_head, list[Any]()
+
+    def fail_first(head: Any) -> None:
+        calls.append(head)
+        if len(calls) == 1:
+            raise StoreError("no answer")
+        create(head)
+
+    monkeypatch.setattr(kit.store, "create_head", fail_first)
+    with pytest.raises(StoreError):
+        kit.look()
+    assert len(kit.tasks()) == 1, "the other one was started"
+    kit.clock.now += 60
+    assert kit.look() == [1]
+    assert len(kit.tasks()) == 2
+
+
+def test_a_schedule_names_a_skill_its_arguments_and_a_webhook(deploy: Callable[[str], Containers]) -> None:
+    kit = deploy(
+        '  - {{ id: named, cron: "0 12 * * *", message: Hi, owner: OWNER, skill: hello,'
+        " arguments: {{ name: Ada }}, webhook: http://127.0.0.1:9/hook, token: t }}\n"
+    )
+    kit.look()
+    [task] = kit.tasks()
+    slots = [{"name": "name", "value": "Ada"}]
+    assert task["history"][0]["metadata"]["intentInfos"] == [{"intent": "hello", "slots": slots}]
+    head = kit.store.get_head(Scope(kit.owner, "hello"), task["id"])
+    assert head is not None
+    [config_id] = head.push_config_ids
+    push = kit.store.get_push_config(head.scope, head.task_id, config_id)
+    assert push is not None
+    assert push.config["url"] == "http://127.0.0.1:9/hook"
+    assert push.config["token"] == "t"
+
+
+def test_a_schedule_that_cannot_start_stops_no_other(
+    deploy: Callable[[str], Containers], caplog: pytest.LogCaptureFixture
+) -> None:
+    kit = deploy(
+        HOURLY.replace("owner", "webhook: http://10.0.0.1/x, owner") + HOURLY.replace("hourly", "good")
+    )
+    kit.look()
+    assert [task["history"][0]["metadata"]["schedule"]["id"] for task in kit.tasks()] == ["good"]
+    assert "schedule hourly of hello failed" in caplog.text
+
+
+def test_a_schedule_is_started_by_hand(deploy: Callable[[str], Containers]) -> None:
+    kit = deploy(HOURLY)
+    triggers = kit.triggers()
+    first = asyncio.run(triggers.fire("hello", "hourly", "key"))
+    assert asyncio.run(triggers.fire("hello", "hourly", "key")) == first
+    assert asyncio.run(triggers.fire("hello", "hourly", "another")) != first
+    assert len(kit.tasks()) == 2
+    with pytest.raises(RouteNotFound, match="There are: hello/hourly"):
+        asyncio.run(triggers.fire("hello", "daily", "key"))
+    [entry] = triggers.describe()
+    assert entry["next"] == "2026-03-02T13:00:00.000Z"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('cron: "0 7 * *"', "minute, hour, day, month and weekday"),
+        ('cron: "61 7 * * *"', "is not a time of cron"),
+        ('cron: "0 0 22 * * *"', "6 fields"),
+        ('cron: "0 7 * * *", timezone: localtime', "write one such as Asia/Shanghai"),
+        ('cron: "0 7 * * *", timezone: posix/UTC', "write one such as Asia/Shanghai"),
+        ('cron: "0 7 * * *", timezone: Shanghai', "write one such as Asia/Shanghai"),
+        ('cron: "0 7 * * *", skill: helo', "did you mean hello"),
+        ('cron: "0 7 * * *", arguments: {{ a: b }}', "write `skill: hello`"),
+        ('cron: "0 7 * * *", webhook: "https://x"', "pushNotifications: true"),
+        ('cron: "0 7 * * *", owner: "a b"', "owner"),
+        ('cron: "0 7 * * *", catch_up_minutes: 2000', "1440"),
+    ],
+)
+def test_a_mistake_in_a_schedule_is_explained(tmp_path: Path, line: str, words: str) -> None:
+    card = CARD + f"schedules:\n  - {{{{ id: x, message: Hi, {line} }}}}\n"
+    with pytest.raises(ConfigurationError, match=words):
+        read_card(write(tmp_path, CODE, card) / "card.yaml")
+
+
+def test_two_schedules_have_two_ids(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="two schedules have this id"):
+        read_card(write(tmp_path, CODE, CARD + "schedules:\n" + HOURLY * 2) / "card.yaml")
+
+
+def test_clocks_that_change_skip_nothing_and_repeat_nothing() -> None:
+    """In Berlin, 02:30 does not come on 29 March 2026, and comes twice on 25 October."""
+    for month, day in ((3, 29), (10, 25)):
+        midnight = datetime(2026, month, day, tzinfo=ZoneInfo("Europe/Berlin")).timestamp()
+        assert len(cron.times_between("30 2 * * *", "Europe/Berlin", midnight, midnight + 86_400)) == 1
+
+
+def test_no_time_is_named_again_in_the_hour_that_comes_twice() -> None:
+    """In New York, 01:30 came at 05:30 UTC on 1 November 2026, and the clock shows it again at 06:30."""
+    after = datetime(2026, 11, 1, 6, 5, tzinfo=ZoneInfo("UTC")).timestamp()
+    first = next(cron.times_after("30 1 * * *", "America/New_York", after))
+    assert first == datetime(2026, 11, 2, 6, 30, tzinfo=ZoneInfo("UTC")).timestamp()
+
+
+def test_looks_that_are_a_little_late_miss_nothing(deploy: Callable[[str], Containers]) -> None:
+    """Whatever the limit is: that is for outages."""
+    kit = deploy(HOURLY.replace("owner", "catch_up_minutes: 0, owner"))
+    kit.clock.now = NOON - 0.05
+    kit.look()
+    kit.clock.now = NOON + 60.15
+    assert kit.look() == [1]
+
+
+def test_a_schedule_that_is_new_does_not_make_up_for_the_time_before_it(
+    deploy: Callable[[str], Containers],
+) -> None:
+    """Also in a deployment that has had another one for long."""
+    kit = deploy(HOURLY + HOURLY.replace("hourly", "second"))
+    kit.marks.advance("hello", "hourly", NOON - 3_600)
+    kit.clock.now = NOON + 600
+    assert kit.look() == [1]
+    assert [task["history"][0]["metadata"]["schedule"]["id"] for task in kit.tasks()] == ["hourly"]
+
+
+def test_an_agent_whose_clients_must_activate_an_extension_starts_by_itself(
+    settings: Settings, tmp_path: Path, scope: Scope, deploy: Callable[[str], Containers]
+) -> None:
+    required = "extensions: [{{ uri: 'urn:x', required: true }}]\n"
+    kit = Containers(settings, tmp_path, HOURLY.replace("OWNER", scope.owner) + required, scope.owner)
+    assert kit.look() == [1]
+    assert len(kit.tasks()) == 1
+
+
+def test_a_time_on_the_edge_counts_once() -> None:
+    assert cron.times_between("* * * * *", "UTC", NOON, NOON + 60) == [NOON + 60]
+    assert cron.times_between("* * * * *", "UTC", NOON - 1, NOON) == [NOON]
+
+
+def test_an_event_starts_one_turn_however_often_it_comes(deploy: Callable[[str], Containers]) -> None:
+    """EventBridge delivers at least once."""
+    kit = deploy(HOURLY)
+    event = {
+        "agent": "hello",
+        "id": "e-1",
+        "data": {"key": "a.csv"},
+        "owner": kit.owner,
+        "message": "A file.",
+    }
+
+    async def start(fields: Json) -> str:
+        return await kit.triggers().start_event(fields)
+
+    first = asyncio.run(start(event))
+    assert asyncio.run(start(event)) == first
+    kit.clock.now += 7 * 86_400
+    assert asyncio.run(start(event)) == first, "a week later, too"
+    assert asyncio.run(start({**event, "id": "e-2"})) != first
+    second, task = kit.tasks()
+    assert task["history"][0]["parts"] == [{"text": "A file."}, {"data": {"key": "a.csv"}}]
+    assert task["history"][0]["metadata"] == {"event": {"id": "e-1"}}
+    assert second["id"] != task["id"] == first
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"id": ""}, "id: "),
+        ({"agent": "nobody"}, "nobody"),
+        ({"owner": "a b"}, "owner: "),
+        ({"detail": {}}, "detail: "),
+        ({"arguments": {"n": 1}}, "arguments.n: "),
+        ({"skill": "helo"}, "no skill 'helo'"),
+    ],
+)
+def test_an_event_that_starts_nothing_says_why(
+    deploy: Callable[[str], Containers], change: dict[str, Any], words: str
+) -> None:
+    kit = deploy(HOURLY)
+    with pytest.raises((ConfigurationError, RouteNotFound), match=words):
+        asyncio.run(kit.triggers().start_event({"agent": "hello", "id": "e", **change}))
+    assert kit.queue.waiting == []

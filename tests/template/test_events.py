@@ -1,0 +1,44 @@
+"""The rule in docs/background-work.md, as a fork puts it into its part of the template."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from a2a_lambda.operations.triggers import StartEvent
+from tests.conftest import ROOT
+from tests.helpers.project import PLACE, with_place
+from tests.template.resources import of_type
+from tools.build import lint
+
+Json = Any
+
+
+@pytest.fixture(scope="module")
+def resources() -> Json:
+    page = (ROOT / "docs" / "background-work.md").read_text()
+    [rule] = re.findall(r"```yaml\n(  NewFile:\n.*?)```", page, re.DOTALL)
+    template = with_place((ROOT / "template.yaml").read_text(), PLACE + rule + "\n")
+    return lint.translate(template)["Resources"]
+
+
+def test_a_rule_may_call_the_worker_and_nothing_else(resources: Json) -> None:
+    [rule] = [each for name, each in of_type(resources, "AWS::Events::Rule").items() if name == "NewFile"]
+    [target] = rule["Properties"]["Targets"]
+    permission = resources["NewFileStartsAgent"]["Properties"]
+    assert target["Arn"] == permission["FunctionName"]
+    [alias] = permission["FunctionName"].values()
+    assert resources[alias]["Type"] == "AWS::Lambda::Alias"
+    assert "WorkerFunction" in json.dumps(resources[alias]["Properties"]["FunctionName"])
+    assert permission["SourceArn"] == {"Fn::GetAtt": ["NewFile", "Arn"]}
+
+
+def test_its_input_is_what_the_worker_reads(resources: Json) -> None:
+    transformer = resources["NewFile"]["Properties"]["Targets"][0]["InputTransformer"]
+    event = {"id": "e-1", "detail": {"bucket": {"name": "my-bucket"}, "object": {"key": 'a "file".csv'}}}
+    assert transformer["InputPathsMap"] == {name: f"$.{name}" for name in event}
+    text = transformer["InputTemplate"].replace("<id>", event["id"])
+    text = text.replace("<detail>", json.dumps(event["detail"]))
+    start = StartEvent.model_validate(json.loads(text)["start"])
+    assert (start.agent, start.id, start.data) == ("reports", "e-1", event["detail"])

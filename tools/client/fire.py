@@ -1,0 +1,77 @@
+"""make fire [AGENT=… SCHEDULE=…] [STACK=…]: lists the schedules of a stack, or of make run, or starts one
+now.
+
+make fire                                      the schedules of make run
+make fire AGENT=reports SCHEDULE=nightly        starts one, as if its time had come
+make fire AGENT=reports SCHEDULE=nightly STACK=my-stack
+"""
+
+import os
+import sys
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import httpx2
+from rich.console import Console
+from rich.table import Table
+
+from a2a_lambda.errors import ConfigurationError
+from tools.command import read_port, reports_errors
+from tools.deployment.stack import ask_worker
+
+SECONDS = 30.0
+
+
+def ask_server(port: int, wanted: Mapping[str, str]) -> Any:
+    """The answer of make run. Raises ConfigurationError."""
+    try:
+        answer = httpx2.post(
+            f"http://127.0.0.1:{port}/playground/schedules", json=wanted, timeout=SECONDS, trust_env=False
+        )
+        answer.raise_for_status()
+    except httpx2.HTTPError as error:
+        raise ConfigurationError(
+            f"port {port} does not answer ({error}): start make run, or name a STACK"
+        ) from None
+    return answer.json()
+
+
+def show(schedules: list[dict[str, str]]) -> None:
+    """Print a table."""
+    if not schedules:
+        print("no agent has a schedule: add one to its card.yaml, under schedules:")
+        return
+    table = Table(box=None, pad_edge=False)
+    for title in ("agent", "schedule", "cron", "time zone", "next", "owner"):
+        table.add_column(title, overflow="fold")
+    for entry in schedules:
+        next_time = f"{entry['next'][:16].replace('T', ' ')} UTC"
+        table.add_row(
+            entry["agent"], entry["id"], entry["cron"], entry["timezone"], next_time, entry["owner"]
+        )
+    Console(highlight=False).print(table)
+
+
+@reports_errors
+def main() -> int:
+    agent, name, stack = (os.environ.get(variable, "") for variable in ("AGENT", "SCHEDULE", "STACK"))
+    if bool(agent) != bool(name):
+        raise ConfigurationError("give both AGENT and SCHEDULE to start one, or neither to list them")
+    wanted = {"agent": agent, "id": name, "key": str(uuid.uuid4())} if name else {}
+    answer = (
+        ask_worker(stack, {"schedules": wanted})
+        if stack
+        else ask_server(read_port(os.environ.get("PORT") or "8080"), wanted)
+    )
+    if "error" in answer:
+        raise ConfigurationError(answer["error"])
+    if not wanted:
+        show(answer["schedules"])
+        return 0
+    print(f"started: task {answer['task']}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
