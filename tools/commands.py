@@ -68,16 +68,25 @@ EVERY_DAY = {
         ["tools.dev.checks test"],
         {"ARGS": "functions/agents/weather"},
     ),
+    "eval": Command(
+        "run your agents' evals, and compare with the last run",
+        ["tools.evals.main"],
+        {"AGENT": "weather", "STACK": "…", "URL": "…", "KEY": "…", "RECORD": "1", "LIVE": "1"},
+    ),
     "agent": Command(
         "create an agent, or copy one from recipes/",
         ["tools.fork.agent"],
         {"NAME": "weather", "FROM": "bedrock", **LAMBDA},
     ),
     "add": Command(
-        "add a package for your agents", ["tools.build.packages add"], {"PACKAGE": "openai", **LAMBDA}
+        "add a package for your agents, or for one of them",
+        ["tools.build.packages add"],
+        {"PACKAGE": "openai", "AGENT": "weather", **LAMBDA},
     ),
     "remove": Command(
-        "remove a package from your agents", ["tools.build.packages remove"], {"PACKAGE": "openai", **LAMBDA}
+        "remove a package from your agents",
+        ["tools.build.packages remove"],
+        {"PACKAGE": "openai", "AGENT": "weather", **LAMBDA},
     ),
     "secret": Command(
         "set or list your agents' secrets",
@@ -89,7 +98,9 @@ EVERY_DAY = {
         ["tools.deployment.secret setting"],
         {"NAME": "model", "VALUE": "…", "STACK": "…", "REMOVE": "1"},
     ),
-    "build": Command("run sam build, without Docker", ["tools.build.sam build"], BUILD),
+    "build": Command(
+        "run sam build, without Docker", ["tools.build.sam build"], {"AGENTS": "weather", **BUILD}
+    ),
     "deploy": Command(
         "build, then deploy a stage from samconfig.toml",
         ["tools.deployment.deploy check", "tools.build.sam deployment", "tools.deployment.deploy"],
@@ -136,6 +147,11 @@ OPERATE = {
         "let API Gateway write access logs, once per account and region",
         ["tools.deployment.account"],
         {"PARAMETERS": "…"},
+    ),
+    "fire": Command(
+        "list the agents' schedules, or start one now",
+        ["tools.client.fire"],
+        {"AGENT": "reports", "SCHEDULE": "nightly", "STACK": "…", "PORT": Default("8080")},
     ),
     "rollback": Command(
         "roll back to the previous release",

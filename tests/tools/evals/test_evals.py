@@ -1,0 +1,254 @@
+"""make eval: green, red, and what a run says to the one who reads it."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from pytest_httpserver import HTTPServer
+
+from a2a_lambda.client import Client
+from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.kit import Kit
+from tests.agent.folders import CARD
+from tests.client.served import CARDS, Served
+from tests.conftest import BASE_URL, new_key
+from tools.evals import main, report
+from tools.evals.cases import Case, Expectation, read_evals
+from tools.evals.runs import Outcome, Reply, There, find_problems
+
+CODE = """
+from a2a_lambda import Ask, skill
+
+COUNT = []
+
+@skill(default=True)
+def hello(turn):
+    COUNT.append(1)
+    if "ask" in turn.text:
+        return Ask("Which?")
+    if "break" in turn.text:
+        raise RuntimeError("broken on purpose")
+    if "sometimes" in turn.text and len(COUNT) % 2:
+        return "no"
+    return f"You said {turn.text}.", {"length": len(turn.text)}
+"""
+
+Eval = Callable[..., int]
+
+
+@pytest.fixture
+def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Eval:
+    """Runs make eval in a fork with one agent; returns its exit status."""
+    folder = tmp_path / "functions/agents/hello"
+    folder.mkdir(parents=True)
+    (folder / "card.yaml").write_text(CARD.format(name="hello"))
+    (folder / "agent.py").write_text(CODE)
+    monkeypatch.chdir(tmp_path)
+
+    def evaluate(cases: str, code: str = "", **environ: str) -> int:
+        (folder / "evals.yaml").write_text(cases)
+        if code:
+            (folder / "agent.py").write_text(code)
+        return main.main({"COLUMNS": "200", **environ})
+
+    monkeypatch.setenv("COLUMNS", "200")
+    return evaluate
+
+
+def test_green_and_red(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:
+    good = "cases:\n  - { name: says, message: hi, expect: { contains: said hi, equals: { length: 2 } } }\n"
+    assert evaluate(good) == 0
+    assert "1/1" in (shown := capsys.readouterr().out)
+    assert "all passed" in shown
+    assert evaluate(good + "  - { name: other, message: hi, expect: { contains: [bye] } }\n") == 1
+    shown = capsys.readouterr().out
+    assert "the reply does not contain 'bye': You said hi." in shown
+    assert "1 failed" in shown
+    [suite] = ElementTree.parse(main.RESULTS / "junit.xml").getroot()
+    assert (suite.get("name"), suite.get("tests"), suite.get("failures")) == ("hello", "2", "1")
+    assert [case.get("name") for case in suite] == ["says", "other"]
+    assert "does not contain" in (suite[1][0].get("message") or "")
+
+
+def test_the_last_run_is_compared_with(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:
+    cases = "cases:\n  - { name: says, message: hi, expect: { contains: WORDS } }\n"
+    for words, change in (
+        ("said", "new"),
+        ("said", "same"),
+        ("bye", "worse, was 100%"),
+        ("said", "better, was 0%"),
+    ):
+        evaluate(cases.replace("WORDS", words))
+        assert change in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("rate", "status"), [("0.5", 0), ("0.6", 1)])
+def test_a_case_may_pass_by_a_share_of_its_runs(
+    evaluate: Eval, capsys: pytest.CaptureFixture[str], rate: str, status: int
+) -> None:
+    case = "{ name: says, message: sometimes, expect: { contains: said } }"
+    cases = f"repeats: 4\npass_rate: {rate}\ncases:\n  - {case}\n"
+    assert evaluate(cases) == status
+    assert "2/4" in capsys.readouterr().out
+
+
+def test_a_conversation_and_an_error(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:
+    cases = (
+        "cases:\n  - { name: asks, message: ask, expect: { state: input-required } }\n"
+        "  - { name: talks, message: [ask, fine], expect: { contains: said fine, skill: hello } }\n"
+        "  - { name: breaks, message: break }\n"
+    )
+    assert evaluate(cases) == 1
+    shown = capsys.readouterr().out
+    assert shown.count("✓") == 2
+    assert "RuntimeError: broken on purpose" in shown
+
+
+def test_a_judge_is_a_function_of_the_fork(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:
+    cases = "cases:\n  - { name: polite, message: hi, expect: { judge: is_polite } }\n"
+    assert evaluate(cases) == 1
+    assert "judges.py: not found" in capsys.readouterr().err
+    judges = Path("functions/agents/hello/tests/judges.py")
+    judges.parent.mkdir()
+    judges.write_text('def is_polite(reply): return "please" in reply.text or "it never says please"\n')
+    assert evaluate(cases) == 1
+    assert "is_polite: it never says please" in capsys.readouterr().out
+    for kind in ("def", "async def"):
+        judges.write_text(f"{kind} is_polite(reply): return reply.state == 'completed'\n")
+        assert evaluate(cases) == 0
+
+
+def test_a_judge_that_raises_stops_nothing_else(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:
+    cases = (
+        "cases:\n  - { name: bad, message: hi, expect: { judge: broken } }\n  - { name: good, message: hi }\n"
+    )
+    folder = Path("functions/agents/hello/tests")
+    folder.mkdir()
+    (folder / "judges.py").write_text("def broken(reply): return {}['x']\n")
+    assert evaluate(cases) == 1
+    shown = capsys.readouterr().out
+    assert "KeyError" in shown
+    assert "✓ good" in shown
+
+
+def test_a_reply_is_no_markup_of_the_table(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:
+    cases = 'cases:\n  - { name: says, message: "[/INST] [red]x\\u0001", expect: { contains: bye } }\n'
+    assert evaluate(cases) == 1
+    assert "[/INST]" in capsys.readouterr().out
+    ElementTree.parse(main.RESULTS / "junit.xml")
+
+
+def test_a_share_may_be_one_that_no_float_holds(evaluate: Eval) -> None:
+    outcome = Outcome(
+        Case.model_validate({"name": "a", "message": "x", "pass_rate": 0.28}), [[]] * 7 + [["no"]] * 18, []
+    )
+    assert outcome.is_good
+
+
+def test_what_a_model_answers_is_recorded_and_replayed(
+    evaluate: Eval, httpserver: HTTPServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    httpserver.expect_request("/model").respond_with_json(
+        {"text": "recorded"}, headers={"Set-Cookie": "secret=1"}
+    )
+    code = (
+        "import json, urllib.request\nfrom a2a_lambda import skill\n\n@skill\ndef hello(turn):\n"
+        f"    url = {httpserver.url_for('/model')!r}\n"
+        "    request = urllib.request.Request(url, headers={'Authorization': 'secret'})\n"
+        "    return json.load(urllib.request.urlopen(request))['text']\n"
+    )
+    cases = "cases:\n  - { name: asks, message: hi, expect: { contains: recorded } }\n"
+    assert evaluate(cases, code, RECORD="1") == 0
+    recording = Path("functions/agents/hello/tests/recordings/asks-1.yaml").read_text()
+    assert "secret" not in recording
+    asked = len(httpserver.log)
+    assert evaluate(cases) == 0
+    assert len(httpserver.log) == asked
+    assert evaluate(cases, code.replace("/model", "/another")) == 1
+    assert "no recorded answer" in capsys.readouterr().out
+    assert evaluate(cases, code, LIVE="1") == 0
+    assert len(httpserver.log) == asked + 1
+    assert evaluate(cases.replace("asks", "new")) == 1
+    assert "no recorded answer" in capsys.readouterr().out
+    assert len(httpserver.log) == asked + 1, "a run that was not recorded calls no model"
+
+
+@pytest.mark.parametrize(
+    ("expect", "reply", "problem"),
+    [
+        ({}, Reply("failed", "", []), "the state is failed, not completed"),
+        ({"matches": r"\d+"}, Reply("completed", "none", []), r"does not match \d+"),
+        ({"equals": {"a": 1}}, Reply("completed", "", [{"a": 2}]), "the data is {'a': 2}"),
+        ({"schema": {"required": ["b"]}}, Reply("completed", "", [{}]), "'b' is a required property"),
+        ({"skill": "x"}, Reply("completed", "", [], "y"), "skill y answered, not x"),
+        ({"seconds": 1}, Reply("completed", "", []), "it took 2.0 s"),
+    ],
+)
+def test_each_expectation(expect: dict[str, object], reply: Reply, problem: str) -> None:
+    [found] = find_problems(Expectation.model_validate(expect), reply, 2.0)
+    assert problem in found
+
+
+@pytest.mark.parametrize(
+    "expect",
+    [
+        {"contains": "HELLO", "matches": "^h", "skill": "x", "seconds": 3},
+        {"equals": {"a": 1}, "schema": {"required": ["a"]}},
+    ],
+)
+def test_expectations_that_hold(expect: dict[str, object]) -> None:
+    reply = Reply("completed", "hello", [{"a": 1}], "")
+    assert find_problems(Expectation.model_validate(expect), reply, 2.0) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("cases: []", "cases: "),
+        ("cases: [{ name: a b, message: x }]", "case a b.name"),
+        ("cases: [{ name: a }]", "case a.message"),
+        (
+            "cases: [{ name: a, message: x, expect: { contain: y } }]",
+            "case a.expect.contain: is not a field; did you mean contains",
+        ),
+        ("cases: [{ name: a, message: x, expect: { matches: '(' } }]", "not a regular expression"),
+        ("cases: [{ name: a, message: x, expect: { schema: { type: 7 } } }]", "not a JSON Schema"),
+        ("cases: [{ name: a, message: x }, { name: a, message: y }]", "two cases are named a"),
+        ("cases: [", "not valid YAML"),
+    ],
+)
+def test_a_mistake_is_explained(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "evals.yaml").write_text(text)
+    with pytest.raises(ConfigurationError, match=words):
+        read_evals(tmp_path)
+
+
+def test_an_agent_that_is_not_there(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:
+    assert evaluate("cases: [{ name: a, message: x }]", AGENT="nobody") == 1
+    assert "there is no agent 'nobody'" in capsys.readouterr().err
+
+
+def test_a_deployment_is_called_as_a_client_would(kit: Kit) -> None:
+    """A conversation, with a question in it, and a skill with arguments."""
+
+    async def ask(case: Case) -> Reply:
+        async with Client(BASE_URL, key=new_key(kit.keys), transport=Served(kit, CARDS["1.0"])) as client:
+            return await There(client).ask(case)
+
+    talk = Case.model_validate({"name": "a", "message": ["question", "fine"], "skill": "question"})
+    assert asyncio.run(ask(talk)).state == "completed"
+    add = Case.model_validate(
+        {"name": "a", "message": "x", "skill": "add", "arguments": {"a": "1", "b": "2"}}
+    )
+    reply = asyncio.run(ask(add))
+    assert (reply.state, reply.data) == ("completed", [3])
+
+
+def test_rates_of_a_file_that_is_damaged(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("{")
+    assert report.read_rates(tmp_path / "x.json") == {}
+    report.write_rates(tmp_path / "y" / "x.json", {"a": 0.5})
+    assert json.loads((tmp_path / "y" / "x.json").read_text()) == {"a": 0.5}

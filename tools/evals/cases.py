@@ -1,0 +1,145 @@
+"""evals.yaml: messages for an agent, and what its answers must be."""
+
+import difflib
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.mistakes import did_you_mean
+
+NAME = "evals.yaml"
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Expectation(Model):
+    """What the last answer must be. Each field that is given is checked.
+
+    state: in A2A's words. contains: texts that are in the reply, in any case. matches: a regular expression
+    that the reply has somewhere. equals: JSON that the agent answers with. json_schema: its JSON Schema.
+    skill: id of the skill that answers; checked on this machine only. seconds: at most.
+    judge: function in the agent's tests/judges.py; it gets the answer, and returns whether it is good, or a
+    sentence that says what is wrong.
+    """
+
+    state: str = "completed"
+    contains: list[str] = []
+    matches: str | None = None
+    equals: Any = None
+    json_schema: dict[str, Any] | None = Field(default=None, alias="schema")
+    skill: str | None = None
+    seconds: float | None = Field(default=None, gt=0)
+    judge: str | None = None
+
+    @field_validator("contains", mode="before")
+    @classmethod
+    def _as_list(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @field_validator("matches")
+    @classmethod
+    def _is_expression(cls, value: str | None) -> str | None:
+        try:
+            re.compile(value or "")
+        except re.error as error:
+            raise ValueError(f"not a regular expression: {error}") from None
+        return value
+
+    @field_validator("json_schema")
+    @classmethod
+    def _is_schema(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        try:
+            jsonschema.Draft202012Validator.check_schema(value or {})
+        except jsonschema.SchemaError as error:
+            raise ValueError(f"not a JSON Schema: {error.message}") from None
+        return value
+
+
+class Case(Model):
+    """messages: sent one after another, in one conversation. skill, arguments: of the first message.
+    repeats: how often it is run. pass_rate: share of the runs that must pass, from 0 to 1."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")
+    messages: list[str] = Field(min_length=1, alias="message")
+    skill: str | None = None
+    arguments: dict[str, str] = {}
+    expect: Expectation = Expectation()
+    repeats: int = Field(default=1, ge=1, le=100)
+    pass_rate: float = Field(default=1.0, ge=0, le=1)
+
+    @field_validator("messages", mode="before")
+    @classmethod
+    def _as_list(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+
+class Evals(Model):
+    """repeats, pass_rate: of the cases that have none."""
+
+    repeats: int = Field(default=1, ge=1, le=100)
+    pass_rate: float = Field(default=1.0, ge=0, le=1)
+    cases: list[Case] = Field(min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_defaults(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or not isinstance(value.get("cases"), list):
+            return value
+        defaults = {name: value[name] for name in ("repeats", "pass_rate") if name in value}
+        cases = [{**defaults, **case} if isinstance(case, dict) else case for case in value["cases"]]
+        return {**value, "cases": cases}
+
+
+def read_evals(folder: Path) -> list[Case]:
+    """Cases of an agent's folder; empty without a file. Raises ConfigurationError, which says what is
+    wrong."""
+    path = folder / NAME
+    if not path.exists():
+        return []
+    try:
+        evals = Evals.model_validate(yaml.safe_load(path.read_text("utf-8")))
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{path}: not valid YAML: {error}") from None
+    except ValidationError as error:
+        content = yaml.safe_load(path.read_text("utf-8"))
+        raise ConfigurationError(f"{path}: " + "; ".join(_mistakes(content, error))) from None
+    names = [case.name for case in evals.cases]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ConfigurationError(f"{path}: two cases are named {twice[0]}")
+    return evals.cases
+
+
+def _mistakes(content: Any, error: ValidationError) -> list[str]:
+    """What is wrong, by case. A case's own default is not named again in each case."""
+    shared = set(content) if isinstance(content, dict) else set()
+    mistakes: list[str] = []
+    for detail in error.errors(include_url=False):
+        loc = list(detail["loc"])
+        if len(loc) == 3 and loc[2] in shared:
+            continue
+        if len(loc) > 1 and isinstance(loc[1], int):
+            case = content["cases"][loc[1]]
+            name = case.get("name", loc[1] + 1) if isinstance(case, dict) else loc[1] + 1
+            loc[:2] = [f"case {name}"]
+        text = detail["msg"]
+        if detail["type"] == "extra_forbidden":
+            close = difflib.get_close_matches(str(loc[-1]), FIELDS, n=1)
+            text = f"is not a field{did_you_mean(str(loc[-1]), close)}"
+        mistakes.append(f"{'.'.join(map(str, loc)) or 'the file'}: {text}")
+    return mistakes
+
+
+FIELDS = sorted(
+    {
+        field.alias or name
+        for model in (Evals, Case, Expectation)
+        for name, field in model.model_fields.items()
+    }
+)

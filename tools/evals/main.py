@@ -1,0 +1,89 @@
+"""make eval [AGENT=…] [STACK=… KEY=…] [RECORD=1|LIVE=1]: runs the evals of your agents.
+
+    functions/agents/<name>/evals.yaml ── the agent ── a table, .aws-sam/evals/junit.xml
+
+The agents run on this machine, without a server. With STACK or URL, those of a deployment are called.
+RECORD=1 records what models answer; then the next runs replay it, and call no model, until LIVE=1 or the next
+RECORD=1.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress
+
+from a2a_lambda.client import Client
+from a2a_lambda.errors import ConfigurationError
+from tools.command import is_loopback, read_url, reports_errors
+from tools.deployment.stack import outputs_of
+from tools.evals import report
+from tools.evals.cases import NAME, Case, read_evals
+from tools.evals.runs import Asker, Here, Outcome, Recorder, There, load_judges, run_case
+from tools.state import local_key
+
+AGENTS = Path("functions/agents")
+
+RESULTS = Path(".aws-sam/evals")
+
+
+def find_cases(agents: Path, name: str) -> dict[str, list[Case]]:
+    """Cases by agent. name: of the only agent to run; "" = all. Raises ConfigurationError."""
+    folders = sorted(path.parent for path in agents.glob("*/card.yaml"))
+    if name and name not in {folder.name for folder in folders}:
+        raise ConfigurationError(f"there is no agent {name!r} in {agents}")
+    cases = {folder.name: read_evals(folder) for folder in folders if not name or folder.name == name}
+    found = {agent: listed for agent, listed in cases.items() if listed}
+    if not found:
+        raise ConfigurationError(f"no agent has evals: write {agents / (name or '<name>') / NAME}")
+    return found
+
+
+async def run_all(
+    cases: Mapping[str, list[Case]], environ: Mapping[str, str], console: Console
+) -> dict[str, list[Outcome]]:
+    """Outcomes by agent. Raises ConfigurationError."""
+    mode = "record" if environ.get("RECORD") else "live" if environ.get("LIVE") else "replay"
+    stack = environ.get("STACK", "")
+    url = outputs_of(stack)["BaseUrl"] if stack else environ.get("URL", "")
+    key = environ.get("KEY") or (local_key() if url and is_loopback(read_url(url)) else "")
+    results: dict[str, list[Outcome]] = {}
+    with Progress(console=console, transient=True) as progress:
+        bar = progress.add_task("", total=sum(map(len, cases.values())))
+        for agent, listed in cases.items():
+            folder = AGENTS / agent
+            judges = load_judges(folder, listed)
+            client = Client(f"{url.rstrip('/')}/a2a/{agent}", key=key, private=True) if url else None
+            asker: Asker = Here(folder) if client is None else There(client)
+            recorder = Recorder(folder, "live" if url else mode)
+            results[agent] = []
+            for case in listed:
+                progress.update(bar, description=f"{agent}: {case.name}")
+                judge = judges.get(case.expect.judge or "")
+                results[agent].append(await run_case(case, asker, judge, recorder))
+                progress.advance(bar)
+    return results
+
+
+@reports_errors
+def main(environ: Mapping[str, str] = os.environ) -> int:
+    console = Console(highlight=False)
+    if environ.get("STACK") and environ.get("URL"):
+        raise ConfigurationError("give URL or STACK, not both")
+    place = environ.get("STACK") or ("url" if environ.get("URL") else "here")
+    results = asyncio.run(run_all(find_cases(AGENTS, environ.get("AGENT", "")), environ, console))
+    for agent, outcomes in results.items():
+        path = RESULTS / place / f"{agent}.json"
+        console.print(report.table_of(agent, outcomes, report.read_rates(path)))
+        report.write_rates(path, report.rates_of(outcomes))
+    report.write_junit(RESULTS / "junit.xml", results)
+    bad = [outcome for outcomes in results.values() for outcome in outcomes if not outcome.is_good]
+    console.print("all passed" if not bad else f"{len(bad)} failed")
+    return min(len(bad), 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""What the runs of evals show: a table, a comparison with the last run, and JUnit's XML for a CI."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from xml.etree import ElementTree
+
+from rich.markup import escape
+from rich.table import Table
+
+from tools.evals.runs import Outcome
+
+CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+"""Characters that XML cannot hold."""
+
+Rates = Mapping[str, float]
+"""Share of the runs that passed, by case."""
+
+
+def rates_of(outcomes: Sequence[Outcome]) -> Rates:
+    return {outcome.case.name: outcome.passed / len(outcome.problems) for outcome in outcomes}
+
+
+def read_rates(path: Path) -> Rates:
+    """Those of the last run; empty if there was none."""
+    try:
+        rates: Rates = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return rates
+
+
+def write_rates(path: Path, rates: Rates) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(rates, indent=2) + "\n", "utf-8")
+
+
+def compare(rate: float, last: float | None) -> str:
+    """A word on a case since the last run."""
+    if last is None:
+        return "new"
+    if rate == last:
+        return "same"
+    return f"better, was {last:.0%}" if rate > last else f"worse, was {last:.0%}"
+
+
+def table_of(agent: str, outcomes: Sequence[Outcome], last: Rates) -> Table:
+    table = Table(title=agent, title_justify="left", box=None, pad_edge=False)
+    for title in ("case", "passed", "needed", "seconds", "since the last run", "problem"):
+        table.add_column(title, overflow="fold")
+    for outcome in outcomes:
+        case, runs = outcome.case, len(outcome.problems)
+        rate = outcome.passed / runs
+        table.add_row(
+            f"[{'green' if outcome.is_good else 'red'}]{'✓' if outcome.is_good else '✗'}[/] {case.name}",
+            f"{outcome.passed}/{runs}",
+            f"{case.pass_rate:.0%}",
+            f"{median(outcome.seconds):.2f}",
+            compare(rate, last.get(case.name)),
+            escape(outcome.first_problem),
+        )
+    return table
+
+
+def write_junit(path: Path, results: Mapping[str, Sequence[Outcome]]) -> None:
+    """JUnit's XML: a suite for each agent."""
+    suites = ElementTree.Element("testsuites")
+    for agent, outcomes in results.items():
+        failures = sum(not outcome.is_good for outcome in outcomes)
+        counts = {"name": agent, "tests": str(len(outcomes)), "failures": str(failures)}
+        suite = ElementTree.SubElement(suites, "testsuite", counts)
+        for outcome in outcomes:
+            seconds = f"{sum(outcome.seconds):.3f}"
+            element = ElementTree.SubElement(
+                suite, "testcase", classname=agent, name=outcome.case.name, time=seconds
+            )
+            if not outcome.is_good:
+                ElementTree.SubElement(element, "failure", message=CONTROLS.sub("", outcome.first_problem))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    ElementTree.ElementTree(suites).write(path, encoding="utf-8", xml_declaration=True)

@@ -1,0 +1,250 @@
+"""Runs the cases of an agent: on this machine, without a server, or as a client of a deployment."""
+
+import importlib.util
+import inspect
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import jsonschema
+import vcr
+from vcr.errors import CannotOverwriteExistingCassetteException
+
+from a2a_lambda.agent.agent import Agent
+from a2a_lambda.agent.trial import Answer
+from a2a_lambda.client import Client
+from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.protocol.model import Json, Message, Part, Role, artifact_id, state_word, text_of
+from tools.evals.cases import Case, Expectation
+
+SECRETS = ("authorization", "x-api-key", "api-key", "x-goog-api-key", "x-amz-security-token", "cookie")
+"""Headers that a recording does not keep."""
+
+ROUNDING = 1e-9
+"""Of a share such as 7 of 25, which no float holds exactly."""
+
+CREDENTIALS = re.compile(r"(?:sts|sso|oidc|secretsmanager|ssm)\.|169\.254\.|oauth|/token")
+"""Urls whose answers hold secrets: they are called as ever, and not recorded."""
+
+SECRET_PARAMETERS = ("key", "api_key", "api-key", "access_token")
+
+Judge = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An agent's answer. skill: "" if it is not known."""
+
+    state: str
+    text: str
+    data: list[Json]
+    skill: str = ""
+
+
+class Asker(Protocol):
+    """Has a conversation, and returns its last reply."""
+
+    async def ask(self, case: Case) -> Reply: ...
+
+
+class Here:
+    """An agent on this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self._agent = Agent.load(folder)
+
+    async def ask(self, case: Case) -> Reply:
+        answer: Answer | None = None
+        for index, message in enumerate(case.messages):
+            intent: dict[str, Any] = {} if index else {"skill": case.skill, "slots": case.arguments}
+            answer = await self._agent.run(message, after=answer, **intent)
+        assert answer is not None
+        return Reply(answer.state, answer.text, answer.data, answer.skill)
+
+
+class There:
+    """An agent of a deployment. Each conversation is a new context."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def ask(self, case: Case) -> Reply:
+        ids: dict[str, str] = {}
+        reply = Reply("", "", [])
+        for index, text in enumerate(case.messages):
+            message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=[Part(text=text)])
+            if case.skill is not None and not index:
+                slots = [{"name": name, "value": value} for name, value in case.arguments.items()]
+                message["metadata"] = {"intentInfos": [{"intent": case.skill, "slots": slots}]}
+            message.update(ids)  # type: ignore[typeddict-item]
+            reply, ids = _read(await self._client.send(message))
+        return reply
+
+
+def _read(result: Any) -> tuple[Reply, dict[str, str]]:
+    """A reply, and the ids that the next message of its conversation has."""
+    if "status" not in result:
+        parts = result["parts"]
+        return Reply("completed", text_of(parts), _data(parts)), {"contextId": result.get("contextId", "")}
+    state = state_word(result["status"]["state"])
+    message = result["status"].get("message")
+    artifacts = [each for each in result.get("artifacts", []) if each["artifactId"] == artifact_id(0)]
+    parts = message["parts"] if message else [part for each in artifacts for part in each["parts"]]
+    ids = {"contextId": result["contextId"]}
+    if state in ("input-required", "auth-required"):
+        ids["taskId"] = result["id"]
+    return Reply(state, text_of(parts), _data(parts)), ids
+
+
+def _data(parts: list[Part]) -> list[Json]:
+    return [part["data"] for part in parts if "data" in part]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """problems: of each run; empty for one that passed. seconds: of each run."""
+
+    case: Case
+    problems: list[list[str]]
+    seconds: list[float]
+
+    @property
+    def passed(self) -> int:
+        return sum(not problems for problems in self.problems)
+
+    @property
+    def is_good(self) -> bool:
+        return self.passed / len(self.problems) >= self.case.pass_rate - ROUNDING
+
+    @property
+    def first_problem(self) -> str:
+        return next(("; ".join(problems) for problems in self.problems if problems), "")
+
+
+async def run_case(case: Case, asker: Asker, judge: Judge | None, record: "Recorder") -> Outcome:
+    """Run a case as often as it says. What the agent raises is a problem of its run."""
+    problems, seconds = list[list[str]](), list[float]()
+    for number in range(1, case.repeats + 1):
+        began = time.monotonic()
+        try:
+            with record(f"{case.name}-{number}"):
+                reply = await asker.ask(case)
+                found = find_problems(case.expect, reply, time.monotonic() - began)
+                problems.append(found + await _ask_judge(case.expect.judge, judge, reply))
+        except (CannotOverwriteExistingCassetteException, NotRecorded):
+            problems.append(["a call has no recorded answer: run make eval RECORD=1"])
+        except Exception as error:
+            problems.append([f"{type(error).__name__}: {error}"])
+        seconds.append(time.monotonic() - began)
+    return Outcome(case, problems, seconds)
+
+
+def find_problems(expect: Expectation, reply: Reply, seconds: float) -> list[str]:
+    """What is not as expected, as sentences."""
+    problems: list[str] = []
+    if reply.state != expect.state:
+        problems.append(f"the state is {reply.state}, not {expect.state}")
+    for text in expect.contains:
+        if text.lower() not in reply.text.lower():
+            problems.append(f"the reply does not contain {text!r}: {_short(reply.text)}")
+    if expect.matches is not None and not re.search(expect.matches, reply.text):
+        problems.append(f"the reply does not match {expect.matches}: {_short(reply.text)}")
+    value = reply.data[0] if len(reply.data) == 1 else reply.data
+    if expect.equals is not None and value != expect.equals:
+        problems.append(f"the data is {_short(str(value))}, not {_short(str(expect.equals))}")
+    if expect.json_schema is not None:
+        error = next(jsonschema.Draft202012Validator(expect.json_schema).iter_errors(value), None)
+        if error is not None:
+            problems.append(f"the data does not fit the schema: {error.message}")
+    if expect.skill is not None and reply.skill and reply.skill != expect.skill:
+        problems.append(f"skill {reply.skill} answered, not {expect.skill}")
+    if expect.seconds is not None and seconds > expect.seconds:
+        problems.append(f"it took {seconds:.1f} s")
+    return problems
+
+
+async def _ask_judge(name: str | None, judge: Judge | None, reply: Reply) -> list[str]:
+    if judge is None:
+        return []
+    verdict = judge(reply)
+    if inspect.isawaitable(verdict):
+        verdict = await verdict
+    return [] if verdict is True else [f"{name}: {verdict if isinstance(verdict, str) else 'not good'}"]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def load_judges(folder: Path, cases: list[Case]) -> dict[str, Judge]:
+    """Functions that the cases name, from the agent's tests/judges.py. Raises ConfigurationError."""
+    names = {case.expect.judge for case in cases if case.expect.judge}
+    if not names:
+        return {}
+    path = folder / "tests" / "judges.py"
+    if not path.exists():
+        raise ConfigurationError(f"{path}: not found, but evals.yaml names the judge {sorted(names)[0]}")
+    spec = importlib.util.spec_from_file_location(f"judges_of_{folder.name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for name in sorted(names):
+        if not callable(getattr(module, name, None)):
+            raise ConfigurationError(f"{path}: there is no function {name}: write `def {name}(reply): …`")
+    return {name: getattr(module, name) for name in names}
+
+
+class NotRecorded(Exception):
+    """There are recordings, but none of this run."""
+
+
+class Recorder:
+    """Records what models and other services answer, in an agent's tests/recordings, and replays it. A
+    request is the same if its url and its body are.
+
+    mode: "record" replaces the recordings; "replay" uses them, and calls nothing else, if there are any;
+    "live" ignores them.
+    """
+
+    def __init__(self, folder: Path, mode: str) -> None:
+        self._folder = folder / "tests" / "recordings"
+        self._mode = mode
+        self._vcr = vcr.VCR(
+            filter_headers=list(SECRETS),
+            filter_query_parameters=list(SECRET_PARAMETERS),
+            before_record_request=_without_credentials,
+            before_record_response=_without_cookies,
+            match_on=("method", "scheme", "host", "port", "path", "query", "body"),
+        )
+
+    def __call__(self, name: str) -> AbstractContextManager[None]:
+        path = self._folder / f"{name}.yaml"
+        if self._mode == "live" or (self._mode == "replay" and not self._folder.exists()):
+            return nullcontext()
+        return self._cassette(path)
+
+    @contextmanager
+    def _cassette(self, path: Path) -> Iterator[None]:
+        if self._mode == "record":
+            path.unlink(missing_ok=True)
+            self._folder.mkdir(parents=True, exist_ok=True)
+        elif not path.exists():
+            raise NotRecorded
+        mode = vcr.mode.ALL if self._mode == "record" else vcr.mode.NONE
+        with self._vcr.use_cassette(str(path), record_mode=mode):
+            yield
+
+
+def _without_credentials(request: Any) -> Any:
+    return None if CREDENTIALS.search(request.uri) else request
+
+
+def _without_cookies(response: dict[str, Any]) -> dict[str, Any]:
+    headers = {name: value for name, value in response["headers"].items() if name.lower() != "set-cookie"}
+    return {**response, "headers": headers}
