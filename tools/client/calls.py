@@ -26,6 +26,7 @@ from a2a_lambda.protocol.model import Json
 from a2a_lambda.protocol.requests import Operation
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
+from tools.agents.card_checks import check_card
 
 MAX_BYTES = 100 * 1024 * 1024
 """Most bytes of an answer, or of an event."""
@@ -41,7 +42,8 @@ Record = dict[str, Json]
 
 request: method, url, headers (without the key), body, curl (with the key).
 response: status, headers. body: text of an answer. frame: text of a server-sent event or comment.
-result: a task, or a message, of A2A 1.0. event: an event of A2A 1.0, and its id.
+result: a task, or a message, of A2A 1.0; or a card, with `findings` (see `card_checks`). event: an event of
+A2A 1.0, and its id.
 error: message, and the code and status, if the answer has them.
 Each has `at`, milliseconds since the call began.
 """
@@ -191,7 +193,8 @@ class Caller:
             raise AgentError(_error_text(content, answer.status_code), status=answer.status_code)
         card = strictjson.loads(content)
         self.agent = discovery.agent_of_card(card, url, self._key or None, wires=(version.card_wire,))
-        yield {"kind": "result", "result": card}
+        findings = [list(finding) for finding in check_card(_name_of(version), card)]
+        yield {"kind": "result", "result": card, "findings": findings}
 
     async def _call(self, operation: Operation, request: Json, last_id: str) -> AsyncGenerator[Record, None]:
         if self.agent is None:
@@ -319,6 +322,10 @@ class Caller:
 
     def _hide(self, value: str) -> str:
         return value.replace(self._key, HIDDEN) if self._key else value
+
+
+def _name_of(version: Version) -> str:
+    return next((name for name, known in VERSIONS.items() if known is version), "")
 
 
 def _response_record(answer: httpx2.Response) -> Record:

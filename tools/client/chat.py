@@ -60,7 +60,6 @@ class Chat:
 
     def __init__(self, caller: Caller, console: Console, *, is_conversation: bool = True) -> None:
         self._caller = caller
-        self._is_conversation = is_conversation
         self._view = View(console, is_conversation=is_conversation)
         self._card: Json = {}
         self._context_id = ""
@@ -179,7 +178,7 @@ class Chat:
         if self._state not in (None, TaskState.COMPLETED):
             self._view.show_state(str(self._state))
         if self._state == TaskState.WORKING:
-            hint = "/wait follows it." if self._is_conversation else f"Its id is {self._task_id}."
+            hint = "/wait follows it." if self._view.is_conversation else f"Its id is {self._task_id}."
             self._view.note(f"The task continues later. {hint}")
 
     def _take(self, record: Json) -> bool:
@@ -235,7 +234,7 @@ class Chat:
             self._identify(task["id"], task["contextId"])
             for artifact in task.get("artifacts", []):
                 self._view.show_parts(artifact["artifactId"], artifact["parts"], append=False)
-                self._view.show_commands(artifact.get("metadata"))
+                self._view.show_metadata(artifact.get("metadata"))
             self._show_status(task["status"])
         elif "statusUpdate" in event:
             update = event["statusUpdate"]
@@ -249,7 +248,7 @@ class Chat:
             self._identify(chunk["taskId"], chunk["contextId"])
             artifact = chunk["artifact"]
             self._view.show_parts(artifact["artifactId"], artifact["parts"], append=chunk["append"])
-            self._view.show_commands(artifact.get("metadata"))
+            self._view.show_metadata(artifact.get("metadata"))
         elif "message" in event:
             self._context_id = event["message"].get("contextId", self._context_id)
             self._view.show_parts("message", event["message"]["parts"], append=False)
@@ -266,7 +265,7 @@ class Chat:
         if self._state in STOPPED:
             self._view.end_line()
             self._view.show_parts(message["messageId"], message["parts"], append=False)
-            self._view.show_commands(message.get("metadata"))
+            self._view.show_metadata(message.get("metadata"))
         else:
             stage = message.get("metadata", {}).get("stage")
             text = " ".join(part["text"] for part in message["parts"] if "text" in part)
@@ -282,7 +281,7 @@ class Chat:
             return False
         media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
         self._attached.append(Part(raw=raw, filename=path.name, mediaType=media_type))
-        if self._is_conversation:
+        if self._view.is_conversation:
             self._view.note(f"{path.name} goes with the next message.")
         return True
 

@@ -11,7 +11,7 @@ from rich.markdown import Markdown
 from rich.text import Text
 
 from a2a_lambda import strictjson
-from a2a_lambda.protocol.model import Json, Part, state_word
+from a2a_lambda.protocol.model import CHOICES, Json, Part, state_word
 from tools.terminal import printable
 
 STEP_MARKS = {"started": "▷", "ended": "✓", "failed": "✗"}
@@ -33,7 +33,7 @@ class View:
         self.files: list[Part] = []
         self._console = console
         self._errors = Console(stderr=True, highlight=False)
-        self._is_conversation = is_conversation
+        self.is_conversation = is_conversation
         self._shown: dict[str, list[Part]] = {}
         self._is_in_line = False
         self._unfinished = ""
@@ -51,9 +51,12 @@ class View:
             self._show_part(part)
         history.extend(parts)
 
-    def show_commands(self, metadata: Json) -> None:
+    def show_metadata(self, metadata: Json) -> None:
+        """Commands for the client, and the answers that a question offers."""
         for command in (metadata or {}).get("commands", []):
             self.note(f"command: {strictjson.dumps(command).decode()}")
+        if choices := (metadata or {}).get(CHOICES):
+            self.note(f"answers: {printable(', '.join(map(str, choices)))}")
 
     def _show_part(self, part: Part) -> None:
         if "text" in part and self._console.is_terminal:
@@ -70,7 +73,7 @@ class View:
             self.files.append(part)
             name = part.get("filename") or part.get("url") or "a file"
             media_type = part.get("mediaType", "unknown type")
-            source = part.get("url", "") or (f"/save {len(self.files)} PATH" if self._is_conversation else "")
+            source = part.get("url", "") or (f"/save {len(self.files)} PATH" if self.is_conversation else "")
             self.note(f"file {len(self.files)}: {name} ({media_type})" + (f": {source}" if source else ""))
 
     def show_state(self, state: str) -> None:

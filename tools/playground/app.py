@@ -4,6 +4,7 @@ GET  /                    the page, if the client is a browser
 GET  /playground/…        its files
 GET  /playground/config   what can be called
 GET  /playground/log      server-sent events: a line of the log each
+POST /playground/schedules  the agents' schedules; or, with `agent`, `id` and `key`, starts one
 POST /playground/call     one call; answered with records, a line of JSON each (see `calls`)
 """
 
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 import httpx2
 from pydantic import BaseModel, ValidationError
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
@@ -44,7 +46,8 @@ HEADERS = {
     "Cache-Control": "no-cache",
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
-        " img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        " img-src 'self' data: blob:; media-src blob:; frame-src blob:;"
+        " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -56,8 +59,9 @@ class Target:
     """What the playground calls.
 
     url: url of a deployment, or of an agent. title: what the page says it is. agents: names of agents; "" is
-    the one at the url. key: to fill in. log: lines from now on, after the last ones. error: why nothing can
-    be called.
+    the one at the url. key: the key that the page fills in. operate: asks the worker about schedules, or
+    None; it blocks. log: lines from now on, after the last ones.
+    error: why nothing can be called.
     """
 
     url: str
@@ -65,6 +69,7 @@ class Target:
     agents: list[str]
     key: str = ""
     log: Callable[[], AsyncGenerator[LogEntry | None, None]] | None = None
+    operate: Callable[[Json], Json] | None = None
     error: str = ""
 
 
@@ -75,7 +80,7 @@ class Call(BaseModel):
     agent: str
     version: str
     key: str = ""
-    operation: Literal["card", "send", "stream", "get", "cancel", "subscribe"]
+    operation: Literal["card", "send", "stream", "get", "list", "cancel", "subscribe"]
     request: dict[str, Json] = {}
     after: str = ""
 
@@ -107,6 +112,7 @@ class Playground:
                 Route("/", self._index),
                 Route("/playground/config", self._config),
                 Route("/playground/log", self._log),
+                Route("/playground/schedules", self._schedules, methods=["POST"]),
                 Route("/playground/call", self._call, methods=["POST"]),
                 Mount("/playground", StaticFiles(directory=PAGE)),
             ],
@@ -156,6 +162,7 @@ class Playground:
                 "key": target.key,
                 "versions": [{"id": name, "title": version.title} for name, version in VERSIONS.items()],
                 "hasLog": target.log is not None,
+                "hasSchedules": target.operate is not None,
                 "error": target.error,
             }
         )
@@ -173,9 +180,19 @@ class Playground:
 
         return StreamingResponse(body(), media_type="text/event-stream")
 
+    async def _schedules(self, request: Request) -> Response:
+        if not _is_json(request):
+            return Response("send application/json", 415)
+        if self._target.operate is None:
+            return JSONResponse({"error": self._target.error or "the schedules are not known here"})
+        try:
+            wanted = await request.json()
+        except (ValueError, ClientDisconnect) as error:
+            return Response(f"not JSON: {error}", 400)
+        return JSONResponse(await run_in_threadpool(self._target.operate, wanted))
+
     async def _call(self, request: Request) -> Response:
-        # A form of another page can be sent here without asking, but not as JSON.
-        if request.headers.get("content-type") != "application/json":
+        if not _is_json(request):
             return Response("send application/json", 415)
         try:
             call = Call.model_validate_json(await request.body())
@@ -204,6 +221,11 @@ class Playground:
                     self._known[place] = caller.agent
 
         return StreamingResponse(body(), media_type="application/x-ndjson")
+
+
+def _is_json(request: Request) -> bool:
+    """A form of another page can be sent here without asking, but not as JSON."""
+    return request.headers.get("content-type") == "application/json"
 
 
 def _is_for_page(scope: "Scope") -> bool:

@@ -56,6 +56,7 @@ def test_one_message_ends_with_its_status(server: DevServer) -> None:
     status, said = chat(server, TEXT="coach me")
     assert status == 1
     assert ASKED in said
+    assert "answers: basketball, football" in said
     assert "input-required" in said
 
 

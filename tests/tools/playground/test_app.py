@@ -76,6 +76,25 @@ def test_a_call_is_answered_with_records() -> None:
     assert kinds == ["request", "error"]
 
 
+def test_schedules_are_asked_of_the_worker() -> None:
+    asked: list[object] = []
+
+    def operate(wanted: object) -> dict[str, object]:
+        asked.append(wanted)
+        return {"task": "t"}
+
+    path, wanted = "/playground/schedules", {"agent": "one", "id": "nightly", "key": "k"}
+    assert "error" in page().post(path, json=wanted).json()
+    operated = page(Target(url="http://127.0.0.1:1", title="test", agents=["one"], operate=operate))
+    assert operated.get("/playground/config").json()["hasSchedules"] is True
+    assert operated.post(path, json=wanted).json() == {"task": "t"}
+    form = operated.post(path, content=json.dumps(wanted), headers={"Content-Type": "text/plain"})
+    assert form.status_code == 415
+    broken = operated.post(path, content=b"{", headers={"Content-Type": "application/json"})
+    assert broken.status_code == 400
+    assert asked == [wanted]
+
+
 def test_the_log_is_followed() -> None:
     async def two() -> AsyncGenerator[LogEntry | None, None]:
         yield LogEntry(at=1, level="INFO", logger="mine", message="hello", agent="", task="t")

@@ -365,6 +365,7 @@ def test_it_speaks_chinese(page: "Page") -> None:
     page.select_option("#language", "zh")
     expect(page.get_by_role("button", name="发送", exact=True)).to_be_visible()
     assert page.locator("html").get_attribute("lang") == "zh-CN"
+    expect(page.locator("#version")).to_contain_text("阿里云百炼")
     page.fill("#text", "你好")
     page.get_by_role("button", name="发送", exact=True).click()
     expect(page.locator("article").last).to_contain_text("你好")
@@ -377,3 +378,72 @@ def test_both_languages_have_the_same_words() -> None:
     english, chinese = (text.split(f"  {name}: {{")[1].split("\n  },")[0] for name in ("en", "zh"))
     names = re.compile(r"(?:^|[{,])\s*(\w+): \"")
     assert names.findall(english) == names.findall(chinese)
+
+
+def test_a_question_with_choices_has_buttons(page: "Page") -> None:
+    page.select_option("#skill", label="AI Coach")
+    expect(send(page, "Teach me.")).to_contain_text("Which sport")
+    state(page, "input-required")
+    choices = page.locator("#choices button")
+    expect(choices).to_have_text(["basketball", "football"])
+    choices.first.click()
+    expect(page.locator("article:not(.own)").last).to_contain_text("Basketball, then.")
+    expect(choices).to_have_count(0)
+
+
+def test_a_conversation_of_before_is_opened_and_continued(page: "Page") -> None:
+    expect(send(page, "What is 1 plus 2?")).to_contain_text("1 plus 2 is 3.")
+    page.select_option("#skill", label="AI Coach")
+    send(page, "Teach me.")
+    state(page, "input-required")
+    page.get_by_role("button", name="New conversation").click()
+    page.get_by_role("tab", name="History").click()
+    rows = page.locator(".history button")
+    expect(rows.first).to_contain_text("What is 1 plus 2?")
+    expect(rows.first).to_contain_text("input required")
+    expect(rows.first).to_contain_text("2 tasks")
+    rows.first.click()
+    expect(page.locator("article")).to_have_count(4)
+    expect(page.locator("article").nth(1)).to_contain_text("1 plus 2 is 3.")
+    page.locator("#choices button", has_text="football").click()
+    expect(page.locator("article:not(.own)").last).to_contain_text("Football, then.")
+    page.get_by_role("tab", name="History").click()
+    expect(rows.first).to_contain_text("completed")
+
+
+def test_a_card_is_shown_as_each_version_reads_it(page: "Page") -> None:
+    page.get_by_role("tab", name="Card").click()
+    card = page.locator("#card")
+    expect(card.locator("h2").first).to_contain_text("Super AI Assistant · A2A 1.0")
+    expect(card).to_contain_text("✓ the card's required fields")
+    expect(card.locator("pre")).to_contain_text("supportedInterfaces")
+    page.select_option("#version", "alibaba")
+    expect(card).to_contain_text("✓ protocolVersion is 0.2.5")
+    expect(card.locator("pre")).not_to_contain_text("supportedInterfaces")
+
+
+def test_pictures_sound_and_pdfs_are_shown(page: "Page", tmp_path: Path) -> None:
+    open_agent(page, "probe")
+    choose(page, "look")
+    paths = {"tone.wav": b"RIFF", "film.mp4": b"\0", "paper.pdf": b"%PDF-1.4\n", "page.html": b"<script>"}
+    for name, content in paths.items():
+        (tmp_path / name).write_bytes(content)
+    page.set_input_files("#files", [tmp_path / name for name in paths])
+    send(page, "these")
+    reply = page.locator("article.own").last
+    expect(reply.locator("audio")).to_have_attribute("src", re.compile("^blob:"))
+    expect(reply.locator("video")).to_have_count(1)
+    reply.get_by_text("Show the PDF").click()
+    expect(reply.locator("iframe")).to_have_attribute("title", "paper.pdf")
+    expect(reply.locator("a", has_text="page.html")).to_have_attribute("download", "page.html")
+
+
+def test_the_time_line_shows_steps_and_artifacts(page: "Page") -> None:
+    open_agent(page, "probe")
+    choose(page, "pieces", count="3", every="0.1")
+    send(page)
+    state(page, "completed")
+    page.get_by_role("tab", name="Task").click()
+    names = page.locator(".timeline th")
+    expect(names.last).to_have_text("completed")
+    expect(names).to_contain_text(["submitted", "artifact-1", "completed"])

@@ -1,5 +1,7 @@
 // A conversation: turns, each with the user's message and the task that it became. Events are of A2A 1.0.
 
+import { noteEvent } from "./timeline.js";
+
 export const STOPPED = ["completed", "failed", "canceled", "rejected", "input-required", "auth-required"];
 export const WAITING = ["input-required", "auth-required"];
 
@@ -81,7 +83,8 @@ export class Conversation {
     if (before && (WAITING.includes(before.state) || (before.waits && before.state === "working"))) {
       message.taskId = before.taskId;
     }
-    const turn = { message, version, taskId: "", state: "", steps: [], reply: [], artifacts: [], error: "", lastEvent: "" };
+    const sentAt = Date.now();
+    const turn = { message, version, sentAt, taskId: "", state: "", steps: [], reply: [], artifacts: [], error: "", lastEvent: "" };
     this.turns.push(turn);
     return turn;
   }
@@ -92,7 +95,30 @@ export class Conversation {
     else this.takeEvent(turn, result.status ? { task: result } : { message: result });
   }
 
+  /** Show another conversation: the tasks of a context, oldest first. version: to go on in. */
+  restore(contextId, tasks, version) {
+    this.contextId = contextId;
+    this.turns = tasks.flatMap((task) => this._turnsOf(task, version)).slice(-MAX_TURNS);
+    this.save();
+  }
+
+  /** A turn for each message of the user. What the task has made is in the last one. */
+  _turnsOf(task, version) {
+    const turns = [];
+    for (const message of task.history ?? []) {
+      if (message.role === "ROLE_USER") {
+        turns.push({ message, version, taskId: task.id, contextId: task.contextId, state: "", steps: [], reply: [], artifacts: [], error: "", lastEvent: "" });
+      } else if (turns.length) {
+        turns.at(-1).reply = [...turns.at(-1).reply, ...message.parts];
+        turns.at(-1).state = "input-required";
+      }
+    }
+    if (turns.length) this.takeEvent(turns.at(-1), { task });
+    return turns;
+  }
+
   takeEvent(turn, event) {
+    if (turn.sentAt) noteEvent(turn, event, Date.now() - turn.sentAt);
     if (event.task) {
       const { id, contextId, status, artifacts } = event.task;
       this._identify(turn, id, contextId);
@@ -163,6 +189,12 @@ function takeArtifact(turn, { artifact, append }) {
 
 function isText(part) {
   return part?.text !== undefined;
+}
+
+/** Answers that the open question of a turn offers. */
+export function choicesOf(turn) {
+  const choices = WAITING.includes(turn?.state) ? turn.metadata?.choices : [];
+  return Array.isArray(choices) ? choices.filter((choice) => typeof choice === "string") : [];
 }
 
 /** Commands for the client, in the metadata of a turn's artifacts and of its last message. */

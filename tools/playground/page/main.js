@@ -1,8 +1,11 @@
 // The page: reads what can be called, sends messages, and shows what comes back.
 
-import { Conversation, commandsOf, STOPPED } from "./conversation.js";
+import { showCard } from "./card.js";
+import { choicesOf, Conversation, commandsOf, STOPPED } from "./conversation.js";
+import { makeButton } from "./elements.js";
+import { History, readContext } from "./history.js";
 import { readSlots, schemasOf, showParameters } from "./parameters.js";
-import { followLog, readConfig, run } from "./server.js";
+import { askSchedules, followLog, readConfig, run } from "./server.js";
 import { markLines, obey, showHint, showLine, showMessages, showRecord, showTask } from "./views.js";
 import { preferredLanguage, translate, words } from "./words.js";
 
@@ -15,10 +18,12 @@ const $ = (id) => document.getElementById(id);
 
 let config = null;
 let card = null;
+let findings = []; // of a check of the card
 let conversation = null;
 let running = null; // AbortController of the call that is running
 let polled = null; // turn whose task is asked for again and again
 let attached = []; // files of the next message
+const history = new History($("history"), () => target(), openContext);
 
 // ---- what can be called -------------------------------------------------------------------------------------
 
@@ -50,7 +55,7 @@ async function readAgain() {
     $("tab-log").hidden = !config.hasLog;
     report(config.error);
     fill($("agent"), config.agents.map((name) => [name, name || config.url]), localStorage.getItem("agent"));
-    fill($("version"), config.versions.map(({ id, title }) => [id, title]), localStorage.getItem("version"));
+    fillVersions();
     // A key belongs to one target: the next one may be served at the same port.
     if (first) $("key").value = sessionStorage.getItem(`key:${config.url}`) ?? config.key;
   } catch {
@@ -66,6 +71,12 @@ function fill(select, options, chosen) {
   if (options.some(([id]) => id === value)) select.value = value;
 }
 
+/** The versions; platforms have names in the reader's language. */
+function fillVersions() {
+  const options = config.versions.map(({ id, title }) => [id, words(`version:${id}`) ?? title]);
+  fill($("version"), options, localStorage.getItem("version"));
+}
+
 async function openAgent() {
   const agent = $("agent").value;
   localStorage.setItem("agent", agent);
@@ -78,12 +89,12 @@ async function openAgent() {
 }
 
 async function readCard() {
-  card = null;
+  [card, findings] = [null, []];
   let problem = config.error;
   let shown = null;
   for await (const record of run({ ...target(), operation: "card" })) {
     shown = showRecord($("requests"), shown, record);
-    if (record.kind === "result") card = record.result;
+    if (record.kind === "result") [card, findings] = [record.result, record.findings];
     if (record.kind === "error") problem = record.message;
   }
   report(problem);
@@ -92,7 +103,32 @@ async function readCard() {
   $("skill").replaceChildren(new Option(words("anySkill"), ""), ...skills.map(([id, name]) => new Option(name, id)));
   if (skills.some(([id]) => id === chosen)) $("skill").value = chosen;
   openSkill();
+  const { schedules = [] } = config.hasSchedules ? await askSchedules({}) : {};
+  const own = schedules.filter((schedule) => schedule.agent === $("agent").value);
+  showCard($("card"), card, findings, $("version").selectedOptions[0]?.textContent ?? "", own);
+  if (!$("history").hidden) history.refresh();
   show();
+}
+
+/** Open a conversation of before, and follow its last task if that still runs. */
+async function openContext(contextId) {
+  if (running) return;
+  const open = conversation;
+  const count = open.turns.length;
+  try {
+    const tasks = await readContext(target(), contextId);
+    if (conversation !== open || running || open.turns.length !== count) return; // something else was done meanwhile
+    open.restore(contextId, tasks, $("version").value);
+  } catch (error) {
+    report(error.message);
+    return;
+  }
+  $("messages").replaceChildren();
+  scrollToEnd = true;
+  openView("chat");
+  show();
+  const last = conversation.last;
+  if (last && !STOPPED.includes(last.state)) await resume();
 }
 
 function openSkill() {
@@ -101,17 +137,14 @@ function openSkill() {
   const skills = (card?.skills ?? []).filter((skill) => !id || skill.id === id);
   const examples = skills.flatMap((skill) => skill.examples ?? []).slice(0, 12);
   $("examples").replaceChildren(
-    ...examples.map((text) => {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.textContent = text;
-      button.addEventListener("click", () => {
-        $("text").value = text;
-        $("text").focus();
-      });
-      return button;
-    }),
+    ...examples.map((text) => makeButton({ textContent: text }, () => write(text))),
   );
+}
+
+/** Put a text where the next message is written. */
+function write(text) {
+  $("text").value = text;
+  $("text").focus();
 }
 
 function target(turn) {
@@ -189,14 +222,11 @@ function readMetadata() {
 function attach(files) {
   attached = files;
   $("attached").replaceChildren(
-    ...attached.map((file) => {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.textContent = `${file.name} ×`;
-      button.title = words("detach");
-      button.addEventListener("click", () => attach(attached.filter((other) => other !== file)));
-      return button;
-    }),
+    ...attached.map((file) =>
+      makeButton({ textContent: `${file.name} ×`, title: words("detach") }, () =>
+        attach(attached.filter((other) => other !== file)),
+      ),
+    ),
   );
   $("attached").hidden = !attached.length;
 }
@@ -206,8 +236,7 @@ function actOn(action, id) {
   const message = conversation.turns.find((turn) => turn.message.messageId === id)?.message;
   if (!message || running) return;
   if (action === "edit") {
-    $("text").value = message.parts.map((part) => part.text ?? "").join("\n");
-    $("text").focus();
+    write(message.parts.map((part) => part.text ?? "").join("\n"));
     return;
   }
   const { contextId, taskId, ...again } = structuredClone(message); // those of the conversation as it is now
@@ -337,9 +366,19 @@ function paint() {
   $("cancel").hidden = !isOpen;
   $("drop").hidden = !running || !turn?.taskId;
   $("resume").hidden = Boolean(running) || isPolled || !isOpen;
+  showChoices(running ? [] : choicesOf(turn));
   $("text").placeholder = words(turn?.state === "input-required" ? "answerQuestion" : "writeMessage");
   document.querySelector("#composer .primary").disabled = Boolean(running);
   if (!$("requests").children.length) showHint($("requests"), "noRequests");
+}
+
+/** Buttons that answer the question. */
+function showChoices(choices) {
+  const shown = [...$("choices").children].map((button) => button.textContent);
+  if (JSON.stringify(shown) === JSON.stringify(choices)) return; // the focus stays where it is
+  const answer = (text) => deliver({ messageId: crypto.randomUUID(), role: "ROLE_USER", parts: [{ text }] });
+  $("choices").replaceChildren(...choices.map((text) => makeButton({ textContent: text }, () => answer(text))));
+  $("choices").hidden = !choices.length;
 }
 
 function report(problem) {
@@ -354,6 +393,7 @@ function openView(name) {
     tab.tabIndex = chosen ? 0 : -1;
     $(tab.getAttribute("aria-controls")).hidden = !chosen;
   }
+  if (name === "history") history.refresh();
   if (name === "log") $("log").scrollTop = $("log").scrollHeight;
   placeChat();
 }
@@ -424,6 +464,7 @@ $("own").addEventListener("change", () => $("log").classList.toggle("only", $("o
 $("language").addEventListener("change", () => {
   localStorage.setItem("language", $("language").value);
   translate($("language").value);
+  fillVersions();
   $("messages").replaceChildren();
   readCard();
   show();

@@ -6,7 +6,7 @@
 import DOMPurify from "./vendor/purify.js";
 import highlight from "./vendor/highlight.js";
 import { Marked } from "./vendor/marked.js";
-import { words } from "./words.js";
+import { make, makeCopyButton } from "./elements.js";
 
 const LANGUAGES = [
   "bash", "c", "cpp", "csharp", "css", "diff", "dockerfile", "go", "http", "ini", "java", "javascript", "json",
@@ -66,10 +66,7 @@ export function render(text) {
   for (const element of fragment.querySelectorAll("a")) showTarget(element);
   for (const element of fragment.querySelectorAll("pre")) wrapCode(element);
   for (const element of fragment.querySelectorAll("table")) wrapTable(element);
-  const place = document.createElement("div");
-  place.className = "markdown";
-  place.append(fragment);
-  return place;
+  return make("div", { className: "markdown" }, fragment);
 }
 
 function escape(text) {
@@ -91,10 +88,7 @@ function showTarget(element) {
   element.title = element.href;
   const host = element.protocol === "mailto:" ? element.pathname : element.host;
   if (element.textContent.includes(host)) return;
-  const note = document.createElement("span");
-  note.className = "host";
-  note.textContent = ` (${host})`;
-  element.after(note);
+  element.after(make("span", { className: "host", textContent: ` (${host})` }));
 }
 
 /** A code block gets a bar with its language and a button that copies it. */
@@ -102,21 +96,9 @@ function wrapCode(pre) {
   const code = pre.querySelector("code") ?? pre;
   const language = code.dataset.language ?? "";
   const text = code.textContent;
-  const title = document.createElement("span");
-  title.textContent = language;
-  const copy = document.createElement("button");
-  copy.type = "button";
-  copy.textContent = words("copy");
-  copy.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(text);
-    copy.textContent = words("copied");
-    setTimeout(() => (copy.textContent = words("copy")), 1500);
-  });
-  const bar = document.createElement("div");
-  bar.className = "bar";
-  bar.append(title, copy);
-  const block = document.createElement("div");
-  block.className = "code";
+  const title = make("span", { textContent: language });
+  const bar = make("div", { className: "bar" }, title, makeCopyButton("copy", text));
+  const block = make("div", { className: "code" });
   pre.before(block);
   block.append(bar, pre);
   pre.tabIndex = 0; // it scrolls, also by keyboard
@@ -125,9 +107,7 @@ function wrapCode(pre) {
 
 /** A table that is too wide scrolls by itself. */
 function wrapTable(table) {
-  const place = document.createElement("div");
-  place.className = "wide";
-  place.tabIndex = 0;
+  const place = make("div", { className: "wide", tabIndex: 0 });
   table.before(place);
   place.append(table);
 }

@@ -7,6 +7,16 @@ export async function readConfig() {
   return answer.json();
 }
 
+/** Ask about the agents' schedules: all of them for {}, or start one. */
+export async function askSchedules(wanted) {
+  const answer = await fetch("/playground/schedules", {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(wanted),
+  });
+  return answer.ok ? answer.json() : { error: `status ${answer.status}` };
+}
+
 /** Run an operation; yields its records. call: see /playground/call. */
 export async function* run(call, signal) {
   const answer = await fetch("/playground/call", {

@@ -1,17 +1,13 @@
 // What the page shows. Text of agents is Markdown or text, never HTML.
 
 import { commandsOf, WAITING } from "./conversation.js";
+import { make, makeCopyButton } from "./elements.js";
 import { render } from "./markdown.js";
+import { showTimeline } from "./timeline.js";
 import { words } from "./words.js";
 
 const MOST_LINES = 2000; // of the log
 const MOST_FRAMES = 1000; // of a request: the last ones
-
-function make(tag, options = {}, ...children) {
-  const element = Object.assign(document.createElement(tag), options);
-  element.append(...children.filter((child) => child !== null && child !== undefined));
-  return element;
-}
 
 /** Show what to do, in a place where there is nothing yet. */
 export function showHint(place, name) {
@@ -115,6 +111,7 @@ function stepText(step) {
 }
 
 const urls = new WeakMap(); // of files, by their parts
+const media = new WeakMap(); // elements that show files, by their parts: what is open or plays stays so
 
 function urlOf(part, type) {
   if (!urls.has(part)) {
@@ -125,6 +122,18 @@ function urlOf(part, type) {
   return urls.get(part);
 }
 
+/** A picture, a sound, a film or a PDF; null for other files. Only these types are shown, because no browser runs
+ * what is in them as a part of the page. */
+function showMedia(type, url, name) {
+  const [kind] = type.split("/");
+  if (kind === "image") return make("img", { src: url, alt: name });
+  if (kind === "audio" || kind === "video") return make(kind, { src: url, controls: true, preload: "metadata", ariaLabel: name });
+  if (type !== "application/pdf") return null;
+  const details = make("details", {}, make("summary", { textContent: words("showPdf") }));
+  details.addEventListener("toggle", () => details.querySelector("iframe") ?? details.append(make("iframe", { src: url, title: name })));
+  return details;
+}
+
 function showPart(part, isSource) {
   if (part.text !== undefined) return showText(part.text, isSource);
   if (part.data !== undefined) return make("pre", { textContent: JSON.stringify(part.data, null, 2) });
@@ -133,9 +142,9 @@ function showPart(part, isSource) {
     const type = part.mediaType ?? "application/octet-stream";
     const { url, size } = urlOf(part, type);
     // An SVG may hold scripts, but not those that an <img> runs.
-    const image = type.startsWith("image/") ? make("img", { src: url, alt: name }) : null;
+    if (!media.has(part)) media.set(part, showMedia(type, url, name));
     const link = make("a", { href: url, download: name, textContent: `${name} (${type}, ${size} B)` });
-    return make("p", {}, image, link);
+    return make("div", { className: "file" }, media.get(part), link);
   }
   if (part.url !== undefined) {
     const safe = /^https?:/i.test(part.url);
@@ -163,6 +172,7 @@ export function showTask(place, turn) {
   const steps = turn.steps.map((step) => make("li", { textContent: stepText(step) }));
   place.replaceChildren(
     list,
+    ...[showTimeline(turn)].filter(Boolean),
     ...(steps.length ? [make("h2", { textContent: words("steps") }), make("ol", {}, ...steps)] : []),
     ...(turn.artifacts.length ? [make("h2", { textContent: words("artifacts") })] : []),
     ...turn.artifacts.flatMap((artifact) => [
@@ -185,13 +195,7 @@ export function showRecord(place, exchange, record) {
     place.querySelector(".hint")?.remove();
     exchange = make("details", { className: "exchange" });
     exchange.append(make("summary", { textContent: `${record.method} ${record.url}` }));
-    const copy = make("button", { type: "button", textContent: words("copyCurl") });
-    copy.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(record.curl);
-      copy.textContent = words("copied");
-      setTimeout(() => (copy.textContent = words("copyCurl")), 1500);
-    });
-    exchange.append(make("h3", {}, words("request"), copy), make("pre", { textContent: withHeaders(record.headers, record.body) }));
+    exchange.append(make("h3", {}, words("request"), makeCopyButton("copyCurl", record.curl)), make("pre", { textContent: withHeaders(record.headers, record.body) }));
     place.prepend(exchange);
   } else if (!exchange) {
     return exchange;

@@ -22,6 +22,12 @@ const WORDS = {
     badMetadata: "Metadata must be a JSON object, such as {\"user\": {\"userId\": \"u1\"}}.",
     badJson: "must be JSON, such as", largeFiles: "The files are larger than 3.3 MB together, which a deployed stack refuses.",
     notStored: "too large to keep after a reload",
+    history: "History", tasks: "tasks", refresh: "Refresh", olderOnes: "Older ones", card: "Card", skills: "Skills",
+    noHistory: "This key has no tasks with this agent yet.", noCard: "The card could not be read.",
+    schedules: "Schedules", fire: "Run now", started: "started: task", next: "next", owner: "owner",
+    choices: "Answers", timeline: "Time line", showPdf: "Show the PDF",
+    submitted: "submitted", working: "working", completed: "completed", failed: "failed", canceled: "canceled",
+    rejected: "rejected", "input-required": "input required", "auth-required": "sign-in required", unspecified: "unknown",
   },
   zh: {
     playground: "调试台", skip: "跳到输入框", agent: "智能体", version: "协议版本", key: "密钥",
@@ -43,6 +49,13 @@ const WORDS = {
     badMetadata: "元数据必须是 JSON 对象，例如 {\"user\": {\"userId\": \"u1\"}}。",
     badJson: "必须是 JSON，例如", largeFiles: "文件合计超过 3.3 MB，已部署的堆栈会拒绝。",
     notStored: "太大，刷新后不保留",
+    history: "历史对话", tasks: "个任务", refresh: "刷新", olderOnes: "更早的对话", card: "名片", skills: "技能",
+    noHistory: "这个密钥在此智能体下还没有任务。", noCard: "读不到智能体名片。",
+    "version:alibaba": "阿里云百炼", "version:qianfan": "百度千帆",
+    schedules: "定时任务", fire: "立即运行", started: "已启动，任务", next: "下次", owner: "所有者",
+    choices: "备选回答", timeline: "时间线", showPdf: "查看 PDF",
+    submitted: "已提交", working: "进行中", completed: "已完成", failed: "失败", canceled: "已取消",
+    rejected: "已拒绝", "input-required": "等待输入", "auth-required": "等待登录", unspecified: "未知",
   },
 };
 

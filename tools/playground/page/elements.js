@@ -1,0 +1,29 @@
+// Elements of the page.
+
+import { words } from "./words.js";
+
+const COPIED_MS = 1500; // for which a button says that it has copied
+
+/** An element with properties and children; null and undefined are no children. */
+export function make(tag, options = {}, ...children) {
+  const element = Object.assign(document.createElement(tag), options);
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** A button that does something. */
+export function makeButton(options, act) {
+  const button = make("button", { type: "button", ...options });
+  button.addEventListener("click", act);
+  return button;
+}
+
+/** A button that copies a text. name: name of the words on it. */
+export function makeCopyButton(name, text) {
+  const button = makeButton({ textContent: words(name) }, async () => {
+    await navigator.clipboard.writeText(text);
+    button.textContent = words("copied");
+    setTimeout(() => (button.textContent = words(name)), COPIED_MS);
+  });
+  return button;
+}
