@@ -7,6 +7,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.helpers.pages import CHINESE, OTHERS, PAGES, RECIPES, kits_readme
+from tools.docs import translations
 
 
 def headings(page: Path) -> set[str]:
@@ -53,11 +54,19 @@ def test_the_chinese_readme_has_the_same_commands() -> None:
     assert commands(ROOT / "README.zh-CN.md") == commands(ROOT / "README.md")
 
 
-@pytest.mark.parametrize("name", ["authoring", "connecting"])
+@pytest.mark.parametrize(
+    "name", ["authoring", "background-work", "connecting", "deploying", "forking", "upgrading"]
+)
 def test_the_chinese_pages_have_the_same_programs(name: str) -> None:
     """In the order that suits their readers."""
     chinese, english = (commands(ROOT / "docs" / place / f"{name}.md") for place in ("zh", ""))
     assert sorted(chinese) == sorted(english)
+
+
+@pytest.mark.parametrize(("chinese", "english"), list(translations.pairs(ROOT)), ids=lambda path: path.name)
+def test_a_chinese_page_was_compared_with_its_english_one(chinese: Path, english: Path) -> None:
+    """If not: bring it up to date, then run python -m tools.docs.translations."""
+    assert translations.read_digest(chinese) == translations.digest_of(english)
 
 
 def test_the_readme_is_short() -> None:

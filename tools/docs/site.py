@@ -2,7 +2,9 @@
 the English one while you write.
 
     README, docs, recipes, … ─┬─ .aws-sam/docs (Markdown, links between pages rewritten) ── zensical ── .site
-    generated references     ─┘
+    generated references     ─┘                                                         └── llms.txt
+
+llms.txt (https://llmstxt.org) lists the pages for a language model, and llms-full.txt has their texts.
 """
 
 import os
@@ -93,14 +95,50 @@ def _url(place: str) -> str:
     return f"/{path}/" if path and not path.endswith("/") else f"/{path}"
 
 
+def write_llms(folder: Path, target: Path, title: str) -> None:
+    """Write llms.txt and llms-full.txt. folder: Markdown of a site. target: folder of the built site.
+
+    title: name of the site. A page's first heading names it, and its first sentence describes it.
+    """
+    places = sorted(folder.rglob("*.md"), key=lambda path: (path.name != "index.md", str(path)))
+    lines = [f"# {title}", "", f"> {_summary(folder / 'index.md')[1]}", "", "## Pages", ""]
+    texts = []
+    for path in places:
+        place = path.relative_to(folder).as_posix()
+        name, description = _summary(path)
+        lines.append(f"- [{name}]({place})" + (f": {description}" if description else ""))
+        texts.append(f"<!-- {place} -->\n\n{path.read_text('utf-8').strip()}\n")
+        # The Markdown of each page is beside its HTML, where llms.txt says it is.
+        (target / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target / place)
+    (target / "llms.txt").write_text("\n".join(lines) + "\n", "utf-8")
+    (target / "llms-full.txt").write_text("\n\n".join(texts), "utf-8")
+
+
+def _summary(path: Path) -> tuple[str, str]:
+    """Title and first sentence of a page, without links."""
+    blocks = [block.strip() for block in path.read_text("utf-8").split("\n\n")]
+    title = next(
+        (block.splitlines()[0].lstrip("# ") for block in blocks if block.startswith("# ")), path.stem
+    )
+    prose = next((block for block in blocks if block[:1].isalpha()), "")
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(prose.split()))
+    sentence = text.partition(". ")[0].rstrip(".:")
+    return title, f"{sentence}." if sentence else ""
+
+
 @reports_errors
 def main() -> int:
     environments.install("docs")
     write_all(Path.cwd(), ENGLISH, CHINESE)
     if os.environ.get("SERVE"):
         return _zensical("serve", "--config-file", "mkdocs.yml")
-    status = _zensical("build", "--clean", "--strict", "--config-file", "mkdocs.yml")
-    return status or _zensical("build", "--clean", "--strict", "--config-file", "mkdocs.zh.yml")
+    for name in ("mkdocs.yml", "mkdocs.zh.yml"):
+        if status := _zensical("build", "--clean", "--strict", "--config-file", name):
+            return status
+    write_llms(ENGLISH, Path(".site"), "A2A Lambda Kit")
+    write_llms(CHINESE, Path(".site/zh"), "A2A Lambda Kit")
+    return 0
 
 
 def _zensical(*arguments: str) -> int:

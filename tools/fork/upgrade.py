@@ -124,23 +124,42 @@ def _fetch(url: str) -> None:
     git("fetch", "--quiet", "--no-tags", "--prune", REMOTE, branches, tags)
 
 
+def _releases() -> dict[str, str]:
+    """Names of the kit's releases, such as v0.2.0, and their commits: its tags, and the commits of its main
+    branch that give pyproject.toml a version which CHANGELOG.md has, too. So a copy of the kit without tags
+    has releases."""
+    releases: dict[str, str] = {}
+    for line in git("for-each-ref", "--format=%(refname) %(objectname) %(*objectname)", TAGS).splitlines():
+        name, *commits = line.removeprefix(f"{TAGS}/").split()
+        releases[name] = commits[-1]  # of an annotated tag, the commit that it names
+    head = _run("git", "ls-remote", "--symref", REMOTE, "HEAD").stdout
+    branch = match[1] if (match := re.search(r"ref: refs/heads/(\S+)", head)) else "main"
+    changes = _run(
+        *("git", "log", "--first-parent", "--format=%H", r"-G^version = "),
+        *(f"refs/remotes/{REMOTE}/{branch}", "--", "pyproject.toml"),
+    )
+    for commit in set(changes.stdout.split()) - set(releases.values()):
+        version = re.search(r'(?m)^version = "(.+)"', git("show", f"{commit}:pyproject.toml"))
+        changelog = _run("git", "show", f"{commit}:CHANGELOG.md").stdout
+        if version and re.search(rf"(?m)^## {re.escape(version[1])}(\s|$)", changelog):
+            releases.setdefault(f"v{version[1]}", commit)
+    return {name: commit for name, commit in releases.items() if RELEASE.fullmatch(name)}
+
+
 def _newest_release() -> str:
     """Raises ConfigurationError if the kit has no release."""
-    tags = [
-        name.removeprefix(f"{TAGS}/") for name in git("for-each-ref", "--format=%(refname)", TAGS).split()
-    ]
-    releases = [tag for tag in tags if RELEASE.fullmatch(tag)]
+    releases = _releases()
     if not releases:
         raise ConfigurationError("the kit's repository has no release: name a branch or a commit, as TO=main")
-    return max(releases, key=lambda tag: [int(number) for number in tag.removeprefix("v").split(".")])
+    return max(releases, key=lambda name: [int(number) for number in name.removeprefix("v").split(".")])
 
 
 def _commit_of(name: str) -> str:
-    for candidate in (f"{TAGS}/{name}", f"refs/remotes/{REMOTE}/{name}", name):
+    for candidate in (f"{TAGS}/{name}", f"refs/remotes/{REMOTE}/{name}", _releases().get(name, name)):
         process = _run("git", "rev-parse", "--quiet", "--verify", f"{candidate}^{{commit}}")
         if not process.returncode:
             return process.stdout.strip()
-    raise ConfigurationError(f"the kit's repository has no tag, branch or commit {name!r}")
+    raise ConfigurationError(f"the kit's repository has no release, tag, branch or commit {name!r}")
 
 
 def git(*arguments: str) -> str:

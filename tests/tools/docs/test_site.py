@@ -28,6 +28,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         command = [str(ZENSICAL), "build", "--clean", "--strict", "--config-file", name]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+    site.write_llms(folder / site.ENGLISH, folder / ".site", "Kit")
+    site.write_llms(folder / site.CHINESE, folder / ".site" / "zh", "Kit")
     return folder / ".site"
 
 
@@ -50,6 +52,29 @@ def test_links_between_pages_lead_somewhere(built: Path) -> None:
             if not re.match(r"[a-z]+:", target):
                 linked = (built / target[1:] if target.startswith("/") else page.parent / target).resolve()
                 assert linked.exists(), f"{page.relative_to(built)}: {target}"
+
+
+def test_nothing_is_loaded_from_another_host(built: Path) -> None:
+    """Where a site of the web is slow or blocked, the pages must not wait for it."""
+    for page in built.rglob("*.html"):
+        text = page.read_text("utf-8")
+        for tag in re.findall(r"<(?:script|link|img|iframe|source)\b[^>]*>", text):
+            loads = re.search(r"""(?:src|href)=["']?(?:https?:)?//""", tag)
+            is_name = re.search(r"""rel=["']?(?:canonical|alternate|prev|next)""", tag)
+            assert not loads or is_name, f"{page.relative_to(built)}: {tag}"
+        assert "mermaid" not in text, "the theme would load its library"
+
+
+def test_a_language_model_finds_every_page(built: Path) -> None:
+    listed = re.findall(
+        r"^- \[[^\]]+\]\(([^)]+\.md)\)(?:: \S|$)", (built / "llms.txt").read_text("utf-8"), re.MULTILINE
+    )
+    assert listed[0] == "index.md"
+    assert {"authoring.md", "recipes/openai.md", "reference-card.md"} <= set(listed)
+    whole = (built / "llms-full.txt").read_text("utf-8")
+    for place in listed:
+        assert (built / place).read_text("utf-8").strip() in whole
+    assert "authoring.md" in (built / "zh" / "llms.txt").read_text("utf-8")
 
 
 def test_it_can_be_searched(built: Path) -> None:

@@ -254,6 +254,17 @@ def test_a_copy_without_history_is_told_how_to_join(fork: Repository, upstream: 
     assert "merged v0.0.2" in fork.run("make", "upgrade")
 
 
+def test_a_kit_without_tags_has_its_releases(fork: Repository, upstream: Repository) -> None:
+    """A release is the commit that gives pyproject.toml a version which the changelog has."""
+    for tag in ("v0.0.1", "v0.0.2"):
+        upstream.run("git", "tag", "--delete", tag)
+    version = re.search(r'(?m)^version = "(.+)"', (upstream.folder / "pyproject.toml").read_text())
+    assert version is not None
+    assert f"merged v{version[1]}" in fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}")
+    assert f"has v{version[1]} already" in fork.run("make", "upgrade", f"TO=v{version[1]}")
+    assert "no release, tag" in fork.run("make", "upgrade", "TO=v9.9.9", fails=True)
+
+
 def test_a_conflict_in_the_kits_files_is_left_to_the_fork(fork: Repository, upstream: Repository) -> None:
     fork.edit("layers/a2a/a2a_lambda/kit.py", "class OldKit:", "class OurKit:")
     fork.commit("a change of the kit")
