@@ -63,6 +63,11 @@ def split_words(variable: str, environ: Mapping[str, str]) -> list[str]:
     return [word.strip("\"'") for word in words] if is_windows else words
 
 
+def split_names(text: str) -> list[str]:
+    """Names, with commas or spaces between them, as AgentNames and AGENTS have them."""
+    return text.replace(",", " ").split()
+
+
 def is_loopback(url: str) -> bool:
     """Whether a url is of this machine."""
     host = urlsplit(url).hostname or ""

@@ -180,6 +180,13 @@ class DurableBench:
         return self.wait(task_id, lambda head: bool(waits_of(head)))
 
 
+@pytest.fixture
+def bench(durable_settings: Settings) -> Iterator[DurableBench]:
+    bench = DurableBench(durable_settings)
+    yield bench
+    bench.calls.clear()
+
+
 def waits_of(head: Head) -> list[str]:
     """Keys of the waits of a turn that is suspended."""
     execution = head.execution

@@ -16,7 +16,7 @@ from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns import lease
 from tests.background.worker_bench import WorkerBench
-from tests.turns.death import die_after_context
+from tests.processes.death import die_after_context
 
 pytestmark = pytest.mark.slow
 

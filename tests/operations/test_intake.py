@@ -33,7 +33,7 @@ from a2a_lambda.turns.recovery import load_live_head
 from a2a_lambda.turns.run import Run
 from tests.helpers.clock import Clock
 from tests.helpers.rpc import intent
-from tests.turns.death import die_after_context
+from tests.processes.death import die_after_context
 
 WINDOW = 60.0
 

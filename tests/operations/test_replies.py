@@ -5,7 +5,6 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +18,6 @@ from a2a_lambda.errors import (
 )
 from a2a_lambda.operations import waits
 from a2a_lambda.protocol.model import Event, Part, TaskState
-from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.callback_token import callback_token
 from a2a_lambda.tasks.head import Head
@@ -32,13 +30,6 @@ from tests.background.durable_bench import (
     waits_of,
 )
 from tests.helpers.rpc import intent
-
-
-@pytest.fixture
-def bench(durable_settings: Settings) -> Iterator[DurableBench]:
-    bench = DurableBench(durable_settings)
-    yield bench
-    bench.calls.clear()
 
 
 def test_questions_that_are_yielded_are_answered_within_the_turn(bench: DurableBench) -> None:

@@ -1,4 +1,4 @@
-"""Triggers: each time makes one task, whoever looks at it, and however often."""
+"""Schedules and events: each makes one task, however many containers look at it, and however often."""
 
 import asyncio
 from collections.abc import Callable
@@ -228,7 +228,7 @@ def test_no_time_is_named_again_in_the_hour_that_comes_twice() -> None:
 
 
 def test_looks_that_are_a_little_late_miss_nothing(deploy: Callable[[str], Containers]) -> None:
-    """Whatever the limit is: that is for outages."""
+    """The limit is for outages, so one of 0 minutes changes nothing here."""
     kit = deploy(HOURLY.replace("owner", "catch_up_minutes: 0, owner"))
     kit.clock.now = NOON - 0.05
     kit.look()

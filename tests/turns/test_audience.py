@@ -9,8 +9,13 @@ from a2a_lambda.turns import audience
 from a2a_lambda.turns.audience import Audience
 
 
-def events(number: int) -> list[Event]:
-    return [Event() for _ in range(number)]
+def full_audience(limit: int, events: int) -> Audience:
+    """An audience with room for `limit` events, to which more were published than it has read."""
+    listener = Audience()
+    listener.unread_limit = limit
+    for _ in range(events):
+        listener.publish(Event(), None)
+    return listener
 
 
 def test_a_client_that_is_too_slow_gets_the_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,11 +23,8 @@ def test_a_client_that_is_too_slow_gets_the_end_at_once(monkeypatch: pytest.Monk
     monkeypatch.setattr(audience, "UNREAD_SECONDS", 0.05)
 
     async def go() -> None:
-        listener = Audience()
-        listener.unread_limit = 2
+        listener = full_audience(2, events=4)
         stream = listener.events()
-        for event in events(4):
-            listener.publish(event, None)
         await anext(stream)
         await asyncio.wait_for(listener.wait_for_room(), 60)
         assert listener.was_dropped
@@ -35,11 +37,8 @@ def test_a_client_that_is_too_slow_gets_the_end_at_once(monkeypatch: pytest.Monk
 
 def test_a_run_waits_until_its_client_has_read() -> None:
     async def go() -> None:
-        listener = Audience()
-        listener.unread_limit = 2
+        listener = full_audience(2, events=5)
         stream = listener.events()
-        for event in events(5):
-            listener.publish(event, None)
         await anext(stream)
         waiting = asyncio.ensure_future(listener.wait_for_room())
         await asyncio.sleep(0)
@@ -57,11 +56,8 @@ def test_a_run_waits_until_its_client_has_read() -> None:
 
 def test_a_run_does_not_wait_for_a_client_that_left() -> None:
     async def go() -> None:
-        listener = Audience()
-        listener.unread_limit = 1
+        listener = full_audience(1, events=5)
         stream = listener.events()
-        for event in events(5):
-            listener.publish(event, None)
         await anext(stream)
         waiting = asyncio.ensure_future(listener.wait_for_room())
         await asyncio.sleep(0)

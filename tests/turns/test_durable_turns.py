@@ -2,11 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
-
-import pytest
 
 from a2a_lambda.protocol.model import Event, Json, TaskState
 from a2a_lambda.protocol.requests import Recipient
@@ -21,13 +18,6 @@ from tests.background.durable_bench import (
 
 MOST_WRITES = 40
 """Writes to the table in a trip, those of its two messages included."""
-
-
-@pytest.fixture
-def bench(durable_settings: Settings) -> Iterator[DurableBench]:
-    bench = DurableBench(durable_settings)
-    yield bench
-    bench.calls.clear()
 
 
 def test_a_trip_sleeps_asks_and_books(bench: DurableBench) -> None:

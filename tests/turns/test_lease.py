@@ -1,7 +1,6 @@
 """A run's hold on its task: what takes it, and what does not."""
 
 import asyncio
-import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -9,30 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from a2a_lambda.aws import clients
 from a2a_lambda.errors import StoreError
-from a2a_lambda.protocol.model import TaskState, status
-from a2a_lambda.settings import Settings
+from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.head import LEASE_SECONDS, Head
-from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns import lease
 from a2a_lambda.turns.lease import LEASE_LOOK_SECONDS, Lease
 from a2a_lambda.turns.recovery import load_live_head
 from tests.helpers.clock import Clock
-
-
-@pytest.fixture
-def store(settings: Settings, clock: Clock) -> Store:
-    return Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock)
-
-
-@pytest.fixture
-def head(store: Store, scope: Scope) -> Head:
-    submitted = status(TaskState.SUBMITTED, store.clock())
-    new_head = store.new_head(scope, str(uuid.uuid4()), "c", submitted).with_holder(store.clock())
-    store.create_head(new_head)
-    return new_head
 
 
 def get(store: Store, head: Head) -> Head:

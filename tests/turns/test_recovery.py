@@ -1,34 +1,16 @@
 """A task whose run died, as any process finds it."""
 
 import asyncio
-import uuid
 from dataclasses import replace
 
 import pytest
 
-from a2a_lambda.aws import clients
 from a2a_lambda.errors import TaskNotFound
 from a2a_lambda.protocol.model import TaskState, agent_message, status
-from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.head import Head, Place
-from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns.recovery import LOST, end_task, has_died, load_live_head, load_progress, lost_status
 from tests.helpers.clock import Clock
-
-
-@pytest.fixture
-def store(settings: Settings, clock: Clock) -> Store:
-    return Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock)
-
-
-@pytest.fixture
-def head(store: Store, scope: Scope) -> Head:
-    """Of a task that a run holds."""
-    submitted = status(TaskState.SUBMITTED, store.clock())
-    new_head = store.new_head(scope, str(uuid.uuid4()), "c", submitted).with_holder(store.clock())
-    store.create_head(new_head)
-    return new_head
 
 
 def test_a_task_is_lost_when_its_lease_is_over(store: Store, head: Head, clock: Clock) -> None:

@@ -22,7 +22,7 @@ from a2a_lambda.tasks.event_log import Entry
 from a2a_lambda.turns import ending, journal, lease, run
 from a2a_lambda.turns.claim import Claim
 from tests.helpers.clock import Clock
-from tests.turns.death import die_after_context
+from tests.processes.death import die_after_context
 from tests.turns.run_bench import PATIENCE, RunBench, until, within
 
 pytestmark = pytest.mark.slow
@@ -203,7 +203,7 @@ def test_a_turn_lost_after_its_context_can_be_sent_again(
     assert again["id"] == task["id"]
 
 
-@pytest.mark.parametrize("flush_seconds", [journal.FLUSH_SECONDS, 1e9], ids=["a write tells it", "no write"])
+@pytest.mark.parametrize("flush_seconds", [journal.FLUSH_SECONDS, 1e9], ids=["a write shows it", "no write"])
 def test_a_turn_that_was_canceled_unseen_changes_no_memory(
     bench: RunBench, monkeypatch: pytest.MonkeyPatch, flush_seconds: float
 ) -> None:

@@ -15,7 +15,8 @@ AGENTS = Path("functions/agents")
 
 def lock_for(agents: Collection[str], text: str) -> str:
     """The part of a lock that some agents need, in the same versions: what is on the list of all agents, what
-    is on their own, and what these need. text: of the lock, whose comments say what needs each package."""
+    is on their own, and what these need. text: text of the lock, whose comments
+    say what needs each package."""
     blocks = re.findall(r"^[A-Za-z0-9].*\n(?:[ #].*\n?)*", text, re.MULTILINE)
     causes = re.compile(r"#\s+(?:via )?(?!via$)(\S.*)$", re.MULTILINE)
     needed_by = {_name_of(block): set(causes.findall(block)) for block in blocks}

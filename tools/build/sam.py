@@ -17,7 +17,7 @@ from tools import environments
 from tools.agents.locks import LOCK, lock_for
 from tools.build import image, packages, size
 from tools.builds import BUILD, IMAGE, LAMBDA_PYTHON, find_python, read_architecture
-from tools.command import reports_errors
+from tools.command import reports_errors, split_names
 from tools.deployment.deploy import named_parameters
 
 FOLDER = Path(".aws-sam")
@@ -32,10 +32,10 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     architecture, folder = read_architecture(environ), Path(environ.get("BUILD_DIR") or BUILD)
     is_image = what == "image" or (what == "deployment" and bool(environ.get("IMAGE")))
     version = environ.get("LAMBDA_PYTHON") or LAMBDA_PYTHON
-    agents = split_names(environ.get("AGENTS", ""))
+    agents = sorted(split_names(environ.get("AGENTS", "")))
     if what == "deployment":
         of_stage, of_call = named_parameters(environ)
-        agents = split_names({**of_stage, **of_call}.get("AgentNames", ""))
+        agents = sorted(split_names({**of_stage, **of_call}.get("AgentNames", "")))
     if status := build(folder, architecture, version, agents, is_image=is_image):
         return status
     if what == "build":
@@ -44,10 +44,6 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
         return 0
     image.write(folder)
     return 0 if what == "image" else build_image(folder, architecture)
-
-
-def split_names(text: str) -> list[str]:
-    return sorted(text.replace(",", " ").split())
 
 
 def build(

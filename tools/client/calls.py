@@ -54,11 +54,11 @@ class Version:
     """How clients of a version, or of a platform, call an agent.
 
     card: path of the card, with {agent} for "/a2a/<name>" or "". card_wire: finds the url in that card; it is
-        the wire itself, unless the card is of another version.
-    stream_suffix: appended to the url for a stream. key_header: header to send the key in, instead of the one
-    that the card asks for.
+    the wire itself, unless the card is of another version. stream_suffix: appended to the url for a stream.
+    key_header: header to send the key in, instead of the one that the card asks for.
     """
 
+    name: str
     title: str
     wire: Wire
     card: str
@@ -71,28 +71,32 @@ class Version:
 CARD, OLD_CARD = "{agent}/.well-known/agent-card.json", "{agent}/.well-known/agent.json"
 
 VERSIONS: Mapping[str, Version] = {
-    "1.0": Version("A2A 1.0", v1_0.WIRE, CARD, v1_0.WIRE),
-    "1.0-http": Version("A2A 1.0, HTTP+JSON", v1_0.WIRE, CARD, v1_0.WIRE, is_rest=True),
-    "0.3": Version("A2A 0.3", v0_3.WIRE, CARD, v0_3.WIRE),
-    "0.2": Version("A2A 0.2.5, 0.2.6", v0_3.WIRE, OLD_CARD, v0_3.WIRE),
-    "0.1": Version("A2A 0.1", v0_1.WIRE, OLD_CARD, v0_3.WIRE),
-    "alibaba": Version(
-        "Alibaba Model Studio",
-        alibaba.WIRE,
-        "/alibaba{name}/.well-known/agent.json",
-        v0_3.WIRE,
-        stream_suffix="/stream",
-    ),
-    "qianfan": Version(
-        "Baidu Qianfan",
-        qianfan.WIRE,
-        "/v2/a2a{name}/.well-known/agent.json",
-        v0_3.WIRE,
-        key_header="X-Appbuilder-Authorization",
-    ),
+    version.name: version
+    for version in (
+        Version("1.0", "A2A 1.0", v1_0.WIRE, CARD, v1_0.WIRE),
+        Version("1.0-http", "A2A 1.0, HTTP+JSON", v1_0.WIRE, CARD, v1_0.WIRE, is_rest=True),
+        Version("0.3", "A2A 0.3", v0_3.WIRE, CARD, v0_3.WIRE),
+        Version("0.2", "A2A 0.2.5, 0.2.6", v0_3.WIRE, OLD_CARD, v0_3.WIRE),
+        Version("0.1", "A2A 0.1", v0_1.WIRE, OLD_CARD, v0_3.WIRE),
+        Version(
+            "alibaba",
+            "Alibaba Model Studio",
+            alibaba.WIRE,
+            "/alibaba{name}/.well-known/agent.json",
+            v0_3.WIRE,
+            stream_suffix="/stream",
+        ),
+        Version(
+            "qianfan",
+            "Baidu Qianfan",
+            qianfan.WIRE,
+            "/v2/a2a{name}/.well-known/agent.json",
+            v0_3.WIRE,
+            key_header="X-Appbuilder-Authorization",
+        ),
+    )
 }
 """The kit's versions, by the names that the playground and `make chat` use."""
-
 
 FAILURES = (
     AgentError,
@@ -193,7 +197,7 @@ class Caller:
             raise AgentError(_error_text(content, answer.status_code), status=answer.status_code)
         card = strictjson.loads(content)
         self.agent = discovery.agent_of_card(card, url, self._key or None, wires=(version.card_wire,))
-        findings = [list(finding) for finding in check_card(_name_of(version), card)]
+        findings = [list(finding) for finding in check_card(version.name, card)]
         yield {"kind": "result", "result": card, "findings": findings}
 
     async def _call(self, operation: Operation, request: Json, last_id: str) -> AsyncGenerator[Record, None]:
@@ -322,10 +326,6 @@ class Caller:
 
     def _hide(self, value: str) -> str:
         return value.replace(self._key, HIDDEN) if self._key else value
-
-
-def _name_of(version: Version) -> str:
-    return next((name for name, known in VERSIONS.items() if known is version), "")
 
 
 def _response_record(answer: httpx2.Response) -> Record:

@@ -22,6 +22,7 @@ import httpx2
 from rich.console import Console
 
 from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.protocol.alibaba_metadata import intent_metadata
 from a2a_lambda.protocol.model import (
     INTERRUPTED,
     OPERATION,
@@ -38,9 +39,9 @@ from a2a_lambda.protocol.model import (
 )
 from tools.client.calls import SILENCE_SECONDS, VERSIONS, Caller
 from tools.client.view import View
-from tools.command import is_loopback, read_port, read_url, reports_errors, split_words
-from tools.deployment.stack import outputs_of
-from tools.state import local_key
+from tools.command import is_loopback, read_port, reports_errors, split_words
+from tools.deployment.stack import url_of
+from tools.state import key_for
 
 WAIT_SECONDS = 5.0
 """Seconds between looks at a task that pauses or waits."""
@@ -132,16 +133,16 @@ class Chat:
     async def send(self, text: str, skill: str = "", *values: str) -> TaskState | None:
         message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=[])
         if skill:
-            slots = [dict(zip(("name", "value"), value.split("=", 1), strict=False)) for value in values]
-            if any(len(slot) < 2 for slot in slots):
+            if any("=" not in value for value in values):
                 self._view.fail("write parameters as name=value, such as /skill add a=1 b=2")
                 return None
+            arguments = dict(value.split("=", 1) for value in values)
             names = self._parameters(skill)
-            if unknown := [slot["name"] for slot in slots if names is not None and slot["name"] not in names]:
+            if unknown := [name for name in arguments if names is not None and name not in names]:
                 listing = ", ".join(names or ()) or "none"
                 self._view.fail(f"{skill} has no parameter {unknown[0]}. It has: {listing}")
                 return None
-            message["metadata"] = {"intentInfos": [{"intent": skill, "slots": slots}]}
+            message["metadata"] = intent_metadata(skill, arguments)
             text = text or skill
         message["parts"] = [Part(text=text), *self._attached]
         if self._context_id:
@@ -319,17 +320,11 @@ def talk(chat: Chat, console: Console, runner: asyncio.Runner) -> None:
 
 def run(environ: Mapping[str, str], console: Console) -> int:
     """Returns the exit status. Raises ConfigurationError."""
-    version, stack = environ.get("VERSION") or "1.0", environ.get("STACK", "")
+    version = environ.get("VERSION") or "1.0"
     if version not in VERSIONS:
         raise ConfigurationError(f"VERSION={version}: use one of {', '.join(VERSIONS)}")
-    if environ.get("URL") and stack:
-        raise ConfigurationError("give URL or STACK, not both")
-    if stack:
-        url = outputs_of(stack)["BaseUrl"]
-    else:
-        url = read_url(environ.get("URL") or f"http://127.0.0.1:{read_port(environ.get('PORT') or '8080')}")
-    is_local = is_loopback(url)
-    key = environ.get("KEY") or (local_key() if is_local else "")
+    url = url_of(environ) or f"http://127.0.0.1:{read_port(environ.get('PORT') or '8080')}"
+    is_local, key = is_loopback(url), key_for(url, environ)
     with asyncio.Runner() as runner:
         http = httpx2.AsyncClient(timeout=SILENCE_SECONDS, trust_env=False)
         try:

@@ -20,7 +20,7 @@ from a2a_lambda.catalog.agents import check_all
 from a2a_lambda.errors import ConfigurationError
 from tools import environments, template
 from tools.builds import BUILD, IMAGE, read_architecture
-from tools.command import reports_errors
+from tools.command import reports_errors, split_names
 from tools.deployment import stack
 from tools.deployment.account import QUOTA, REGIONS, Account, account_of, use_stage
 from tools.deployment.versions import Versions
@@ -95,7 +95,7 @@ def check_agents(parameters: Mapping[str, str]) -> None:
     """Raises ConfigurationError if an agent is wrong, AgentNames has one that is not there, or one is durable
     in a stack without a function for that."""
     profiles = {profile.name: profile for profile in check_all(Path("functions/agents"))}
-    names = parameters["AgentNames"].replace(",", " ").split()
+    names = split_names(parameters["AgentNames"])
     for name in names:
         if name not in profiles:
             choices = ", ".join(profiles)

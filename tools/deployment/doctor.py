@@ -24,10 +24,10 @@ from a2a_lambda.protocol.model import STOPPED, Event, state_word
 from a2a_lambda.wire import v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
 from tools.agents.card_checks import check_card
-from tools.command import is_loopback, read_url, reports_errors
+from tools.command import is_loopback, reports_errors
 from tools.deployment.checkup import Checkup
 from tools.deployment.stack import outputs_of, resources_of
-from tools.state import local_key
+from tools.state import key_for
 
 TEXT = "Hello"
 
@@ -231,7 +231,7 @@ def inspect(stack: str) -> tuple[str, int]:
 
 @reports_errors
 def main() -> int:
-    url, key, stack = (os.environ.get(name, "") for name in ("URL", "KEY", "STACK"))
+    url, stack = os.environ.get("URL", ""), os.environ.get("STACK", "")
     if not url and not stack:
         print("usage: make doctor URL=https://… or STACK=… [KEY=…] [TEXT=…]", file=sys.stderr)
         return 2
@@ -239,7 +239,7 @@ def main() -> int:
     if stack:
         own_url, failures = inspect(stack)
         url = url or own_url
-    key = key or (local_key() if is_loopback(read_url(url)) else "")
+    key = key_for(url, os.environ)
     if not key:
         print("no KEY=…: the agent will refuse every call\n")
     failures += asyncio.run(examine(url, key, os.environ.get("TEXT") or TEXT))

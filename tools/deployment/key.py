@@ -17,7 +17,7 @@ from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
-from tools.command import reports_errors
+from tools.command import reports_errors, split_names
 from tools.deployment.stack import table_of
 from tools.state import KEYS_PATH, STATE
 
@@ -47,7 +47,7 @@ def _run(keys: KeyRegister, environ: Mapping[str, str]) -> str:
         days = float(environ["DAYS"]) if environ.get("DAYS") else None
     except ValueError:
         raise ConfigurationError(f"DAYS must be a number of days, not {environ['DAYS']!r}") from None
-    agents = tuple(environ.get("AGENTS", "").replace(",", " ").split())
+    agents = tuple(split_names(environ.get("AGENTS", "")))
     for agent in agents:
         if not (Settings().agents / agent).is_dir():
             raise ConfigurationError(f"there is no agent {agent!r} in {Settings().agents}")

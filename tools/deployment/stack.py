@@ -11,6 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, 
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
+from tools.command import read_url
 
 ALIAS = "live"
 """Alias of the functions that every caller uses."""
@@ -34,6 +35,14 @@ def outputs_of(stack: str) -> dict[str, str]:
     if "TableName" not in outputs:
         raise ConfigurationError(f"stack {stack} has no output TableName: it is not a stack of this kit")
     return outputs
+
+
+def url_of(environ: Mapping[str, str]) -> str:
+    """Url of the deployment that URL or STACK names, or "". Raises ConfigurationError."""
+    url, stack = environ.get("URL", ""), environ.get("STACK", "")
+    if url and stack:
+        raise ConfigurationError("give URL or STACK, not both")
+    return outputs_of(stack)["BaseUrl"] if stack else url and read_url(url)
 
 
 def table_of(stack: str) -> str:

@@ -63,8 +63,8 @@ class Expectation(Model):
 
 
 class Case(Model):
-    """messages: sent one after another, in one conversation. skill, arguments: of the first message.
-    repeats: how often it is run. pass_rate: share of the runs that must pass, from 0 to 1."""
+    """messages: sent one after another, in one conversation. skill, arguments: what the first message calls.
+    repeats: how often the case is run. pass_rate: share of the runs that must pass, from 0 to 1."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")
     messages: list[str] = Field(min_length=1, alias="message")
@@ -81,7 +81,7 @@ class Case(Model):
 
 
 class Evals(Model):
-    """repeats, pass_rate: of the cases that have none."""
+    """repeats, pass_rate: those of cases that have none of their own."""
 
     repeats: int = Field(default=1, ge=1, le=100)
     pass_rate: float = Field(default=1.0, ge=0, le=1)
@@ -104,11 +104,12 @@ def read_evals(folder: Path) -> list[Case]:
     if not path.exists():
         return []
     try:
-        evals = Evals.model_validate(yaml.safe_load(path.read_text("utf-8")))
+        content = yaml.safe_load(path.read_text("utf-8"))
     except yaml.YAMLError as error:
         raise ConfigurationError(f"{path}: not valid YAML: {error}") from None
+    try:
+        evals = Evals.model_validate(content)
     except ValidationError as error:
-        content = yaml.safe_load(path.read_text("utf-8"))
         raise ConfigurationError(f"{path}: " + "; ".join(_mistakes(content, error))) from None
     names = [case.name for case in evals.cases]
     if twice := sorted({name for name in names if names.count(name) > 1}):

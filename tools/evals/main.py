@@ -18,12 +18,12 @@ from rich.progress import Progress
 
 from a2a_lambda.client import Client
 from a2a_lambda.errors import ConfigurationError
-from tools.command import is_loopback, read_url, reports_errors
-from tools.deployment.stack import outputs_of
+from tools.command import reports_errors
+from tools.deployment.stack import url_of
 from tools.evals import report
 from tools.evals.cases import NAME, Case, read_evals
 from tools.evals.runs import Asker, Here, Outcome, Recorder, There, load_judges, run_case
-from tools.state import local_key
+from tools.state import key_for
 
 AGENTS = Path("functions/agents")
 
@@ -36,10 +36,10 @@ def find_cases(agents: Path, name: str) -> dict[str, list[Case]]:
     if name and name not in {folder.name for folder in folders}:
         raise ConfigurationError(f"there is no agent {name!r} in {agents}")
     cases = {folder.name: read_evals(folder) for folder in folders if not name or folder.name == name}
-    found = {agent: listed for agent, listed in cases.items() if listed}
-    if not found:
+    listed = {agent: entries for agent, entries in cases.items() if entries}
+    if not listed:
         raise ConfigurationError(f"no agent has evals: write {agents / (name or '<name>') / NAME}")
-    return found
+    return listed
 
 
 async def run_all(
@@ -47,20 +47,19 @@ async def run_all(
 ) -> dict[str, list[Outcome]]:
     """Outcomes by agent. Raises ConfigurationError."""
     mode = "record" if environ.get("RECORD") else "live" if environ.get("LIVE") else "replay"
-    stack = environ.get("STACK", "")
-    url = outputs_of(stack)["BaseUrl"] if stack else environ.get("URL", "")
-    key = environ.get("KEY") or (local_key() if url and is_loopback(read_url(url)) else "")
+    url = url_of(environ)
+    key = key_for(url, environ) if url else ""
     results: dict[str, list[Outcome]] = {}
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task("", total=sum(map(len, cases.values())))
-        for agent, listed in cases.items():
+        for agent, entries in cases.items():
             folder = AGENTS / agent
-            judges = load_judges(folder, listed)
+            judges = load_judges(folder, entries)
             client = Client(f"{url.rstrip('/')}/a2a/{agent}", key=key, private=True) if url else None
             asker: Asker = Here(folder) if client is None else There(client)
             recorder = Recorder(folder, "live" if url else mode)
             results[agent] = []
-            for case in listed:
+            for case in entries:
                 progress.update(bar, description=f"{agent}: {case.name}")
                 judge = judges.get(case.expect.judge or "")
                 results[agent].append(await run_case(case, asker, judge, recorder))
@@ -71,8 +70,6 @@ async def run_all(
 @reports_errors
 def main(environ: Mapping[str, str] = os.environ) -> int:
     console = Console(highlight=False)
-    if environ.get("STACK") and environ.get("URL"):
-        raise ConfigurationError("give URL or STACK, not both")
     place = environ.get("STACK") or ("url" if environ.get("URL") else "here")
     results = asyncio.run(run_all(find_cases(AGENTS, environ.get("AGENT", "")), environ, console))
     for agent, outcomes in results.items():

@@ -19,7 +19,19 @@ from a2a_lambda.agent.agent import Agent
 from a2a_lambda.agent.trial import Answer
 from a2a_lambda.client import Client
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.protocol.model import Json, Message, Part, Role, artifact_id, state_word, text_of
+from a2a_lambda.protocol.alibaba_metadata import intent_metadata
+from a2a_lambda.protocol.model import (
+    INTERRUPTED,
+    Artifact,
+    Message,
+    Part,
+    Role,
+    Task,
+    TaskState,
+    TaskStatus,
+    artifact_id,
+)
+from a2a_lambda.tasks.context import Context
 from tools.evals.cases import Case, Expectation
 
 SECRETS = ("authorization", "x-api-key", "api-key", "x-goog-api-key", "x-amz-security-token", "cookie")
@@ -36,20 +48,10 @@ SECRET_PARAMETERS = ("key", "api_key", "api-key", "access_token")
 Judge = Callable[[Any], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """An agent's answer. skill: "" if it is not known."""
-
-    state: str
-    text: str
-    data: list[Json]
-    skill: str = ""
-
-
 class Asker(Protocol):
-    """Has a conversation, and returns its last reply."""
+    """Has a conversation, and returns its last answer."""
 
-    async def ask(self, case: Case) -> Reply: ...
+    async def ask(self, case: Case) -> Answer: ...
 
 
 class Here:
@@ -58,13 +60,13 @@ class Here:
     def __init__(self, folder: Path) -> None:
         self._agent = Agent.load(folder)
 
-    async def ask(self, case: Case) -> Reply:
+    async def ask(self, case: Case) -> Answer:
         answer: Answer | None = None
         for index, message in enumerate(case.messages):
             intent: dict[str, Any] = {} if index else {"skill": case.skill, "slots": case.arguments}
             answer = await self._agent.run(message, after=answer, **intent)
         assert answer is not None
-        return Reply(answer.state, answer.text, answer.data, answer.skill)
+        return answer
 
 
 class There:
@@ -73,36 +75,32 @@ class There:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def ask(self, case: Case) -> Reply:
-        ids: dict[str, str] = {}
-        reply = Reply("", "", [])
-        for index, text in enumerate(case.messages):
+    async def ask(self, case: Case) -> Answer:
+        answer: Answer | None = None
+        for text in case.messages:
             message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=[Part(text=text)])
-            if case.skill is not None and not index:
-                slots = [{"name": name, "value": value} for name, value in case.arguments.items()]
-                message["metadata"] = {"intentInfos": [{"intent": case.skill, "slots": slots}]}
-            message.update(ids)  # type: ignore[typeddict-item]
-            reply, ids = _read(await self._client.send(message))
-        return reply
+            if answer is not None:
+                message["contextId"] = answer.task["contextId"]
+                if answer.task["status"]["state"] in INTERRUPTED:
+                    message["taskId"] = answer.task["id"]
+            elif case.skill is not None:
+                message["metadata"] = intent_metadata(case.skill, case.arguments)
+            answer = _answer(await self._client.send(message))
+        assert answer is not None
+        return answer
 
 
-def _read(result: Any) -> tuple[Reply, dict[str, str]]:
-    """A reply, and the ids that the next message of its conversation has."""
-    if "status" not in result:
-        parts = result["parts"]
-        return Reply("completed", text_of(parts), _data(parts)), {"contextId": result.get("contextId", "")}
-    state = state_word(result["status"]["state"])
-    message = result["status"].get("message")
-    artifacts = [each for each in result.get("artifacts", []) if each["artifactId"] == artifact_id(0)]
-    parts = message["parts"] if message else [part for each in artifacts for part in each["parts"]]
-    ids = {"contextId": result["contextId"]}
-    if state in ("input-required", "auth-required"):
-        ids["taskId"] = result["id"]
-    return Reply(state, text_of(parts), _data(parts)), ids
-
-
-def _data(parts: list[Part]) -> list[Json]:
-    return [part["data"] for part in parts if "data" in part]
+def _answer(result: Any) -> Answer:
+    """An answer, of which only the task is known. A message counts as the reply of a completed task."""
+    if "status" in result:
+        return Answer(result, [], Context(), None)
+    task = Task(
+        id="",
+        contextId=result.get("contextId", ""),
+        status=TaskStatus(state=TaskState.COMPLETED),
+        artifacts=[Artifact(artifactId=artifact_id(0), parts=result["parts"])],
+    )
+    return Answer(task, [], Context(), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +131,9 @@ async def run_case(case: Case, asker: Asker, judge: Judge | None, record: "Recor
         began = time.monotonic()
         try:
             with record(f"{case.name}-{number}"):
-                reply = await asker.ask(case)
-                found = find_problems(case.expect, reply, time.monotonic() - began)
-                problems.append(found + await _ask_judge(case.expect.judge, judge, reply))
+                answer = await asker.ask(case)
+                mistakes = find_problems(case.expect, answer, time.monotonic() - began)
+                problems.append(mistakes + await _ask_judge(case.expect.judge, judge, answer))
         except (CannotOverwriteExistingCassetteException, NotRecorded):
             problems.append(["a call has no recorded answer: run make eval RECORD=1"])
         except Exception as error:
@@ -144,34 +142,34 @@ async def run_case(case: Case, asker: Asker, judge: Judge | None, record: "Recor
     return Outcome(case, problems, seconds)
 
 
-def find_problems(expect: Expectation, reply: Reply, seconds: float) -> list[str]:
+def find_problems(expect: Expectation, answer: Answer, seconds: float) -> list[str]:
     """What is not as expected, as sentences."""
     problems: list[str] = []
-    if reply.state != expect.state:
-        problems.append(f"the state is {reply.state}, not {expect.state}")
+    if answer.state != expect.state:
+        problems.append(f"the state is {answer.state}, not {expect.state}")
     for text in expect.contains:
-        if text.lower() not in reply.text.lower():
-            problems.append(f"the reply does not contain {text!r}: {_short(reply.text)}")
-    if expect.matches is not None and not re.search(expect.matches, reply.text):
-        problems.append(f"the reply does not match {expect.matches}: {_short(reply.text)}")
-    value = reply.data[0] if len(reply.data) == 1 else reply.data
+        if text.lower() not in answer.text.lower():
+            problems.append(f"the reply does not contain {text!r}: {_short(answer.text)}")
+    if expect.matches is not None and not re.search(expect.matches, answer.text):
+        problems.append(f"the reply does not match {expect.matches}: {_short(answer.text)}")
+    value = answer.data[0] if len(answer.data) == 1 else answer.data
     if expect.equals is not None and value != expect.equals:
         problems.append(f"the data is {_short(str(value))}, not {_short(str(expect.equals))}")
     if expect.json_schema is not None:
         error = next(jsonschema.Draft202012Validator(expect.json_schema).iter_errors(value), None)
         if error is not None:
             problems.append(f"the data does not fit the schema: {error.message}")
-    if expect.skill is not None and reply.skill and reply.skill != expect.skill:
-        problems.append(f"skill {reply.skill} answered, not {expect.skill}")
+    if expect.skill is not None and answer.skill and answer.skill != expect.skill:
+        problems.append(f"skill {answer.skill} answered, not {expect.skill}")
     if expect.seconds is not None and seconds > expect.seconds:
         problems.append(f"it took {seconds:.1f} s")
     return problems
 
 
-async def _ask_judge(name: str | None, judge: Judge | None, reply: Reply) -> list[str]:
+async def _ask_judge(name: str | None, judge: Judge | None, answer: Answer) -> list[str]:
     if judge is None:
         return []
-    verdict = judge(reply)
+    verdict = judge(answer)
     if inspect.isawaitable(verdict):
         verdict = await verdict
     return [] if verdict is True else [f"{name}: {verdict if isinstance(verdict, str) else 'not good'}"]
@@ -196,12 +194,12 @@ def load_judges(folder: Path, cases: list[Case]) -> dict[str, Judge]:
     spec.loader.exec_module(module)
     for name in sorted(names):
         if not callable(getattr(module, name, None)):
-            raise ConfigurationError(f"{path}: there is no function {name}: write `def {name}(reply): …`")
+            raise ConfigurationError(f"{path}: there is no function {name}: write `def {name}(answer): …`")
     return {name: getattr(module, name) for name in names}
 
 
 class NotRecorded(Exception):
-    """There are recordings, but none of this run."""
+    """Other runs have recordings, and this one has none."""
 
 
 class Recorder:

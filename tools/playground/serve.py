@@ -13,7 +13,7 @@ import uvicorn
 
 from a2a_lambda.catalog.agents import default_of, read_cards
 from tools.client import logs
-from tools.command import listen, read_port, read_url, reports_errors
+from tools.command import listen, read_port, read_url, reports_errors, split_names
 from tools.deployment.stack import outputs_of, parameters_of
 from tools.log_entry import LogEntry
 from tools.playground.app import Playground, Target
@@ -49,7 +49,7 @@ def target_of_stack(stack: str, key: str) -> Target:
 def agents_of(stack: str) -> list[str]:
     """Names of the agents here that the stack serves, the default agent first."""
     cards, _ = read_cards(Path("functions/agents"))
-    names = [name.strip() for name in parameters_of(stack).get("AgentNames", "").split(",") if name.strip()]
+    names = split_names(parameters_of(stack).get("AgentNames", ""))
     agents = {name: card for name, card in cards.items() if not names or name in names}
     first = default_of(agents)
     return sorted(agents, key=lambda name: name != first) or [""]

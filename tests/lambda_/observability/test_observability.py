@@ -109,7 +109,7 @@ def test_a_turn_is_measured(tell: Tell) -> None:
 def test_each_line_says_what_it_is_about(tell: Tell) -> None:
     telling = tell()
     lines = telling.call("boom")
-    # Other tests of this process may leave tasks behind, of which Python tells when it collects them.
+    # Other tests of this process may leave tasks behind. Python logs them when it collects them.
     [failure] = [line for line in lines if line.get("message") == "skill boom failed"]
     assert failure["level"] == "ERROR"
     for line in (failure, metric(lines, "Turns")):

@@ -9,15 +9,18 @@ from xml.etree import ElementTree
 import pytest
 from pytest_httpserver import HTTPServer
 
+from a2a_lambda.agent.trial import Answer
 from a2a_lambda.client import Client
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.kit import Kit
+from a2a_lambda.protocol.model import Artifact, Json, Part, Task, TaskState, status
+from a2a_lambda.tasks.context import Context
 from tests.agent.folders import CARD
 from tests.client.served import CARDS, Served
 from tests.conftest import BASE_URL, new_key
 from tools.evals import main, report
 from tools.evals.cases import Case, Expectation, read_evals
-from tools.evals.runs import Outcome, Reply, There, find_problems
+from tools.evals.runs import Outcome, There, find_problems
 
 CODE = """
 from a2a_lambda import Ask, skill
@@ -113,11 +116,11 @@ def test_a_judge_is_a_function_of_the_fork(evaluate: Eval, capsys: pytest.Captur
     assert "judges.py: not found" in capsys.readouterr().err
     judges = Path("functions/agents/hello/tests/judges.py")
     judges.parent.mkdir()
-    judges.write_text('def is_polite(reply): return "please" in reply.text or "it never says please"\n')
+    judges.write_text('def is_polite(answer): return "please" in answer.text or "it never says please"\n')
     assert evaluate(cases) == 1
     assert "is_polite: it never says please" in capsys.readouterr().out
     for kind in ("def", "async def"):
-        judges.write_text(f"{kind} is_polite(reply): return reply.state == 'completed'\n")
+        judges.write_text(f"{kind} is_polite(answer): return answer.state == 'completed'\n")
         assert evaluate(cases) == 0
 
 
@@ -127,7 +130,7 @@ def test_a_judge_that_raises_stops_nothing_else(evaluate: Eval, capsys: pytest.C
     )
     folder = Path("functions/agents/hello/tests")
     folder.mkdir()
-    (folder / "judges.py").write_text("def broken(reply): return {}['x']\n")
+    (folder / "judges.py").write_text("def broken(answer): return {}['x']\n")
     assert evaluate(cases) == 1
     shown = capsys.readouterr().out
     assert "KeyError" in shown
@@ -146,6 +149,17 @@ def test_a_share_may_be_one_that_no_float_holds(evaluate: Eval) -> None:
         Case.model_validate({"name": "a", "message": "x", "pass_rate": 0.28}), [[]] * 7 + [["no"]] * 18, []
     )
     assert outcome.is_good
+
+
+def answer_of(state: str, text: str, data: list[Json], skill: str = "") -> Answer:
+    parts = [Part(text=text), *(Part(data=value) for value in data)]
+    task = Task(
+        id="t",
+        contextId="c",
+        status=status(TaskState(f"TASK_STATE_{state.upper()}"), 0),
+        artifacts=[Artifact(artifactId="artifact-1", parts=parts)],
+    )
+    return Answer(task, [], Context(), None, skill=skill)
 
 
 def test_what_a_model_answers_is_recorded_and_replayed(
@@ -177,19 +191,19 @@ def test_what_a_model_answers_is_recorded_and_replayed(
 
 
 @pytest.mark.parametrize(
-    ("expect", "reply", "problem"),
+    ("expect", "answer", "problem"),
     [
-        ({}, Reply("failed", "", []), "the state is failed, not completed"),
-        ({"matches": r"\d+"}, Reply("completed", "none", []), r"does not match \d+"),
-        ({"equals": {"a": 1}}, Reply("completed", "", [{"a": 2}]), "the data is {'a': 2}"),
-        ({"schema": {"required": ["b"]}}, Reply("completed", "", [{}]), "'b' is a required property"),
-        ({"skill": "x"}, Reply("completed", "", [], "y"), "skill y answered, not x"),
-        ({"seconds": 1}, Reply("completed", "", []), "it took 2.0 s"),
+        ({}, answer_of("failed", "", []), "the state is failed, not completed"),
+        ({"matches": r"\d+"}, answer_of("completed", "none", []), r"does not match \d+"),
+        ({"equals": {"a": 1}}, answer_of("completed", "", [{"a": 2}]), "the data is {'a': 2}"),
+        ({"schema": {"required": ["b"]}}, answer_of("completed", "", [{}]), "'b' is a required property"),
+        ({"skill": "x"}, answer_of("completed", "", [], "y"), "skill y answered, not x"),
+        ({"seconds": 1}, answer_of("completed", "", []), "it took 2.0 s"),
     ],
 )
-def test_each_expectation(expect: dict[str, object], reply: Reply, problem: str) -> None:
-    [found] = find_problems(Expectation.model_validate(expect), reply, 2.0)
-    assert problem in found
+def test_each_expectation(expect: dict[str, object], answer: Answer, problem: str) -> None:
+    [mistake] = find_problems(Expectation.model_validate(expect), answer, 2.0)
+    assert problem in mistake
 
 
 @pytest.mark.parametrize(
@@ -200,7 +214,7 @@ def test_each_expectation(expect: dict[str, object], reply: Reply, problem: str)
     ],
 )
 def test_expectations_that_hold(expect: dict[str, object]) -> None:
-    reply = Reply("completed", "hello", [{"a": 1}], "")
+    reply = answer_of("completed", "hello", [{"a": 1}], "")
     assert find_problems(Expectation.model_validate(expect), reply, 2.0) == []
 
 
@@ -234,7 +248,7 @@ def test_an_agent_that_is_not_there(evaluate: Eval, capsys: pytest.CaptureFixtur
 def test_a_deployment_is_called_as_a_client_would(kit: Kit) -> None:
     """A conversation, with a question in it, and a skill with arguments."""
 
-    async def ask(case: Case) -> Reply:
+    async def ask(case: Case) -> Answer:
         async with Client(BASE_URL, key=new_key(kit.keys), transport=Served(kit, CARDS["1.0"])) as client:
             return await There(client).ask(case)
 

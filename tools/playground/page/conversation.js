@@ -1,17 +1,15 @@
 // A conversation: turns, each with the user's message and the task that it became. Events are of A2A 1.0.
 
+import { STOPPED, stateOf, textOf, WAITING } from "./protocol.js";
 import { noteEvent } from "./timeline.js";
-
-export const STOPPED = ["completed", "failed", "canceled", "rejected", "input-required", "auth-required"];
-export const WAITING = ["input-required", "auth-required"];
 
 const KEPT_BYTES = 200_000; // a file's base64 above this is not kept after a reload
 const MAX_TURNS = 100;
 const SAVE_MS = 1000;
 
-/** State as A2A 0.x writes it: completed, input-required … */
-export function stateOf(status) {
-  return (status?.state ?? "TASK_STATE_UNSPECIFIED").replace("TASK_STATE_", "").toLowerCase().replaceAll("_", "-");
+/** A turn with a message. task: its task, if it is known. */
+function newTurn(message, version, { id = "", contextId = "" } = {}) {
+  return { message, version, taskId: id, contextId, state: "", steps: [], reply: [], artifacts: [], error: "", lastEvent: "" };
 }
 
 export class Conversation {
@@ -83,8 +81,7 @@ export class Conversation {
     if (before && (WAITING.includes(before.state) || (before.waits && before.state === "working"))) {
       message.taskId = before.taskId;
     }
-    const sentAt = Date.now();
-    const turn = { message, version, sentAt, taskId: "", state: "", steps: [], reply: [], artifacts: [], error: "", lastEvent: "" };
+    const turn = { ...newTurn(message, version), sentAt: Date.now() };
     this.turns.push(turn);
     return turn;
   }
@@ -107,7 +104,7 @@ export class Conversation {
     const turns = [];
     for (const message of task.history ?? []) {
       if (message.role === "ROLE_USER") {
-        turns.push({ message, version, taskId: task.id, contextId: task.contextId, state: "", steps: [], reply: [], artifacts: [], error: "", lastEvent: "" });
+        turns.push(newTurn(message, version, task));
       } else if (turns.length) {
         turns.at(-1).reply = [...turns.at(-1).reply, ...message.parts];
         turns.at(-1).state = "input-required";
@@ -152,8 +149,7 @@ export class Conversation {
       turn.reply = status.message.parts;
       turn.metadata = status.message.metadata;
     } else {
-      const text = status.message.parts.map((part) => part.text ?? "").join("");
-      const step = { text, stage: status.message.metadata?.stage ?? "" };
+      const step = { text: textOf(status.message), stage: status.message.metadata?.stage ?? "" };
       const known = turn.steps.at(-1);
       if (known?.text !== step.text || known?.stage !== step.stage) turn.steps.push(step);
     }

@@ -1,7 +1,7 @@
 // Conversations of before: the tasks that the deployment keeps for the key, by context.
 
-import { stateOf } from "./conversation.js";
 import { make, makeButton } from "./elements.js";
+import { stateOf } from "./protocol.js";
 import { run } from "./server.js";
 import { words } from "./words.js";
 

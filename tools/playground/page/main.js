@@ -1,10 +1,11 @@
 // The page: reads what can be called, sends messages, and shows what comes back.
 
 import { showCard } from "./card.js";
-import { choicesOf, Conversation, commandsOf, STOPPED } from "./conversation.js";
+import { choicesOf, Conversation, commandsOf } from "./conversation.js";
 import { makeButton } from "./elements.js";
 import { History, readContext } from "./history.js";
 import { readSlots, schemasOf, showParameters } from "./parameters.js";
+import { STOPPED, textOf } from "./protocol.js";
 import { askSchedules, followLog, readConfig, run } from "./server.js";
 import { markLines, obey, showHint, showLine, showMessages, showRecord, showTask } from "./views.js";
 import { preferredLanguage, translate, words } from "./words.js";
@@ -236,7 +237,7 @@ function actOn(action, id) {
   const message = conversation.turns.find((turn) => turn.message.messageId === id)?.message;
   if (!message || running) return;
   if (action === "edit") {
-    write(message.parts.map((part) => part.text ?? "").join("\n"));
+    write(textOf(message, "\n"));
     return;
   }
   const { contextId, taskId, ...again } = structuredClone(message); // those of the conversation as it is now

@@ -1,6 +1,7 @@
 // When things happened in a turn: its states, steps, pauses, waits and artifacts.
 
 import { make } from "./elements.js";
+import { stateOf, textOf } from "./protocol.js";
 import { words } from "./words.js";
 
 const MOST_ENTRIES = 200; // of a turn
@@ -29,9 +30,8 @@ function noteArtifact(entries, { artifact, lastChunk }, at) {
 }
 
 function noteStatus(entries, status, at) {
-  const text = status.message?.parts?.map((part) => part.text ?? "").join("") ?? "";
-  const state = status.state?.replace("TASK_STATE_", "").toLowerCase().replaceAll("_", "-") ?? "";
-  const name = state === "working" && text ? text : state;
+  const state = stateOf(status);
+  const name = (state === "working" && textOf(status.message)) || state;
   if (entries.findLast((entry) => entry.kind === "status")?.name !== name) entries.push({ kind: "status", name, from: at });
 }
 

@@ -1,8 +1,9 @@
 // What the page shows. Text of agents is Markdown or text, never HTML.
 
-import { commandsOf, WAITING } from "./conversation.js";
+import { commandsOf } from "./conversation.js";
 import { make, makeCopyButton } from "./elements.js";
 import { render } from "./markdown.js";
+import { WAITING } from "./protocol.js";
 import { showTimeline } from "./timeline.js";
 import { words } from "./words.js";
 

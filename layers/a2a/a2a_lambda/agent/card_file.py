@@ -75,14 +75,15 @@ def _check_schedules(path: Path, card: Card) -> None:
     from a2a_lambda.protocol import cron  # only an agent with schedules needs it
 
     skill_ids = [skill.id for skill in card.all_skills]
+    # The names of the package tzdata, which Lambda has, too. This machine may know others.
+    timezones = files("tzdata").joinpath("zones").read_text("utf-8").split()
     seen: set[str] = set()
     for schedule in card.schedules:
         place = f"{short_path(path)}: schedule {schedule.id}"
         if schedule.id in seen:
             raise ConfigurationError(f"{place}: two schedules have this id")
         seen.add(schedule.id)
-        # The names of the package tzdata, which Lambda has, too. This machine may know others.
-        if schedule.timezone not in files("tzdata").joinpath("zones").read_text("utf-8").split():
+        if schedule.timezone not in timezones:
             raise ConfigurationError(
                 f"{place}: {schedule.timezone!r} is not a time zone: write one such as Asia/Shanghai or UTC"
             )

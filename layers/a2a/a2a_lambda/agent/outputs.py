@@ -96,7 +96,7 @@ class Ask:
     fills: parameter that gets the answer. Without it, read `turn.text`.
     known: arguments that the skill gets again with the answer, by parameter, as texts.
     choices: texts that answer the question, for clients that offer buttons. Without them it has those of the
-    parameter that it fills, if that is a Literal, an Enum or a bool. Any other answer is possible, too.
+    parameter that it fills, if that is a Literal, an Enum or a bool.
     """
 
     question: str

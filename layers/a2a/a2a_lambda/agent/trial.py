@@ -16,6 +16,7 @@ from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Reply, Suspended
 from a2a_lambda.durable.memory import MemoryEngine, Record
 from a2a_lambda.errors import AgentMistake
+from a2a_lambda.protocol.alibaba_metadata import intent_metadata
 from a2a_lambda.protocol.model import (
     Artifact,
     Event,
@@ -27,13 +28,13 @@ from a2a_lambda.protocol.model import (
     TaskState,
     state_word,
     status,
-    text_message,
     text_of,
 )
 from a2a_lambda.tasks.context import Context, TurnRecord
 from a2a_lambda.tasks.event_log import apply, without_mark
 from a2a_lambda.tasks.head import Pending
 from a2a_lambda.tasks.replay import Replay
+from a2a_lambda.tasks.suspension import question_status
 
 
 class Performer(Protocol):
@@ -118,8 +119,7 @@ def make_message(
     entries = dict(metadata)
     if skill is not None:
         _check_intent(agent, skill, slots)
-        values = [{"name": name, "value": value} for name, value in slots.items()]
-        entries["intentInfos"] = [{"intent": skill, "slots": values}]
+        entries |= intent_metadata(skill, slots)
     content = list(parts) if parts is not None else [Part(text=text)]
     return Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=content, metadata=entries)
 
@@ -196,9 +196,7 @@ async def _run_until_suspended(agent: Performer, start: Suspension) -> Answer:
         apply(task, events)
         if is_suspended:
             if wait := next((wait for wait in record.open if wait.question is not None), None):
-                question = text_message(turn.task_id, turn.context_id, wait.question or "", wait.choices)
-                state = TaskState.AUTH_REQUIRED if wait.is_sign_in else TaskState.INPUT_REQUIRED
-                task["status"] = status(state, 0, question)
+                task["status"] = question_status(turn.task_id, turn.context_id, wait, 0)
         elif builder.closing is not None:
             task["status"] = builder.closing
         record_of_turn = TurnRecord(

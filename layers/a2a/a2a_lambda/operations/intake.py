@@ -125,9 +125,9 @@ class Intake:
     ) -> Started:
         """A turn of the task with the open question, or of a new task."""
         context = await threads.run(self._store.get_context, call.scope, context_id)
-        known = call.request.find(context.requests)
-        if known is not None and self._repeats(call, context.requests):
-            head = await load_live_head(self._store, call.scope, known["task"])
+        known_request = call.request.find(context.requests)
+        if known_request is not None and self._repeats(call, context.requests):
+            head = await load_live_head(self._store, call.scope, known_request["task"])
             if not head.is_lost:
                 return head
         if context.waiting:
@@ -288,16 +288,16 @@ class Intake:
         """
         at = last.created if last is not None else 0.0
         name = last.task_id if last is not None else ""
-        known = call.request.find(context.requests)
-        if known is not None and call.request.is_idempotent:
-            call.request.check_body(known)
+        known_request = call.request.find(context.requests)
+        if known_request is not None and call.request.is_idempotent:
+            call.request.check_body(known_request)
         # Both the newest task and the context may know an answer to this request. The later one counts,
         # because the id of the next turn derives from it, and all retries must derive it from the same one.
-        if known is not None and known["at"] > at:
-            if known["task"] != name:
+        if known_request is not None and known_request["at"] > at:
+            if known_request["task"] != name:
                 with contextlib.suppress(TaskNotFound):
-                    last = await load_live_head(self._store, call.scope, known["task"])
-            at, name = known["at"], known["task"]
+                    last = await load_live_head(self._store, call.scope, known_request["task"])
+            at, name = known_request["at"], known_request["task"]
         if last and last.task_id == name and last.is_lost and call.request.has_started(last.turn_id):
             return last.turn_id, context.before(last.turn_id, last.task_id)
         return call.request.turn_id(f"{name}@{at}" if name else ""), context

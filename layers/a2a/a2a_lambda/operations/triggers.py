@@ -8,18 +8,19 @@ look at it, and however often.
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from a2a_lambda import telemetry, threads
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import ConfigurationError, RouteNotFound, StoreError, safe_text
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol import cron
-from a2a_lambda.protocol.card import Schedule
+from a2a_lambda.protocol.alibaba_metadata import intent_metadata
+from a2a_lambda.protocol.card import OWNER, Schedule, Trigger
 from a2a_lambda.protocol.model import Json, Message, Part, Role, timestamp
 from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
 from a2a_lambda.store.schedule_mark import ScheduleMarks
@@ -39,24 +40,17 @@ METADATA = "schedule"
 logger = logging.getLogger(__name__)
 
 
-class StartEvent(BaseModel):
+class StartEvent(Trigger):
     """What a rule of EventBridge, or a pipe, sends to the worker.
 
-    id: of the event; the same id is the same task. message: text for the agent. data: JSON for it, in a part
-    of its own. skill, arguments, owner, webhook, token: as in a schedule.
+    id: id of the event; the same id is the same task. data: JSON for the agent, in a part of its own.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     agent: str
     id: str = Field(min_length=1, max_length=512)
     message: str = "An event has come."
     data: Any = None
-    skill: str | None = None
-    arguments: dict[str, str] = {}
-    owner: str = Field(default="events", pattern=r"^[A-Za-z0-9_.@:-]{1,64}$")
-    webhook: str | None = None
-    token: str | None = None
+    owner: str = Field(default="events", pattern=OWNER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +62,8 @@ class Scheduled:
 
 
 class Triggers:
-    """marks: of the schedules. url: base url of the deployment, for turns that give out urls; "" =
-    unknown."""
+    """marks: when each schedule was looked at last. url: base url of the deployment, for turns that give out
+    urls; "" = unknown."""
 
     def __init__(
         self, store: Store, marks: ScheduleMarks, agents: Agents, messages: Messages, url: str = ""
@@ -96,9 +90,8 @@ class Triggers:
                 count += await self._run_schedule(entry, now)
             except StoreError as error:
                 failure = error
-            except (
-                Exception
-            ) as error:  # one schedule must not hold up the others, and a later look cannot help
+            except Exception as error:
+                # One schedule must not hold up the others, and a later look cannot help.
                 logger.error("schedule %s of %s failed: %s", entry.schedule.id, entry.agent, safe_text(error))
                 await threads.run(self._marks.advance, entry.agent, entry.schedule.id, now)
         if failure is not None:
@@ -151,7 +144,10 @@ class Triggers:
         try:
             event = StartEvent.model_validate(fields)
         except ValidationError as error:
-            mistakes = "; ".join(f"{_path(detail['loc'])}: {detail['msg']}" for detail in error.errors())
+            mistakes = "; ".join(
+                f"{'.'.join(map(str, detail['loc'])) or 'the input'}: {detail['msg']}"
+                for detail in error.errors()
+            )
             raise ConfigurationError(
                 f"the rule's input is not {{'start': …}} as documented: {mistakes}"
             ) from None
@@ -173,7 +169,7 @@ class Triggers:
     async def _send(
         self,
         agent: str,
-        trigger: Schedule | StartEvent,
+        trigger: Trigger,
         parts: list[Part],
         key: str,
         metadata: dict[str, Json],
@@ -184,8 +180,7 @@ class Triggers:
         identity = RequestIdentity.of(scope, "trigger", key.encode(), key)
         message = Message(messageId=identity.key, role=Role.USER, parts=parts, metadata=metadata)
         if trigger.skill is not None:
-            slots = [{"name": name, "value": value} for name, value in trigger.arguments.items()]
-            metadata["intentInfos"] = [{"intent": trigger.skill, "slots": slots}]
+            metadata |= intent_metadata(trigger.skill, trigger.arguments)
         configuration = SendMessageConfiguration(returnImmediately=True)
         if trigger.webhook is not None:
             configuration["taskPushNotificationConfig"] = {"url": trigger.webhook}
@@ -200,7 +195,3 @@ class Triggers:
             call, SendMessageRequest(message=message, configuration=configuration)
         )
         return response["task"]["id"]
-
-
-def _path(loc: Sequence[int | str]) -> str:
-    return ".".join(map(str, loc)) or "the input"

@@ -7,6 +7,7 @@ https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-intent.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,6 +98,12 @@ def intents(metadata: Metadata) -> list[Intent]:
         for info in _mappings(metadata, "intentInfos")
         if (skill := text(info, "intent"))
     ]
+
+
+def intent_metadata(skill: str, arguments: Mapping[str, str]) -> Metadata:
+    """Metadata of a message that names its skill."""
+    slots = [{"name": name, "value": value} for name, value in arguments.items()]
+    return {"intentInfos": [{"intent": skill, "slots": slots}]}
 
 
 def mapping(metadata: Metadata, key: str) -> dict[str, Json]:

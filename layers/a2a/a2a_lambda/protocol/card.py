@@ -21,6 +21,9 @@ RESERVED = re.compile(
 )
 """Names that the kit's own paths use."""
 
+OWNER = r"^[A-Za-z0-9_.@:-]{1,64}$"
+"""Names of owners that a schedule or an event may have."""
+
 AGENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
 
@@ -70,24 +73,33 @@ class Extended(CardModel):
     skills: list[CardSkill] = []
 
 
-class Schedule(CardModel):
+class Trigger(CardModel):
+    """A message that no client sends.
+
+    skill: id of the skill to call; None = as for any message. arguments: the skill's arguments.
+    owner: owner of the tasks, who can list them with a key of that owner. webhook: url that gets a push
+    notification of each task. token: what the webhook knows the caller by.
+    """
+
+    message: str = Field(min_length=1)
+    skill: str | None = None
+    arguments: dict[str, str] = {}
+    owner: str = Field(pattern=OWNER)
+    webhook: str | None = None
+    token: str | None = None
+
+
+class Schedule(Trigger):
     """A message that the agent gets by itself, at times. It is not sent to clients.
 
-    cron: minute, hour, day, month and weekday. skill: id of the skill to call; None = as for any message.
-    arguments: of the skill. owner: owner of the tasks, who can list them with a key of that owner.
-    webhook: url that gets a push notification of each task. token: what the webhook knows the caller by.
-    catch_up_minutes: how late a time may be started if nothing ran when it came.
+    cron: minute, hour, day, month and weekday. catch_up_minutes: how late a time may be started if nothing
+    ran when it came.
     """
 
     id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")
     cron: str
     timezone: str = "UTC"
-    message: str = Field(min_length=1)
-    skill: str | None = None
-    arguments: dict[str, str] = {}
-    owner: str = Field(default="schedules", pattern=r"^[A-Za-z0-9_.@:-]{1,64}$")
-    webhook: str | None = None
-    token: str | None = None
+    owner: str = Field(default="schedules", pattern=OWNER)
     catch_up_minutes: int = Field(default=60, ge=0, le=1440)
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 
 from a2a_lambda import strictjson, telemetry, threads, tracing
-from a2a_lambda.errors import KitError
+from a2a_lambda.errors import KitError, safe_text
 from a2a_lambda.net.addresses import Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import Json, TaskPushNotificationConfig
@@ -149,7 +149,7 @@ class PushNotifications:
             if cursor is None:
                 raise
             is_rest = True
-            logger.warning("a part was delivered: %s", error if error.safe_to_log else type(error).__name__)
+            logger.warning("a part was delivered: %s", safe_text(error))
         if cursor is not None:
             await threads.run(self._store.advance_push, scope, task_id, name, cursor)
             if is_rest:

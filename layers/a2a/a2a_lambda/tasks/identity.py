@@ -53,15 +53,15 @@ class RequestIdentity:
         since: Unix time. The same bytes count as the same request only after it; the same Idempotency-Key
             always does. Raises InvalidParams for an Idempotency-Key that came with another body.
         """
-        known = self.find(requests)
-        if known is None or (not self.is_idempotent and known["at"] <= since):
+        known_request = self.find(requests)
+        if known_request is None or (not self.is_idempotent and known_request["at"] <= since):
             return False
-        self.check_body(known)
+        self.check_body(known_request)
         return True
 
-    def check_body(self, known: "KnownRequest") -> None:
+    def check_body(self, known_request: "KnownRequest") -> None:
         """Raises InvalidParams for an Idempotency-Key that came with another body."""
-        if known["body"] != self.body:
+        if known_request["body"] != self.body:
             raise InvalidParams("this Idempotency-Key was used with another request")
 
     def task_id(self, previous: str = "") -> str:

@@ -8,7 +8,7 @@ import secrets
 from dataclasses import replace
 
 from a2a_lambda.durable.engine import Suspended, Wait
-from a2a_lambda.protocol.model import Event, TaskState, status, text_message
+from a2a_lambda.protocol.model import Event, TaskState, TaskStatus, status, text_message
 from a2a_lambda.tasks.execution import Execution, WaitState
 from a2a_lambda.tasks.head import Head, Place, sweep_minute
 
@@ -47,6 +47,12 @@ def question_of(suspension: Suspended, old_head: Head | None) -> Wait | None:
     return next((wait for wait in questions if wait.key in keys), next(iter(questions), None))
 
 
+def question_status(task_id: str, context_id: str, wait: Wait, now: float) -> TaskStatus:
+    """Status of a task whose client is asked the question of a wait."""
+    message = text_message(task_id, context_id, wait.question or "", wait.choices)
+    return status(TaskState.AUTH_REQUIRED if wait.is_sign_in else TaskState.INPUT_REQUIRED, now, message)
+
+
 def suspended_head(
     suspension: Suspended, question: Wait | None, sequence: int, now: float, head: Head
 ) -> Head:
@@ -73,10 +79,8 @@ def suspended_head(
         working_status = status(TaskState.WORKING, now)
         new_head = replace(head, status=working_status, sequence=sequence, holder="", lease=0.0)
     else:
-        text = question.question or ""
-        message = text_message(head.task_id, head.context_id, text, question.choices)
-        state = TaskState.AUTH_REQUIRED if question.is_sign_in else TaskState.INPUT_REQUIRED
-        new_head = head.with_closing_status(status(state, now, message), sequence, head.pending)
+        asking_status = question_status(head.task_id, head.context_id, question, now)
+        new_head = head.with_closing_status(asking_status, sequence, head.pending)
     return replace(new_head, attempts=0, due=due, place=Place.EXECUTION, execution=execution)
 
 
