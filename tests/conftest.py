@@ -85,7 +85,7 @@ def settings(emulator_url: str) -> Settings:
         local=True,
         emulator=emulator_url,
     )
-    template.create_table(clients.dynamodb(made), made.table, ROOT / "template.yaml")
+    template.create_table(clients.dynamodb(made), made.table, template.properties(ROOT / "template.yaml"))
     SHARED.append(made)
     return made
 
@@ -97,7 +97,7 @@ def empty_table() -> Iterator[None]:
     for made in SHARED:
         client = clients.dynamodb(made)
         client.delete_table(TableName=made.table)
-        template.create_table(client, made.table, ROOT / "template.yaml")
+        template.create_table(client, made.table, template.properties(ROOT / "template.yaml"))
 
 
 @pytest.fixture(scope="session")

@@ -46,6 +46,7 @@ EVERY_DAY = {
             "PORT": Default("8080"),
             "LOCAL_KEY": Default("local-key"),
             "LONGEST_PAUSE": "5",
+            "EMULATE": "template.yaml",
             "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318",
         },
     ),

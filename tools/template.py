@@ -1,5 +1,6 @@
-"""Reads template.yaml: its parameters, and its table, which it makes in an emulator."""
+"""Reads templates: the kit's parameters, and tables and buckets, which it makes in an emulator."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,12 @@ CREATION = (
     "AttributeDefinitions",
     "KeySchema",
     "GlobalSecondaryIndexes",
-    "BillingMode",
+    "LocalSecondaryIndexes",
     "StreamSpecification",
 )
-"""Properties of the resource that CreateTable takes. An emulator needs no backups and no encryption."""
+"""Properties of the resource that CreateTable takes. An emulator needs no backups, encryption or capacity."""
+
+CREATION_OF_INDEX = ("IndexName", "KeySchema", "Projection")
 
 
 class _Loader(yaml.SafeLoader):
@@ -58,14 +61,27 @@ def _read(template: Path, *names: str) -> dict[str, Any]:
     return node
 
 
-def create_table(client: "DynamoDBClient", name: str, template: Path) -> None:
-    """Create the table, if it is absent; returns when it can be used."""
-    definition = properties(template)
+def resources(template: Path, kind: str) -> dict[str, dict[str, Any]]:
+    """Properties of a template's resources of a type, by name: the one that they declare, or the logical id.
+    Raises ConfigurationError."""
+    named: dict[str, dict[str, Any]] = {}
+    for logical_id, resource in _read(template, "Resources").items():
+        if resource["Type"] == kind:
+            definition = resource.get("Properties") or {}
+            name = definition.get(f"{kind.rpartition('::')[2]}Name")
+            named[name or logical_id] = definition
+    return named
+
+
+def create_table(client: "DynamoDBClient", name: str, definition: Mapping[str, Any]) -> None:
+    """Create a table, if it is absent; returns when it can be used. definition: properties of its
+    resource."""
     try:
         arguments = {key: definition[key] for key in CREATION if key in definition}
+        arguments["BillingMode"] = "PAY_PER_REQUEST"
         if "GlobalSecondaryIndexes" in arguments:  # those that only AWS knows are intrinsic functions
             arguments["GlobalSecondaryIndexes"] = [
-                {key: value for key, value in index.items() if value is not None}
+                {key: index[key] for key in CREATION_OF_INDEX if index.get(key) is not None}
                 for index in arguments["GlobalSecondaryIndexes"]
             ]
         if "StreamSpecification" in arguments:
@@ -74,4 +90,7 @@ def create_table(client: "DynamoDBClient", name: str, template: Path) -> None:
     except client.exceptions.ResourceInUseException:
         return
     client.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 1})
-    client.update_time_to_live(TableName=name, TimeToLiveSpecification=definition["TimeToLiveSpecification"])
+    if "TimeToLiveSpecification" in definition:
+        client.update_time_to_live(
+            TableName=name, TimeToLiveSpecification=definition["TimeToLiveSpecification"]
+        )

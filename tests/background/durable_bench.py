@@ -51,7 +51,7 @@ def durable_settings() -> Iterator[Settings]:
             local=True,
             emulator=url,
         )
-        template.create_table(clients.dynamodb(made), made.table, ROOT / "template.yaml")
+        template.create_table(clients.dynamodb(made), made.table, template.properties(ROOT / "template.yaml"))
         yield made
 
 

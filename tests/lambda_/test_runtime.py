@@ -273,7 +273,7 @@ def test_a_store_that_goes_down_in_mid_stream(built: Built) -> None:
     api = RuntimeApi()
     with emulator.running() as url:
         settings = Settings(table="t", keys_path="/t/keys", local=True, emulator=url)
-        template.create_table(clients.dynamodb(settings), "t", ROOT / "template.yaml")
+        template.create_table(clients.dynamodb(settings), "t", template.properties(ROOT / "template.yaml"))
         KeyRegister(clients.ssm(settings), "/t/keys").create("local", secret="local-key", local=True)
         variables = {"A2A_TABLE": "t", "A2A_KEYS_PATH": "/t/keys", "A2A_EMULATOR": url, **PROBE}
         variables["AWS_LAMBDA_RUNTIME_API"] = api.address

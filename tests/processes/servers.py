@@ -73,7 +73,9 @@ def ministack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """Settings against a ministack with template.yaml's table and a key."""
     with running_ministack(tmp_path_factory.mktemp("ministack")) as url:
         settings = Settings(table="shared", keys_path=KEYS_PATH, local=True, emulator=url)
-        template.create_table(clients.dynamodb(settings), settings.table, ROOT / "template.yaml")
+        template.create_table(
+            clients.dynamodb(settings), settings.table, template.properties(ROOT / "template.yaml")
+        )
         KeyRegister(clients.ssm(settings), KEYS_PATH).create("local", secret=KEY, local=True)
         yield settings
 

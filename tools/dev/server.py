@@ -11,7 +11,7 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,7 @@ from tools import template
 from tools.agents import imports
 from tools.agents.watch import Watch
 from tools.command import listen, read_port, reports_errors
-from tools.dev import console, emulator, event_sources, spans
+from tools.dev import console, emulator, event_sources, own_resources, spans
 from tools.dev.log_lines import LINES
 from tools.playground.app import Playground, Target
 from tools.state import KEYS_PATH, STATE, TABLE, local_key
@@ -79,9 +79,10 @@ def main() -> int:
         prepare(settings, secret)
         if url:
             _create_queues(settings)
+        emulated = _create_own_resources(settings)
         STATE.write_text(json.dumps({"emulator": url}))
         stack.callback(STATE.unlink, missing_ok=True)
-        print(banner(f"http://{HOST}:{port}", secret, cards), flush=True)
+        print(banner(f"http://{HOST}:{port}", secret, cards, emulated), flush=True)
         config = uvicorn.Config(
             f"{__name__}:application",
             factory=True,
@@ -203,9 +204,9 @@ def unavailable_app(reason: str) -> FastAPI:
     return app
 
 
-def banner(url: str, secret: str, agents: Mapping[str, Card]) -> str:
+def banner(url: str, secret: str, agents: Mapping[str, Card], emulated: Sequence[str] = ()) -> str:
     """What the server prints when it starts: its urls, a key, and a call to paste. It streams an example of
-    the default agent's card."""
+    the default agent's card. emulated: what is emulated for the agents."""
     skills = agents[default_of(agents)].skills if agents else []
     text = next((_quoted(skill.examples[0]) for skill in skills if skill.examples), "Hello")
     cards = [
@@ -230,6 +231,7 @@ def banner(url: str, secret: str, agents: Mapping[str, Card]) -> str:
             "",
             f"Key: {secret}",
             "",
+            *([f"Emulated for your agents: {', '.join(emulated)}", ""] if emulated else []),
             curl,
             "",
         ]
@@ -277,9 +279,23 @@ def _create_queues(settings: Settings) -> None:
     os.environ["A2A_EXECUTION_TIMEOUT"] = str(366 * 86_400)
 
 
+def _create_own_resources(settings: Settings) -> list[str]:
+    """See `own_resources.create`. Raises ConfigurationError."""
+    path = os.environ.get("EMULATE")
+    if not path:
+        return []
+    if not settings.emulator:
+        raise ConfigurationError(f"EMULATE needs make run's own emulator: unset {' and '.join(ENDPOINTS)}")
+    lines, environment = own_resources.create(Path(path), settings)
+    os.environ.update(environment)
+    return lines
+
+
 def prepare(settings: Settings, secret: str) -> None:
     """Make the table and the local key, if they are absent."""
-    template.create_table(clients.dynamodb(settings), settings.table, Path("template.yaml"))
+    template.create_table(
+        clients.dynamodb(settings), settings.table, template.properties(Path("template.yaml"))
+    )
     keys = KeyRegister(clients.ssm(settings), settings.keys_path)
     keys.create("local", owner="local", secret=secret, local=True, overwrite=True)
 

@@ -19,7 +19,7 @@ def test_a_lost_task_comes_back(kit: Kit, settings: Settings, scope: Scope) -> N
     client = clients.dynamodb(settings)
     tables = [f"restore-{uuid.uuid4().hex[:8]}" for _ in range(2)]
     for name in tables:
-        template.create_table(client, name, ROOT / "template.yaml")
+        template.create_table(client, name, template.properties(ROOT / "template.yaml"))
     backup, live = (Store(client, name, ttl=DAY) for name in tables)
     counted = Counted(kit, settings.model_copy(update={"table": tables[0]}), scope)
     lost, _ = asyncio.run(counted.send("What is 1 plus 2?", contextId="lost"))

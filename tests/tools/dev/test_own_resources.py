@@ -1,0 +1,90 @@
+"""make run EMULATE=…: what an agent's boto3 finds."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import boto3
+import httpx2
+import pytest
+from botocore.config import Config
+
+from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.settings import Settings
+from tools.dev.own_resources import create
+
+TEMPLATE = """
+Resources:
+  Orders:
+    Type: AWS::DynamoDB::Table
+    Properties:
+      BillingMode: PROVISIONED
+      ProvisionedThroughput: { ReadCapacityUnits: 1, WriteCapacityUnits: 1 }
+      SSESpecification: { SSEEnabled: true }
+      AttributeDefinitions:
+        - { AttributeName: customer, AttributeType: S }
+        - { AttributeName: at, AttributeType: N }
+      KeySchema: [{ AttributeName: customer, KeyType: HASH }]
+      GlobalSecondaryIndexes:
+        - IndexName: by-time
+          KeySchema: [{ AttributeName: at, KeyType: HASH }]
+          Projection: { ProjectionType: ALL }
+          ProvisionedThroughput: { ReadCapacityUnits: 1, WriteCapacityUnits: 1 }
+  Uploads:
+    Type: AWS::S3::Bucket
+  Named:
+    Type: AWS::S3::Bucket
+    Properties: { BucketName: my-bucket, Tags: [{ Key: a, Value: !Ref AWS::StackName }] }
+  Other:
+    Type: AWS::SNS::Topic
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(os, "environ", {"AWS_EC2_METADATA_DISABLED": "true", "HOME": str(tmp_path)})
+    template = tmp_path / "mine.yaml"
+    template.write_text(TEMPLATE)
+    return template
+
+
+def test_an_agent_finds_its_tables_and_buckets(path: Path, settings: Settings) -> None:
+    lines, environment = create(path, settings)
+    assert lines == ["table Orders", "bucket uploads", "bucket my-bucket"]
+    os.environ.update(environment)
+    table: Any = boto3.session.Session().resource("dynamodb").Table("Orders")
+    table.put_item(Item={"customer": "alice", "at": 7})
+    assert table.scan(IndexName="by-time")["Items"] == [{"customer": "alice", "at": 7}]
+    s3: Any = boto3.session.Session().client("s3", config=Config(s3={"addressing_style": "virtual"}))
+    s3.put_object(Bucket="uploads", Key="a/b.txt", Body=b"text")
+    link = s3.generate_presigned_url("get_object", Params={"Bucket": "uploads", "Key": "a/b.txt"})
+    assert httpx2.get(link, trust_env=False).text == "text"
+    form = s3.generate_presigned_post("my-bucket", "c.txt")
+    posted = httpx2.post(form["url"], data=form["fields"], files={"file": b"more"}, trust_env=False)
+    assert posted.is_success
+    assert s3.get_object(Bucket="my-bucket", Key="c.txt")["Body"].read() == b"more"
+
+
+def test_other_services_and_ones_own_credentials_stay(path: Path, settings: Settings) -> None:
+    os.environ.update({"AWS_ACCESS_KEY_ID": "mine", "AWS_SECRET_ACCESS_KEY": "s", "AWS_REGION": "eu-west-1"})
+    path.write_text(TEMPLATE[: TEMPLATE.index("  Uploads")].replace("Orders", "Once"))
+    _, environment = create(path, settings)
+    assert environment.keys() == {"AWS_ENDPOINT_URL_DYNAMODB", "AWS_DEFAULT_REGION"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Resources:\n  Other: { Type: AWS::SNS::Topic }\n", "declares no AWS::DynamoDB::Table"),
+        ("Outputs: {}\n", "no Resources"),
+    ],
+)
+def test_a_template_without_any_is_an_error(path: Path, settings: Settings, text: str, words: str) -> None:
+    path.write_text(text)
+    with pytest.raises(ConfigurationError, match=words):
+        create(path, settings)
+
+
+def test_the_kits_own_table_is_not_the_forks(settings: Settings) -> None:
+    with pytest.raises(ConfigurationError, match=r"EMULATE=template.yaml: your part of it declares no"):
+        create(Path("template.yaml"), settings)

@@ -1,0 +1,61 @@
+"""Tables and buckets of the fork's own in the emulator: those that a CloudFormation template declares.
+
+make run EMULATE=template.yaml ── the template's tables and buckets ── emulator
+                               └─ AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL_S3 ── boto3 of the agents
+"""
+
+from pathlib import Path
+from typing import Any
+
+from botocore.session import Session
+
+from a2a_lambda.aws import clients
+from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.settings import EMULATOR_REGION, Settings
+from tools import template
+
+TABLE, BUCKET = "AWS::DynamoDB::Table", "AWS::S3::Bucket"
+
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
+"""For a machine that has none. The emulator does not check them."""
+
+
+def create(path: Path, settings: Settings) -> tuple[list[str], dict[str, str]]:
+    """Create what a template declares. Returns a line about each resource, and the environment with which
+    boto3 calls the emulator: for every table if the template has a table, for every bucket if it has one.
+
+    Raises ConfigurationError if the template cannot be read, or declares no table and no bucket.
+    """
+    tables = template.resources(path, TABLE)
+    if path.resolve() == Path("template.yaml").resolve():
+        del tables[template.RESOURCE]  # the kit's own
+    # A bucket's name has no capitals, and a logical id may have some.
+    buckets = [name.lower() for name in template.resources(path, BUCKET)]
+    if not tables and not buckets:
+        raise ConfigurationError(f"EMULATE={path}: your part of it declares no {TABLE} and no {BUCKET}")
+    for name, definition in tables.items():
+        template.create_table(clients.dynamodb(settings), name, definition)
+    s3: Any = Session().create_client(
+        "s3",
+        region_name=EMULATOR_REGION,
+        endpoint_url=settings.emulator,
+        aws_access_key_id="local",
+        aws_secret_access_key="local",  # noqa: S106  # the emulator checks none
+    )
+    for name in buckets:
+        s3.create_bucket(Bucket=name)
+    environment = _credentials_and_region()
+    if tables:
+        environment["AWS_ENDPOINT_URL_DYNAMODB"] = settings.emulator
+    if buckets:
+        environment["AWS_ENDPOINT_URL_S3"] = settings.emulator
+    return [*(f"table {name}" for name in tables), *(f"bucket {name}" for name in buckets)], environment
+
+
+def _credentials_and_region() -> dict[str, str]:
+    """Those that boto3 needs for any call, unless this machine has some."""
+    session = Session()
+    environment = {} if session.get_credentials() is not None else dict(CREDENTIALS)
+    if session.get_config_variable("region") is None:
+        environment["AWS_DEFAULT_REGION"] = EMULATOR_REGION
+    return environment
