@@ -53,7 +53,7 @@ $(COMMANDS): .venv/synced
 # After an edit of pyproject.toml this locks again. In CI, a lock that does not match is an error.
 .venv/synced: uv.lock pyproject.toml | $(FETCHED_UV)
 	@test -n "$$CI" || "$(UV)" lock --check --quiet 2> /dev/null || { \
-	  echo "uv.lock does not match pyproject.toml: locking"; "$(UV)" lock --quiet; }
+	  echo "uv.lock does not match pyproject.toml or your package index: locking"; "$(UV)" lock --quiet; }
 	@"$(UV)" sync --locked --quiet
 	@touch $@
 

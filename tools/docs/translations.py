@@ -18,7 +18,8 @@ def pairs(root: Path) -> Iterator[tuple[Path, Path]]:
     """The Chinese pages, each with its English one."""
     yield root / "README.zh-CN.md", root / "README.md"
     for page in sorted((root / "docs" / "zh").glob("*.md")):
-        yield page, root / "docs" / page.name
+        name = "recipes/README.md" if page.name == "recipes.md" else f"docs/{page.name}"
+        yield page, root / name
 
 
 def digest_of(page: Path) -> str:
