@@ -447,3 +447,4 @@ def test_the_time_line_shows_steps_and_artifacts(page: "Page") -> None:
     names = page.locator(".timeline th")
     expect(names.last).to_have_text("completed")
     expect(names).to_contain_text(["submitted", "artifact-1", "completed"])
+    expect(page.locator("#task .spans")).to_contain_text("invoke_agent")

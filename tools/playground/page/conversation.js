@@ -136,6 +136,15 @@ export class Conversation {
     }
   }
 
+  /** Note the spans of a task, which the log has when they have ended. False if they are noted already. */
+  noteSpans(taskId, text) {
+    const turn = this.turns.findLast((each) => each.taskId === taskId);
+    if (!turn || turn.spans?.includes(text)) return false;
+    turn.spans = [...(turn.spans ?? []), text];
+    this.saveSoon();
+    return true;
+  }
+
   _identify(turn, task, context) {
     turn.taskId = task || turn.taskId;
     this.contextId = context || this.contextId;

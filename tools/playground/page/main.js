@@ -39,7 +39,10 @@ async function start() {
   await readAgain();
   let opened = false;
   followLog(
-    (entry) => showLine($("log"), entry, conversation?.last?.taskId),
+    (entry) => {
+      showLine($("log"), entry, conversation?.last?.taskId);
+      if (entry.spans && conversation?.noteSpans(entry.task, entry.spans)) show();
+    },
     () => {
       if (opened) readAgain(); // the server has started again, with other agents perhaps
       opened = true;

@@ -174,6 +174,7 @@ export function showTask(place, turn) {
   place.replaceChildren(
     list,
     ...[showTimeline(turn)].filter(Boolean),
+    ...(turn.spans ? [make("h2", { textContent: words("spans") }), make("pre", { className: "spans", textContent: turn.spans.join("\n\n") })] : []),
     ...(steps.length ? [make("h2", { textContent: words("steps") }), make("ol", {}, ...steps)] : []),
     ...(turn.artifacts.length ? [make("h2", { textContent: words("artifacts") })] : []),
     ...turn.artifacts.flatMap((artifact) => [
