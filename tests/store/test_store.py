@@ -111,6 +111,29 @@ def test_an_expired_task_is_absent_and_its_id_starts_anew(store: Store, head: He
     assert said(store, again) == ""
 
 
+def test_each_update_is_the_next_version(store: Store, head: Head) -> None:
+    assert store.update_head(head).version == head.version + 1
+    assert read(store, head).version == head.version + 1
+
+
+def test_a_context_outlives_its_longest_turn(
+    settings: Settings, scope: Scope, calls: Calls, clock: Clock
+) -> None:
+    """And a count of requests its window, by less than two seconds."""
+    store = Store(calls, settings.table, ttl=1000, clock=clock, longest_turn_seconds=500)  # type: ignore[arg-type]
+    expiries: list[int] = []
+
+    def note(operation: str, arguments: dict[str, Any]) -> None:
+        values: Any = arguments.get("Item") or arguments["ExpressionAttributeValues"]
+        expiries.append(int((values.get("expires") or values[":expires"])["N"]))
+
+    calls.before = note
+    store.update_context(scope, "c", Context(), lambda context: replace(context, memory={"a": 1}))
+    assert expiries == [int(clock.now) + 1500]
+    store.count_requests(scope.owner, 1, 1, 1, until=clock.now + 7)
+    assert clock.now + 7 < expiries[1] < clock.now + 9
+
+
 def test_expiry_is_fixed_at_creation(store: Store, head: Head, clock: Clock) -> None:
     clock.now += 500
     assert store.update_head(head).expires == head.expires

@@ -9,6 +9,7 @@ from a2a_lambda.wire.shared.error_json import ERROR_INFO, encode_error, encode_f
 FAILURES = [
     (errors.ParseError("x"), 400, "INVALID_ARGUMENT", ""),
     (errors.InvalidRequest("x"), 400, "INVALID_ARGUMENT", ""),
+    (errors.MethodNotFound("x"), 404, "UNIMPLEMENTED", ""),
     (errors.InvalidParams("x"), 400, "INVALID_ARGUMENT", ""),
     (errors.InternalError(), 500, "INTERNAL", ""),
     (errors.TaskNotFound("x"), 404, "NOT_FOUND", "TASK_NOT_FOUND"),

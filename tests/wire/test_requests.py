@@ -1,6 +1,6 @@
 """What each version reads of a request's parameters, and what it refuses: with the path of the mistake."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -8,7 +8,7 @@ from a2a_lambda.errors import InvalidParams, InvalidRequest, MethodNotFound, Ver
 from a2a_lambda.protocol.card import Card
 from a2a_lambda.protocol.model import Task, TaskState, status
 from a2a_lambda.wire import negotiation, qianfan, v0_1, v0_3, v0_3_http, v1_0
-from a2a_lambda.wire.shared import card_json, fields, json_0x, jsonrpc
+from a2a_lambda.wire.shared import card_json, fields, json_0x, jsonrpc, protojson
 
 Json = Any
 
@@ -107,6 +107,7 @@ def test_a_request_for_a_task(wire: Any) -> None:
             {"taskId": "t", "pageSize": 3, "pageToken": "p"},
         ),
         (v1_0.WIRE, "list_push", {"taskId": "t", "pageToken": ""}, {"taskId": "t"}),
+        (v1_0.WIRE, "set_push", {"taskId": "t", **CONFIG}, {"taskId": "t", **CONFIG}),
         (v0_3.WIRE, "get_push", {"id": "t"}, {"taskId": "t"}),
         (v0_3.WIRE, "get_push", {"id": "t", "pushNotificationConfigId": "c"}, {"taskId": "t", "id": "c"}),
         (v0_3.WIRE, "delete_push", {"id": "t", "pushNotificationConfigId": "c"}, {"taskId": "t", "id": "c"}),
@@ -288,3 +289,32 @@ def test_an_extension_says_that_it_is_required_and_not_that_it_is_none() -> None
     )
     extensions = card_json.v1_0(source)["capabilities"]["extensions"]
     assert extensions[-2:] == [{"uri": "urn:a", "required": True}, {"uri": "urn:b"}]
+
+
+@pytest.mark.parametrize(
+    ("configuration", "decoded"),
+    [
+        ({"blocking": True}, {"returnImmediately": False}),
+        ({"blocking": False, "historyLength": 2}, {"returnImmediately": True, "historyLength": 2}),
+        ({"pushNotificationConfig": CONFIG}, {"taskPushNotificationConfig": CONFIG}),
+        ({"acceptedOutputModes": ["text/plain"]}, {"acceptedOutputModes": ["text/plain"]}),
+    ],
+)
+def test_the_configuration_of_a_send_of_0_3(configuration: Json, decoded: Json) -> None:
+    message = {"messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "hi"}]}
+    request = v0_3.WIRE.requests["send"].decode({"message": message, "configuration": configuration})
+    assert request["configuration"] == decoded
+
+
+def test_the_time_of_a_status_of_0_x_is_read() -> None:
+    answer = {"state": "working", "timestamp": "2026-01-02T03:04:05+01:00"}
+    assert json_0x.decode_status(answer, "status") == status(TaskState.WORKING, 1767319445)
+    assert json_0x.decode_status({"state": "working"}, "status") == {"state": TaskState.WORKING}
+
+
+def test_1_0_shows_no_field_that_it_does_not_have() -> None:
+    """Of a message, or of one of its parts alone."""
+    plain = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
+    assert protojson.encode_message(cast(Any, {**plain, "kind": "message"})) == plain
+    kind_of_part = {**plain, "parts": [{"text": "hi", "kind": "text"}]}
+    assert protojson.encode_message(cast(Any, kind_of_part)) == plain
