@@ -29,7 +29,7 @@ ALLOWED = {
     "tasks": {"durable", "protocol"},
     "store": {"tasks", "protocol"},
     "aws": {"tasks", "protocol"},
-    "access": {"store"},
+    "access": {"net", "store", "tasks", "protocol"},
     "agent": {"durable", "aws", "tasks", "protocol"},
     "catalog": {"agent", "protocol"},
     "turns": {"catalog", "agent", "durable", "store", "tasks", "protocol"},

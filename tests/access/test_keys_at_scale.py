@@ -56,7 +56,9 @@ class ParameterStore:
         }
         self._parameters.append({"Name": f"/keys/k{digest[:8]}", "Value": json.dumps(value)})
 
-    def get_parameters_by_path(self, *, NextToken: str = "0", **_: Any) -> Any:  # AWS's name
+    def get_parameters_by_path(self, *, Path: str, NextToken: str = "0", **_: Any) -> Any:  # AWS's names
+        if Path.endswith("/issuers"):
+            return {"Parameters": []}
         self._simulation.sleep(CALL_SECONDS)
         now = self._simulation.now
         self._tokens = min(self._rate, self._tokens + (now - self._filled) * self._rate)

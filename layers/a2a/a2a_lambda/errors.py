@@ -6,7 +6,7 @@ one. All other exceptions are for the operator. A client gets an `InternalError`
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 
 class KitError(Exception):
@@ -88,6 +88,21 @@ class KeysUnavailable(KitError):
     """Parameter Store did not answer, so a key can be neither accepted nor refused."""
 
     safe_to_log = True
+
+
+class TokenRefused(KitError):
+    """A token that is not accepted. The text says why, in words that its sender may read.
+
+    reason: one word, for the log. scopes: the scopes that it needs, if it lacks one. issuer, client: the
+    issuer's name, and the application, as far as the token proved them.
+    """
+
+    safe_to_log = True
+
+    def __init__(self, reason: str, text: str, *, scopes: Collection[str] = ()) -> None:
+        super().__init__(text)
+        self.reason, self.scopes = reason, scopes
+        self.issuer = self.client = ""
 
 
 class ProtocolError(KitError):
@@ -182,17 +197,50 @@ class RouteNotFound(InvalidRequest):
 
 
 class Unauthenticated(InvalidRequest):
-    """No key, or a key that is not valid. RFC 9110 section 11.6.1 requires the challenge."""
+    """No key and no token, or one that is not valid. RFC 9110 section 11.6.1 requires the challenge.
+
+    metadata_url: where a client learns which issuers are accepted (RFC 9728 section 5.1); "" = none is.
+    is_token: the caller sent a token (RFC 6750 section 3.1).
+    """
 
     status, title = 401, "Authentication required"
 
+    def __init__(self, detail: str = "", *, metadata_url: str = "", is_token: bool = False) -> None:
+        super().__init__(detail)
+        self.metadata_url = metadata_url
+        self._is_token = is_token
+
     @property
     def headers(self) -> Mapping[str, str]:
-        return {"WWW-Authenticate": 'Bearer realm="a2a", ApiKey realm="a2a"'}
+        challenge = 'Bearer realm="a2a"'
+        if self._is_token:
+            challenge += ', error="invalid_token"'
+        return {"WWW-Authenticate": f'{challenge}{_pointer(self.metadata_url)}, ApiKey realm="a2a"'}
 
 
 class Forbidden(InvalidRequest):
-    status, title = 403, "This key may not call this agent"
+    status, title = 403, "This caller may not call this agent"
+
+
+class InsufficientScope(Forbidden):
+    """A token without the scopes that the deployment, or an agent, requires (RFC 6750 section 3.1)."""
+
+    title = "The token lacks a scope"
+
+    def __init__(self, detail: str, scopes: Collection[str]) -> None:
+        super().__init__(f"{detail} requires {' '.join(scopes)}")
+        self.scopes = scopes
+        self.metadata_url = ""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        scopes = " ".join(self.scopes)
+        challenge = f'Bearer realm="a2a", error="insufficient_scope", scope="{scopes}"'
+        return {"WWW-Authenticate": challenge + _pointer(self.metadata_url)}
+
+
+def _pointer(metadata_url: str) -> str:
+    return f', resource_metadata="{metadata_url}"' if metadata_url else ""
 
 
 class TooManyStreams(ProtocolError):

@@ -1,7 +1,7 @@
 """Puts the parts together. Each is made when it is first needed: a card needs no AWS client."""
 
 import os
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from a2a_lambda.catalog.agents import Agents
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from a2a_lambda.access.keys import Keys
     from a2a_lambda.access.rate_limit import RateLimit
+    from a2a_lambda.access.tokens.tokens import Tokens
     from a2a_lambda.aws.executions import Executions
     from a2a_lambda.aws.queue import Queue
     from a2a_lambda.aws.signing import Signer
@@ -187,6 +188,20 @@ class Kit:
         path = self.settings.keys_path
         copies = self.store.key_copies(path) if self.settings.table else None
         return Keys(hot_path.ssm(self.settings), path, copies, local=self.settings.local)
+
+    @cached_property
+    def tokens(self) -> "Tokens":
+        from a2a_lambda.access.tokens.discovery import fetch_keys
+        from a2a_lambda.access.tokens.issuer_keys import IssuerKeys
+        from a2a_lambda.access.tokens.tokens import Tokens
+        from a2a_lambda.aws import hot_path
+        from a2a_lambda.store.issuer_copies import IssuerCopies
+        from a2a_lambda.store.table import Table
+
+        table = Table(hot_path.dynamodb(self.settings), self.settings.table)
+        copies = IssuerCopies(table, self.settings.keys_path)
+        fetch = partial(fetch_keys, allow_loopback=self.settings.local)
+        return Tokens(self.keys, IssuerKeys(copies, fetch))
 
     @cached_property
     def signer(self) -> "Signer | None":

@@ -41,9 +41,6 @@ class Key:
     agents: tuple[str, ...] = ()
     local: bool = False
 
-    def allows(self, agent: str) -> bool:
-        return not self.agents or agent in self.agents
-
     @classmethod
     def of_parameter(cls, label: str, text: str) -> "Key":
         """Key in the value of a parameter. Raises ValueError, TypeError, KeyError."""

@@ -1,12 +1,14 @@
-"""Reads the keys in Parameter Store, page by page, without using up the account's quota."""
+"""Reads the keys in Parameter Store, and the issuers beside them, page by page, without using up the
+account's quota."""
 
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from a2a_lambda.access.key import Key, ParameterRefused, parameter_errors
+from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.errors import KeysUnavailable
 from a2a_lambda.store.key_copies import Load
 
@@ -22,7 +24,8 @@ logger = logging.getLogger(__name__)
 
 
 class KeyReader:
-    """Reads the keys under a path of Parameter Store. Calls block. client: one that does not retry."""
+    """Reads the keys under a path of Parameter Store, and the issuers. Calls block. client: one that does not
+    retry."""
 
     def __init__(
         self,
@@ -33,7 +36,7 @@ class KeyReader:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._client = client
-        self._path = path.rstrip("/")
+        self._paths = path.rstrip("/"), issuers_path(path)
         self._clock = clock
         self._sleep = sleep
 
@@ -46,37 +49,63 @@ class KeyReader:
         while True:
             start = self._clock()
             try:
-                token = self._page(load)
+                has_more = self._page(load)
             except ParameterRefused as error:
                 # A token is valid for a short time only, and another container may have stopped long ago:
                 # begin again.
                 if error.code == "InvalidNextToken":
                     load.started_at, load.pages, load.token, load.rows = self._clock(), 0, "", []
+                    load.part = 0
                 elif error.code not in KEYS_THROTTLED or not retries or self._clock() + pause >= give_up:
                     raise KeysUnavailable(f"Parameter Store refused: {error.code}") from error
                 self._sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # no secret
                 pause = min(2 * pause, 1.0)
                 continue
-            if not token:
+            if not has_more:
                 return True
             if self._clock() >= give_up:
                 return False
-            self._sleep(max(0.0, start + PAGE_SECONDS - self._clock()))
+            if load.token:
+                self._sleep(max(0.0, start + PAGE_SECONDS - self._clock()))
 
-    def _page(self, load: Load) -> str:
-        """Read a page into a load; returns the token of the next page, or "". Raises ParameterRefused,
+    def _page(self, load: Load) -> bool:
+        """Read a page into a load; returns whether there are more. Raises ParameterRefused,
         KeysUnavailable."""
-        arguments: dict[str, Any] = {"Path": self._path, "MaxResults": 10}
+        path = self._paths[load.part]
+        arguments: dict[str, Any] = {"Path": path, "MaxResults": 10}
         if load.token:
             arguments["NextToken"] = load.token
         with parameter_errors():
             page = self._client.get_parameters_by_path(**arguments)
-        for parameter in page["Parameters"]:
-            label = parameter["Name"].rsplit("/", 1)[1]
-            try:
-                load.rows.append(Key.of_parameter(label, parameter["Value"]).row())
-            except (ValueError, TypeError, KeyError):
-                logger.error("the parameter %s/%s is not a key, and is ignored", self._path, label)
+        read = read_keys if load.part == 0 else read_issuers
+        load.rows += [entry.row() for entry in read(path, page["Parameters"])]
         load.pages += 1
         load.token = page.get("NextToken", "")
-        return load.token
+        if not load.token:
+            load.part += 1
+        return load.part < len(self._paths)
+
+
+def issuers_path(keys_path: str) -> str:
+    """Path of the issuers, beside that of the keys."""
+    return f"{keys_path.rstrip('/').rpartition('/')[0]}/issuers"
+
+
+def read_keys(path: str, parameters: Sequence[Any]) -> Iterator[Key]:
+    """Keys in a page of parameters. A parameter that is none is logged, and left out."""
+    for parameter in parameters:
+        label = parameter["Name"].rpartition("/")[2]
+        try:
+            yield Key.of_parameter(label, parameter["Value"])
+        except (ValueError, TypeError, KeyError):
+            logger.error("the parameter %s/%s is not a key, and is ignored", path, label)
+
+
+def read_issuers(path: str, parameters: Sequence[Any]) -> Iterator[Issuer]:
+    """Issuers in a page of parameters, as `read_keys`."""
+    for parameter in parameters:
+        name = parameter["Name"].rpartition("/")[2]
+        try:
+            yield Issuer.of_parameter(name, parameter["Value"])
+        except (ValueError, TypeError, KeyError):
+            logger.error("the parameter %s/%s is not an issuer, and is ignored", path, name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from a2a_lambda.access.key import LABEL, OWNER, Key, ParameterRefused, digest_of, parameter_errors
 from a2a_lambda.access.key_reader import KeyReader
+from a2a_lambda.access.tokens.issuer import is_issuer_row
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable
 from a2a_lambda.store.key_copies import Load
 
@@ -71,7 +72,7 @@ class KeyRegister:
         """All keys, without their secrets. Raises KeysUnavailable."""
         load = Load(self._clock())
         self._reader.read(load, math.inf)
-        return [Key.of_row(row) for row in load.rows]
+        return [Key.of_row(row) for row in load.rows if not is_issuer_row(row)]
 
     def revoke(self, label: str) -> None:
         """Delete a key. Raises ConfigurationError if there is none, KeysUnavailable."""

@@ -20,13 +20,14 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from a2a_lambda import telemetry
 from a2a_lambda.access.key import FORM, Key, digest_of
 from a2a_lambda.access.key_reader import KeyReader
+from a2a_lambda.access.tokens.issuer import Issuer, is_issuer_row
 from a2a_lambda.errors import KeysUnavailable, StoreError, WriteRefused
 from a2a_lambda.store.key_copies import Copies, Copy, Load
 
@@ -133,6 +134,19 @@ class Keys:
             self._refused[digest] = arrival + REFUSED_SECONDS
         return self._usable(key, arrival)
 
+    def issuers_cached(self) -> Sequence[Issuer] | None:
+        """The issuers of tokens, if they are known without a call, else None."""
+        return None if self._clock() - self._copy.loaded >= self._fresh else self._issuers
+
+    def issuers(self) -> Sequence[Issuer]:
+        """The issuers of tokens, as they were at most STALE_SECONDS ago. Raises KeysUnavailable."""
+        arrival = self._clock()
+        if not self._is_fresh(None, arrival):
+            self._renew(None, arrival)
+        if arrival - self._copy.loaded >= STALE_SECONDS:
+            raise KeysUnavailable("Parameter Store has not answered for a while")
+        return self._issuers
+
     def _match(self, digest: str) -> Key | None:
         """Compare with every key, in constant time, so that the time shows nothing."""
         match: Key | None = None
@@ -152,27 +166,32 @@ class Keys:
     def _use(self, copy: Copy) -> bool:
         """Use the keys of a copy. False if its rows are no keys of this release; then nothing changes."""
         try:
-            keys = [Key.of_row(row) for row in copy.rows]
-        except (ValueError, TypeError) as error:
+            keys = [Key.of_row(row) for row in copy.rows if not is_issuer_row(row)]
+            issuers = tuple(Issuer.of_row(row) for row in copy.rows if is_issuer_row(row))
+        except (ValueError, TypeError, KeyError) as error:
             logger.warning("a copy of the keys cannot be read: %r", error)
             return False
-        self._known, self._copy = keys, copy
+        self._known, self._issuers, self._copy = keys, issuers, copy
         # Containers that started together must not ask again together.
         self._fresh = FRESH_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311  # no secret
         self._reread = max(REREAD_SECONDS, copy.pages / PAGES_PER_SECOND)
         return True
 
-    def _is_fresh(self, digest: str, arrival: float) -> bool:
+    def _is_unknown(self, digest: str | None) -> bool:
+        """digest: None for the issuers of tokens, which are known with the keys."""
+        return digest is not None and self._match(digest) is None
+
+    def _is_fresh(self, digest: str | None, arrival: float) -> bool:
         """Whether the keys in use are recent enough to decide. How often an unknown key may cause a read
         depends on the number of pages."""
         age = arrival - self._copy.loaded
-        return age < (self._reread if self._match(digest) is None else self._fresh)
+        return age < (self._reread if self._is_unknown(digest) else self._fresh)
 
-    def _must_wait(self, digest: str, arrival: float) -> bool:
+    def _must_wait(self, digest: str | None, arrival: float) -> bool:
         """Whether a request must wait for Parameter Store. One with a working key need not."""
-        return self._match(digest) is None or arrival - self._copy.loaded >= STALE_SECONDS
+        return self._is_unknown(digest) or arrival - self._copy.loaded >= STALE_SECONDS
 
-    def _renew(self, digest: str, arrival: float) -> None:
+    def _renew(self, digest: str | None, arrival: float) -> None:
         """Use newer keys, if possible: the copy of another container, or those in Parameter Store.
 
         A request with a known key does not wait for a container that reads them already."""
@@ -194,7 +213,7 @@ class Keys:
         finally:
             self._lock.release()
 
-    def _try_to_renew(self, digest: str, arrival: float, give_up: float) -> bool:
+    def _try_to_renew(self, digest: str | None, arrival: float, give_up: float) -> bool:
         copy = self._copies.copy()
         # A copy from the future is of a container whose clock is wrong. It would count as fresh for too long.
         if copy is not None and self._copy.loaded < copy.loaded <= self._clock() + CLOCK_SKEW_SECONDS:
@@ -221,7 +240,7 @@ class Keys:
             return False
         with suppress(WriteRefused):  # too many keys for one item: then each container reads them by itself
             self._copies.finish_load(load)
-        if not self._known:
+        if not self._known and not self._issuers:
             logger.error("there is no API key under %s, so every call is refused; see make key", self._path)
         return True
 

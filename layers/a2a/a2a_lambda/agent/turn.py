@@ -14,6 +14,7 @@ from a2a_lambda.durable.engine import Engine
 from a2a_lambda.errors import ConfigurationError, MemoryFull
 from a2a_lambda.protocol import alibaba_metadata
 from a2a_lambda.protocol.model import Json, Message, Part, RequestOptions, decode_raw, text_of
+from a2a_lambda.tasks.caller import Caller
 from a2a_lambda.tasks.context import (
     MEMORY_BYTES,
     Add,
@@ -109,7 +110,7 @@ class Turn(Steps):
     deadline: when the turn must end, on `clock`.
     accepted_output_modes: media types that the client takes; empty = any.
     extensions: URIs of the extensions that the client activated.
-    request_metadata: metadata of the request around the message.
+    request_metadata: metadata of the request around the message. caller: who sent the message.
     history: the conversation before this message, oldest first, across the tasks of its context. Each entry
         has role ("user" or "agent"), text, parts and task. The last 40 entries are kept, and at most 64,000
         bytes of them.
@@ -128,6 +129,7 @@ class Turn(Steps):
     accepted_output_modes: tuple[str, ...] = ()
     extensions: tuple[str, ...] = ()
     request_metadata: dict[str, Json] = field(default_factory=dict)
+    caller: Caller = field(default_factory=lambda: Caller("local"))
     clock: Callable[[], float] = time.monotonic
     configuration: Configuration = field(default_factory=process_configuration, repr=False)
     engine: Engine | None = field(default=None, repr=False)
@@ -293,6 +295,7 @@ def make_turn(
         accepted_output_modes=tuple(options["acceptedOutputModes"]),
         extensions=tuple(options["extensions"]),
         request_metadata=options["metadata"],
+        caller=Caller.of_document(head.scope.owner, options.get("caller", {})),
         engine=engine,
     )
 

@@ -1,52 +1,130 @@
-"""Authentication: a key in `X-API-Key`, `Authorization: Bearer` or `X-Appbuilder-Authorization: Bearer`."""
+"""Authentication: a key in `X-API-Key`, `Authorization: Bearer` or `X-Appbuilder-Authorization: Bearer`, or a
+token of an issuer in one of the last two."""
 
 import logging
+import re
+from collections.abc import Sequence
 
 from starlette.requests import Request
 
 from a2a_lambda import telemetry, threads
+from a2a_lambda.access import audit
+from a2a_lambda.access.grant import Grant
 from a2a_lambda.access.key import Key
-from a2a_lambda.errors import Forbidden, KeysUnavailable, Unauthenticated, Unavailable
+from a2a_lambda.access.tokens.issuer import Issuer, is_token
+from a2a_lambda.errors import (
+    InsufficientScope,
+    KeysUnavailable,
+    TokenRefused,
+    Unauthenticated,
+    Unavailable,
+)
+from a2a_lambda.http.request import base_url
 from a2a_lambda.kit import Kit
+from a2a_lambda.protocol.profile import Profile
+from a2a_lambda.tasks.caller import Caller
 from a2a_lambda.tasks.identity import Scope
 
 APPBUILDER = "x-appbuilder-authorization"
 """Qianfan's own header."""
 
+METADATA_PATH = "/.well-known/oauth-protected-resource"
+"""Where RFC 9728 section 3 has the metadata of the deployment; an agent's path follows it."""
+
+AGENT_PATH = re.compile("/a2a/([^/]+)")
+
 logger = logging.getLogger(__name__)
 
 
-async def authenticate(request: Request) -> Key:
-    """The caller's key. Raises Unauthenticated, TooManyRequests, Unavailable."""
+async def authenticate(request: Request) -> Grant:
+    """What the caller may do. Raises Unauthenticated, InsufficientScope, TooManyRequests, Unavailable."""
     kit: Kit = request.app.state.kit
     secret = secret_of(request)
-    if not secret:
-        raise Unauthenticated("send a key as X-API-Key or as Authorization: Bearer")
     try:
-        # Almost every key is found here: a digest and comparisons, no thread and no call.
-        key = kit.keys.find_cached(secret)
-        if key is None:  # what an unknown key waits for must not delay a known one
-            run = threads.run if kit.keys.knows(secret) else threads.run_for_keys
-            key = await run(kit.keys.find, secret)
+        if not secret:
+            audit.refuse("none", "absent")
+            raise Unauthenticated("send a key as X-API-Key, or a key or a token as Authorization: Bearer")
+        grant = await (_check_token(kit, secret) if is_token(secret) else _check_key(kit, secret))
+    except (Unauthenticated, InsufficientScope) as error:
+        error.metadata_url = await metadata_url(request, agent_path(request))
+        raise
     except KeysUnavailable as error:
-        logger.error("keys could not be read: %s", error)
-        raise Unavailable("keys cannot be checked at the moment") from None
+        logger.error("a caller could not be checked: %s", error)
+        kind = "tokens" if is_token(secret) else "keys"
+        raise Unavailable(f"{kind} cannot be checked at the moment") from None
+    telemetry.bind(owner=grant.caller.owner)
+    await kit.rate_limit.admit(grant.caller.owner)
+    return grant
+
+
+async def _check_key(kit: Kit, secret: str) -> Grant:
+    """Raises Unauthenticated, KeysUnavailable."""
+    # Almost every key is found here: a digest and comparisons, no thread and no call.
+    key = kit.keys.find_cached(secret)
+    if key is None:  # what an unknown key waits for must not delay a known one
+        run = threads.run if kit.keys.knows(secret) else threads.run_for_keys
+        key = await run(kit.keys.find, secret)
     if key is None:
+        audit.refuse("key", "unknown")
         raise Unauthenticated("the key is not valid")
-    telemetry.bind(owner=key.owner)
-    await kit.rate_limit.admit(key.owner)
-    return key
+    grant = _grant_of(key)
+    audit.accept(grant.caller)
+    return grant
 
 
-def scope_of(key: Key, agent: str) -> Scope:
-    """Scope of the caller and an agent. Raises Forbidden for a key that was not made for the agent."""
-    if not key.allows(agent):
-        raise Forbidden(f"agent {agent!r}")
-    return Scope(key.owner, agent)
+def _grant_of(key: Key) -> Grant:
+    return Grant(Caller(key.owner), key.agents)
+
+
+async def _check_token(kit: Kit, token: str) -> Grant:
+    """Raises Unauthenticated, InsufficientScope, KeysUnavailable."""
+    try:
+        grant = kit.tokens.find_cached(token)
+        if grant is None:
+            grant = await threads.run_for_keys(kit.tokens.check, token)
+    except TokenRefused as error:
+        audit.refuse("token", error.reason, issuer=error.issuer, client=error.client)
+        if error.scopes:
+            raise InsufficientScope("this deployment", error.scopes) from None
+        raise Unauthenticated(f"the token is not valid: {error}", is_token=True) from None
+    audit.accept(grant.caller)
+    return grant
+
+
+def scope_of(grant: Grant, agent: Profile) -> Scope:
+    """Scope of the caller and an agent. Raises Forbidden for a caller that may not call it."""
+    return grant.scope(agent.name, agent.card.scopes)
+
+
+async def metadata_url(request: Request, path: str = "") -> str:
+    """Url of the metadata that names the issuers; "" if there are none, or they cannot be read now.
+
+    path: path of the agent in the deployment, such as /a2a/weather; "" = the deployment.
+    """
+    kit: Kit = request.app.state.kit
+    return f"{base_url(request)}{METADATA_PATH}{path}" if await issuers_of(kit) else ""
+
+
+async def issuers_of(kit: Kit) -> Sequence[Issuer]:
+    """The issuers whose tokens are accepted; none if they cannot be read now."""
+    issuers = kit.keys.issuers_cached()
+    if issuers is not None:
+        return issuers
+    try:
+        return await threads.run_for_keys(kit.keys.issuers)
+    except KeysUnavailable as error:
+        logger.error("the issuers of tokens could not be read: %s", error)
+        return ()
+
+
+def agent_path(request: Request) -> str:
+    """Path of the agent that a request names, such as /a2a/weather; "" if it names none."""
+    match = AGENT_PATH.match(request.scope["path"])
+    return match[0] if match and match[1] in request.app.state.kit.agents else ""
 
 
 def secret_of(request: Request) -> str:
-    """The key that a request carries, or ""."""
+    """The key or the token that a request carries, or ""."""
     if key := request.headers.get("x-api-key"):
         return key.strip()
     for header in (APPBUILDER, "authorization"):

@@ -1,4 +1,5 @@
-"""Routes of agent cards. A card is public, unless card.yaml says otherwise, and can be cached."""
+"""Routes of agent cards, and of what else a client reads before it calls. A card is public, unless card.yaml
+says otherwise, and can be cached."""
 
 import hashlib
 import logging
@@ -13,7 +14,7 @@ from starlette.routing import Route
 
 from a2a_lambda import strictjson, threads
 from a2a_lambda.errors import ConfigurationError, KitError, RouteNotFound, VersionNotSupported
-from a2a_lambda.http.auth import authenticate, scope_of
+from a2a_lambda.http.auth import METADATA_PATH, authenticate, issuers_of, scope_of
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
 from a2a_lambda.http.request import base_url, version
 from a2a_lambda.kit import Kit
@@ -25,6 +26,9 @@ from a2a_lambda.wire.shared import card_json, jsonrpc
 
 CARD_MAX_AGE_SECONDS = 300
 """Seconds for which a client may use a card without asking again."""
+
+METADATA_MAX_AGE_SECONDS = 60
+"""Seconds for which a client may use the metadata. An issuer reaches every container in that time, too."""
 
 Translate = Callable[[card_json.Description], dict[str, Json]]
 
@@ -82,10 +86,10 @@ async def authenticated_extended_card(request: Request) -> Response:
     kit: Kit = request.app.state.kit
     agent = request.path_params.get("agent")
     profile = kit.agents.find(agent)
-    scope_of(await authenticate(request), profile.name)
+    scope_of(await authenticate(request), profile)
     if profile.card.extended is None:
         raise RouteNotFound("the agent has no extended card")
-    body = card_json.v0_2_5(_description(request, profile, root=agent is None, extended=True))
+    body = card_json.v0_2_5(await _description(request, profile, root=agent is None, extended=True))
     return Response(strictjson.dumps(body), headers={"Cache-Control": "private"}, media_type=JSON)
 
 
@@ -100,13 +104,35 @@ async def jwks(request: Request) -> Response:
     )
 
 
+async def protected_resource(request: Request) -> Response:
+    """The metadata of a protected resource (RFC 9728 section 3): what a client reads before it signs in.
+
+    Raises RouteNotFound if no issuer is accepted, or there is no such agent."""
+    kit: Kit = request.app.state.kit
+    name: str | None = request.path_params.get("agent")
+    agent = kit.agents.find(name)
+    issuers = await issuers_of(kit)
+    if not issuers:
+        raise RouteNotFound("this deployment accepts no tokens, only keys")
+    scopes = [scope for issuer in issuers for scope in issuer.scopes]
+    body = {
+        "resource": base_url(request) + (f"/a2a/{agent.name}" if name else ""),
+        "authorization_servers": list(dict.fromkeys(issuer.url for issuer in issuers)),
+        "scopes_supported": list(dict.fromkeys([*scopes, *agent.card.scopes])),
+        "bearer_methods_supported": ["header"],
+        "resource_name": agent.card.name,
+    }
+    headers = {"Cache-Control": f"public, max-age={METADATA_MAX_AGE_SECONDS}"}
+    return Response(strictjson.dumps(body), 200, headers, JSON)
+
+
 async def extended_card(request: Request, agent: Profile, wire: Wire) -> Json:
     """The extended card in a version. Raises that version's error if the agent has none."""
     if agent.card.extended is None:
         raise wire.no_extended_card("the agent's card has no extended part")
     kit: Kit = request.app.state.kit
     root = agent.name == kit.agents.default
-    description = _description(request, agent, root=root, extended=True)
+    description = await _description(request, agent, root=root, extended=True)
     card = wire.encode_card(description)
     await _sign(request, card, description)
     return card
@@ -119,10 +145,9 @@ async def _card(request: Request, translate: Translate, *, keyed: bool = False) 
     profile = kit.agents.get(name or kit.agents.default) or kit.agents.find(None)
     keyed = keyed or not profile.card.public
     if keyed:
-        key = await authenticate(request)
-        scope_of(key, kit.agents.find(name).name)
+        scope_of(await authenticate(request), kit.agents.find(name))
     agent = kit.agents.find(name)
-    description = _description(request, agent, root=name is None)
+    description = await _description(request, agent, root=name is None)
     card = translate(description)
     body = strictjson.dumps(card)
     etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'  # without signatures, which vary
@@ -133,7 +158,8 @@ async def _card(request: Request, translate: Translate, *, keyed: bool = False) 
         "Last-Modified": format_datetime(date, usegmt=True),
         "Vary": "A2A-Version",
     }
-    if _is_unchanged(request, etag, date):
+    # The issuers of tokens change without the agent's files: then only the digest tells.
+    if _is_unchanged(request, etag, None if description.sign_ins else date):
         return Response(None, 304, headers)
     if await _sign(request, card, description):
         body = strictjson.dumps(card)
@@ -156,21 +182,27 @@ async def _sign(request: Request, card: dict[str, Json], description: card_json.
     return True
 
 
-def _description(
+async def _description(
     request: Request, agent: Profile, *, root: bool, extended: bool = False
 ) -> card_json.Description:
     card = agent.card.with_extended() if extended else agent.card
     schemas = agent.input_schemas
     ids = {skill.id for skill in card.skills}
     public_schemas = {skill: schema for skill, schema in schemas.items() if skill in ids}
-    return card_json.Description(card, agent.name, base_url(request), root, public_schemas)
+    issuers = await issuers_of(request.app.state.kit)
+    sign_ins = [
+        card_json.SignIn(issuer.name, issuer.url, [*issuer.scopes, *card.scopes]) for issuer in issuers
+    ]
+    return card_json.Description(card, agent.name, base_url(request), root, public_schemas, sign_ins)
 
 
-def _is_unchanged(request: Request, etag: str, date: datetime) -> bool:
+def _is_unchanged(request: Request, etag: str, date: datetime | None) -> bool:
     """Whether the client has this card. If-None-Match has precedence (RFC 9110 section 13.2.2)."""
     if (match := request.headers.get("if-none-match")) is not None:
         tags = [tag.strip().removeprefix("W/") for tag in match.split(",")]
         return "*" in tags or etag in tags
+    if date is None:
+        return False
     try:
         return date <= parsedate_to_datetime(request.headers.get("if-modified-since", ""))
     except (ValueError, TypeError):
@@ -190,5 +222,8 @@ routes = [
     Route("/agent/authenticatedExtendedCard", authenticated_extended_card),
     Route("/a2a/{agent}/agent/authenticatedExtendedCard", authenticated_extended_card),
     Route("/.well-known/jwks.json", jwks),
+    Route(METADATA_PATH, protected_resource),
+    Route(f"{METADATA_PATH}/a2a/{{agent}}", protected_resource),
+    Route(f"/a2a/{{agent}}{METADATA_PATH}", protected_resource),
 ]
 """Each answers GET and HEAD."""

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from a2a_lambda import telemetry, tracing
-from a2a_lambda.access.key import Key
+from a2a_lambda.access.grant import Grant
 from a2a_lambda.errors import InvalidParams, ProtocolError
 from a2a_lambda.http import cards, sse
 from a2a_lambda.http.auth import authenticate, scope_of
@@ -25,6 +25,7 @@ from a2a_lambda.protocol.model import Json, truncate_history
 from a2a_lambda.protocol.profile import Profile
 from a2a_lambda.protocol.requests import Operation, Recipient
 from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.caller import Caller
 from a2a_lambda.tasks.event_log import restate
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from a2a_lambda.wire.interface import Wire
@@ -65,6 +66,7 @@ class OperationCall:
     binding: Binding
     wires: Sequence[Wire]
     wire: Wire
+    caller: Caller
     scope: Scope
     agent: Profile
     extensions: tuple[str, ...]
@@ -87,6 +89,7 @@ class OperationCall:
             raise InvalidParams(f"Idempotency-Key must have 1 to {MAX_IDEMPOTENCY_KEY_CHARACTERS} characters")
         return CallContext(
             scope=self.scope,
+            caller=self.caller,
             request=RequestIdentity.of(self.scope, self.method, self.body, key),
             wire_name=self.wire.name,
             extensions=self.extensions,
@@ -101,11 +104,11 @@ class OperationCall:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A request whose key is valid, before it is understood."""
+    """A request whose caller is known, before it is understood."""
 
     request: Request
     kit: Kit
-    key: Key
+    grant: Grant
     body: bytes
 
     def call(
@@ -132,7 +135,8 @@ class Accepted:
             binding=binding,
             wires=wires,
             wire=wires[0],
-            scope=scope_of(self.key, agent.name),
+            caller=self.grant.caller,
+            scope=scope_of(self.grant, agent),
             agent=agent,
             extensions=requested_extensions(self.request, agent.extension_uris),
             operation=operation,
@@ -149,10 +153,10 @@ async def accept(request: Request, check: Callable[[Request], None]) -> Accepted
     Raises Unauthenticated, TooManyRequests, Unavailable, RequestTooLarge, and what `check` raises.
     """
     kit: Kit = request.app.state.kit
-    key = await authenticate(request)
+    grant = await authenticate(request)
     check(request)
     body = await read_body(request, kit.settings.max_body_bytes)
-    return Accepted(request, kit, key, body)
+    return Accepted(request, kit, grant, body)
 
 
 async def answer(call: OperationCall) -> Response:

@@ -26,6 +26,7 @@ from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRe
 from a2a_lambda.store.schedule_mark import ScheduleMarks
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.caller import Caller
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 
 FIRST_LOOK_SECONDS = 60.0
@@ -190,7 +191,8 @@ class Triggers:
         # The deployment is the client here, and knows the agent's extensions.
         extensions = self._agents[agent].card.extensions
         required = tuple(extension.uri for extension in extensions if extension.required)
-        call = CallContext(scope, identity, wire_name="1.0", extensions=required, url=self._url)
+        caller = Caller(scope.owner, "trigger")
+        call = CallContext(scope, identity, caller, wire_name="1.0", extensions=required, url=self._url)
         response = await self._messages.send(
             call, SendMessageRequest(message=message, configuration=configuration)
         )

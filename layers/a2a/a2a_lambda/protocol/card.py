@@ -105,6 +105,7 @@ class Schedule(Trigger):
 
 class Card(CardModel):
     """default: the agent answers at the root. public: the card needs no key.
+    scopes: scopes that a caller's token needs for this agent. A caller with a key needs none.
     background: the worker runs the agent's turns. They may take longer than a request.
     durable: so do the turns of all skills, and they may take days."""
 
@@ -121,6 +122,7 @@ class Card(CardModel):
     extensions: list[Extension] = []
     extended: Extended | None = None
     schedules: list[Schedule] = []
+    scopes: list[str] = []
     background: bool = False
     durable: bool = False
     public: bool = True

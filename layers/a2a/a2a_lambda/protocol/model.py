@@ -123,7 +123,7 @@ class RequestOptions(TypedDict):
     """What an agent may know of a message's request.
 
     turn: id of the turn that the message started, or in which it is a reply. answers: key of the wait that
-    the message ends, if it is a reply.
+    the message ends, if it is a reply. caller: who sent it, unless with a key; see `tasks/caller`.
     """
 
     turn: str
@@ -131,6 +131,7 @@ class RequestOptions(TypedDict):
     extensions: list[str]
     metadata: dict[str, Json]
     answers: NotRequired[str]
+    caller: NotRequired[dict[str, Json]]
 
 
 class Callback(TypedDict):

@@ -19,12 +19,12 @@ from a2a_lambda.store.items import number
 from a2a_lambda.store.table import ConditionFailed, Table
 
 Rows = list[list[Any]]
-"""JSON values: a row for each key."""
+"""JSON values: a row for each key, and for each issuer of tokens."""
 
 COPY_KEPT_SECONDS = 3_600.0
 """Seconds after which DynamoDB may delete a copy or a load that no container renews."""
 
-ROWS_VERSION = 1
+ROWS_VERSION = 2
 """Version of the rows. A release that changes what a row holds takes the next number. Then every other
 release reads Parameter Store instead."""
 
@@ -48,12 +48,14 @@ class Copy:
 class Load:
     """A load of the keys. One container at a time may load them.
 
-    started_at: Unix time of its first page. token: where it continues; "" = at the first page.
+    started_at: Unix time of its first page. token: where it continues; "" = at the first page of its part.
+    part: 0 for the keys, 1 for the issuers of tokens.
     """
 
     started_at: float
     pages: int = 0
     token: str = ""
+    part: int = 0
     rows: Rows = field(default_factory=list)
     holder: str = field(default_factory=lambda: str(uuid.uuid4()))
 
@@ -99,8 +101,8 @@ class Copies:
             return None
         try:
             if old and "token" in old and now - float(old["begun"]["N"]) <= resume:
-                token, pages, rows = str(old["token"]["S"]), int(old["pages"]["N"]), _rows_of(old)
-                return Load(float(old["begun"]["N"]), pages, token, rows, load.holder)
+                token, pages, part = str(old["token"]["S"]), int(old["pages"]["N"]), int(old["part"]["N"])
+                return Load(float(old["begun"]["N"]), pages, token, part, _rows_of(old), load.holder)
         except UNREADABLE as error:
             logger.warning("a load of the keys cannot be continued, and begins again: %r", error)
         return load
@@ -131,6 +133,7 @@ class Copies:
                 "begun": {"N": str(load.started_at)},
                 "pages": number(load.pages),
                 "token": {"S": load.token},
+                "part": number(load.part),
                 "rows": {"B": _pack(load.rows)},
                 "version": number(ROWS_VERSION),
             }

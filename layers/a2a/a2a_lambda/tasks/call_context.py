@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from a2a_lambda.protocol.model import Event, RequestOptions
 from a2a_lambda.protocol.requests import SendMessageRequest
+from a2a_lambda.tasks.caller import Caller
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 
@@ -12,7 +13,8 @@ from a2a_lambda.tasks.identity import RequestIdentity, Scope
 class CallContext:
     """A call of `send` or `stream`, apart from its message.
 
-    wire_name: name of the wire that the call came over. extensions: URIs that the client activates.
+    caller: who sends it; None = the owner, with a key. wire_name: name of the wire that the call came over.
+    extensions: URIs that the client activates.
     is_streamed: the call is a `stream`. blocking_by_default, names_tasks: see `Wire`.
     url: base url of the deployment, as the client called it.
     push_config_id: id for a push notification config that the client sent without one; "" = a new id.
@@ -21,6 +23,7 @@ class CallContext:
 
     scope: Scope
     request: RequestIdentity
+    caller: Caller | None = None
     wire_name: str = ""
     extensions: tuple[str, ...] = ()
     is_streamed: bool = False
@@ -40,9 +43,12 @@ class CallContext:
 
     def options(self, request: SendMessageRequest, turn_id: str) -> RequestOptions:
         """What the agent may know of the request."""
-        return RequestOptions(
+        options = RequestOptions(
             turn=turn_id,
             acceptedOutputModes=request.get("configuration", {}).get("acceptedOutputModes", []),
             extensions=list(self.extensions),
             metadata=request.get("metadata", {}),
         )
+        if self.caller is not None and self.caller.kind != "key":
+            options["caller"] = self.caller.document()
+        return options

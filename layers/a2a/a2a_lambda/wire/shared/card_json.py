@@ -4,7 +4,7 @@ Sources: https://a2a-protocol.org/v0.2.5/specification section 5.5, v0.3.0 secti
 4.4; v0.1.0 specification/json/a2a.json; the platforms' own tables.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,12 +44,31 @@ JSON_MODE = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
+class SignIn:
+    """An issuer whose tokens are accepted. url: the issuer's. scopes: those that a token needs."""
+
+    name: str
+    url: str
+    scopes: Sequence[str]
+
+    @property
+    def scheme(self) -> str:
+        """Name of its security scheme."""
+        return f"openIdConnect-{self.name}"
+
+    @property
+    def discovery(self) -> str:
+        """Url of its metadata (OpenID Connect Discovery 1.0 section 4)."""
+        return f"{self.url.rstrip('/')}/.well-known/openid-configuration"
+
+
+@dataclass(frozen=True, slots=True)
 class Description:
     """What a card is made from.
 
     name: name of the agent. base: url of the deployment, without a trailing slash. root: the agent answers at
     the base.
-    input_schemas: JSON Schema by skill id.
+    input_schemas: JSON Schema by skill id. sign_ins: the issuers whose tokens are accepted.
     """
 
     card: Card
@@ -57,6 +76,7 @@ class Description:
     base: str
     root: bool
     input_schemas: dict[str, Object]
+    sign_ins: Sequence[SignIn] = ()
 
     @property
     def http(self) -> str:
@@ -102,8 +122,10 @@ def v1_0(source: Description) -> Object:
             "extensions": _extensions(source),
             "extendedAgentCard": card.extended is not None,
         },
-        "securitySchemes": SECURITY_SCHEMES_1_0,
-        "securityRequirements": [{"schemes": {name: {}}} for name in SECURITY_SCHEMES_1_0],
+        "securitySchemes": _schemes_1_0(source),
+        "securityRequirements": [
+            {"schemes": {name: {"list": scopes} if scopes else {}}} for name, scopes in _requirements(source)
+        ],
         **source.card.model_dump(include=MODES),
         "skills": _skills(source),
     }
@@ -112,7 +134,7 @@ def v1_0(source: Description) -> Object:
 def hybrid(source: Description) -> Object:
     """One card for 0.3.0 and 1.0. A client reads its own fields and ignores the others."""
     older, newer = v0_3_0(source), v1_0(source)
-    schemes = {name: SECURITY_SCHEMES[name] | SECURITY_SCHEMES_1_0[name] for name in SECURITY_SCHEMES}
+    schemes = {name: scheme | newer["securitySchemes"][name] for name, scheme in _schemes(source).items()}
     capabilities = {**older["capabilities"], **newer["capabilities"]}
     return {**older, **newer, "capabilities": capabilities, "securitySchemes": schemes}
 
@@ -167,13 +189,36 @@ def _v0_2(source: Description) -> Object:
         "preferredTransport": "JSONRPC",
         "version": source.card.version,
         "capabilities": capabilities,
-        "securitySchemes": SECURITY_SCHEMES,
-        "security": [{name: []} for name in SECURITY_SCHEMES],
+        "securitySchemes": _schemes(source),
+        "security": [{name: scopes} for name, scopes in _requirements(source)],
         "supportsAuthenticatedExtendedCard": source.card.extended is not None,
         **source.card.model_dump(include=ABOUT, exclude_none=True),
         **source.card.model_dump(include=MODES),
         "skills": _skills(source),
     }
+
+
+def _schemes(source: Description) -> dict[str, Object]:
+    """Security schemes of 0.2 and 0.3, as OpenAPI has them."""
+    sign_ins = {
+        sign_in.scheme: {"type": "openIdConnect", "openIdConnectUrl": sign_in.discovery}
+        for sign_in in source.sign_ins
+    }
+    return {**sign_ins, **SECURITY_SCHEMES}
+
+
+def _schemes_1_0(source: Description) -> dict[str, Object]:
+    sign_ins = {
+        sign_in.scheme: {"openIdConnectSecurityScheme": {"openIdConnectUrl": sign_in.discovery}}
+        for sign_in in source.sign_ins
+    }
+    return {**sign_ins, **SECURITY_SCHEMES_1_0}
+
+
+def _requirements(source: Description) -> list[tuple[str, list[str]]]:
+    """Alternatives: the name of a scheme, and its scopes."""
+    sign_ins = [(sign_in.scheme, list(sign_in.scopes)) for sign_in in source.sign_ins]
+    return [*sign_ins, *((name, []) for name in SECURITY_SCHEMES)]
 
 
 def _skills(source: Description) -> list[Object]:

@@ -1,0 +1,39 @@
+"""One log line for each sign-in that is refused, and for the first of each caller in a container.
+
+docs/observability.md has the query. A line has no key, no token, and no claim but the issuer's name and the
+client's id.
+"""
+
+import logging
+
+from a2a_lambda.tasks.caller import Caller
+
+CALLERS = 10_000
+"""Callers that a container remembers."""
+
+logger = logging.getLogger(__name__)
+
+_seen: set[tuple[str, str]] = set()
+
+
+def accept(caller: Caller) -> None:
+    """Log a caller's first sign-in."""
+    entry = (caller.owner, caller.client)
+    if entry in _seen:
+        return
+    if len(_seen) >= CALLERS:
+        _seen.clear()
+    _seen.add(entry)
+    logger.info("sign-in accepted", extra={"sign_in": "accepted", **_fields(caller)})
+
+
+def refuse(kind: str, reason: str, *, issuer: str = "", client: str = "") -> None:
+    """Log a refusal. kind: "key", "token", or "none" for a caller who sent neither."""
+    fields = {"kind": kind, "reason": reason, "issuer": issuer, "client": client}
+    extra = {"sign_in": "refused", **{name: value for name, value in fields.items() if value}}
+    logger.info("sign-in refused", extra=extra)
+
+
+def _fields(caller: Caller) -> dict[str, str]:
+    fields = {"kind": caller.kind, "owner": caller.owner, "issuer": caller.issuer, "client": caller.client}
+    return {name: value for name, value in fields.items() if value}

@@ -1,0 +1,168 @@
+"""An issuer of tokens as Parameter Store has it, and whom its tokens speak for.
+
+One parameter an issuer, `<path>/<name>`, beside the keys. It holds nothing secret: anyone may know which
+issuer a deployment trusts.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from a2a_lambda.errors import ConfigurationError, TokenRefused
+from a2a_lambda.protocol.model import Json
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
+
+CLIENT_CLAIMS = ("client_id", "azp", "appid", "cid")
+"""Claims that name the application: of RFC 9068, OpenID Connect, Entra's version 1 and Okta."""
+
+SCOPE_CLAIMS = ("scope", "scp", "roles", "permissions")
+"""Claims that say what a token allows: texts with spaces, or lists of texts."""
+
+DISPLAY_CLAIMS = frozenset(
+    ["name", "nickname", "given_name", "family_name", "preferred_username", "unique_name", "upn", "email"]
+)
+"""Claims that can change, or pass on to another person. They cannot name an owner."""
+
+LISTS = ("audiences", "scopes", "agents", "claims")
+"""Fields of an issuer that are lists."""
+
+OWNER_VALUE_CHARACTERS = 255
+"""Longest subject (OpenID Connect Core section 2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issuer:
+    """An issuer of tokens.
+
+    name: what the operator calls it; it begins the owners of its tokens. url: `iss` of its tokens, exactly.
+    audiences: `aud` of tokens for this deployment, one of them. owner_claim: claim that names the owner; "" =
+    the client of a program's own token, else the subject. scopes: scopes that every token needs.
+    agents: names of the agents it may call; empty = all. claims: names of the claims that agents see.
+    private: its servers may have private addresses.
+    """
+
+    name: str
+    url: str
+    audiences: tuple[str, ...]
+    owner_claim: str = ""
+    scopes: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    claims: tuple[str, ...] = ()
+    private: bool = False
+
+    @classmethod
+    def of_parameter(cls, name: str, text: str) -> "Issuer":
+        """Issuer in the value of a parameter. Raises ValueError, TypeError, KeyError."""
+        return cls.of_row([name, json.loads(text)])
+
+    def parameter(self) -> str:
+        """Value of the issuer's parameter."""
+        return json.dumps(self.row()[1])
+
+    @classmethod
+    def of_row(cls, row: list[Any]) -> "Issuer":
+        """Raises ValueError, TypeError, KeyError if `row` of this release could not have made it."""
+        name, content = row
+        values: dict[str, Any] = {"owner_claim": "", "private": False, **content}
+        for field in LISTS:
+            items = values.get(field, [])
+            if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+                raise ValueError("not an issuer")
+            values[field] = tuple(items)
+        issuer = cls(name=name, **values)
+        texts = (issuer.name, issuer.url, issuer.owner_claim)
+        if not all(isinstance(text, str) for text in texts) or not isinstance(issuer.private, bool):
+            raise ValueError("not an issuer")
+        if not (NAME.fullmatch(issuer.name) and issuer.url and issuer.audiences):
+            raise ValueError("not an issuer")
+        return issuer
+
+    def row(self) -> list[Any]:
+        """The issuer as JSON values: its name, and its fields that differ from their default."""
+        content = {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in asdict(self).items()
+            if value and key != "name"
+        }
+        return [self.name, content]
+
+    def owner_of(self, claims: Mapping[str, Json]) -> str:
+        """Owner of a token's tasks: the issuer's name, the claim, and its value. No other issuer, claim or
+        value has the same owner, and no key has one: `|` is in none of their owners.
+
+        Raises TokenRefused if the token lacks the claim.
+        """
+        claim, client, subject = self.owner_claim, client_of(claims), text_in(claims, "sub")
+        if claim:
+            value = text_in(claims, claim)
+        # A program that signs in by itself has its own id as the subject (RFC 9068 section 2.2), as Auth0
+        # writes it with a suffix.
+        elif client and subject in ("", client, f"{client}@clients"):
+            claim, value = "client", client
+        else:
+            claim, value = "sub", subject
+        if not value:
+            raise TokenRefused("owner", f"it has no claim {claim!r}, which names the owner of tasks")
+        if len(value) > OWNER_VALUE_CHARACTERS:
+            raise TokenRefused("owner", f"its claim {claim!r} is longer than {OWNER_VALUE_CHARACTERS}")
+        return f"{self.name}|{quote(claim, safe='')}:{quote(value, safe='@')}"
+
+
+def is_token(secret: str) -> bool:
+    """Whether a secret has the form of a JWT: three parts, of which the first is a JSON object."""
+    return secret.startswith("eyJ") and secret.count(".") == 2
+
+
+def is_issuer_row(row: list[Any]) -> bool:
+    """Whether a row of a copy is an issuer's, and not a key's."""
+    return len(row) == 2
+
+
+def check_issuer(issuer: Issuer, *, is_local: bool) -> None:
+    """Raises ConfigurationError for an issuer that an operator must not add, with what to write instead."""
+    if not NAME.fullmatch(issuer.name):
+        raise ConfigurationError(
+            f"the name of an issuer is 1 to 32 letters, digits, _ . or -, not {issuer.name!r}"
+        )
+    check_url(issuer.url, is_local=is_local)
+    if not issuer.audiences:
+        raise ConfigurationError("add AUDIENCE=…: what the tokens for this deployment have as aud")
+    if issuer.owner_claim in DISPLAY_CLAIMS:
+        raise ConfigurationError(
+            f"OWNER={issuer.owner_claim} can change, or pass on to another person: choose sub, oid or uid"
+        )
+
+
+def check_url(url: str, *, is_local: bool) -> None:
+    """Raises ConfigurationError for a url that no issuer may have (RFC 8414 section 2)."""
+    parts = urlsplit(url)
+    is_loopback = parts.hostname in ("127.0.0.1", "localhost", "::1")
+    if parts.scheme != "https" and not (is_local and is_loopback and parts.scheme == "http"):
+        raise ConfigurationError(f"ISSUER={url}: write a url that begins with https://")
+    if not parts.hostname or parts.query or parts.fragment or parts.username:
+        raise ConfigurationError(f"ISSUER={url}: write the issuer's url, exactly as its tokens have it")
+
+
+def client_of(claims: Mapping[str, Json]) -> str:
+    """Id of the application that a token was made for, or ""."""
+    return next((value for name in CLIENT_CLAIMS if (value := text_in(claims, name))), "")
+
+
+def scopes_of(claims: Mapping[str, Json]) -> tuple[str, ...]:
+    """Everything that a token allows, each once, in the token's order."""
+    scopes: dict[str, None] = {}
+    for name in SCOPE_CLAIMS:
+        value: Any = claims.get(name)
+        values = value.split() if isinstance(value, str) else value if isinstance(value, list) else []
+        scopes |= dict.fromkeys(item for item in values if isinstance(item, str) and item)
+    return tuple(scopes)
+
+
+def text_in(claims: Mapping[str, Json], name: str) -> str:
+    """A claim that is a text, or ""."""
+    value: Any = claims.get(name)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,219 @@
+"""Public keys of issuers, which the containers of a deployment share as they share API keys.
+
+    known kid, read from the table within a minute   nothing is read
+    known kid, older                                 the table is read; one container renews it, later
+    unknown kid                                      the table is read, then the issuer
+
+The whole deployment asks an issuer at most once in FETCH_REST_SECONDS, whatever tokens say. An issuer that
+does not answer changes nothing for callers whose keys are known, until these are STALE_SECONDS old.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from a2a_lambda import telemetry
+from a2a_lambda.access.tokens.issuer import Issuer
+from a2a_lambda.errors import KeysUnavailable, StoreError, TokenRefused
+from a2a_lambda.protocol.model import Json
+from a2a_lambda.store.issuer_copies import IssuerCopies, IssuerCopy
+
+if TYPE_CHECKING:
+    from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+    PublicKey = RSAKey | ECKey | OKPKey
+
+ALGORITHMS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "RS256": {"kty": "RSA"},
+        "PS256": {"kty": "RSA"},
+        "ES256": {"kty": "EC", "crv": "P-256"},
+        "EdDSA": {"kty": "OKP", "crv": "Ed25519"},
+    }
+)
+"""Algorithms that a token may be signed with, and the fields of a key that fits (RFC 7518, RFC 8037)."""
+
+MIN_RSA_BITS = 2048
+
+LOOK_SECONDS = 60.0
+"""Seconds for which a container does not look for a newer copy in the table."""
+
+RELOOK_SECONDS = 5.0
+"""Fewest seconds between two looks for an unknown kid."""
+
+RENEW_SECONDS = 600.0
+"""Age at which a copy is renewed, so that a key which the issuer withdrew ends soon."""
+
+STALE_SECONDS = 86_400.0
+"""Age at which a copy is not used any more."""
+
+FETCH_REST_SECONDS = 30.0
+"""Seconds in which the deployment asks an issuer once at most."""
+
+WAIT_SECONDS = 5.0
+"""Seconds for which a request waits for another container that asks the issuer."""
+
+POLL_SECONDS = 0.2
+
+logger = logging.getLogger(__name__)
+
+Fetch = Callable[[Issuer, str], tuple[str, list[Json]]]
+"""Keys of an issuer: its jwks_uri, and the JSON Web Keys there. The second argument is the jwks_uri that is
+known, or "". Raises KeysUnavailable."""
+
+
+@dataclass(slots=True)
+class KnownKeys:
+    """An issuer's keys in this container. looked_at: when the table was read; Unix time."""
+
+    copy: IssuerCopy
+    looked_at: float
+    keys: dict[str, "PublicKey"] = field(default_factory=dict)
+
+
+class IssuerKeys:
+    """Calls block."""
+
+    def __init__(
+        self,
+        copies: IssuerCopies,
+        fetch: Fetch,
+        *,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._copies = copies
+        self._fetch = fetch
+        self._clock = clock
+        self._sleep = sleep
+        self._known: dict[Issuer, KnownKeys] = {}
+        self._lock = threading.Lock()
+
+    def verify(self, issuer: Issuer, token: str, header: Mapping[str, Json]) -> None:
+        """Check a token's signature. header: the token's. Raises TokenRefused, KeysUnavailable."""
+        algorithm = header.get("alg")
+        if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
+            raise TokenRefused("algorithm", f"its alg is none of {', '.join(ALGORITHMS)}")
+        kid = header.get("kid", "")
+        if not isinstance(kid, str):
+            raise TokenRefused("form", "its kid is not a text")
+        key = self._key(issuer, kid)
+        fields = {"alg": algorithm, **ALGORITHMS[algorithm]}
+        if any(key.as_dict().get(name, value) != value for name, value in fields.items()):
+            raise TokenRefused("signature", "its alg does not fit the issuer's key")
+        jose = _jose()
+        try:
+            jose.jws.deserialize_compact(token, key, algorithms=[algorithm])
+        except (jose.errors.JoseError, ValueError):
+            raise TokenRefused("signature", "its signature is not the issuer's") from None
+
+    def _key(self, issuer: Issuer, kid: str) -> "PublicKey":
+        """The issuer's key with an id; its only key, if a token names none."""
+        now = self._clock()
+        known = self._known.get(issuer)
+        if known is None or now - known.looked_at >= (
+            LOOK_SECONDS if _choose(known, kid) is not None else RELOOK_SECONDS
+        ):
+            known = self._look(issuer, kid)
+        key = _choose(known, kid)
+        if now - known.copy.fetched_at >= STALE_SECONDS:
+            raise KeysUnavailable(f"issuer {issuer.name} has not answered for a day")
+        if key is None:
+            raise TokenRefused("kid", "its issuer has no key of this kid")
+        return key
+
+    def _look(self, issuer: Issuer, kid: str) -> KnownKeys:
+        """Use the shared copy, and renew it if it is old or lacks a key. Only a request whose key is unknown
+        waits for the issuer. Raises KeysUnavailable."""
+        try:
+            with self._lock:
+                known = self._read(issuer)
+                is_known = _choose(known, kid) is not None
+                age = self._clock() - known.copy.fetched_at
+                if is_known and age < STALE_SECONDS:
+                    if age >= RENEW_SECONDS and self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS):
+                        threading.Thread(target=self._renew, args=[issuer, known.copy], daemon=True).start()
+                    return known
+            if self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS):
+                self._renew(issuer, known.copy)
+                return self._read(issuer)
+            return self._wait_for_another(issuer, known, kid)
+        except StoreError as error:
+            raise KeysUnavailable(f"keys of issuer {issuer.name} cannot be read: {error}") from error
+
+    def _read(self, issuer: Issuer) -> KnownKeys:
+        copy = self._copies.copy(issuer)
+        known = self._known.get(issuer)
+        if known is None or known.copy != copy:
+            known = KnownKeys(copy, 0.0, _import_keys(issuer, copy.jwks))
+            self._known[issuer] = known
+        known.looked_at = self._clock()
+        return known
+
+    def _renew(self, issuer: Issuer, old: IssuerCopy) -> None:
+        """Ask the issuer, and share what it says. If it does not answer, the old copy stays."""
+        try:
+            jwks_uri, jwks = self._fetch(issuer, old.jwks_uri)
+        except KeysUnavailable as error:
+            telemetry.measure({"KeyFailures": 1})
+            logger.warning("%s; its keys that were read before still work", error)
+            self._copies.end_fetch(issuer)
+            return
+        self._copies.finish_fetch(issuer, IssuerCopy(self._clock(), jwks_uri, jwks))
+
+    def _wait_for_another(self, issuer: Issuer, known: KnownKeys, kid: str) -> KnownKeys:
+        """Another container asks the issuer, or has asked it a moment ago."""
+        give_up = self._clock() + WAIT_SECONDS
+        while _choose(known, kid) is None and self._copies.is_fetching(issuer) and self._clock() < give_up:
+            self._sleep(POLL_SECONDS)
+            known = self._read(issuer)
+        if not known.copy.fetched_at:
+            raise KeysUnavailable(f"issuer {issuer.name} does not answer")
+        return known
+
+
+def _choose(known: KnownKeys, kid: str) -> "PublicKey | None":
+    if not kid and len(known.keys) == 1:
+        return next(iter(known.keys.values()))
+    return known.keys.get(kid) if kid else None
+
+
+def _import_keys(issuer: Issuer, jwks: list[Json]) -> dict[str, "PublicKey"]:
+    """The keys that can verify, by their kid. The others are ignored: a set may hold keys of other uses and
+    algorithms (RFC 7517 section 5)."""
+    jose = _jose()
+    keys: dict[str, Any] = {}
+    for index, entry in enumerate(jwks):
+        # Of a private key, or of a symmetric one, nothing may be imported.
+        if not isinstance(entry, dict) or entry.get("kty") not in ("RSA", "EC", "OKP") or "d" in entry:
+            continue
+        if entry.get("use", "sig") != "sig" or "verify" not in entry.get("key_ops", ["verify"]):
+            continue
+        try:
+            key = jose.jwk.import_key(entry)
+            if entry["kty"] == "RSA" and key.public_key.key_size < MIN_RSA_BITS:
+                raise ValueError("an RSA key that is too short")
+        except (jose.errors.JoseError, ValueError, TypeError, KeyError) as error:
+            logger.warning("a key of issuer %s cannot be used: %s", issuer.name, type(error).__name__)
+            continue
+        keys[str(entry.get("kid") or f"#{index}")] = key
+    return keys
+
+
+class _Jose:
+    """joserfc, which takes a while to import: only a token needs it."""
+
+    def __init__(self) -> None:
+        from joserfc import errors, jwk, jws
+
+        self.errors, self.jwk, self.jws = errors, jwk, jws
+
+
+@cache
+def _jose() -> _Jose:
+    return _Jose()

@@ -1,0 +1,170 @@
+"""Checks the tokens of callers who sign in at an issuer (RFC 9068, and what providers make of it).
+
+    token ── iss ── issuer that the operator added ── kid ── its public key ── signature ── claims ── Caller
+
+A token chooses nothing: not the algorithm, which must be one of ALGORITHMS and fit the issuer's key, and not
+where a key comes from. Until its signature is checked, its claims choose only among the known issuers.
+"""
+
+import base64
+import hashlib
+import logging
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from a2a_lambda import strictjson
+from a2a_lambda.access.grant import Grant
+from a2a_lambda.access.keys import Keys
+from a2a_lambda.access.tokens.issuer import Issuer, client_of, scopes_of, text_in
+from a2a_lambda.access.tokens.issuer_keys import IssuerKeys
+from a2a_lambda.errors import ParseError, TokenRefused
+from a2a_lambda.protocol.model import Json
+from a2a_lambda.tasks.caller import Caller
+
+MAX_TOKEN_BYTES = 16_384
+
+TYPES = frozenset({"", "jwt", "at+jwt"})
+"""Values of `typ` in the header of an access token, in lower case (RFC 9068 section 2.1)."""
+
+ID_TOKEN_CLAIMS = ("nonce", "at_hash", "c_hash", "s_hash")
+"""Claims that only ID tokens have (OpenID Connect Core sections 2, 3.1.3.6 and 3.3.2.11)."""
+
+SKEW_SECONDS = 60.0
+"""Seconds by which the issuer's clock may differ."""
+
+KNOWN_SECONDS = 60.0
+"""Seconds for which a container knows a token that it has checked."""
+
+KNOWN_TOKENS = 10_000
+"""Tokens that a container remembers."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A token that was checked. until: Unix time."""
+
+    grant: Grant
+    issuer: Issuer
+    until: float
+
+
+class Tokens:
+    """keys: where the issuers are. Calls of `check` block."""
+
+    def __init__(
+        self, keys: Keys, issuer_keys: IssuerKeys, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._keys = keys
+        self._issuer_keys = issuer_keys
+        self._clock = clock
+        self._known: dict[bytes, Known] = {}
+
+    def find_cached(self, token: str) -> Grant | None:
+        """What a token allows, if that is known without a call, else None."""
+        known = self._known.get(_digest(token))
+        if known is None or known.until <= self._clock():
+            return None
+        # An issuer that was changed or removed must not live on in what was checked before.
+        return known.grant if known.issuer in (self._keys.issuers_cached() or ()) else None
+
+    def check(self, token: str) -> Grant:
+        """What a token allows. Raises TokenRefused, KeysUnavailable."""
+        header, claims = _read(token)
+        issuers = self._keys.issuers()
+        issuer = next((each for each in issuers if each.url == claims.get("iss")), None)
+        if issuer is None:
+            raise TokenRefused("issuer", "its issuer is none that this deployment accepts")
+        now = self._clock()
+        client = ""
+        try:
+            self._issuer_keys.verify(issuer, token, header)
+            client = client_of(claims)
+            end = self._check_claims(issuer, claims, now)
+            grant = Grant(_caller(issuer, claims), issuer.agents)
+            if not set(issuer.scopes) <= set(grant.caller.scopes):
+                raise TokenRefused("scope", "it lacks a scope", scopes=issuer.scopes)
+        except TokenRefused as error:
+            error.issuer, error.client = issuer.name, client
+            raise
+        if len(self._known) >= KNOWN_TOKENS:
+            self._known.clear()
+        self._known[_digest(token)] = Known(grant, issuer, min(end, now + KNOWN_SECONDS))
+        return grant
+
+    def _check_claims(self, issuer: Issuer, claims: dict[str, Json], now: float) -> float:
+        """Check what a signed token says of itself; returns the Unix time at which it ends. Raises
+        TokenRefused."""
+        if text_in(claims, "token_use") == "id" or any(name in claims for name in ID_TOKEN_CLAIMS):
+            raise TokenRefused("kind", "it is an ID token: send an access token")
+        expires, begins = _time(claims, "exp"), _time(claims, "nbf")
+        if expires is None:
+            raise TokenRefused("expired", "it has no exp")
+        if expires + SKEW_SECONDS <= now:
+            raise TokenRefused("expired", "it has expired")
+        if begins is not None and begins - SKEW_SECONDS > now:
+            raise TokenRefused("early", "it is not valid yet (nbf)")
+        audience: Any = claims.get("aud")
+        audiences = audience if isinstance(audience, list) else [audience]
+        # Amazon Cognito's access tokens have no audience. Their client stands in for it.
+        if "aud" not in claims and text_in(claims, "token_use") == "access":
+            audiences = [claims.get("client_id")]
+        if not any(isinstance(each, str) and each in issuer.audiences for each in audiences):
+            raise TokenRefused("audience", "its audience (aud) is not this deployment")
+        return expires + SKEW_SECONDS
+
+
+def _read(token: str) -> tuple[dict[str, Json], dict[str, Json]]:
+    """Header and claims of a token, not verified. Raises TokenRefused."""
+    if len(token) > MAX_TOKEN_BYTES:
+        raise TokenRefused("form", f"it is longer than {MAX_TOKEN_BYTES} bytes")
+    try:
+        header, claims = (strictjson.loads(_decode(part)) for part in token.split(".")[:2])
+    except (ParseError, ValueError):
+        raise TokenRefused("form", "it is not a JWT") from None
+    if not isinstance(header, dict) or not isinstance(claims, dict):
+        raise TokenRefused("form", "it is not a JWT")
+    kind = header.get("typ", "")
+    if not isinstance(kind, str) or kind.lower().removeprefix("application/") not in TYPES:
+        raise TokenRefused("kind", "its typ is not that of an access token")
+    if "crit" in header or "b64" in header:
+        raise TokenRefused("form", "its header has fields that must be understood (crit)")
+    return header, claims
+
+
+def _caller(issuer: Issuer, claims: dict[str, Json]) -> Caller:
+    """Raises TokenRefused."""
+    return Caller(
+        owner=issuer.owner_of(claims),
+        kind="token",
+        issuer=issuer.name,
+        subject=text_in(claims, "sub"),
+        client=client_of(claims),
+        scopes=scopes_of(claims),
+        claims={name: claims[name] for name in issuer.claims if name in claims},
+    )
+
+
+def _time(claims: dict[str, Json], name: str) -> float | None:
+    """A NumericDate (RFC 7519 section 2), or None. Raises TokenRefused for another value."""
+    value: Any = claims.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise TokenRefused("form", f"its {name} is not a time")
+    return float(value)
+
+
+def _decode(part: str) -> bytes:
+    """Bytes of a part in base64url without padding (RFC 7515 section 2). Raises ValueError."""
+    if not part.isascii() or set(part) & set("+/=\r\n"):
+        raise ValueError("not base64url")
+    return base64.b64decode(part.replace("-", "+").replace("_", "/") + "=" * (-len(part) % 4), validate=True)
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()

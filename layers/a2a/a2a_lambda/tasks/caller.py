@@ -1,0 +1,36 @@
+"""Who calls, as an agent sees it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from a2a_lambda.protocol.model import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sent a message.
+
+    owner: whom its tasks belong to. kind: "key", "token", or "trigger" for a schedule or an event.
+    The rest is of a token. issuer: the name that the operator gave its issuer. subject: the issuer's id of
+    the person or the program. client: the issuer's id of the application that the token was made for.
+    scopes: scopes, roles and permissions. claims: those that the issuer's entry lists.
+    """
+
+    owner: str
+    kind: str = "key"
+    issuer: str = ""
+    subject: str = ""
+    client: str = ""
+    scopes: tuple[str, ...] = ()
+    claims: Mapping[str, Json] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        """The caller as JSON, without its owner."""
+        document = {name: value for name, value in asdict(self).items() if value and name != "owner"}
+        return {**document, "scopes": list(self.scopes)} if self.scopes else document
+
+    @classmethod
+    def of_document(cls, owner: str, document: Mapping[str, Any]) -> "Caller":
+        """The caller that `document` described."""
+        return cls(owner, **{**document, "scopes": tuple(document.get("scopes", ()))})
