@@ -113,6 +113,22 @@ EVERY_DAY = {
             **BUILD,
         },
     ),
+    "issuer": Command(
+        "accept the tokens of an identity provider",
+        ["tools.deployment.issuer"],
+        {
+            "NAME": "entra",
+            "ISSUER": "https://…",
+            "AUDIENCE": "…",
+            "OWNER": "oid",
+            "SCOPE": "…",
+            "AGENTS": "…",
+            "CLAIMS": "…",
+            "PRIVATE": "1",
+            "REMOVE": "1",
+            "STACK": "…",
+        },
+    ),
     "key": Command(
         "list, make and revoke API keys",
         ["tools.deployment.key"],

@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from a2a_lambda.access.key import Key
 from a2a_lambda.access.key_register import KeyRegister
@@ -24,7 +25,7 @@ from tools.state import KEYS_PATH, STATE
 
 @reports_errors
 def main(environ: Mapping[str, str] = os.environ) -> int:
-    print(_run(_register(environ), environ))
+    print(_run(KeyRegister(*find_parameters(environ)), environ))
     return 0
 
 
@@ -66,15 +67,17 @@ def _line(key: Key) -> str:
     return f"{key.label:<20} owner {key.owner:<20} agents {agents:<20} expires {expiry}"
 
 
-def _register(environ: Mapping[str, str]) -> KeyRegister:
+def find_parameters(environ: Mapping[str, str]) -> tuple[Any, str]:
+    """Client of Parameter Store, and the path of the keys there: of STACK, or of the running server. Raises
+    ConfigurationError."""
     if stack := environ.get("STACK"):
         table_of(stack)  # raises if there is no such stack: a key for it would be useless
-        return KeyRegister(clients.ssm(Settings()), f"/a2a/{stack}/keys")
+        return clients.ssm(Settings()), f"/a2a/{stack}/keys"
     if not STATE.exists() and "AWS_ENDPOINT_URL_SSM" not in environ:
         raise ConfigurationError("no development server is running: start make run, or add STACK=…")
     url = json.loads(STATE.read_text())["emulator"] if STATE.exists() else ""
     path = environ.get("A2A_KEYS_PATH") or KEYS_PATH
-    return KeyRegister(clients.ssm(Settings(local=True, emulator=url)), path)
+    return clients.ssm(Settings(local=True, emulator=url)), path
 
 
 if __name__ == "__main__":

@@ -1,0 +1,470 @@
+"""Callers who sign in at an identity provider: who they are, and who is not let in."""
+
+import hashlib
+import hmac
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from joserfc import jwk
+from pytest_httpserver import HTTPServer
+
+from a2a_lambda.access.tokens import issuer_keys
+from a2a_lambda.access.tokens.discovery import fetch_keys
+from a2a_lambda.access.tokens.issuer import Issuer
+from a2a_lambda.access.tokens.issuer_keys import IssuerKeys
+from a2a_lambda.access.tokens.tokens import KNOWN_SECONDS, MAX_TOKEN_BYTES, Tokens
+from a2a_lambda.aws import clients
+from a2a_lambda.errors import KeysUnavailable, TokenRefused
+from a2a_lambda.settings import Settings
+from a2a_lambda.store import items
+from a2a_lambda.store.issuer_copies import IssuerCopies
+from a2a_lambda.store.table import Table
+from a2a_lambda.tasks.caller import Caller
+from tests.access.tokens.identity_provider import AUDIENCE, IdentityProvider, part
+from tests.helpers.clock import Clock
+
+Json = Any
+
+
+class KnownIssuers:
+    """Stands in for `Keys`, which reads them."""
+
+    def __init__(self, *issuers: Issuer) -> None:
+        self.all = issuers
+
+    def issuers(self) -> tuple[Issuer, ...]:
+        return self.all
+
+    def issuers_cached(self) -> tuple[Issuer, ...]:
+        return self.all
+
+
+class Door:
+    """One container of a deployment."""
+
+    def __init__(self, settings: Settings, path: str, clock: Clock, *issuers: Issuer) -> None:
+        table = Table(clients.dynamodb(settings), settings.table, clock=clock)
+        self.known = KnownIssuers(*issuers)
+        self.clock = clock
+        self.copies = IssuerCopies(table, path)
+        self.keys = IssuerKeys(self.copies, self.fetch, clock=clock, sleep=clock.sleep)
+        self.tokens = Tokens(self.known, self.keys, clock=clock)  # type: ignore[arg-type]
+
+    def fetch(self, issuer: Issuer, jwks_uri: str) -> tuple[str, list[Json]]:
+        return fetch_keys(issuer, jwks_uri, allow_loopback=True)
+
+    def refusal(self, token: str) -> str:
+        with pytest.raises(TokenRefused) as refused:
+            self.tokens.check(token)
+        assert self.tokens.find_cached(token) is None
+        return refused.value.reason
+
+
+Open = Callable[..., Door]
+
+
+@pytest.fixture
+def provider(httpserver: HTTPServer) -> IdentityProvider:
+    return IdentityProvider(httpserver)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    clock = Clock()
+    clock.now = time.time()
+    return clock
+
+
+@pytest.fixture
+def open_door(settings: Settings, clock: Clock, request: pytest.FixtureRequest) -> Open:
+    path = f"/issuers/{hashlib.sha256(request.node.name.encode()).hexdigest()[:12]}"
+    return lambda *issuers: Door(settings, path, clock, *issuers)
+
+
+@pytest.fixture
+def door(open_door: Open, provider: IdentityProvider) -> Door:
+    return open_door(provider.issuer())
+
+
+@pytest.mark.parametrize("kind", ["RSA", "EC", "OKP"])
+def test_a_program_signs_in(door: Door, provider: IdentityProvider, kind: str) -> None:
+    provider.rotate(kind)
+    token = provider.token()
+    grant = door.tokens.check(token)
+    assert grant.caller == Caller(
+        owner="idp|client:robot",
+        kind="token",
+        issuer="idp",
+        subject="robot",
+        client="robot",
+        scopes=("agents.call", "agents.read"),
+    )
+    assert door.tokens.find_cached(token) is grant
+
+
+def test_ps256(door: Door, provider: IdentityProvider) -> None:
+    assert door.tokens.check(provider.token({"alg": "PS256"})).caller.client == "robot"
+
+
+@pytest.mark.parametrize(
+    ("claims", "owner"),
+    [
+        ({"sub": "alice", "client_id": "app"}, "idp|sub:alice"),
+        ({"sub": "app@clients", "azp": "app", "client_id": None}, "idp|client:app"),
+        ({"sub": None, "client_id": None, "appid": "app"}, "idp|client:app"),
+        ({"sub": "auth0|7/8#9%", "client_id": "app"}, "idp|sub:auth0%7C7%2F8%239%25"),
+        ({"sub": "client:robot", "client_id": "app"}, "idp|sub:client%3Arobot"),
+    ],
+)
+def test_owners(door: Door, provider: IdentityProvider, claims: Json, owner: str) -> None:
+    assert door.tokens.check(provider.token(**claims)).caller.owner == owner
+
+
+def test_an_owner_by_a_claim_of_the_operators(open_door: Open, provider: IdentityProvider) -> None:
+    door = open_door(provider.issuer(owner_claim="oid", claims=("tid", "absent")))
+    caller = door.tokens.check(provider.token(oid="o-1", tid="t-1", name="Ann")).caller
+    assert (caller.owner, caller.claims) == ("idp|oid:o-1", {"tid": "t-1"})
+    for wrong in (None, "", 7, ["o"], "x" * 256):
+        assert door.refusal(provider.token(oid=wrong)) == "owner"
+
+
+def test_two_issuers_with_one_subject_are_two_owners(open_door: Open, httpserver: HTTPServer) -> None:
+    one, two = IdentityProvider(httpserver), IdentityProvider(httpserver)
+    door = open_door(one.issuer(), two.issuer(name="other"))
+    owners = {door.tokens.check(each.token(sub="a", client_id="x")).caller.owner for each in (one, two)}
+    assert owners == {"idp|sub:a", "other|sub:a"}
+
+
+@pytest.mark.parametrize(
+    ("claims", "scopes"),
+    [
+        ({"scope": "a b  a"}, ("a", "b")),
+        ({"scope": None, "scp": ["a", 7, "b"]}, ("a", "b")),
+        ({"scope": None, "scp": "a", "roles": ["r"], "permissions": ["p"]}, ("a", "r", "p")),
+        ({"scope": None}, ()),
+        ({"scope": {"a": 1}}, ()),
+    ],
+)
+def test_scopes(door: Door, provider: IdentityProvider, claims: Json, scopes: tuple[str, ...]) -> None:
+    assert door.tokens.check(provider.token(**claims)).caller.scopes == scopes
+
+
+def test_a_deployment_may_require_scopes(open_door: Open, provider: IdentityProvider) -> None:
+    door = open_door(provider.issuer(scopes=("agents.call", "admin")))
+    with pytest.raises(TokenRefused) as refused:
+        door.tokens.check(provider.token())
+    assert (refused.value.reason, refused.value.scopes) == ("scope", ("agents.call", "admin"))
+    assert (refused.value.issuer, refused.value.client) == ("idp", "robot")
+    assert door.tokens.check(provider.token(scope="admin agents.call"))
+
+
+def test_cognitos_client_stands_in_for_the_audience(open_door: Open, provider: IdentityProvider) -> None:
+    door = open_door(provider.issuer(audiences=("3abc",)))
+    fields: dict[str, Any] = {"aud": None, "client_id": "3abc", "sub": "3abc"}
+    assert door.tokens.check(provider.token(token_use="access", **fields)).caller.owner == "idp|client:3abc"
+    assert door.refusal(provider.token(token_use="id", **fields)) == "kind"
+    assert door.refusal(provider.token(**fields)) == "audience"
+    assert door.refusal(provider.token(token_use="access", aud=None, client_id="other")) == "audience"
+
+
+def hostile() -> Iterator[Any]:
+    """Tokens by name: how each is made, and the reason for which it is refused."""
+    now = int(time.time())
+
+    def add(name: str, reason: str, make: Callable[[IdentityProvider], str]) -> Any:
+        return pytest.param(make, reason, id=name)
+
+    def unsigned(header: Json, signature: str = "", **claims: Json) -> Callable[[IdentityProvider], str]:
+        return lambda idp: f"{part(header)}.{part(idp.claims(**claims))}.{signature}"
+
+    def mac(key_of: Callable[[IdentityProvider], bytes]) -> Callable[[IdentityProvider], str]:
+        def make(idp: IdentityProvider) -> str:
+            text = f"{part({'alg': 'HS256', 'kid': idp.keys[-1].kid})}.{part(idp.claims())}"
+            return f"{text}.{part(hmac.digest(key_of(idp), text.encode(), 'sha256'))}"
+
+        return make
+
+    def foreign(header: Json) -> Callable[[IdentityProvider], str]:
+        """Signed by a key of the attacker's, which the header offers."""
+
+        def make(idp: IdentityProvider) -> str:
+            own = jwk.RSAKey.generate_key(2048, {"kid": idp.keys[-1].kid})
+            offered = {name: value(idp, own) if callable(value) else value for name, value in header.items()}
+            return idp.token(offered, own)
+
+        return make
+
+    attacker = "https://attacker.example/keys"
+    yield add("alg none", "algorithm", unsigned({"alg": "none"}))
+    yield add("alg None", "algorithm", unsigned({"alg": "None"}))
+    yield add("alg absent", "algorithm", unsigned({"typ": "JWT"}))
+    yield add("alg a list", "algorithm", unsigned({"alg": ["RS256"]}))
+    yield add(
+        "alg HS256 with the public key as PEM",
+        "algorithm",
+        mac(lambda idp: idp.keys[-1].as_pem(private=False)),
+    )
+    yield add(
+        "alg HS256 with the public key as JSON",
+        "algorithm",
+        mac(lambda idp: json.dumps(idp.published(idp.keys[-1])).encode()),
+    )
+    yield add("alg HS256 without a key", "algorithm", mac(lambda idp: b""))
+    yield add("alg RS512", "algorithm", unsigned({"alg": "RS512"}, "AAAA"))
+    yield add("alg ES256K", "algorithm", unsigned({"alg": "ES256K"}, "AAAA"))
+    yield add(
+        "alg of another key",
+        "signature",
+        lambda idp: unsigned({"alg": "ES256", "kid": idp.keys[-1].kid}, "AAAA")(idp),
+    )
+    yield add("no signature", "signature", lambda idp: idp.token().rpartition(".")[0] + ".")
+    yield add(
+        "signature of other claims",
+        "signature",
+        lambda idp: ".".join([*idp.token(sub="a").split(".")[:2], idp.token(sub="b").split(".")[2]]),
+    )
+    yield add(
+        "claims changed",
+        "signature",
+        lambda idp: (
+            idp.token().split(".")[0] + f".{part(idp.claims(sub='root'))}." + idp.token().split(".")[2]
+        ),
+    )
+    yield add("signed by another key with this kid", "signature", foreign({}))
+    yield add("jku", "signature", foreign({"jku": attacker}))
+    yield add("x5u", "signature", foreign({"x5u": attacker}))
+    yield add("jwk in the header", "signature", foreign({"jwk": lambda idp, own: own.as_dict(private=False)}))
+    yield add("x5c in the header", "signature", foreign({"x5c": ["MIIB"]}))
+    yield add("unknown kid", "kid", lambda idp: idp.token({"kid": "another"}))
+    yield add("kid a path", "kid", lambda idp: idp.token({"kid": "../../keys"}))
+    yield add("kid a number", "form", unsigned({"alg": "RS256", "kid": 7}, "AAAA"))
+    yield add("crit", "form", unsigned({"alg": "RS256", "crit": ["exp"]}, "AAAA"))
+    yield add("b64", "form", unsigned({"alg": "RS256", "b64": False}, "AAAA"))
+    yield add("other issuer", "issuer", lambda idp: idp.token(iss="https://login.example.com"))
+    yield add("issuer with a slash at its end", "issuer", lambda idp: idp.token(iss=f"{idp.url}/"))
+    yield add("issuer in capitals", "issuer", lambda idp: idp.token(iss=idp.url.upper()))
+    yield add("issuer a list", "issuer", lambda idp: idp.token(iss=[idp.url]))
+    yield add("issuer absent", "issuer", lambda idp: idp.token(iss=None))
+    yield add("audience of others", "audience", lambda idp: idp.token(aud="api://other"))
+    yield add("audience of which ours is a part", "audience", lambda idp: idp.token(aud=f"{AUDIENCE}/x"))
+    yield add("audience that is a part of ours", "audience", lambda idp: idp.token(aud=AUDIENCE[:-1]))
+    yield add("audience list without ours", "audience", lambda idp: idp.token(aud=["a", "b"]))
+    yield add("audience list in a list", "audience", lambda idp: idp.token(aud=[[AUDIENCE]]))
+    yield add("audience empty", "audience", lambda idp: idp.token(aud=""))
+    yield add("audience absent", "audience", lambda idp: idp.token(aud=None))
+    yield add("audience an object", "audience", lambda idp: idp.token(aud={AUDIENCE: True}))
+    yield add("expired", "expired", lambda idp: idp.token(exp=now - 3600))
+    yield add("no exp", "expired", lambda idp: idp.token(exp=None))
+    yield add("exp a text", "form", lambda idp: idp.token(exp=str(now + 600)))
+    yield add("exp true", "form", lambda idp: idp.token(exp=True))
+    yield add("not yet valid", "early", lambda idp: idp.token(nbf=now + 3600))
+    yield add("nbf a text", "form", lambda idp: idp.token(nbf="soon"))
+    yield add("typ of an ID token", "kind", lambda idp: idp.token({"typ": "id_token+jwt"}))
+    yield add("typ of a logout token", "kind", lambda idp: idp.token({"typ": "logout+jwt"}))
+    yield add("typ of a DPoP proof", "kind", lambda idp: idp.token({"typ": "dpop+jwt"}))
+    yield add("ID token with a nonce", "kind", lambda idp: idp.token({"typ": "JWT"}, nonce="n"))
+    yield add("ID token with at_hash", "kind", lambda idp: idp.token({"typ": "JWT"}, at_hash="h"))
+    yield add("huge", "form", lambda idp: idp.token(padding="x" * MAX_TOKEN_BYTES))
+    yield add(
+        "nested",
+        "form",
+        lambda idp: idp.sign(
+            {"alg": "RS256", "kid": idp.keys[-1].kid, "cty": "JWT"}, idp.token().encode(), idp.keys[-1]
+        ),
+    )
+    yield add(
+        "deep",
+        "form",
+        lambda idp: idp.sign({"alg": "RS256"}, b'{"a":' + b"[" * 3000 + b"]" * 3000 + b"}", idp.keys[-1]),
+    )
+    yield add(
+        "duplicate claims",
+        "form",
+        lambda idp: idp.sign(
+            {"alg": "RS256", "kid": idp.keys[-1].kid},
+            json.dumps(idp.claims())[:-1].encode() + b',"sub":"root"}',
+            idp.keys[-1],
+        ),
+    )
+    yield add("claims NaN", "form", lambda idp: idp.sign({"alg": "RS256"}, b'{"exp":NaN}', idp.keys[-1]))
+    yield add("claims a list", "form", lambda idp: idp.sign({"alg": "RS256"}, b"[]", idp.keys[-1]))
+    yield add("not base64", "form", lambda idp: "eyJ!.e30.AAAA")
+    yield add("padded", "form", lambda idp: "eyJhbGciOjF9Cg==.e30.AAAA")
+
+
+@pytest.mark.parametrize(("make", "reason"), hostile())
+def test_a_hostile_token_is_refused(
+    door: Door, provider: IdentityProvider, make: Callable[[IdentityProvider], str], reason: str
+) -> None:
+    """And causes no request but to the issuer, whose keys are known."""
+    door.tokens.check(provider.token())
+    asked = list(provider.fetches)
+    assert door.refusal(make(provider)) == reason
+    assert provider.fetches == asked
+
+
+def test_a_token_of_one_issuer_is_none_of_another(open_door: Open, httpserver: HTTPServer) -> None:
+    """Although both publish a key with this kid."""
+    one, two = IdentityProvider(httpserver), IdentityProvider(httpserver)
+    two.keys = [jwk.RSAKey.generate_key(2048, {"kid": one.keys[0].kid})]
+    door = open_door(one.issuer(), two.issuer(name="other"))
+    assert door.tokens.check(one.token())
+    assert door.refusal(two.token(iss=one.url)) == "signature"
+
+
+def test_a_key_of_another_use_or_a_secret_one_verifies_nothing(
+    door: Door, provider: IdentityProvider
+) -> None:
+    signing = provider.keys[0]
+    public = signing.as_dict(private=False)
+    for published in (
+        {**public, "use": "enc"},
+        {**public, "key_ops": ["encrypt"]},
+        signing.as_dict(private=True),
+        {**public, "kty": "oct", "k": "AAAA"},
+        {**public, "n": "AQAB"},
+        "key",
+    ):
+        provider.published = lambda key, published=published: published  # type: ignore[method-assign,misc]
+        door.clock.now += 1000
+        assert door.refusal(provider.token(exp=int(door.clock.now) + 600)) == "kid"
+
+
+def test_the_skew_of_clocks_is_a_minute(door: Door, provider: IdentityProvider, clock: Clock) -> None:
+    now = int(clock.now)
+    assert door.tokens.check(provider.token(exp=now - 50, nbf=now + 50))
+    assert door.refusal(provider.token(exp=now - 70)) == "expired"
+    assert door.refusal(provider.token(nbf=now + 70)) == "early"
+
+
+def test_a_known_token_ends_and_goes_with_its_issuer(
+    door: Door, provider: IdentityProvider, clock: Clock
+) -> None:
+    token = provider.token()
+    door.tokens.check(token)
+    clock.now += KNOWN_SECONDS - 1
+    assert door.tokens.find_cached(token)
+    clock.now += 1
+    assert door.tokens.find_cached(token) is None
+    door.tokens.check(token)
+    door.known.all = (provider.issuer(agents=("weather",)),)
+    assert door.tokens.find_cached(token) is None, "the issuer was changed"
+    assert door.tokens.check(token).agents == ("weather",)
+    door.known.all = ()
+    assert door.refusal(token) == "issuer"
+
+
+def test_a_new_key_is_used_and_a_withdrawn_one_ends(
+    door: Door, provider: IdentityProvider, clock: Clock
+) -> None:
+    def token() -> str:
+        return provider.token(exp=int(clock.now) + 600)
+
+    door.tokens.check(token())
+    clock.now += 31
+    provider.rotate()
+    assert door.tokens.check(token())
+    old = provider.keys.pop(0)
+    clock.now += issuer_keys.RENEW_SECONDS
+    of_old = provider.token(key=old, exp=int(clock.now) + 600)
+    door.tokens.check(of_old)  # it is known, so no one waits: the copy is renewed meanwhile
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and "_renew" in thread.name:
+            thread.join()
+    clock.now += 61
+    assert door.refusal(provider.token(key=old, exp=int(clock.now) + 600)) == "kid"
+
+
+def test_one_container_asks_for_all(open_door: Open, provider: IdentityProvider) -> None:
+    doors = [open_door(provider.issuer()) for _ in range(5)]
+    for door in doors:
+        assert door.tokens.check(provider.token())
+    assert provider.fetches == ["/.well-known/openid-configuration", "/keys"]
+
+
+def test_a_flood_of_unknown_kids_asks_twice_a_minute(
+    open_door: Open, provider: IdentityProvider, clock: Clock
+) -> None:
+    """200 a second, over five containers; one second in ten is looked at."""
+    doors = [open_door(provider.issuer()) for _ in range(5)]
+    doors[0].tokens.check(provider.token())
+    clock.now += 31
+    provider.fetches.clear()
+    for second in range(60):
+        for number in range(20):
+            door = doors[number % 5]
+            assert (
+                door.refusal(provider.token({"kid": f"k{second}-{number}"}, exp=int(clock.now) + 600))
+                == "kid"
+            )
+        clock.now += 1
+    assert len(provider.fetches) <= 2
+
+
+def test_an_issuer_that_does_not_answer_keeps_its_callers_and_opens_no_door(
+    door: Door, provider: IdentityProvider, clock: Clock
+) -> None:
+    def token(**changes: Json) -> str:
+        return provider.token(exp=int(clock.now) + 600, **changes)
+
+    door.tokens.check(token())
+    provider.answers = False
+    for _ in range(3):
+        clock.now += issuer_keys.RENEW_SECONDS
+        assert door.tokens.check(token())
+    assert door.refusal(token(header={"kid": "new"})) == "kid"
+    clock.now += issuer_keys.STALE_SECONDS
+    with pytest.raises(KeysUnavailable):
+        door.tokens.check(token())
+
+
+def test_an_issuer_that_never_answered(door: Door, provider: IdentityProvider) -> None:
+    provider.answers = False
+    for _ in range(2):
+        with pytest.raises(KeysUnavailable):
+            door.tokens.check(provider.token())
+
+
+@pytest.mark.parametrize(
+    ("metadata", "words"),
+    [
+        ({"issuer": "https://other.example"}, "names the issuer 'https://other.example'"),
+        ({"jwks_uri": "http://10.0.0.1/keys"}, "cannot be called"),
+        ({"jwks_uri": "ftp://x/keys"}, "no jwks_uri"),
+        ({"jwks_uri": 7}, "no jwks_uri"),
+        ({"jwks_uri": "http://169.254.169.254/latest"}, "cannot be called"),
+    ],
+)
+def test_metadata_is_not_believed(provider: IdentityProvider, metadata: Json, words: str) -> None:
+    provider.metadata |= metadata
+    with pytest.raises(KeysUnavailable, match=words):
+        fetch_keys(provider.issuer(), "", allow_loopback=True)
+
+
+def test_redirects_are_not_followed_and_answers_are_limited(provider: IdentityProvider) -> None:
+    path = f"{provider.path}/moved"
+    provider.server.expect_request(path).respond_with_data("", 302, {"Location": f"{provider.url}/keys"})
+    provider.metadata["jwks_uri"] = provider.server.url_for(path)
+    with pytest.raises(KeysUnavailable, match="no JSON Web Key Set"):
+        fetch_keys(provider.issuer(), "", allow_loopback=True)
+    provider.metadata["padding"] = "x" * 600_000
+    with pytest.raises(KeysUnavailable, match="more than 512000 bytes"):
+        fetch_keys(provider.issuer(), "", allow_loopback=True)
+
+
+def test_on_lambda_an_issuer_needs_https_and_a_public_address(provider: IdentityProvider) -> None:
+    with pytest.raises(KeysUnavailable, match="not public"):
+        fetch_keys(provider.issuer(), "")
+
+
+def test_a_copy_is_of_one_url(door: Door, provider: IdentityProvider) -> None:
+    """An issuer that is replaced under its name brings keys of its own."""
+    door.tokens.check(provider.token())
+    other = Issuer("idp", "https://another.example", (AUDIENCE,))
+    assert door.copies.copy(other).jwks == []
+    item = door.copies._table.get(items.keys_key(door.copies._path, "jwks#idp"))
+    assert item is not None

@@ -1,0 +1,92 @@
+"""Adds, lists and removes issuers of tokens: of the running development server, or of a deployed stack.
+
+make issuer                                                       list the issuers
+make issuer NAME=entra ISSUER=https://… AUDIENCE=api://my-agents  accept its tokens
+            [OWNER=oid SCOPE=agents.call AGENTS=a,b CLAIMS=tid PRIVATE=1]
+make issuer NAME=entra REMOVE=1                                   accept them no longer
+… STACK=my-stack                                                  the same for a stack on AWS
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+
+from a2a_lambda.access.tokens.discovery import fetch_keys
+from a2a_lambda.access.tokens.issuer import Issuer, check_issuer
+from a2a_lambda.access.tokens.issuer_register import IssuerRegister
+from a2a_lambda.errors import ConfigurationError, KeysUnavailable
+from a2a_lambda.settings import Settings
+from tools.command import reports_errors, split_names
+from tools.deployment.key import find_parameters
+
+FIELDS = ("ISSUER", "AUDIENCE", "OWNER", "SCOPE", "AGENTS", "CLAIMS", "PRIVATE", "REMOVE")
+
+
+@reports_errors
+def main(environ: Mapping[str, str] = os.environ) -> int:
+    client, path = find_parameters(environ)
+    print(_run(IssuerRegister(client, path), environ))
+    return 0
+
+
+def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
+    """Run the command; returns what to print."""
+    where = f" STACK={environ['STACK']}" if environ.get("STACK") else ""
+    name = environ.get("NAME", "")
+    if not name:
+        if variables := [variable for variable in FIELDS if environ.get(variable)]:
+            raise ConfigurationError(f"{variables[0]} requires NAME: add NAME=…")
+        lines = "\n".join(map(_line, issuers.list()))
+        example = f"make issuer NAME=entra ISSUER=https://… AUDIENCE=…{where}"
+        return lines or f"no issuers, so only keys are accepted. To add one: {example}"
+    if environ.get("REMOVE"):
+        issuers.remove(name)
+        return f"removed {name}. Functions that have loaded it may accept its tokens for up to two minutes"
+    if not environ.get("ISSUER"):
+        raise ConfigurationError("add ISSUER=…: the url that its tokens have as iss")
+    issuer = Issuer(
+        name=name,
+        url=environ["ISSUER"],
+        audiences=tuple(split_names(environ.get("AUDIENCE", ""))),
+        owner_claim=environ.get("OWNER", ""),
+        scopes=tuple(split_names(environ.get("SCOPE", ""))),
+        agents=tuple(split_names(environ.get("AGENTS", ""))),
+        claims=tuple(split_names(environ.get("CLAIMS", ""))),
+        private=bool(environ.get("PRIVATE")),
+    )
+    check_issuer(issuer, is_local=not where)
+    for agent in issuer.agents:
+        if not (Settings().agents / agent).is_dir():
+            raise ConfigurationError(f"there is no agent {agent!r} in {Settings().agents}")
+    for other in issuers.list():
+        if other.url == issuer.url and other.name != name:
+            raise ConfigurationError(
+                f"{other.name} is this issuer already: remove it first, or change that one"
+            )
+    try:
+        _, keys = fetch_keys(issuer, "", allow_loopback=not where)
+        answer = f"it has {len(keys)} public keys"
+    except KeysUnavailable as error:
+        if "write it exactly so" in str(error):
+            raise ConfigurationError(str(error)) from None
+        # The functions may be in a network that reaches what this machine does not.
+        answer = f"warning: {error}"
+    issuers.add(issuer)
+    check = f"make doctor{where}" if where else "make chat"
+    return f"{_line(issuer)}\n{answer}. Its tokens are accepted within a minute.\nNext: {check} TOKEN=<token>"
+
+
+def _line(issuer: Issuer) -> str:
+    fields = {
+        "audience": ", ".join(issuer.audiences),
+        "owner": issuer.owner_claim or "client or sub",
+        "scopes": ", ".join(issuer.scopes) or "none",
+        "agents": ", ".join(issuer.agents) or "all",
+        "claims": ", ".join(issuer.claims),
+    }
+    shown = "  ".join(f"{name} {value}" for name, value in fields.items() if value)
+    return f"{issuer.name:<12} {issuer.url}  {shown}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
