@@ -115,7 +115,7 @@ EVERY_DAY = {
     ),
     "issuer": Command(
         "accept the tokens of an identity provider",
-        ["tools.deployment.issuer"],
+        ["tools.access.issuer"],
         {
             "NAME": "entra",
             "ISSUER": "https://…",
@@ -131,7 +131,7 @@ EVERY_DAY = {
     ),
     "key": Command(
         "list, make and revoke API keys",
-        ["tools.deployment.key"],
+        ["tools.access.key"],
         {"NAME": "alice", "OWNER": "team-a", "AGENTS": "…", "DAYS": "…", "REVOKE": "1", "STACK": "…"},
     ),
     "doctor": Command(

@@ -53,7 +53,7 @@ class DevServer:
     def key(self, **variables: str) -> str:
         """What `make key` prints."""
         self.environment |= {**dict.fromkeys(("NAME", "OWNER", "AGENTS", "DAYS", "REVOKE"), ""), **variables}
-        return self.run("tools.deployment.key", stdout=subprocess.PIPE).communicate()[0]
+        return self.run("tools.access.key", stdout=subprocess.PIPE).communicate()[0]
 
     def rpc(self, key: str = "local-key") -> Rpc:
         return Rpc(httpx2.Client(base_url=self.url, timeout=PATIENCE), key)  # type: ignore[arg-type]

@@ -68,7 +68,7 @@ def test_one_container_loads_at_a_time(copies: Copies, clock: Clock) -> None:
 def test_a_load_that_was_stopped_is_continued_for_a_while(copies: Copies, clock: Clock, resume: int) -> None:
     load = copies.begin_load(seconds=10, resume=30)
     assert load is not None
-    load.token, load.pages, load.rows = "next", 2, [*ROWS]
+    load.token, load.pages, load.rows, load.part = "next", 2, [*ROWS], 1
     copies.stop_load(load, rest=5)
     clock.now += 4
     assert copies.begin_load(seconds=10, resume=30) is None, "it rests"
@@ -77,6 +77,7 @@ def test_a_load_that_was_stopped_is_continued_for_a_while(copies: Copies, clock:
     assert continued is not None
     expected = (load.started_at, 2, "next", ROWS) if resume == 30 else (clock.now, 0, "", [])
     assert (continued.started_at, continued.pages, continued.token, continued.rows) == expected
+    assert continued.part == (1 if resume == 30 else 0)
 
 
 def test_a_load_that_was_stopped_before_its_first_page_begins_again(copies: Copies, clock: Clock) -> None:
@@ -113,7 +114,7 @@ def test_a_copy_from_the_future_is_replaced(copies: Copies, clock: Clock) -> Non
 
 
 @pytest.mark.parametrize(
-    "damage", [{"rows": {"B": b"no zlib"}}, {"version": {"N": "2"}}, {"loaded": {"S": "x"}}]
+    "damage", [{"rows": {"B": b"no zlib"}}, {"version": {"N": "3"}}, {"loaded": {"S": "x"}}]
 )
 def test_a_copy_that_this_release_cannot_read_is_made_again(
     copies: Copies, table: Table, damage: dict[str, Any]
@@ -130,15 +131,15 @@ def test_a_load_that_this_release_cannot_read_begins_again(
     assert load is not None
     load.token, load.rows = "next", [*ROWS]
     copies.stop_load(load, rest=0)
-    table.put({**item_of(table, copies, "load"), "version": {"N": "2"}})
+    table.put({**item_of(table, copies, "load"), "version": {"N": "3"}})
     again = copies.begin_load(seconds=10, resume=30)
     assert again is not None
     assert again.token == ""
 
 
-def test_a_copy_of_the_first_releases_has_no_version(copies: Copies, table: Table) -> None:
+def test_a_copy_of_the_first_releases_has_no_version_and_no_issuers(copies: Copies, table: Table) -> None:
     load_all(copies)
     item = item_of(table, copies, "copy")
     del item["version"]
     table.put(item)
-    assert copies.copy() is not None
+    assert copies.copy() is None

@@ -296,7 +296,7 @@ def hostile() -> Iterator[Any]:
     yield add("padded", "form", lambda idp: "eyJhbGciOjF9Cg==.e30.AAAA")
 
 
-@pytest.mark.parametrize(("make", "reason"), hostile())
+@pytest.mark.parametrize(("make", "reason"), list(hostile()))
 def test_a_hostile_token_is_refused(
     door: Door, provider: IdentityProvider, make: Callable[[IdentityProvider], str], reason: str
 ) -> None:

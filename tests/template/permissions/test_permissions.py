@@ -81,7 +81,7 @@ RESOURCES = {
     "DurableKey": {"Ref": "DurableKeyArn"},
     "AgentParameters": [{"Fn::Sub": KEYS.replace("/keys", f"/{kind}/*")} for kind in ("secrets", "settings")],
     "Network": "*",  # network interfaces have no ARN before they are made
-    "Keys": {"Fn::Sub": KEYS},
+    "Keys": [{"Fn::Sub": KEYS}, {"Fn::Sub": KEYS.replace("/keys", "/issuers")}],
 }
 
 

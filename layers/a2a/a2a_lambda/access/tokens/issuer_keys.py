@@ -34,9 +34,11 @@ ALGORITHMS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "PS256": {"kty": "RSA"},
         "ES256": {"kty": "EC", "crv": "P-256"},
         "EdDSA": {"kty": "OKP", "crv": "Ed25519"},
+        "Ed25519": {"kty": "OKP", "crv": "Ed25519"},
     }
 )
-"""Algorithms that a token may be signed with, and the fields of a key that fits (RFC 7518, RFC 8037)."""
+"""Algorithms that a token may be signed with, and the fields of a key that fits (RFC 7518; RFC 8037,
+and RFC 9864, which renames EdDSA)."""
 
 MIN_RSA_BITS = 2048
 

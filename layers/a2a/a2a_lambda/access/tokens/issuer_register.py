@@ -1,11 +1,14 @@
 """What an operator does with issuers: add, list and remove them in Parameter Store."""
 
+import math
+import time
 from typing import TYPE_CHECKING
 
 from a2a_lambda.access.key import ParameterRefused, parameter_errors
-from a2a_lambda.access.key_reader import issuers_path, read_issuers
-from a2a_lambda.access.tokens.issuer import Issuer
+from a2a_lambda.access.key_reader import KeyReader, issuers_path
+from a2a_lambda.access.tokens.issuer import Issuer, is_issuer_row
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable
+from a2a_lambda.store.key_copies import Load
 
 if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
@@ -20,6 +23,7 @@ class IssuerRegister:
     def __init__(self, client: "SSMClient", keys_path: str) -> None:
         self._client = client
         self._path = issuers_path(keys_path)
+        self._reader = KeyReader(client, keys_path)
 
     def add(self, issuer: Issuer) -> None:
         """Store an issuer, in the place of one with this name."""
@@ -35,9 +39,9 @@ class IssuerRegister:
             raise KeysUnavailable(f"Parameter Store refused: {error.code}") from error
 
     def list(self) -> list[Issuer]:
-        pages = self._client.get_paginator("get_parameters_by_path").paginate(Path=self._path)
-        with parameter_errors():
-            return [issuer for page in pages for issuer in read_issuers(self._path, page["Parameters"])]
+        load = Load(time.time())
+        self._reader.read(load, math.inf)
+        return [Issuer.of_row(row) for row in load.rows if is_issuer_row(row)]
 
     def remove(self, name: str) -> None:
         """Raises ConfigurationError if there is none."""

@@ -16,8 +16,8 @@ from a2a_lambda.access.tokens.issuer import Issuer, check_issuer
 from a2a_lambda.access.tokens.issuer_register import IssuerRegister
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable
 from a2a_lambda.settings import Settings
+from tools.access.key import find_parameters
 from tools.command import reports_errors, split_names
-from tools.deployment.key import find_parameters
 
 FIELDS = ("ISSUER", "AUDIENCE", "OWNER", "SCOPE", "AGENTS", "CLAIMS", "PRIVATE", "REMOVE")
 
