@@ -46,7 +46,8 @@ async def authenticate(request: Request) -> Grant:
             raise Unauthenticated("send a key as X-API-Key, or a key or a token as Authorization: Bearer")
         grant = await (_check_token(kit, secret) if is_token(secret) else _check_key(kit, secret))
     except (Unauthenticated, InsufficientScope) as error:
-        error.metadata_url = await metadata_url(request, agent_path(request))
+        if await issuers_of(kit):
+            error.metadata_url = f"{base_url(request)}{METADATA_PATH}{agent_path(request)}"
         raise
     except KeysUnavailable as error:
         logger.error("a caller could not be checked: %s", error)
@@ -91,18 +92,13 @@ async def _check_token(kit: Kit, token: str) -> Grant:
     return grant
 
 
-def scope_of(grant: Grant, agent: Profile) -> Scope:
+def scope_of(request: Request, grant: Grant, agent: Profile) -> Scope:
     """Scope of the caller and an agent. Raises Forbidden for a caller that may not call it."""
-    return grant.scope(agent.name, agent.card.scopes)
-
-
-async def metadata_url(request: Request, path: str = "") -> str:
-    """Url of the metadata that names the issuers; "" if there are none, or they cannot be read now.
-
-    path: path of the agent in the deployment, such as /a2a/weather; "" = the deployment.
-    """
-    kit: Kit = request.app.state.kit
-    return f"{base_url(request)}{METADATA_PATH}{path}" if await issuers_of(kit) else ""
+    try:
+        return grant.scope(agent.name, agent.card.scopes)
+    except InsufficientScope as error:  # only a caller with a token lacks a scope, so there are issuers
+        error.metadata_url = f"{base_url(request)}{METADATA_PATH}{agent_path(request)}"
+        raise
 
 
 async def issuers_of(kit: Kit) -> Sequence[Issuer]:

@@ -86,7 +86,7 @@ async def authenticated_extended_card(request: Request) -> Response:
     kit: Kit = request.app.state.kit
     agent = request.path_params.get("agent")
     profile = kit.agents.find(agent)
-    scope_of(await authenticate(request), profile)
+    scope_of(request, await authenticate(request), profile)
     if profile.card.extended is None:
         raise RouteNotFound("the agent has no extended card")
     body = card_json.v0_2_5(await _description(request, profile, root=agent is None, extended=True))
@@ -145,7 +145,7 @@ async def _card(request: Request, translate: Translate, *, keyed: bool = False) 
     profile = kit.agents.get(name or kit.agents.default) or kit.agents.find(None)
     keyed = keyed or not profile.card.public
     if keyed:
-        scope_of(await authenticate(request), kit.agents.find(name))
+        scope_of(request, await authenticate(request), kit.agents.find(name))
     agent = kit.agents.find(name)
     description = await _description(request, agent, root=name is None)
     card = translate(description)

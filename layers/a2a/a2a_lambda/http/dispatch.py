@@ -136,7 +136,7 @@ class Accepted:
             wires=wires,
             wire=wires[0],
             caller=self.grant.caller,
-            scope=scope_of(self.grant, agent),
+            scope=scope_of(self.request, self.grant, agent),
             agent=agent,
             extensions=requested_extensions(self.request, agent.extension_uris),
             operation=operation,
