@@ -60,6 +60,8 @@ EVERY_DAY = {
             "URL": "…",
             "STACK": "…",
             "KEY": "…",
+            "TOKEN": "…",
+            "TOKEN_COMMAND": "…",
             "TEXT": "…",
             "FILE": "sums.csv",
         },
@@ -72,7 +74,16 @@ EVERY_DAY = {
     "eval": Command(
         "run your agents' evals, and compare with the last run",
         ["tools.evals.main"],
-        {"AGENT": "weather", "STACK": "…", "URL": "…", "KEY": "…", "RECORD": "1", "LIVE": "1"},
+        {
+            "AGENT": "weather",
+            "STACK": "…",
+            "URL": "…",
+            "KEY": "…",
+            "TOKEN": "…",
+            "TOKEN_COMMAND": "…",
+            "RECORD": "1",
+            "LIVE": "1",
+        },
     ),
     "agent": Command(
         "create an agent, or copy one from recipes/",
@@ -137,7 +148,7 @@ EVERY_DAY = {
     "doctor": Command(
         "call an agent as its clients would, and check its stack",
         ["tools.deployment.doctor"],
-        {"URL": "…", "KEY": "…", "TEXT": "…", "STACK": "…"},
+        {"URL": "…", "KEY": "…", "TOKEN": "…", "TOKEN_COMMAND": "…", "TEXT": "…", "STACK": "…"},
     ),
     "logs": Command("follow the log of a stack", ["tools.client.logs"], {"STACK": "…", "TASK": "…"}),
     "help": Command("list the commands", ["tools.commands"]),
@@ -147,7 +158,7 @@ OPERATE = {
     "playground": Command(
         "open a web page that calls a deployed stack, or any agent",
         ["tools.playground.serve"],
-        {"STACK": "…", "URL": "…", "KEY": "…", "PORT": Default("8081")},
+        {"STACK": "…", "URL": "…", "KEY": "…", "TOKEN": "…", "TOKEN_COMMAND": "…", "PORT": Default("8081")},
     ),
     "invoke": Command(
         "send one event to the built function", ["tools.build.invoke"], {"EVENT": "events/send.json"}

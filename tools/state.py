@@ -1,9 +1,11 @@
 """What other commands know of a running development server."""
 
 import os
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from a2a_lambda.errors import ConfigurationError
 from tools.command import is_loopback, read_url
 
 TABLE = "a2a"
@@ -21,5 +23,18 @@ def local_key() -> str:
 
 
 def key_for(url: str, environ: Mapping[str, str]) -> str:
-    """KEY, or the key of make run if the url is of this machine, or "". Raises ConfigurationError."""
-    return environ.get("KEY") or (local_key() if is_loopback(read_url(url)) else "")
+    """What to sign in with: KEY, or a token, or the key of make run if the url is of this machine, or "".
+    Raises ConfigurationError."""
+    return environ.get("KEY") or read_token(environ) or (local_key() if is_loopback(read_url(url)) else "")
+
+
+def read_token(environ: Mapping[str, str]) -> str:
+    """TOKEN, or what the command in TOKEN_COMMAND prints, or "". Raises ConfigurationError."""
+    command = environ.get("TOKEN_COMMAND", "")
+    if environ.get("TOKEN") or not command:
+        return environ.get("TOKEN", "")
+    result = subprocess.run(command, shell=True, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S602
+    token = result.stdout.strip()
+    if result.returncode or not token:
+        raise ConfigurationError(f"TOKEN_COMMAND printed no token, and exited with {result.returncode}")
+    return token

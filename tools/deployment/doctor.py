@@ -1,4 +1,4 @@
-"""make doctor URL=…|STACK=… [KEY=…] [TEXT=…]: checks a live agent as its clients would call it, and a
+"""make doctor URL=…|STACK=… [KEY=…|TOKEN=…] [TEXT=…]: checks a live agent as its clients would call it, and a
 deployed stack as its operator would.
 
 Each client's part reads the card from the path that client uses, and calls the agent with the kit's own
@@ -233,7 +233,7 @@ def inspect(stack: str) -> tuple[str, int]:
 def main() -> int:
     url, stack = os.environ.get("URL", ""), os.environ.get("STACK", "")
     if not url and not stack:
-        print("usage: make doctor URL=https://… or STACK=… [KEY=…] [TEXT=…]", file=sys.stderr)
+        print("usage: make doctor URL=https://… or STACK=… [KEY=…|TOKEN=…] [TEXT=…]", file=sys.stderr)
         return 2
     failures = 0
     if stack:
@@ -241,7 +241,7 @@ def main() -> int:
         url = url or own_url
     key = key_for(url, os.environ)
     if not key:
-        print("no KEY=…: the agent will refuse every call\n")
+        print("no KEY=… and no TOKEN=…: the agent will refuse every call\n")
     failures += asyncio.run(examine(url, key, os.environ.get("TEXT") or TEXT))
     print("all checks passed" if not failures else f"{failures} checks failed")
     if stack and not failures:

@@ -17,13 +17,14 @@ from tools.command import listen, read_port, read_url, reports_errors, split_nam
 from tools.deployment.stack import outputs_of, parameters_of
 from tools.log_entry import LogEntry
 from tools.playground.app import Playground, Target
+from tools.state import read_token
 
 HOST = "127.0.0.1"
 
 FAILED_PAUSE_SECONDS = 30.0
 """Seconds until the next look at a log that could not be read."""
 
-USAGE = "usage: make playground STACK=<stack> or URL=https://… [KEY=…] [PORT=8081]"
+USAGE = "usage: make playground STACK=<stack> or URL=https://… [KEY=…|TOKEN=…] [PORT=8081]"
 
 
 def target_of_stack(stack: str, key: str) -> Target:
@@ -66,6 +67,7 @@ def _failure(error: Exception) -> LogEntry:
 def main() -> int:
     """Serve until Ctrl-C."""
     stack, url, key, port = (os.environ.get(name, "") for name in ("STACK", "URL", "KEY", "PORT"))
+    key = key or read_token(os.environ)
     if bool(stack) == bool(url):
         print(USAGE, file=sys.stderr)
         return 2

@@ -1,0 +1,100 @@
+"""make issuer, and the token that other commands sign in with."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pytest_httpserver import HTTPServer
+
+from a2a_lambda.access.keys import Keys
+from a2a_lambda.access.tokens.issuer import Issuer
+from a2a_lambda.aws import clients
+from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.settings import Settings
+from tests.access.tokens.identity_provider import AUDIENCE, IdentityProvider
+from tests.conftest import ROOT
+from tools.access import issuer
+from tools.state import STATE, key_for
+
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def run(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    """Runs the command beside a development server; returns its exit status, and what it printed."""
+    monkeypatch.chdir(tmp_path)
+    STATE.write_text(json.dumps({"emulator": settings.emulator}))
+    monkeypatch.setenv("A2A_AGENTS", str(ROOT / "tests/agents"))
+
+    def run(**environ: str) -> tuple[int, str]:
+        status = issuer.main({"A2A_KEYS_PATH": f"/{tmp_path.name}/keys", **environ})
+        shown = capsys.readouterr()
+        return status, shown.out + shown.err
+
+    return run
+
+
+@pytest.fixture
+def provider(httpserver: HTTPServer) -> IdentityProvider:
+    return IdentityProvider(httpserver)
+
+
+def test_an_issuer_is_added_changed_and_removed(
+    run: Run, provider: IdentityProvider, settings: Settings, tmp_path: Path
+) -> None:
+    assert "no issuers, so only keys are accepted" in run()[1]
+    status, shown = run(NAME="idp", ISSUER=provider.url, AUDIENCE=f"{AUDIENCE} b", SCOPE="x,y", CLAIMS="tid")
+    assert (status, "it has 1 public keys" in shown) == (0, True)
+    keys = Keys(clients.ssm(settings), f"/{tmp_path.name}/keys")
+    assert keys.issuers() == (
+        Issuer("idp", provider.url, (AUDIENCE, "b"), scopes=("x", "y"), claims=("tid",)),
+    )
+    run(NAME="idp", ISSUER=provider.url, AUDIENCE=AUDIENCE, OWNER="oid")
+    assert f"audience {AUDIENCE}  owner oid  scopes none  agents all" in run()[1]
+    assert "idp is this issuer already" in run(NAME="b", ISSUER=provider.url, AUDIENCE="a")[1]
+    assert "removed idp" in run(NAME="idp", REMOVE="1")[1]
+    assert run(NAME="idp", REMOVE="1") == (1, "error: there is no issuer 'idp'\n")
+
+
+@pytest.mark.parametrize(
+    ("environ", "words"),
+    [
+        ({"ISSUER": "https://x"}, "ISSUER requires NAME"),
+        ({"NAME": "a"}, "add ISSUER=…"),
+        ({"NAME": "a", "ISSUER": "https://x"}, "add AUDIENCE=…"),
+        ({"NAME": "a|b", "ISSUER": "https://x", "AUDIENCE": "a"}, "the name of an issuer is"),
+        ({"NAME": "a", "ISSUER": "http://login.example.com", "AUDIENCE": "a"}, "begins with https://"),
+        ({"NAME": "a", "ISSUER": "https://x?y=1", "AUDIENCE": "a"}, "exactly as its tokens have it"),
+        ({"NAME": "a", "ISSUER": "https://x", "AUDIENCE": "a", "OWNER": "email"}, "choose sub, oid or uid"),
+        ({"NAME": "a", "ISSUER": "https://x", "AUDIENCE": "a", "AGENTS": "nobody"}, "no agent 'nobody'"),
+    ],
+)
+def test_a_mistake_says_what_to_write(run: Run, environ: dict[str, str], words: str) -> None:
+    status, shown = run(**environ)
+    assert status == 1
+    assert words in shown
+
+
+def test_another_spelling_of_the_issuer_is_told_at_once(run: Run, provider: IdentityProvider) -> None:
+    provider.metadata["issuer"] += "/"
+    status, shown = run(NAME="idp", ISSUER=provider.url, AUDIENCE="a")
+    assert status == 1
+    assert f"names the issuer '{provider.url}/': write it exactly so" in shown
+
+
+def test_an_issuer_that_only_the_functions_reach_is_added(run: Run, provider: IdentityProvider) -> None:
+    provider.answers = False
+    status, shown = run(NAME="idp", ISSUER=provider.url, AUDIENCE="a")
+    assert (status, "warning: issuer idp" in shown) == (0, True)
+
+
+def test_a_token_may_come_from_a_command() -> None:
+    url = "https://agents.example.com"
+    assert key_for(url, {"TOKEN": "t"}) == "t"
+    assert key_for(url, {"TOKEN_COMMAND": "echo from-a-command"}) == "from-a-command"
+    assert key_for(url, {"KEY": "k", "TOKEN": "t"}) == "k"
+    with pytest.raises(ConfigurationError, match="exited with 3"):
+        key_for(url, {"TOKEN_COMMAND": "exit 3"})
