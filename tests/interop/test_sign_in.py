@@ -1,0 +1,222 @@
+"""A certified identity provider, and official clients that bring its tokens to a server of the kit."""
+
+import base64
+import hashlib
+import json
+import os
+import secrets
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urljoin, urlsplit
+
+import httpx2
+import pytest
+from joserfc import jwk
+
+from a2a_lambda.access.tokens.issuer import Issuer
+from a2a_lambda.access.tokens.issuer_register import IssuerRegister
+from a2a_lambda.aws import clients
+from a2a_lambda.settings import Settings
+from tests.conftest import ROOT
+from tests.processes.servers import KEYS_PATH, PATIENCE, Server, process
+from tools.build.built_functions import free_port
+
+Json = Any
+
+NODE_MODULES = ROOT / ".venvs" / "js" / "node_modules"
+
+pytestmark = [
+    pytest.mark.slow(seconds=40),
+    pytest.mark.interop,
+    pytest.mark.skipif(not NODE_MODULES.exists(), reason="no npm on this machine"),
+]
+
+RESOURCE = "https://agents.example.com/"
+
+REDIRECT = "http://127.0.0.1:9/callback"
+
+
+def new_key() -> Json:
+    options: Any = {"kid": uuid.uuid4().hex, "use": "sig", "alg": "RS256"}
+    return jwk.RSAKey.generate_key(2048, options).as_dict(private=True)
+
+
+class Provider:
+    """oidc-provider in a process, with a program's client, and one for people."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.url = f"http://127.0.0.1:{free_port()}"
+        self.secret = secrets.token_urlsafe(32)
+        self.keys = [new_key()]
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        program = {
+            "client_id": "program",
+            "client_secret": self.secret,
+            "grant_types": ["client_credentials"],
+            "redirect_uris": [],
+            "response_types": [],
+        }
+        app = {
+            "client_id": "app",
+            "token_endpoint_auth_method": "none",
+            "redirect_uris": [REDIRECT],
+            "application_type": "native",
+            "grant_types": ["authorization_code"],
+            "response_types": ["code"],
+        }
+        (self.folder / "clients.json").write_text(json.dumps([program, app]))
+        (self.folder / "jwks.json").write_text(json.dumps({"keys": self.keys}))
+        script = self.folder / "identity_server.mjs"
+        script.write_text((ROOT / "tests/interop/identity_server.mjs").read_text())
+        link = self.folder / "node_modules"
+        if not link.exists():
+            link.symlink_to(NODE_MODULES)
+        files = [str(self.folder / name) for name in ("clients.json", "jwks.json")]
+        command = ["node", str(script), self.url, *files]
+        with process(command, f"{self.url}/.well-known/openid-configuration"):
+            yield
+
+    def token_of_program(self, **fields: str) -> Json:
+        """Client credentials (RFC 6749 section 4.4)."""
+        form = {"grant_type": "client_credentials", "resource": RESOURCE, "scope": "agents.call", **fields}
+        return httpx2.post(f"{self.url}/token", data=form, auth=("program", self.secret)).json()
+
+    def token_of_person(self, name: str) -> Json:
+        """Authorization code with PKCE (RFC 7636), in the browser of a person who signs in and consents."""
+        verifier = secrets.token_urlsafe(48)
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
+        query = {
+            "client_id": "app",
+            "redirect_uri": REDIRECT,
+            "response_type": "code",
+            "scope": "openid agents.call",
+            "resource": RESOURCE,
+            "nonce": "n",
+            "code_challenge": challenge,
+            "code_challenge_method": "S256",
+        }
+        with httpx2.Client() as browser:
+            answer = browser.get(f"{self.url}/auth", params=query)
+            for form in ({"prompt": "login", "login": name, "password": "x"}, {"prompt": "consent"}):
+                page = urljoin(self.url, answer.headers["location"])
+                answer = browser.post(page, data=form)
+                answer = browser.get(urljoin(self.url, answer.headers["location"]))
+            [code] = parse_qs(urlsplit(answer.headers["location"]).query)["code"]
+            form = {
+                "grant_type": "authorization_code",
+                "client_id": "app",
+                "code": code,
+                "redirect_uri": REDIRECT,
+                "code_verifier": verifier,
+                "resource": RESOURCE,
+            }
+            return browser.post(f"{self.url}/token", data=form).json()
+
+
+@pytest.fixture(scope="module")
+def provider(tmp_path_factory: pytest.TempPathFactory) -> Provider:
+    return Provider(tmp_path_factory.mktemp("provider"))
+
+
+@pytest.fixture(scope="module")
+def url(provider: Provider, servers: Server, ministack: Settings) -> str:
+    """A server that accepts the provider's tokens."""
+    issuer = Issuer("idp", provider.url, (RESOURCE,), scopes=("agents.call",))
+    IssuerRegister(clients.ssm(ministack), KEYS_PATH).add(issuer)
+    return servers()
+
+
+@pytest.fixture
+def running(provider: Provider) -> Iterator[Callable[[], None]]:
+    """The provider; a call starts it again with the keys that it has now."""
+    with ExitStack() as stack:
+        stack.enter_context(provider.running())
+
+        def restart() -> None:
+            stack.close()
+            stack.enter_context(provider.running())
+
+        yield restart
+
+
+def send(url: str, token: str) -> httpx2.Response:
+    message = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": "hello"}]}
+    headers = {"Authorization": f"Bearer {token}", "A2A-Version": "1.0"}
+    return httpx2.post(f"{url}/message:send", json={"message": message}, headers=headers)
+
+
+@pytest.mark.usefixtures("running")
+def test_programs_and_people_sign_in(url: str, provider: Provider) -> None:
+    program = provider.token_of_program()["access_token"]
+    task = send(url, program).raise_for_status().json()["task"]
+    person = provider.token_of_person("alice")
+    assert send(url, person["access_token"]).status_code == 200
+    path, headers = f"{url}/tasks/{task['id']}", {"A2A-Version": "1.0"}
+    assert httpx2.get(path, headers={**headers, "Authorization": f"Bearer {program}"}).status_code == 200
+    other = {**headers, "Authorization": f"Bearer {person['access_token']}"}
+    assert httpx2.get(path, headers=other).status_code == 404
+    refused = send(url, person["id_token"])
+    assert refused.status_code == 401, "an ID token is none of an API's"
+    assert "not valid" in refused.text
+
+
+@pytest.mark.usefixtures("running")
+def test_a_token_for_another_resource_or_without_a_scope(url: str, provider: Provider) -> None:
+    other = provider.token_of_program(resource="https://other.example.com/")["access_token"]
+    assert "audience" in send(url, other).text
+    answer = send(url, provider.token_of_program(scope="agents.admin")["access_token"])
+    assert answer.status_code == 403
+    assert 'scope="agents.call"' in answer.headers["www-authenticate"]
+
+
+@pytest.mark.usefixtures("running")
+def test_a2a_sdk_signs_in_by_its_own_interceptor(url: str, provider: Provider) -> None:
+    token = provider.token_of_program()["access_token"]
+    script = str(ROOT / "tests/interop/client_sign_in.py")
+    last = run(str(ROOT / ".venvs/a2a-1/bin/python"), script, url, token)
+    assert last["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+@pytest.mark.usefixtures("running")
+def test_the_js_sdk_signs_in_by_its_own_handler(url: str, provider: Provider) -> None:
+    """After a 401, whose metadata names the provider."""
+    script = provider.folder / "client_sign_in.mjs"
+    script.write_text((ROOT / "tests/interop/client_sign_in.mjs").read_text())
+    shown = run("node", str(script), f"{url}/", provider.token_of_program()["access_token"])
+    assert shown["metadata"]["authorization_servers"] == [provider.url]
+    assert shown["metadata"]["scopes_supported"] == ["agents.call"]
+    assert "hello" in json.dumps(shown["answer"])
+
+
+def test_keys_rotate(url: str, provider: Provider, running: Callable[[], None]) -> None:
+    old = provider.token_of_program()["access_token"]
+    assert send(url, old).status_code == 200
+    provider.keys.insert(0, new_key())  # it signs with its first key
+    running()
+    new = provider.token_of_program()["access_token"]
+    assert header_of(new)["kid"] != header_of(old)["kid"]
+    assert send(url, old).status_code == 200
+    give_up = time.monotonic() + PATIENCE  # the provider is asked once in half a minute
+    while send(url, new).status_code != 200:
+        assert time.monotonic() < give_up
+        time.sleep(0.5)
+
+
+def header_of(token: str) -> Json:
+    part = token.partition(".")[0]
+    return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+
+
+def run(*command: str) -> Json:
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    result = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr[-2000:]
+    return json.loads(result.stdout)
