@@ -23,7 +23,7 @@ from tests.background.fake_queue import FakeQueue
 from tests.conftest import BASE_URL, forget, new_key
 from tests.helpers.rest import message_1_0
 from tests.helpers.rpc import message, request
-from tests.wire.test_specs import validate
+from tests.wire.versions.specs import validate
 
 Json = Any
 

@@ -55,6 +55,7 @@ DESCRIPTIONS = {
     "schedules.webhook": "URL that gets a push notification of each task.",
     "schedules.token": "Text by which the webhook knows the deployment.",
     "schedules.catch_up_minutes": "How late a time may be started, if nothing ran when it came.",
+    "scopes": "Scopes that a caller's token needs; callers with a key need none.",
     "background": "The worker runs the agent's turns: up to fifteen minutes, without a client that waits.",
     "durable": "A turn may take days: its skill has steps, pauses and waits. See docs/long-running.md.",
     "public": "Whether the card can be read without a key.",

@@ -45,7 +45,7 @@ class Client:
         and use plain http. extensions: URIs to activate. timeout: seconds of silence after which a call
         fails.
     agent: the agent, if its card is known already. verify: public keys, as {"keys": […]} (RFC 7517); the card
-        must have a signature of one of them. It needs the package joserfc.
+        must have a signature of one of them.
 
     async with Client("https://agents.example.com", key=key) as agent:
         task = await agent.send("What is 1 plus 2?")

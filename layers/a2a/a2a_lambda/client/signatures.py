@@ -1,8 +1,6 @@
-"""Verifies the signature of another agent's card, with joserfc. It is no package of the kit's layer: an agent
-that verifies cards adds it."""
+"""Verifies the signature of another agent's card."""
 
 import base64
-import importlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,20 +19,19 @@ Jwks = Mapping[str, Json]
 
 
 def check_signature(card: Mapping[str, Json], keys: Jwks, source: str) -> None:
-    """Raises Undiscovered if no signature of a card is by one of the keys, and ConfigurationError if joserfc
-    is absent or the keys are no public keys.
+    """Raises Undiscovered if no signature of a card is by one of the keys, and ConfigurationError if the keys
+    are no public keys.
 
     source: url of the card. The urls in the headers of its signatures are not followed, because someone who
     changes a card would name a key of their own.
     """
-    from a2a_lambda.protocol.signed_card import signed_forms  # noqa: PLC0415  # other clients need no rfc8785
+    from joserfc import errors, jwk, jws  # only a client with `verify` needs these
 
+    from a2a_lambda.protocol.signed_card import signed_forms
+
+    key_document: Any = dict(keys)
     try:
-        jwk, jws, errors = (importlib.import_module(f"joserfc.{name}") for name in ("jwk", "jws", "errors"))
-    except ModuleNotFoundError:
-        raise ConfigurationError("verify needs the package joserfc: make add PACKAGE=joserfc") from None
-    try:
-        key_set = jwk.KeySet.import_key_set(dict(keys))
+        key_set = jwk.KeySet.import_key_set(key_document)
     except (ValueError, TypeError, KeyError, errors.JoseError) as error:
         raise ConfigurationError(f"verify is not a set of public keys: {error!r}") from None
     try:
