@@ -1,7 +1,16 @@
 """A client of other agents, for agents of this kit."""
 
+from a2a_lambda.client.auth import AwsSignature, ClientCredentials, SignInFailed
 from a2a_lambda.client.client import AgentError, Client
 from a2a_lambda.client.discovery import Undiscovered
 from a2a_lambda.net.addresses import Refused
 
-__all__ = ["AgentError", "Client", "Refused", "Undiscovered"]
+__all__ = [
+    "AgentError",
+    "AwsSignature",
+    "Client",
+    "ClientCredentials",
+    "Refused",
+    "SignInFailed",
+    "Undiscovered",
+]

@@ -41,6 +41,7 @@ class Client:
     """Client of another agent.
 
     url: url of the agent, or of its card. key: sent only to the origin of that url (scheme, host and port).
+    auth: signs in there instead, or too: `ClientCredentials`, `AwsSignature`.
     hosts: other hosts that its card may send callers to. private: the agent may be in a private network,
         and use plain http. extensions: URIs to activate. timeout: seconds of silence after which a call
         fails.
@@ -56,6 +57,7 @@ class Client:
         url: str,
         *,
         key: str | None = None,
+        auth: httpx2.Auth | None = None,
         hosts: Sequence[str] = (),
         private: bool = False,
         extensions: Sequence[str] = (),
@@ -67,6 +69,7 @@ class Client:
         self._url = url
         self._verify = verify
         self._key = key
+        self._auth = auth
         self._hosts = hosts
         self._extensions = ", ".join(extensions)
         self._http = httpx2.AsyncClient(
@@ -147,7 +150,9 @@ class Client:
     ) -> AsyncGenerator[Event, None]:
         headers = {**self._headers(agent), **span.headers(), "Accept": EVENT_STREAM}
         try:
-            async with self._http.stream("POST", agent.url, content=body, headers=headers) as answer:
+            async with self._http.stream(
+                "POST", agent.url, content=body, headers=headers, auth=self._auth_for(agent.url)
+            ) as answer:
                 span.answer(answer.status_code)
                 if answer.headers.get("content-type", "").partition(";")[0] != EVENT_STREAM:
                     _result(await read_whole(answer), answer.status_code)
@@ -196,10 +201,17 @@ class Client:
         self, verb: str, url: str, headers: Mapping[str, str], body: bytes | None = None
     ) -> tuple[bytes, int]:
         try:
-            async with self._http.stream(verb, url, content=body, headers=headers) as answer:
+            async with self._http.stream(
+                verb, url, content=body, headers=headers, auth=self._auth_for(url)
+            ) as answer:
                 return await read_whole(answer), answer.status_code
         except CALL_ERRORS as error:
             raise _agent_error(url, error) from error
+
+    def _auth_for(self, url: str) -> httpx2.Auth | None:
+        """Only the host that the caller named gets a token, or a signature."""
+        is_home = discovery.is_same_origin(httpx2.URL(url), httpx2.URL(self._url))
+        return self._auth if is_home else None
 
     def _headers(self, agent: discovery.DiscoveredAgent) -> dict[str, str]:
         """Headers of every call."""

@@ -1,0 +1,164 @@
+"""How a client signs in to another agent: with a token of an identity provider, or with its AWS role.
+
+Both are `httpx2.Auth`, so what they need to ask goes through the client's own guarded connections.
+"""
+
+import asyncio
+import hashlib
+import os
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import httpx2
+
+from a2a_lambda import strictjson
+from a2a_lambda.errors import KitError, ParseError
+
+if TYPE_CHECKING:
+    from botocore.session import Session
+
+EARLY_SECONDS = 60.0
+"""Seconds before its end at which a token is renewed; half of its life if it is shorter than twice that."""
+
+DEFAULT_LIFE_SECONDS = 300.0
+"""Life of a token whose issuer does not say (RFC 6749 section 5.1 only recommends it)."""
+
+TOKEN_BYTES = 64_000
+"""Most bytes of an answer with a token."""
+
+
+class SignInFailed(KitError):
+    """The identity provider gave no token. The text has its error code (RFC 6749 section 5.2), and no
+    secret."""
+
+    safe_to_log = True
+
+
+@dataclass(slots=True)
+class _Token:
+    """A token of this process. until: when to renew it, on `time.monotonic`."""
+
+    value: str = ""
+    until: float = float("-inf")
+    locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = field(
+        default_factory=WeakKeyDictionary
+    )
+
+
+_tokens: dict[bytes, _Token] = {}
+
+
+class ClientCredentials(httpx2.Auth):
+    """A program's own token (RFC 6749 section 4.4). All clients in a process with the same arguments share
+    it, and renew it once.
+
+    token_url: where the identity provider gives tokens. The other agent's card has no say in it: a card that
+    is not true would get the secret. scope: scopes, with spaces. audience: as Auth0 wants it. resource: as
+    RFC 8707 has it.
+    """
+
+    def __init__(
+        self,
+        token_url: str,
+        client_id: str,
+        client_secret: str,
+        *,
+        scope: str = "",
+        audience: str = "",
+        resource: str = "",
+    ) -> None:
+        self._token_url = token_url
+        self._basic = httpx2.BasicAuth(client_id, client_secret)
+        fields = {"scope": scope, "audience": audience, "resource": resource}
+        self._form = {
+            "grant_type": "client_credentials",
+            **{name: value for name, value in fields.items() if value},
+        }
+        identity = strictjson.dumps([token_url, client_id, client_secret, self._form])
+        self._token = _tokens.setdefault(hashlib.sha256(identity).digest(), _Token())
+
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Raises SignInFailed."""
+        token = self._token
+        if time.monotonic() >= token.until:
+            async with token.locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+                if time.monotonic() >= token.until:  # another call may have renewed it meanwhile
+                    answer = yield next(self._basic.auth_flow(self._token_request()))
+                    self._keep(await answer.aread(), answer.status_code)
+        request.headers["Authorization"] = f"Bearer {token.value}"
+        answer = yield request
+        if answer.status_code == 401:  # it was withdrawn: the next call asks for another
+            token.until = float("-inf")
+
+    def _token_request(self) -> httpx2.Request:
+        return httpx2.Request(
+            "POST", self._token_url, data=self._form, headers={"Accept": "application/json"}
+        )
+
+    def _keep(self, body: bytes, status: int) -> None:
+        try:
+            content = strictjson.loads(body) if len(body) <= TOKEN_BYTES else None
+        except ParseError:
+            content = None
+        fields = content if isinstance(content, dict) else {}
+        value, life = fields.get("access_token"), fields.get("expires_in", DEFAULT_LIFE_SECONDS)
+        if status != 200 or not isinstance(value, str) or not value.isascii():
+            reason = str(fields.get("error", "no token"))[:100]
+            raise SignInFailed(f"{self._token_url}: status {status}, {reason}")
+        seconds = float(life) if isinstance(life, int | float) else DEFAULT_LIFE_SECONDS
+        self._token.value = value
+        self._token.until = time.monotonic() + max(seconds - EARLY_SECONDS, seconds / 2)
+
+
+class AwsSignature(httpx2.Auth):
+    """A call signed with the function's role, as AgentCore Runtime, function URLs and APIs with `AWS_IAM`
+    want it.
+
+    service: "bedrock-agentcore", "lambda" for a function URL, or "execute-api". region: "" = the function's.
+    Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html
+    """
+
+    requires_request_body = True
+
+    def __init__(self, service: str, region: str = "") -> None:
+        self._service = service
+        self._region = region
+
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Raises SignInFailed if there are no credentials."""
+        from botocore.auth import SigV4Auth  # only a client that signs needs it
+        from botocore.awsrequest import AWSRequest
+
+        credentials, region = await asyncio.to_thread(_find_credentials, self._region)
+        if credentials is None or not region:
+            raise SignInFailed("there are no AWS credentials, or no region, to sign with")
+        signed = AWSRequest(request.method, str(request.url), data=await request.aread())
+        for name in ("content-type", "accept"):
+            if name in request.headers:
+                signed.headers[name] = request.headers[name]
+        SigV4Auth(credentials, self._service, region).add_auth(signed)
+        request.headers.update(dict(signed.headers.items()))
+        yield request
+
+
+@cache
+def _session() -> "Session":
+    from botocore.session import Session
+
+    return Session()
+
+
+def _find_credentials(region: str) -> tuple[Any, str]:
+    """The process's credentials, or None, and the region: the given one, or the process's, or "". Blocks."""
+    credentials = _session().get_credentials()
+    frozen = None if credentials is None else credentials.get_frozen_credentials()
+    own_region = os.environ.get("AWS_REGION") or _session().get_config_variable("region") or ""
+    return frozen, region or own_region
