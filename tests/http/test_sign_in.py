@@ -305,3 +305,25 @@ def test_the_audit_has_a_line_for_each_refusal_and_for_the_first_sign_in(
     for secret in (token, expired, key):
         assert secret not in caplog.text
         assert not any(secret in str(vars(record)) for record in caplog.records)
+
+
+def test_a_role_that_aws_has_authenticated(kit: Kit) -> None:
+    """In the event of a function URL. A key that is sent, too, counts more; a wrong one is no way in."""
+    arn = "arn:aws:sts::123456789012:assumed-role/orders/session"
+    app = create_app(kit)
+
+    async def on_lambda(scope: Any, receive: Any, send_: Any) -> None:
+        event = {"requestContext": {"authorizer": {"iam": {"userArn": arn}}}}
+        await app({**scope, "aws.event": event}, receive, send_)
+
+    def call(**headers: str) -> Json:
+        body = {"message": message_1_0("hi")}
+        return TestClient(on_lambda, base_url=BASE_URL).post(
+            "/a2a/strict/message:send", json=body, headers={"A2A-Version": "1.0", **headers}
+        )
+
+    caller = caller_of(call(Authorization="AWS4-HMAC-SHA256 Credential=x"))
+    assert (caller["owner"], caller["kind"]) == ("iam|123456789012:role%2Forders", "iam")
+    assert caller["subject"] == "123456789012:role/orders"
+    assert caller_of(call(**{"X-API-Key": new_key(kit.keys, owner="team")}))["owner"] == "team"
+    assert call(**{"X-API-Key": "a2a_" + "x" * 43}).status_code == 401

@@ -83,7 +83,8 @@ def test_the_function_url_is_off_and_streams(translated: Json) -> None:
         if item["Properties"]["Principal"] == "*"
     ]
     assert len(public) == 2
-    assert all(translated[name]["Condition"] == "HasFunctionUrl" for name in public)
+    assert all(translated[name]["Condition"] == "HasOpenUrl" for name in public)
+    assert url["Properties"]["AuthType"] == {"Fn::If": ["HasIamUrl", "AWS_IAM", "NONE"]}
 
 
 def test_gateway_answers_fit_both_bindings_and_browsers(translated: Json) -> None:

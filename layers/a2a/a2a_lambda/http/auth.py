@@ -1,5 +1,5 @@
 """Authentication: a key in `X-API-Key`, `Authorization: Bearer` or `X-Appbuilder-Authorization: Bearer`, or a
-token of an issuer in one of the last two."""
+token of an issuer in one of the last two. Without any, AWS may say who calls."""
 
 import logging
 import re
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from starlette.requests import Request
 
 from a2a_lambda import telemetry, threads
-from a2a_lambda.access import audit
+from a2a_lambda.access import audit, iam
 from a2a_lambda.access.grant import Grant
 from a2a_lambda.access.key import Key
 from a2a_lambda.access.tokens.issuer import Issuer, is_token
@@ -41,10 +41,14 @@ async def authenticate(request: Request) -> Grant:
     kit: Kit = request.app.state.kit
     secret = secret_of(request)
     try:
-        if not secret:
+        if not secret and (caller := iam.find_caller(request.scope.get("aws.event", {}))) is not None:
+            audit.accept(caller)
+            grant = Grant(caller)
+        elif not secret:
             audit.refuse("none", "absent")
             raise Unauthenticated("send a key as X-API-Key, or a key or a token as Authorization: Bearer")
-        grant = await (_check_token(kit, secret) if is_token(secret) else _check_key(kit, secret))
+        else:
+            grant = await (_check_token(kit, secret) if is_token(secret) else _check_key(kit, secret))
     except (Unauthenticated, InsufficientScope) as error:
         if await issuers_of(kit):
             error.metadata_url = f"{base_url(request)}{METADATA_PATH}{agent_path(request)}"

@@ -11,10 +11,11 @@ from a2a_lambda.protocol.model import Json
 class Caller:
     """Who sent a message.
 
-    owner: whom its tasks belong to. kind: "key", "token", or "trigger" for a schedule or an event.
-    The rest is of a token. issuer: the name that the operator gave its issuer. subject: the issuer's id of
-    the person or the program. client: the issuer's id of the application that the token was made for.
-    scopes: scopes, roles and permissions. claims: those that the issuer's entry lists.
+    owner: whom its tasks belong to. kind: "key", "token", "iam" for an AWS role, or "trigger" for a schedule
+    or an event. issuer: the name that the operator gave a token's issuer. subject: the issuer's id of the
+    person or the program; of a role, its account and name. client: the issuer's id of the application that
+    the token was made for. scopes: scopes, roles and permissions of the token. claims: those claims that the
+    issuer's entry lists.
     """
 
     owner: str

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from a2a_lambda.access import iam
 from a2a_lambda.errors import ConfigurationError, TokenRefused
 from a2a_lambda.protocol.model import Json
 
@@ -128,6 +129,8 @@ def check_issuer(issuer: Issuer, *, is_local: bool) -> None:
         raise ConfigurationError(
             f"the name of an issuer is 1 to 32 letters, digits, _ . or -, not {issuer.name!r}"
         )
+    if issuer.name == iam.ISSUER:
+        raise ConfigurationError("the name iam is that of callers with an AWS role: choose another")
     check_url(issuer.url, is_local=is_local)
     if not issuer.audiences:
         raise ConfigurationError("add AUDIENCE=…: what the tokens for this deployment have as aud")
