@@ -1,12 +1,15 @@
-"""Empties the documentation in botocore's service models: three quarters of their bytes.
+"""Removes what no function uses: documentation and examples in botocore's service models, models of earlier
+API versions, and tests in packages.
 
-    python trim.py <folder of botocore's data>
+    python trim.py <folder of the packages>
 
-boto3 shows that documentation in `help()`, and uses it for nothing else.
+boto3 shows that documentation in `help()`, and uses it for nothing else. A client without `api_version` has
+the newest model.
 """
 
 import gzip
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,7 +29,16 @@ def without_documentation(value: Any) -> Any:
 
 
 def main() -> None:
-    for path in Path(sys.argv[1]).glob("*/*/service-2.json.gz"):
+    packages = Path(sys.argv[1])
+    for tests in packages.glob("*/tests"):
+        shutil.rmtree(tests)
+    data = packages / "botocore" / "data"
+    for service in data.iterdir() if data.exists() else ():
+        for earlier in sorted(path for path in service.glob("*/"))[:-1] if service.is_dir() else ():
+            shutil.rmtree(earlier)
+    for examples in data.glob("*/*/examples-1.json"):
+        examples.unlink()
+    for path in data.glob("*/*/service-2.json.gz"):
         model = json.loads(gzip.decompress(path.read_bytes()))
         text = json.dumps(without_documentation(model), separators=(",", ":"))
         path.unlink()  # it may be a hard link to the file in uv's cache, which all environments share

@@ -311,6 +311,7 @@ def test_a_role_that_aws_has_authenticated(kit: Kit) -> None:
     """In the event of a function URL. A key that is sent, too, counts more; a wrong one is no way in."""
     arn = "arn:aws:sts::123456789012:assumed-role/orders/session"
     app = create_app(kit)
+    kit.settings = kit.settings.model_copy(update={"iam_callers": True})
 
     async def on_lambda(scope: Any, receive: Any, send_: Any) -> None:
         event = {"requestContext": {"authorizer": {"iam": {"userArn": arn}}}}
@@ -327,3 +328,5 @@ def test_a_role_that_aws_has_authenticated(kit: Kit) -> None:
     assert caller["subject"] == "123456789012:role/orders"
     assert caller_of(call(**{"X-API-Key": new_key(kit.keys, owner="team")}))["owner"] == "team"
     assert call(**{"X-API-Key": "a2a_" + "x" * 43}).status_code == 401
+    kit.settings = kit.settings.model_copy(update={"iam_callers": False})
+    assert call().status_code == 401, "no such door"

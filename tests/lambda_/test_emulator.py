@@ -97,7 +97,7 @@ def test_a_build_holds_what_lambda_needs_and_no_more(architecture: str, built: B
         assert (folder / function / "agents" / "assistant" / "card.yaml").exists()
     zipped = sum(zipped_size_of(folder / layer) for layer in ("DependenciesLayer", "A2ALayer"))
     print(f"\nlayers of {architecture}: {zipped / 1e6:.1f} MB zipped")
-    assert zipped < 20e6, "Lambda takes 50 MB"
+    assert zipped < 23e6, "Lambda takes 50 MB"
     if built.version != LAMBDA_PYTHON:
         warnings.warn(f"no python{LAMBDA_PYTHON} here: nothing is compiled", stacklevel=1)
         return

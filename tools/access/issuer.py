@@ -64,7 +64,7 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
                 f"{other.name} is this issuer already: remove it first, or change that one"
             )
     try:
-        _, keys = fetch_keys(issuer, "", allow_loopback=not where)
+        keys = fetch_keys(issuer, allow_loopback=not where)
         answer = f"it has {len(keys)} public keys"
     except KeysUnavailable as error:
         if "write it exactly so" in str(error):

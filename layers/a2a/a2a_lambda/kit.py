@@ -1,4 +1,4 @@
-"""Puts the parts together. Each is made when it is first needed: a card needs no AWS client."""
+"""Puts the parts together. Each is made when it is first needed."""
 
 import os
 from functools import cached_property, partial

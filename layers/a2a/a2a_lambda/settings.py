@@ -41,6 +41,7 @@ class Settings(BaseModel):
     durable_function: name of the function of durable turns, with its alias. "" = there is none, and durable
         skills are refused. execution_timeout: seconds that a durable turn may take.
     dead_letters: ARN of its dead-letter queue. notices: url of the FIFO queue of push notifications.
+    iam_callers: a function URL lets in only callers whom AWS has authenticated; they need no key.
     service: name of the deployment, on log lines and metrics. log_level: level of Python's logging.
     debug_logs: log the text of exceptions, which may hold messages of clients.
     tracing: whether there are spans. otlp_endpoint: base url that receives them; "" = the provider in a
@@ -72,6 +73,7 @@ class Settings(BaseModel):
     dead_letters: str = ""
     notices: str = ""
     loopback_webhooks: bool = False
+    iam_callers: bool = False
     service: str = Field(default="a2a", min_length=1)
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     debug_logs: bool = False

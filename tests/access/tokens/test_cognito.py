@@ -52,7 +52,7 @@ def test_its_access_token_signs_in_and_its_id_token_does_not(pool: Json, setting
             return [Issuer("cognito", pool["url"], (pool["client"],))]
 
     copies = IssuerCopies(Table(clients.dynamodb(settings), settings.table), "/cognito")
-    keys = IssuerKeys(copies, lambda issuer, uri: ("https://keys", pool["keys"]))
+    keys = IssuerKeys(copies, lambda issuer: pool["keys"])
     tokens = Tokens(Issuers(), keys)  # type: ignore[arg-type]
     caller = tokens.check(pool["AccessToken"]).caller
     assert caller.owner == f"cognito|sub:{caller.subject}"

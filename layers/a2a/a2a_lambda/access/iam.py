@@ -10,10 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
+from a2a_lambda.access.tokens.issuer import IAM
 from a2a_lambda.tasks.caller import Caller
-
-ISSUER = "iam"
-"""Begins the owners of these callers. No issuer of tokens has this name."""
 
 ARN = re.compile(r"arn:[a-z-]+:(?:iam|sts)::(?P<account>\d{12}):(?P<kind>[a-z-]+)/?(?P<name>.*)")
 
@@ -29,5 +27,5 @@ def find_caller(event: Mapping[str, Any]) -> Caller | None:
     kind, name = match["kind"], match["name"]
     if kind == "assumed-role":
         kind, name = "role", name.partition("/")[0]
-    owner = f"{ISSUER}|{match['account']}:{quote(f'{kind}/{name}', safe='')}"
-    return Caller(owner, "iam", issuer=ISSUER, subject=f"{match['account']}:{kind}/{name}")
+    owner = f"{IAM}|{match['account']}:{quote(f'{kind}/{name}', safe='')}"
+    return Caller(owner, "iam", issuer=IAM, subject=f"{match['account']}:{kind}/{name}")

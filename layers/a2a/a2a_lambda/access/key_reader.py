@@ -50,7 +50,14 @@ class KeyReader:
             start = self._clock()
             try:
                 has_more = self._page(load)
-            except ParameterRefused as error:
+            except (ParameterRefused, KeysUnavailable) as error:
+                if load.part == 1:
+                    # Without the issuers, the keys still count.
+                    logger.error("the issuers of tokens could not be read: %s", error)
+                    load.lacks_issuers = True
+                    return True
+                if isinstance(error, KeysUnavailable):
+                    raise
                 # A token is valid for a short time only, and another container may have stopped long ago:
                 # begin again.
                 if error.code == "InvalidNextToken":
@@ -65,7 +72,7 @@ class KeyReader:
                 return True
             if self._clock() >= give_up:
                 return False
-            if load.token:
+            if load.token:  # the first page of the issuers follows at once
                 self._sleep(max(0.0, start + PAGE_SECONDS - self._clock()))
 
     def _page(self, load: Load) -> bool:

@@ -185,7 +185,10 @@ class Keys:
         """Whether the keys in use are recent enough to decide. How often an unknown key may cause a read
         depends on the number of pages."""
         age = arrival - self._copy.loaded
-        return age < (self._reread if self._is_unknown(digest) else self._fresh)
+        if not self._is_unknown(digest):
+            return age < self._fresh
+        # A card that was read a moment ago must not delay a new key.
+        return age < self._reread and not self._copy.is_of_card
 
     def _must_wait(self, digest: str | None, arrival: float) -> bool:
         """Whether a request must wait for Parameter Store. One with a working key need not."""
@@ -234,8 +237,11 @@ class Keys:
             logger.warning("%s; the keys that were read before still work", error)
             self._copies.stop_load(load, rest=1)
             return False
+        load.is_of_card = digest is None
+        if load.lacks_issuers:
+            load.rows += [issuer.row() for issuer in self._issuers]
         # Another release may have read the first pages.
-        if not self._use(Copy(load.started_at, load.pages, load.rows)):
+        if not self._use(Copy(load.started_at, load.pages, load.rows, load.is_of_card)):
             self._copies.stop_load(Load(self._clock(), holder=load.holder), rest=0)
             return False
         with suppress(WriteRefused):  # too many keys for one item: then each container reads them by itself
@@ -266,7 +272,7 @@ class UnsharedCopies:
         return load if self._clock() - load.started_at <= resume else Load(self._clock())
 
     def finish_load(self, load: Load) -> None:
-        self._copy = Copy(load.started_at, load.pages, load.rows)
+        self._copy = Copy(load.started_at, load.pages, load.rows, load.is_of_card)
 
     def stop_load(self, load: Load, *, rest: float) -> None:
         self._stopped = (self._clock() + rest, load)

@@ -1,14 +1,15 @@
-"""Authentication: a key in `X-API-Key`, `Authorization: Bearer` or `X-Appbuilder-Authorization: Bearer`, or a
-token of an issuer in one of the last two. Without any, AWS may say who calls."""
+"""Authentication: a key, or a token of an issuer, in `X-API-Key`, `Authorization: Bearer` or
+`X-Appbuilder-Authorization: Bearer`. Without any, AWS may say who calls."""
 
 import logging
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 
 from starlette.requests import Request
 
 from a2a_lambda import telemetry, threads
-from a2a_lambda.access import audit, iam
+from a2a_lambda.access import audit
 from a2a_lambda.access.grant import Grant
 from a2a_lambda.access.key import Key
 from a2a_lambda.access.tokens.issuer import Issuer, is_token
@@ -41,7 +42,7 @@ async def authenticate(request: Request) -> Grant:
     kit: Kit = request.app.state.kit
     secret = secret_of(request)
     try:
-        if not secret and (caller := iam.find_caller(request.scope.get("aws.event", {}))) is not None:
+        if not secret and (caller := _iam_caller(request)) is not None:
             audit.accept(caller)
             grant = Grant(caller)
         elif not secret:
@@ -50,8 +51,9 @@ async def authenticate(request: Request) -> Grant:
         else:
             grant = await (_check_token(kit, secret) if is_token(secret) else _check_key(kit, secret))
     except (Unauthenticated, InsufficientScope) as error:
-        if await issuers_of(kit):
-            error.metadata_url = f"{base_url(request)}{METADATA_PATH}{agent_path(request)}"
+        with suppress(KeysUnavailable):
+            if await issuers_of(kit):
+                error.metadata_url = f"{base_url(request)}{METADATA_PATH}{agent_path(request)}"
         raise
     except KeysUnavailable as error:
         logger.error("a caller could not be checked: %s", error)
@@ -60,6 +62,16 @@ async def authenticate(request: Request) -> Grant:
     telemetry.bind(owner=grant.caller.owner)
     await kit.rate_limit.admit(grant.caller.owner)
     return grant
+
+
+def _iam_caller(request: Request) -> Caller | None:
+    """The caller whom AWS has authenticated, if the deployment has such a door."""
+    kit: Kit = request.app.state.kit
+    if not kit.settings.iam_callers:
+        return None
+    from a2a_lambda.access import iam
+
+    return iam.find_caller(request.scope.get("aws.event", {}))
 
 
 async def _check_key(kit: Kit, secret: str) -> Grant:
@@ -85,8 +97,9 @@ async def _check_token(kit: Kit, token: str) -> Grant:
     """Raises Unauthenticated, InsufficientScope, KeysUnavailable."""
     try:
         grant = kit.tokens.find_cached(token)
-        if grant is None:
-            grant = await threads.run_for_keys(kit.tokens.check, token)
+        if grant is None:  # what an unknown key of an issuer waits for must not delay a known one
+            run = threads.run if kit.tokens.knows(token) else threads.run_for_keys
+            grant = await run(kit.tokens.check, token)
     except TokenRefused as error:
         audit.refuse("token", error.reason, issuer=error.issuer, client=error.client)
         if error.scopes:
@@ -106,15 +119,9 @@ def scope_of(request: Request, grant: Grant, agent: Profile) -> Scope:
 
 
 async def issuers_of(kit: Kit) -> Sequence[Issuer]:
-    """The issuers whose tokens are accepted; none if they cannot be read now."""
+    """The issuers whose tokens are accepted. Raises KeysUnavailable."""
     issuers = kit.keys.issuers_cached()
-    if issuers is not None:
-        return issuers
-    try:
-        return await threads.run_for_keys(kit.keys.issuers)
-    except KeysUnavailable as error:
-        logger.error("the issuers of tokens could not be read: %s", error)
-        return ()
+    return issuers if issuers is not None else await threads.run_for_keys(kit.keys.issuers)
 
 
 def agent_path(request: Request) -> str:

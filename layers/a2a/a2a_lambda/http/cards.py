@@ -4,7 +4,8 @@ says otherwise, and can be cached."""
 import hashlib
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import format_datetime, parsedate_to_datetime
 
@@ -13,7 +14,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from a2a_lambda import strictjson, threads
-from a2a_lambda.errors import ConfigurationError, KitError, RouteNotFound, VersionNotSupported
+from a2a_lambda.access.tokens.issuer import Issuer
+from a2a_lambda.errors import (
+    ConfigurationError,
+    KeysUnavailable,
+    KitError,
+    RouteNotFound,
+    Unavailable,
+    VersionNotSupported,
+)
 from a2a_lambda.http.auth import METADATA_PATH, authenticate, issuers_of, scope_of
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
 from a2a_lambda.http.request import base_url, version
@@ -111,9 +120,12 @@ async def protected_resource(request: Request) -> Response:
     kit: Kit = request.app.state.kit
     name: str | None = request.path_params.get("agent")
     agent = kit.agents.find(name)
-    issuers = await issuers_of(kit)
+    try:
+        issuers = _of_agent(await issuers_of(kit), agent)
+    except KeysUnavailable as error:
+        raise Unavailable("the issuers cannot be read at the moment") from error
     if not issuers:
-        raise RouteNotFound("this deployment accepts no tokens, only keys")
+        raise RouteNotFound("tokens are not accepted here, only keys")
     scopes = [scope for issuer in issuers for scope in issuer.scopes]
     body = {
         "resource": base_url(request) + (f"/a2a/{agent.name}" if name else ""),
@@ -159,6 +171,8 @@ async def _card(request: Request, translate: Translate, *, keyed: bool = False) 
         "Vary": "A2A-Version",
     }
     # The issuers of tokens change without the agent's files: then only the digest tells.
+    if description.sign_ins is None:
+        headers["Cache-Control"] = "no-store"  # it lacks how callers sign in
     if _is_unchanged(request, etag, None if description.sign_ins else date):
         return Response(None, 304, headers)
     if await _sign(request, card, description):
@@ -182,6 +196,11 @@ async def _sign(request: Request, card: dict[str, Json], description: card_json.
     return True
 
 
+def _of_agent(issuers: Sequence[Issuer], agent: Profile) -> list[Issuer]:
+    """The issuers whose callers may call an agent."""
+    return [issuer for issuer in issuers if not issuer.agents or agent.name in issuer.agents]
+
+
 async def _description(
     request: Request, agent: Profile, *, root: bool, extended: bool = False
 ) -> card_json.Description:
@@ -189,10 +208,12 @@ async def _description(
     schemas = agent.input_schemas
     ids = {skill.id for skill in card.skills}
     public_schemas = {skill: schema for skill, schema in schemas.items() if skill in ids}
-    issuers = await issuers_of(request.app.state.kit)
-    sign_ins = [
-        card_json.SignIn(issuer.name, issuer.url, [*issuer.scopes, *card.scopes]) for issuer in issuers
-    ]
+    sign_ins: list[card_json.SignIn] | None = None
+    with suppress(KeysUnavailable):
+        issuers = _of_agent(await issuers_of(request.app.state.kit), agent)
+        sign_ins = [
+            card_json.SignIn(issuer.name, issuer.url, [*issuer.scopes, *card.scopes]) for issuer in issuers
+        ]
     return card_json.Description(card, agent.name, base_url(request), root, public_schemas, sign_ins)
 
 

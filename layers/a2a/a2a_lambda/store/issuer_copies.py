@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -19,6 +19,8 @@ FETCH_SECONDS = 10.0
 
 FREE = "attribute_not_exists(pk) OR #until <= :now"
 
+LATER = "attribute_not_exists(pk) OR fetched < :fetched OR issuer_url <> :url"
+
 logger = logging.getLogger(__name__)
 
 
@@ -33,11 +35,18 @@ class Named(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IssuerCopy:
-    """fetched_at: Unix time; 0 = never. jwks: JSON Web Keys."""
+    """fetched_at: Unix time at which the issuer was asked; 0 = never. jwks: JSON Web Keys."""
 
     fetched_at: float = 0.0
-    jwks_uri: str = ""
     jwks: list[Json] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """A container asks an issuer. began_at: Unix time. rest: seconds until the next one may."""
+
+    began_at: float
+    rest: float
 
 
 class IssuerCopies:
@@ -50,54 +59,64 @@ class IssuerCopies:
     def copy(self, issuer: Named) -> IssuerCopy:
         """The newest copy; an empty one if there is none."""
         item = self._table.get(self._key("jwks", issuer))
-        if item is None or item["url"]["S"] != issuer.url:
+        if item is None or item["issuer_url"]["S"] != issuer.url:
             return IssuerCopy()
         try:
-            content: Mapping[str, Any] = json.loads(item["keys"]["S"])
-            return IssuerCopy(float(item["fetched"]["N"]), content["uri"], content["keys"])
+            return IssuerCopy(float(item["fetched"]["N"]), json.loads(item["keys"]["S"]))
         except (ValueError, TypeError, KeyError) as error:
             logger.warning("the copy of an issuer's keys cannot be read, and is made again: %r", error)
             return IssuerCopy()
 
-    def begin_fetch(self, issuer: Named, *, rest: float) -> bool:
-        """Whether this container may ask the issuer: no other one has, for `rest` seconds."""
-        now = self._table.clock()
-        item = {
-            **self._key("fetch", issuer),
-            "until": {"N": str(now + rest)},
-            "busy": {"N": str(now + FETCH_SECONDS)},
-            "expires": number(int(now + KEPT_SECONDS)),
-        }
+    def begin_fetch(self, issuer: Named, *, rest: float) -> Fetch | None:
+        """A fetch by this container; None if another one began one in the last `rest` seconds."""
+        fetch = Fetch(self._table.clock(), rest)
+        item = self._item_of(issuer, fetch, "busy")
+        values = {":now": {"N": str(fetch.began_at)}}
         try:
-            self._table.swap(item, FREE, {":now": {"N": str(now)}}, {"#until": "until"})
+            self._table.swap(item, FREE, values, {"#until": "until"})
         except ConditionFailed:
-            return False
-        return True
+            return None
+        return fetch
 
-    def is_fetching(self, issuer: Named) -> bool:
-        """Whether a container asks the issuer now."""
+    def state_of_fetch(self, issuer: Named) -> str:
+        """ "busy" while a container asks the issuer, "failed" if it did not answer the last time, else ""."""
         item = self._table.get(self._key("fetch", issuer))
-        return item is not None and "busy" in item and float(item["busy"]["N"]) > self._table.clock()
+        if item is None:
+            return ""
+        is_over = float(item["began"]["N"]) + FETCH_SECONDS <= self._table.clock()
+        state = str(item["state"]["S"])
+        return "failed" if state == "busy" and is_over else state
 
-    def finish_fetch(self, issuer: Named, copy: IssuerCopy) -> None:
-        """Share what the issuer said."""
-        content = json.dumps({"uri": copy.jwks_uri, "keys": copy.jwks}, separators=(",", ":"))
-        self._table.put(
-            {
-                **self._key("jwks", issuer),
-                "url": {"S": issuer.url},
-                "fetched": {"N": str(copy.fetched_at)},
-                "keys": {"S": content},
-                "expires": number(int(self._table.clock() + KEPT_SECONDS)),
-            }
-        )
-        self.end_fetch(issuer)
+    def finish_fetch(self, issuer: Named, fetch: Fetch, jwks: list[Json]) -> None:
+        """Share what the issuer said, unless a later fetch has shared its own. Raises WriteRefused."""
+        item = {
+            **self._key("jwks", issuer),
+            "issuer_url": {"S": issuer.url},
+            "fetched": {"N": str(fetch.began_at)},
+            "keys": {"S": json.dumps(jwks, separators=(",", ":"), ensure_ascii=False)},
+            "expires": number(int(self._table.clock() + KEPT_SECONDS)),
+        }
+        with suppress(ConditionFailed):
+            self._table.put(item, LATER, {":fetched": item["fetched"], ":url": item["issuer_url"]})
+        self._end(issuer, fetch, "done")
 
-    def end_fetch(self, issuer: Named) -> None:
-        """No container asks the issuer any more. The rest after it goes on."""
-        item = self._table.get(self._key("fetch", issuer))
-        if item is not None:
-            self._table.put({name: value for name, value in item.items() if name != "busy"})
+    def fail_fetch(self, issuer: Named, fetch: Fetch) -> None:
+        """Tell the others that the issuer did not answer. The rest goes on."""
+        self._end(issuer, fetch, "failed")
+
+    def _end(self, issuer: Named, fetch: Fetch, state: str) -> None:
+        item = self._item_of(issuer, fetch, state)
+        with suppress(ConditionFailed):  # it took too long, and another container asks now
+            self._table.put(item, "began = :began", {":began": item["began"]})
+
+    def _item_of(self, issuer: Named, fetch: Fetch, state: str) -> dict[str, Any]:
+        return {
+            **self._key("fetch", issuer),
+            "began": {"N": str(fetch.began_at)},
+            "until": {"N": str(fetch.began_at + fetch.rest)},
+            "state": {"S": state},
+            "expires": number(int(fetch.began_at + KEPT_SECONDS)),
+        }
 
     def _key(self, what: str, issuer: Named) -> dict[str, Any]:
         return items.keys_key(self._path, f"{what}#{issuer.name}")

@@ -37,11 +37,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Every key in Parameter Store. loaded: Unix time at which the first one was read."""
+    """Every key in Parameter Store. loaded: Unix time at which the first one was read. is_of_card: no key was
+    looked for, only the issuers that a card names."""
 
     loaded: float
     pages: int
     rows: Rows
+    is_of_card: bool = False
 
 
 @dataclass(slots=True)
@@ -49,7 +51,7 @@ class Load:
     """A load of the keys. One container at a time may load them.
 
     started_at: Unix time of its first page. token: where it continues; "" = at the first page of its part.
-    part: 0 for the keys, 1 for the issuers of tokens.
+    part: 0 for the keys, 1 for the issuers of tokens. lacks_issuers: they could not be read.
     """
 
     started_at: float
@@ -57,6 +59,8 @@ class Load:
     token: str = ""
     part: int = 0
     rows: Rows = field(default_factory=list)
+    lacks_issuers: bool = False
+    is_of_card: bool = False
     holder: str = field(default_factory=lambda: str(uuid.uuid4()))
 
 
@@ -77,7 +81,8 @@ class Copies:
         if item is None:
             return None
         try:
-            return Copy(float(item["loaded"]["N"]), int(item["pages"]["N"]), _rows_of(item))
+            pages, is_of_card = int(item["pages"]["N"]), bool(item["card"]["BOOL"])
+            return Copy(float(item["loaded"]["N"]), pages, _rows_of(item), is_of_card)
         except UNREADABLE as error:
             logger.warning("the copy of the keys cannot be read, and is made again: %r", error)
             return None
@@ -102,7 +107,7 @@ class Copies:
         try:
             if old and "token" in old and now - float(old["begun"]["N"]) <= resume:
                 token, pages, part = str(old["token"]["S"]), int(old["pages"]["N"]), int(old["part"]["N"])
-                return Load(float(old["begun"]["N"]), pages, token, part, _rows_of(old), load.holder)
+                return Load(float(old["begun"]["N"]), pages, token, part, _rows_of(old), holder=load.holder)
         except UNREADABLE as error:
             logger.warning("a load of the keys cannot be continued, and begins again: %r", error)
         return load
@@ -115,6 +120,7 @@ class Copies:
             "loaded": {"N": str(load.started_at)},
             "pages": number(load.pages),
             "rows": {"B": _pack(load.rows)},
+            "card": {"BOOL": load.is_of_card},
             "version": number(ROWS_VERSION),
             "expires": number(int(now + COPY_KEPT_SECONDS)),
         }
@@ -128,7 +134,7 @@ class Copies:
     def stop_load(self, load: Load, *, rest: float) -> None:
         """Leave a load for another container to continue, after `rest` seconds at the earliest."""
         fields: dict[str, Any] = {"until": {"N": str(self._table.clock() + rest)}}
-        if load.token:
+        if load.pages:
             fields |= {
                 "begun": {"N": str(load.started_at)},
                 "pages": number(load.pages),

@@ -18,21 +18,20 @@ from a2a_lambda.net.addresses import Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import Json
 
-MAX_BYTES = 512_000
+MAX_BYTES = 256_000
 """Most bytes of a document of an issuer."""
 
 ANSWER_SECONDS = 5.0
 """Seconds for which an issuer may take for all of its documents."""
 
 
-def fetch_keys(issuer: Issuer, jwks_uri: str, *, allow_loopback: bool = False) -> tuple[str, list[Json]]:
-    """An issuer's jwks_uri, and its JSON Web Keys. Blocks. Raises KeysUnavailable, whose text says what is
-    wrong.
+def fetch_keys(issuer: Issuer, *, allow_loopback: bool = False) -> list[Json]:
+    """An issuer's JSON Web Keys. Blocks. Raises KeysUnavailable, whose text says what is wrong.
 
-    jwks_uri: the one that is known, or "". If it does not answer, it is discovered again.
+    Where the keys are is discovered each time: a host that the issuer has left could be taken by others.
     """
     transport = GuardedTransport(allow_loopback=allow_loopback, private=issuer.private)
-    return asyncio.run(_Asker(issuer, transport, allow_http=allow_loopback).keys(jwks_uri))
+    return asyncio.run(_Asker(issuer, transport, allow_http=allow_loopback).keys())
 
 
 class _Asker:
@@ -41,22 +40,24 @@ class _Asker:
         self._transport = transport
         self._allow_http = allow_http
 
-    async def keys(self, jwks_uri: str) -> tuple[str, list[Json]]:
+    async def keys(self) -> list[Json]:
+        if not self._is_safe(self._issuer.url):
+            raise self._problem("its url must begin with https://")
         try:
             async with (
                 asyncio.timeout(ANSWER_SECONDS),
                 httpx2.AsyncClient(transport=self._transport, timeout=ANSWER_SECONDS) as http,
             ):
-                if jwks_uri and (keys := await self._read_keys(http, jwks_uri)) is not None:
-                    return jwks_uri, keys
                 jwks_uri = await self._discover(http)
-                if (keys := await self._read_keys(http, jwks_uri)) is not None:
-                    return jwks_uri, keys
+                content = await self._read(http, jwks_uri)
         except TimeoutError:
             raise self._problem("it does not answer") from None
         except (httpx2.HTTPError, httpx2.InvalidURL, Refused, Unresolved, UnicodeError) as error:
             raise self._problem(f"it cannot be called: {type(error).__name__}: {error}") from None
-        raise self._problem(f"{jwks_uri} has no JSON Web Key Set")
+        keys: Any = content.get("keys") if isinstance(content, dict) else None
+        if not isinstance(keys, list):
+            raise self._problem(f"{jwks_uri} has no JSON Web Key Set")
+        return keys
 
     async def _discover(self, http: httpx2.AsyncClient) -> str:
         """Its jwks_uri. Raises KeysUnavailable."""
@@ -74,17 +75,13 @@ class _Asker:
                 found = str(content.get("issuer"))[:200]
                 raise self._problem(f"{place} names the issuer {found!r}: write it exactly so, as ISSUER")
             jwks_uri = content.get("jwks_uri")
-            if not isinstance(jwks_uri, str) or not (
-                jwks_uri.startswith("https://") or (self._allow_http and jwks_uri.startswith("http://"))
-            ):
+            if not isinstance(jwks_uri, str) or not self._is_safe(jwks_uri):
                 raise self._problem(f"{place} has no jwks_uri that begins with https://")
             return jwks_uri
         raise self._problem("it has no .well-known/openid-configuration")
 
-    async def _read_keys(self, http: httpx2.AsyncClient, jwks_uri: str) -> list[Json] | None:
-        content = await self._read(http, jwks_uri)
-        keys: Any = content.get("keys") if isinstance(content, dict) else None
-        return keys if isinstance(keys, list) else None
+    def _is_safe(self, url: str) -> bool:
+        return url.startswith(("https://", "http://") if self._allow_http else "https://")
 
     async def _read(self, http: httpx2.AsyncClient, url: str) -> Json:
         """JSON at a url; None if there is none. Redirects are not followed."""

@@ -11,11 +11,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from a2a_lambda.access import iam
 from a2a_lambda.errors import ConfigurationError, TokenRefused
 from a2a_lambda.protocol.model import Json
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
+
+IAM = "iam"
+"""Begins the owners of callers whom AWS has authenticated. No issuer of tokens has this name."""
 
 CLIENT_CLAIMS = ("client_id", "azp", "appid", "cid")
 """Claims that name the application: of RFC 9068, OpenID Connect, Entra's version 1 and Okta."""
@@ -24,15 +26,22 @@ SCOPE_CLAIMS = ("scope", "scp", "roles", "permissions")
 """Claims that say what a token allows: texts with spaces, or lists of texts."""
 
 DISPLAY_CLAIMS = frozenset(
-    ["name", "nickname", "given_name", "family_name", "preferred_username", "unique_name", "upn", "email"]
+    [
+        *("name", "nickname", "given_name", "family_name", "preferred_username", "username", "unique_name"),
+        *("upn", "email", "mail", "phone_number"),
+    ]
 )
 """Claims that can change, or pass on to another person. They cannot name an owner."""
+
+COMMON_CLAIMS = frozenset({"iss", "aud", "tid", "azp", "client_id", "scope", "scp", "exp", "iat"})
+"""Claims that many callers share. As an owner, each could read the tasks of the others."""
 
 LISTS = ("audiences", "scopes", "agents", "claims")
 """Fields of an issuer that are lists."""
 
-OWNER_VALUE_CHARACTERS = 255
-"""Longest subject (OpenID Connect Core section 2)."""
+OWNER_BYTES = 512
+"""Longest owner. A subject has 255 ASCII characters at most (OpenID Connect Core section 2), and the keys of
+the table, which an owner is part of, 2,048 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +87,7 @@ class Issuer:
         texts = (issuer.name, issuer.url, issuer.owner_claim)
         if not all(isinstance(text, str) for text in texts) or not isinstance(issuer.private, bool):
             raise ValueError("not an issuer")
-        if not (NAME.fullmatch(issuer.name) and issuer.url and issuer.audiences):
+        if not (NAME.fullmatch(issuer.name) and issuer.url and issuer.audiences) or name == IAM:
             raise ValueError("not an issuer")
         return issuer
 
@@ -108,9 +117,10 @@ class Issuer:
             claim, value = "sub", subject
         if not value:
             raise TokenRefused("owner", f"it has no claim {claim!r}, which names the owner of tasks")
-        if len(value) > OWNER_VALUE_CHARACTERS:
-            raise TokenRefused("owner", f"its claim {claim!r} is longer than {OWNER_VALUE_CHARACTERS}")
-        return f"{self.name}|{quote(claim, safe='')}:{quote(value, safe='@')}"
+        owner = f"{self.name}|{quote(claim, safe='')}:{quote(value, safe='@')}"
+        if len(owner) > OWNER_BYTES:
+            raise TokenRefused("owner", f"its claim {claim!r} is too long")
+        return owner
 
 
 def is_token(secret: str) -> bool:
@@ -129,7 +139,7 @@ def check_issuer(issuer: Issuer, *, is_local: bool) -> None:
         raise ConfigurationError(
             f"the name of an issuer is 1 to 32 letters, digits, _ . or -, not {issuer.name!r}"
         )
-    if issuer.name == iam.ISSUER:
+    if issuer.name == IAM:
         raise ConfigurationError("the name iam is that of callers with an AWS role: choose another")
     check_url(issuer.url, is_local=is_local)
     if not issuer.audiences:
@@ -137,6 +147,10 @@ def check_issuer(issuer: Issuer, *, is_local: bool) -> None:
     if issuer.owner_claim in DISPLAY_CLAIMS:
         raise ConfigurationError(
             f"OWNER={issuer.owner_claim} can change, or pass on to another person: choose sub, oid or uid"
+        )
+    if issuer.owner_claim in COMMON_CLAIMS:
+        raise ConfigurationError(
+            f"OWNER={issuer.owner_claim} is the same for many callers: choose sub, oid or uid"
         )
 
 

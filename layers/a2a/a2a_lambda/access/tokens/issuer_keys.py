@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from a2a_lambda import telemetry
 from a2a_lambda.access.tokens.issuer import Issuer
-from a2a_lambda.errors import KeysUnavailable, StoreError, TokenRefused
+from a2a_lambda.errors import KeysUnavailable, StoreError, TokenRefused, WriteRefused
 from a2a_lambda.protocol.model import Json
-from a2a_lambda.store.issuer_copies import IssuerCopies, IssuerCopy
+from a2a_lambda.store.issuer_copies import Fetch, IssuerCopies, IssuerCopy
 
 if TYPE_CHECKING:
     from joserfc.jwk import ECKey, OKPKey, RSAKey
@@ -64,9 +64,12 @@ POLL_SECONDS = 0.2
 
 logger = logging.getLogger(__name__)
 
-Fetch = Callable[[Issuer, str], tuple[str, list[Json]]]
-"""Keys of an issuer: its jwks_uri, and the JSON Web Keys there. The second argument is the jwks_uri that is
-known, or "". Raises KeysUnavailable."""
+RENEW_WAIT_SECONDS = 1.0
+"""Seconds for which a caller whose key is known waits for a renewal. Lambda freezes the process after the
+answer, so a renewal that goes on without a caller might never end."""
+
+FetchKeys = Callable[[Issuer], list[Json]]
+"""JSON Web Keys of an issuer. Raises KeysUnavailable."""
 
 
 @dataclass(slots=True)
@@ -84,7 +87,7 @@ class IssuerKeys:
     def __init__(
         self,
         copies: IssuerCopies,
-        fetch: Fetch,
+        fetch: FetchKeys,
         *,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
@@ -109,74 +112,99 @@ class IssuerKeys:
         if any(key.as_dict().get(name, value) != value for name, value in fields.items()):
             raise TokenRefused("signature", "its alg does not fit the issuer's key")
         jose = _jose()
+        # Unknown fields of a header are ignored (RFC 7515 section 4), and `tokens` limits the length.
+        registry = jose.jws.JWSRegistry(algorithms=[algorithm], strict_check_header=False)
+        registry.max_header_length = len(token)
         try:
-            jose.jws.deserialize_compact(token, key, algorithms=[algorithm])
+            jose.jws.deserialize_compact(token, key, registry=registry)
         except (jose.errors.JoseError, ValueError):
             raise TokenRefused("signature", "its signature is not the issuer's") from None
 
+    def knows(self, issuer: Issuer, kid: str) -> bool:
+        """Whether this container has such a key."""
+        known = self._known.get(issuer)
+        return known is not None and _choose(known, kid) is not None
+
     def _key(self, issuer: Issuer, kid: str) -> "PublicKey":
         """The issuer's key with an id; its only key, if a token names none."""
-        now = self._clock()
         known = self._known.get(issuer)
-        if known is None or now - known.looked_at >= (
-            LOOK_SECONDS if _choose(known, kid) is not None else RELOOK_SECONDS
-        ):
+        if known is not None and self._clock() - known.looked_at < LOOK_SECONDS and self.knows(issuer, kid):
+            return self._usable(issuer, known, kid)
+        try:
             known = self._look(issuer, kid)
-        key = _choose(known, kid)
-        if now - known.copy.fetched_at >= STALE_SECONDS:
+        except StoreError as error:
+            raise KeysUnavailable(f"keys of issuer {issuer.name} cannot be read: {error}") from error
+        return self._usable(issuer, known, kid)
+
+    def _usable(self, issuer: Issuer, known: KnownKeys, kid: str) -> "PublicKey":
+        if self._clock() - known.copy.fetched_at >= STALE_SECONDS:
             raise KeysUnavailable(f"issuer {issuer.name} has not answered for a day")
+        key = _choose(known, kid)
         if key is None:
             raise TokenRefused("kid", "its issuer has no key of this kid")
         return key
 
     def _look(self, issuer: Issuer, kid: str) -> KnownKeys:
         """Use the shared copy, and renew it if it is old or lacks a key. Only a request whose key is unknown
-        waits for the issuer. Raises KeysUnavailable."""
-        try:
-            with self._lock:
-                known = self._read(issuer)
-                is_known = _choose(known, kid) is not None
-                age = self._clock() - known.copy.fetched_at
-                if is_known and age < STALE_SECONDS:
-                    if age >= RENEW_SECONDS and self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS):
-                        threading.Thread(target=self._renew, args=[issuer, known.copy], daemon=True).start()
-                    return known
-            if self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS):
-                self._renew(issuer, known.copy)
+        waits for the issuer."""
+        if self.knows(issuer, kid):
+            known = self._read(issuer)
+            age = self._clock() - known.copy.fetched_at
+            if _choose(known, kid) is not None and age < STALE_SECONDS:
+                if age >= RENEW_SECONDS and (fetch := self._begin_fetch(issuer)) is not None:
+                    thread = threading.Thread(target=self._renew, args=[issuer, fetch], daemon=True)
+                    thread.start()
+                    thread.join(RENEW_WAIT_SECONDS)
+                return known
+        # One request at a time: the others find what it has found.
+        with self._lock:
+            last = self._known.get(issuer)
+            if last is not None and self._clock() - last.looked_at < RELOOK_SECONDS:
+                return last
+            known = self._read(issuer)
+            if _choose(known, kid) is None or self._clock() - known.copy.fetched_at >= STALE_SECONDS:
+                known = self._ask(issuer, known, kid)
+            known.looked_at = self._clock()
+            return known
+
+    def _begin_fetch(self, issuer: Issuer) -> Fetch | None:
+        return self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS)
+
+    def _ask(self, issuer: Issuer, known: KnownKeys, kid: str) -> KnownKeys:
+        """Ask the issuer, or wait for the container that does. Raises KeysUnavailable if it did not
+        answer: the key may be a new one."""
+        if (fetch := self._begin_fetch(issuer)) is not None:
+            self._renew(issuer, fetch)
+            known = self._read(issuer)
+        give_up = self._clock() + WAIT_SECONDS
+        while _choose(known, kid) is None:
+            state = self._copies.state_of_fetch(issuer)
+            if state == "failed" or (state == "busy" and self._clock() >= give_up):
+                raise KeysUnavailable(f"issuer {issuer.name} does not answer")
+            if state != "busy":
                 return self._read(issuer)
-            return self._wait_for_another(issuer, known, kid)
-        except StoreError as error:
-            raise KeysUnavailable(f"keys of issuer {issuer.name} cannot be read: {error}") from error
+            self._sleep(POLL_SECONDS)
+            known = self._read(issuer)
+        return known
 
     def _read(self, issuer: Issuer) -> KnownKeys:
         copy = self._copies.copy(issuer)
         known = self._known.get(issuer)
         if known is None or known.copy != copy:
-            known = KnownKeys(copy, 0.0, _import_keys(issuer, copy.jwks))
+            known = KnownKeys(copy, float("-inf"), _import_keys(issuer, copy.jwks))
             self._known[issuer] = known
-        known.looked_at = self._clock()
+        if known.keys:
+            known.looked_at = self._clock()
         return known
 
-    def _renew(self, issuer: Issuer, old: IssuerCopy) -> None:
+    def _renew(self, issuer: Issuer, fetch: Fetch) -> None:
         """Ask the issuer, and share what it says. If it does not answer, the old copy stays."""
         try:
-            jwks_uri, jwks = self._fetch(issuer, old.jwks_uri)
-        except KeysUnavailable as error:
+            self._copies.finish_fetch(issuer, fetch, self._fetch(issuer))
+        except (KeysUnavailable, WriteRefused) as error:
             telemetry.measure({"KeyFailures": 1})
             logger.warning("%s; its keys that were read before still work", error)
-            self._copies.end_fetch(issuer)
-            return
-        self._copies.finish_fetch(issuer, IssuerCopy(self._clock(), jwks_uri, jwks))
-
-    def _wait_for_another(self, issuer: Issuer, known: KnownKeys, kid: str) -> KnownKeys:
-        """Another container asks the issuer, or has asked it a moment ago."""
-        give_up = self._clock() + WAIT_SECONDS
-        while _choose(known, kid) is None and self._copies.is_fetching(issuer) and self._clock() < give_up:
-            self._sleep(POLL_SECONDS)
-            known = self._read(issuer)
-        if not known.copy.fetched_at:
-            raise KeysUnavailable(f"issuer {issuer.name} does not answer")
-        return known
+            self._copies.fail_fetch(issuer, fetch)
 
 
 def _choose(known: KnownKeys, kid: str) -> "PublicKey | None":
@@ -191,20 +219,24 @@ def _import_keys(issuer: Issuer, jwks: list[Json]) -> dict[str, "PublicKey"]:
     jose = _jose()
     keys: dict[str, Any] = {}
     for index, entry in enumerate(jwks):
-        # Of a private key, or of a symmetric one, nothing may be imported.
-        if not isinstance(entry, dict) or entry.get("kty") not in ("RSA", "EC", "OKP") or "d" in entry:
-            continue
-        if entry.get("use", "sig") != "sig" or "verify" not in entry.get("key_ops", ["verify"]):
-            continue
         try:
-            key = jose.jwk.import_key(entry)
-            if entry["kty"] == "RSA" and key.public_key.key_size < MIN_RSA_BITS:
-                raise ValueError("an RSA key that is too short")
-        except (jose.errors.JoseError, ValueError, TypeError, KeyError) as error:
+            if (key := _import_key(entry)) is not None:
+                keys[str(entry.get("kid") or f"#{index}")] = key
+        except (jose.errors.JoseError, ValueError, TypeError, KeyError, AttributeError) as error:
             logger.warning("a key of issuer %s cannot be used: %s", issuer.name, type(error).__name__)
-            continue
-        keys[str(entry.get("kid") or f"#{index}")] = key
     return keys
+
+
+def _import_key(entry: Any) -> Any:
+    """A key that can verify, or None. Of a private key, or of a symmetric one, nothing is imported."""
+    if not isinstance(entry, dict) or entry.get("kty") not in ("RSA", "EC", "OKP") or "d" in entry:
+        return None
+    if entry.get("use", "sig") != "sig" or "verify" not in (entry.get("key_ops") or ["verify"]):
+        return None
+    key: Any = _jose().jwk.import_key({name: value for name, value in entry.items() if value is not None})
+    if entry["kty"] == "RSA" and key.public_key.key_size < MIN_RSA_BITS:
+        raise ValueError("an RSA key that is too short")
+    return key
 
 
 class _Jose:

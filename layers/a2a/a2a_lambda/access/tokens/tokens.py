@@ -9,7 +9,6 @@ where a key comes from. Until its signature is checked, its claims choose only a
 import base64
 import hashlib
 import logging
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,6 +36,9 @@ SKEW_SECONDS = 60.0
 
 KNOWN_SECONDS = 60.0
 """Seconds for which a container knows a token that it has checked."""
+
+LATEST = 1e12
+"""A Unix time after every sensible one."""
 
 KNOWN_TOKENS = 10_000
 """Tokens that a container remembers."""
@@ -72,6 +74,16 @@ class Tokens:
         # An issuer that was changed or removed must not live on in what was checked before.
         return known.grant if known.issuer in (self._keys.issuers_cached() or ()) else None
 
+    def knows(self, token: str) -> bool:
+        """Whether the key that a token names is known, so that its check waits for no issuer."""
+        try:
+            header, claims = _read(token)
+        except TokenRefused:
+            return True
+        issuers = self._keys.issuers_cached()
+        issuer = next((each for each in issuers or () if each.url == claims.get("iss")), None)
+        return issuer is not None and self._issuer_keys.knows(issuer, str(header.get("kid", "")))
+
     def check(self, token: str) -> Grant:
         """What a token allows. Raises TokenRefused, KeysUnavailable."""
         header, claims = _read(token)
@@ -99,7 +111,9 @@ class Tokens:
     def _check_claims(self, issuer: Issuer, claims: dict[str, Json], now: float) -> float:
         """Check what a signed token says of itself; returns the Unix time at which it ends. Raises
         TokenRefused."""
-        if text_in(claims, "token_use") == "id" or any(name in claims for name in ID_TOKEN_CLAIMS):
+        if "id" in (text_in(claims, "token_use"), text_in(claims, "typ").lower()) or any(
+            name in claims for name in ID_TOKEN_CLAIMS
+        ):
             raise TokenRefused("kind", "it is an ID token: send an access token")
         expires, begins = _time(claims, "exp"), _time(claims, "nbf")
         if expires is None:
@@ -154,7 +168,7 @@ def _time(claims: dict[str, Json], name: str) -> float | None:
     value: Any = claims.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LATEST:
         raise TokenRefused("form", f"its {name} is not a time")
     return float(value)
 

@@ -68,7 +68,8 @@ class Description:
 
     name: name of the agent. base: url of the deployment, without a trailing slash. root: the agent answers at
     the base.
-    input_schemas: JSON Schema by skill id. sign_ins: the issuers whose tokens are accepted.
+    input_schemas: JSON Schema by skill id. sign_ins: the issuers whose tokens are accepted; None =
+    they cannot be read now.
     """
 
     card: Card
@@ -76,7 +77,7 @@ class Description:
     base: str
     root: bool
     input_schemas: dict[str, Object]
-    sign_ins: Sequence[SignIn] = ()
+    sign_ins: Sequence[SignIn] | None = ()
 
     @property
     def http(self) -> str:
@@ -202,7 +203,7 @@ def _schemes(source: Description) -> dict[str, Object]:
     """Security schemes of 0.2 and 0.3, as OpenAPI has them."""
     sign_ins = {
         sign_in.scheme: {"type": "openIdConnect", "openIdConnectUrl": sign_in.discovery}
-        for sign_in in source.sign_ins
+        for sign_in in source.sign_ins or ()
     }
     return {**sign_ins, **SECURITY_SCHEMES}
 
@@ -210,14 +211,14 @@ def _schemes(source: Description) -> dict[str, Object]:
 def _schemes_1_0(source: Description) -> dict[str, Object]:
     sign_ins = {
         sign_in.scheme: {"openIdConnectSecurityScheme": {"openIdConnectUrl": sign_in.discovery}}
-        for sign_in in source.sign_ins
+        for sign_in in source.sign_ins or ()
     }
     return {**sign_ins, **SECURITY_SCHEMES_1_0}
 
 
 def _requirements(source: Description) -> list[tuple[str, list[str]]]:
     """Alternatives: the name of a scheme, and its scopes."""
-    sign_ins = [(sign_in.scheme, list(sign_in.scopes)) for sign_in in source.sign_ins]
+    sign_ins = [(sign_in.scheme, list(sign_in.scopes)) for sign_in in source.sign_ins or ()]
     return [*sign_ins, *((name, []) for name in SECURITY_SCHEMES)]
 
 
