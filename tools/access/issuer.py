@@ -72,6 +72,8 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
         # The functions may be in a network that reaches what this machine does not.
         answer = f"warning: {error}"
     issuers.add(issuer)
+    if not issuer.scopes:
+        answer += ". Without SCOPE, whoever gets a token for this audience may call"
     check = f"make doctor{where}" if where else "make chat"
     return f"{_line(issuer)}\n{answer}. Its tokens are accepted within a minute.\nNext: {check} TOKEN=<token>"
 

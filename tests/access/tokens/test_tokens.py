@@ -392,7 +392,7 @@ def test_one_container_asks_for_all(open_door: Open, provider: IdentityProvider)
 def test_a_flood_of_unknown_kids_asks_twice_a_minute(
     open_door: Open, provider: IdentityProvider, clock: Clock
 ) -> None:
-    """200 a second, over five containers; one second in ten is looked at."""
+    """20 a second, over five containers, for a minute."""
     doors = [open_door(provider.issuer()) for _ in range(5)]
     doors[0].tokens.check(provider.token())
     clock.now += 31

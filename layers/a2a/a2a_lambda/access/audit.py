@@ -1,7 +1,7 @@
 """One log line for each sign-in that is refused, and for the first of each caller in a container.
 
-docs/observability.md has the query. A line has no key, no token, and no claim but the issuer's name and the
-client's id.
+docs/observability.md has the query. A line has no key and no token, and of its claims only those that make
+the owner and the client's id.
 """
 
 import logging

@@ -171,8 +171,8 @@ class IssuerKeys:
         return self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS)
 
     def _ask(self, issuer: Issuer, known: KnownKeys, kid: str) -> KnownKeys:
-        """Ask the issuer, or wait for the container that does. Raises KeysUnavailable if it did not
-        answer: the key may be a new one."""
+        """Ask the issuer, or wait for the container that does. Raises KeysUnavailable if it is silent: the
+        key may be a new one."""
         if (fetch := self._begin_fetch(issuer)) is not None:
             self._renew(issuer, fetch)
             known = self._read(issuer)
