@@ -212,6 +212,10 @@ def test_a_missing_scope_is_403_and_named(
     answer = send(client, provider.token())
     assert answer.status_code == 403
     assert 'scope="other"' in answer.headers["www-authenticate"]
+    for token in (provider.token(), provider.token(scope="other"), provider.token(scope="agents.admin")):
+        answer = send(client, token, "strict")
+        assert 'scope="other agents.admin"' in answer.headers["www-authenticate"], "with both it gets in"
+    assert caller_of(send(client, provider.token(scope="other agents.admin"), "strict"))
 
 
 def test_an_issuer_may_be_for_some_agents(

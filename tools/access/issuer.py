@@ -65,17 +65,17 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
             )
     try:
         keys = fetch_keys(issuer, allow_loopback=not where)
-        answer = f"it has {len(keys)} public keys"
+        answer = f"public keys: {len(keys)}. Its tokens are accepted within a minute"
     except KeysUnavailable as error:
-        if "write it exactly so" in str(error):
-            raise ConfigurationError(str(error)) from None
         # The functions may be in a network that reaches what this machine does not.
-        answer = f"warning: {error}"
+        if not any(reason in str(error) for reason in ("cannot be called", "does not answer")):
+            raise ConfigurationError(str(error)) from None
+        answer = f"warning: {error}. It is saved, but its tokens are refused until it answers"
     issuers.add(issuer)
     if not issuer.scopes:
         answer += ". Without SCOPE, whoever gets a token for this audience may call"
     check = f"make doctor{where}" if where else "make chat"
-    return f"{_line(issuer)}\n{answer}. Its tokens are accepted within a minute.\nNext: {check} TOKEN=<token>"
+    return f"{_line(issuer)}\n{answer}.\nNext: {check} TOKEN=<token>"
 
 
 def _line(issuer: Issuer) -> str:

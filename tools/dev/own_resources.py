@@ -9,7 +9,6 @@ from typing import Any
 
 from botocore.session import Session
 
-from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import EMULATOR_REGION, Settings
 from tools import template
@@ -26,22 +25,26 @@ def create(path: Path, settings: Settings) -> tuple[list[str], dict[str, str]]:
 
     Raises ConfigurationError if the template cannot be read, or declares no table and no bucket.
     """
+    if not path.exists():
+        raise ConfigurationError(f"EMULATE={path}: there is no such file")
     tables = template.resources(path, TABLE)
     if path.resolve() == Path("template.yaml").resolve():
         del tables[template.RESOURCE]  # the kit's own
     # A bucket's name has no capitals, and a logical id may have some.
     buckets = [name.lower() for name in template.resources(path, BUCKET)]
     if not tables and not buckets:
-        raise ConfigurationError(f"EMULATE={path}: your part of it declares no {TABLE} and no {BUCKET}")
+        raise ConfigurationError(f"EMULATE={path}: it declares no {TABLE} and no {BUCKET} of yours")
+    options: Any = {
+        # The emulator keeps regions apart, and the agents call their own.
+        "region_name": Session().get_config_variable("region") or EMULATOR_REGION,
+        "endpoint_url": settings.emulator,
+        "aws_access_key_id": "local",
+        "aws_secret_access_key": "local",
+    }
+    dynamodb: Any = Session().create_client("dynamodb", **options)
     for name, definition in tables.items():
-        template.create_table(clients.dynamodb(settings), name, definition)
-    s3: Any = Session().create_client(
-        "s3",
-        region_name=EMULATOR_REGION,
-        endpoint_url=settings.emulator,
-        aws_access_key_id="local",
-        aws_secret_access_key="local",  # noqa: S106  # the emulator checks none
-    )
+        template.create_table(dynamodb, name, definition)
+    s3: Any = Session().create_client("s3", **{**options, "region_name": EMULATOR_REGION})
     for name in buckets:
         s3.create_bucket(Bucket=name)
     environment = _credentials_and_region()

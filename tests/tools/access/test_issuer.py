@@ -15,6 +15,7 @@ from a2a_lambda.settings import Settings
 from tests.access.tokens.identity_provider import AUDIENCE, IdentityProvider
 from tests.conftest import ROOT
 from tools.access import issuer
+from tools.build.built_functions import free_port
 from tools.state import STATE, key_for
 
 Run = Callable[..., tuple[int, str]]
@@ -47,7 +48,7 @@ def test_an_issuer_is_added_changed_and_removed(
 ) -> None:
     assert "no issuers, so only keys are accepted" in run()[1]
     status, shown = run(NAME="idp", ISSUER=provider.url, AUDIENCE=f"{AUDIENCE} b", SCOPE="x,y", CLAIMS="tid")
-    assert (status, "it has 1 public keys" in shown) == (0, True)
+    assert (status, "public keys: 1." in shown) == (0, True)
     keys = Keys(clients.ssm(settings), f"/{tmp_path.name}/keys")
     assert keys.issuers() == (
         Issuer("idp", provider.url, (AUDIENCE, "b"), scopes=("x", "y"), claims=("tid",)),
@@ -86,9 +87,12 @@ def test_another_spelling_of_the_issuer_is_told_at_once(run: Run, provider: Iden
 
 
 def test_an_issuer_that_only_the_functions_reach_is_added(run: Run, provider: IdentityProvider) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    status, shown = run(NAME="idp", ISSUER=url, AUDIENCE="a")
+    assert (status, "refused until it answers" in shown) == (0, True)
     provider.answers = False
-    status, shown = run(NAME="idp", ISSUER=provider.url, AUDIENCE="a")
-    assert (status, "warning: issuer idp" in shown) == (0, True)
+    status, shown = run(NAME="other", ISSUER=provider.url, AUDIENCE="a")
+    assert (status, "no .well-known" in shown) == (1, True)
 
 
 def test_a_token_may_come_from_a_command() -> None:

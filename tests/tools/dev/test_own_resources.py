@@ -48,7 +48,10 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return template
 
 
-def test_an_agent_finds_its_tables_and_buckets(path: Path, settings: Settings) -> None:
+@pytest.mark.parametrize("region", ["", "eu-west-1"])
+def test_an_agent_finds_its_tables_and_buckets(path: Path, settings: Settings, region: str) -> None:
+    if region:
+        os.environ["AWS_DEFAULT_REGION"] = region
     lines, environment = create(path, settings)
     assert lines == ["table Orders", "bucket uploads", "bucket my-bucket"]
     os.environ.update(environment)
@@ -86,5 +89,5 @@ def test_a_template_without_any_is_an_error(path: Path, settings: Settings, text
 
 
 def test_the_kits_own_table_is_not_the_forks(settings: Settings) -> None:
-    with pytest.raises(ConfigurationError, match=r"EMULATE=template.yaml: your part of it declares no"):
+    with pytest.raises(ConfigurationError, match=r"EMULATE=template.yaml: it declares no"):
         create(Path("template.yaml"), settings)

@@ -10,10 +10,12 @@ from a2a_lambda.tasks.identity import Scope
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """agents: names of those that the caller may call; empty = all."""
+    """agents: names of those that the caller may call; empty = all. scopes: those that every token of the
+    caller's issuer needs."""
 
     caller: Caller
     agents: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
 
     def scope(self, agent: str, scopes: Collection[str]) -> Scope:
         """Scope of the caller and an agent. scopes: those that a token needs for the agent.
@@ -23,5 +25,6 @@ class Grant:
         if self.agents and agent not in self.agents:
             raise Forbidden(f"agent {agent!r}")
         if self.caller.kind == "token" and not set(scopes) <= set(self.caller.scopes):
-            raise InsufficientScope(f"agent {agent!r}", scopes)
+            # Together, so that a client which asks for these gets in.
+            raise InsufficientScope(f"agent {agent!r}", dict.fromkeys([*self.scopes, *scopes]))
         return Scope(self.caller.owner, agent)

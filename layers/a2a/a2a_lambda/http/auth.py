@@ -11,7 +11,7 @@ from starlette.requests import Request
 from a2a_lambda import telemetry, threads
 from a2a_lambda.access import audit
 from a2a_lambda.access.grant import Grant
-from a2a_lambda.access.key import Key
+from a2a_lambda.access.key import FORM, Key
 from a2a_lambda.access.tokens.issuer import Issuer, is_token
 from a2a_lambda.errors import (
     InsufficientScope,
@@ -49,7 +49,9 @@ async def authenticate(request: Request) -> Grant:
             audit.refuse("none", "absent")
             raise Unauthenticated("send a key as X-API-Key, or a key or a token as Authorization: Bearer")
         else:
-            grant = await (_check_token(kit, secret) if is_token(secret) else _check_key(kit, secret))
+            grant = await (
+                _check_token(request, kit, secret) if is_token(secret) else _check_key(kit, secret)
+            )
     except (Unauthenticated, InsufficientScope) as error:
         with suppress(KeysUnavailable):
             if await issuers_of(kit):
@@ -83,7 +85,9 @@ async def _check_key(kit: Kit, secret: str) -> Grant:
         key = await run(kit.keys.find, secret)
     if key is None:
         audit.refuse("key", "unknown")
-        raise Unauthenticated("the key is not valid")
+        # A token of another form is opaque: only its issuer could check it.
+        has_form = FORM.fullmatch(secret) or kit.settings.local
+        raise Unauthenticated("the key is not valid" if has_form else "this is neither a key nor a JWT")
     grant = _grant_of(key)
     audit.accept(grant.caller)
     return grant
@@ -93,7 +97,7 @@ def _grant_of(key: Key) -> Grant:
     return Grant(Caller(key.owner), key.agents)
 
 
-async def _check_token(kit: Kit, token: str) -> Grant:
+async def _check_token(request: Request, kit: Kit, token: str) -> Grant:
     """Raises Unauthenticated, InsufficientScope, KeysUnavailable."""
     try:
         grant = kit.tokens.find_cached(token)
@@ -103,10 +107,19 @@ async def _check_token(kit: Kit, token: str) -> Grant:
     except TokenRefused as error:
         audit.refuse("token", error.reason, issuer=error.issuer, client=error.client)
         if error.scopes:
-            raise InsufficientScope("this deployment", error.scopes) from None
+            scopes = dict.fromkeys([*error.scopes, *_scopes_of_agent(request)])
+            raise InsufficientScope("this call", scopes) from None
         raise Unauthenticated(f"the token is not valid: {error}", is_token=True) from None
     audit.accept(grant.caller)
     return grant
+
+
+def _scopes_of_agent(request: Request) -> Sequence[str]:
+    """Scopes that a token needs for the agent that a request names, or the default one."""
+    kit: Kit = request.app.state.kit
+    name = agent_path(request).rpartition("/")[2] or kit.agents.default
+    agent = kit.agents.get(name)
+    return agent.card.scopes if agent is not None else ()
 
 
 def scope_of(request: Request, grant: Grant, agent: Profile) -> Scope:

@@ -97,7 +97,7 @@ class Tokens:
             self._issuer_keys.verify(issuer, token, header)
             client = client_of(claims)
             end = self._check_claims(issuer, claims, now)
-            grant = Grant(_caller(issuer, claims), issuer.agents)
+            grant = Grant(_caller(issuer, claims), issuer.agents, issuer.scopes)
             if not set(issuer.scopes) <= set(grant.caller.scopes):
                 raise TokenRefused("scope", "it lacks a scope", scopes=issuer.scopes)
         except TokenRefused as error:
