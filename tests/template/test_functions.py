@@ -37,6 +37,7 @@ def test_functions(translated: Json) -> None:
         variables = properties["Environment"]["Variables"]
         assert set(variables) - AGENTS_OWN == {
             "A2A_TABLE",
+            "A2A_IAM_CALLERS",
             "A2A_KEYS_PATH",
             "A2A_BASE_URL",
             "A2A_ORIGIN_DIGESTS",
