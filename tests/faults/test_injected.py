@@ -27,7 +27,7 @@ from a2a_lambda.protocol.model import STOPPED, Json
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks import head
-from a2a_lambda.turns import lease
+from a2a_lambda.turns import journal, lease
 from tests.background.worker_bench import WorkerBench
 from tests.conftest import AGENTS, BASE_URL, new_key
 from tests.helpers.rest import Rest, bare_events, message_1_0
@@ -82,6 +82,12 @@ def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn whose first write was made, and whose answer never came, is no one's for so long."""
     for module in (head, intake, lease):
         monkeypatch.setattr(module, "LEASE_SECONDS", 2.0)
+
+
+@pytest.fixture(autouse=True)
+def one_flush(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine makes no more calls: events are stored at the end of their turn."""
+    monkeypatch.setattr(journal, "FLUSH_SECONDS", 600.0)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from a2a_lambda.errors import WriteRefused
 from a2a_lambda.protocol.model import Artifact, Event, Part, TaskArtifactUpdateEvent
 from a2a_lambda.store.store import Store
 from a2a_lambda.turns.journal import FLUSH_SECONDS, SLOWEST_FLUSH_SECONDS, Journal
@@ -40,6 +41,33 @@ def test_events_that_come_during_a_write_wait_for_the_next() -> None:
         assert writes == [1]
         assert await journal.try_flush()
         assert writes == [1, 1], "the next flush takes what came"
+
+    asyncio.run(run())
+
+
+def test_a_refused_write_is_not_tried_again_until_its_events_are_dropped() -> None:
+    """The flusher of silences may meet the refusal first: the run hears of it without another write."""
+    writes: list[list[Event]] = []
+
+    def append(head: Any, events: list[Event], *, after: int) -> int:
+        writes.append(events)
+        if len(writes) == 1:
+            raise WriteRefused("too large")
+        return after + len(events)
+
+    async def run() -> None:
+        store: Any = SimpleNamespace(append=append, clock=lambda: 0.0)
+        head: Any = SimpleNamespace(lease=1.0)
+        journal = Journal(store, lambda: head, 0)
+        journal.add([chunk("too large")], 10)
+        for _ in range(2):
+            with pytest.raises(WriteRefused):
+                await journal.try_flush()
+        assert len(writes) == 1
+        journal.clear()
+        journal.add([chunk("last words")], 10)
+        await journal.flush()
+        assert writes[1:] == [[chunk("last words")]]
 
     asyncio.run(run())
 

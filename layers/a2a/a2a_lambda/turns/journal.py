@@ -53,6 +53,7 @@ class Journal:
         self._pending: list[Event] = []
         self._pending_bytes = 0
         self._writing: list[Event] = []
+        self._refusal: WriteRefused | None = None
         self._began = self._flushed = asyncio.get_running_loop().time()
         self.sequence = sequence
         self.size_bytes = 0
@@ -66,7 +67,7 @@ class Journal:
 
     def clear(self) -> None:
         """Forget the events that are not stored."""
-        self._pending, self._pending_bytes, self._writing = [], 0, []
+        self._pending, self._pending_bytes, self._writing, self._refusal = [], 0, [], None
 
     def numbered_pending(self) -> tuple[Numbered, ...] | None:
         """The pending events with their numbers; None if earlier events must be written first."""
@@ -109,10 +110,16 @@ class Journal:
         """Store the events that are being written. Raises what `flush` raises."""
         # A write that failed may still have reached the table. So its events keep their numbers and bytes,
         # and are written again as they were.
+        if self._refusal is not None:  # `flush_in_silence` may have met it, which tells nobody
+            raise self._refusal
         head = self._head()
         if self._store.clock() >= head.lease:
             raise Conflict
-        self.sequence = await threads.run(self._store.append, head, self._writing, after=self.sequence)
+        try:
+            self.sequence = await threads.run(self._store.append, head, self._writing, after=self.sequence)
+        except WriteRefused as error:
+            self._refusal = error
+            raise
         self._writing = []
 
     async def wait_for_room(self) -> None:
