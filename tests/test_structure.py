@@ -36,7 +36,7 @@ ALLOWED = {
     "background": {"turns", "catalog", "agent", "durable", "store", "aws", "tasks", "protocol"},
     "push": {"wire", "net", "store", "aws", "tasks", "protocol"},
     "operations": {"background", "turns", "push", "catalog", "agent", "store", "tasks", "protocol"},
-    "client": {"wire", "net", "protocol"},
+    "client": {"wire", "net", "aws", "protocol"},
     "kit": {"operations", "background", "push", "access", "catalog", "store", "aws"},
     "lambda_": {"operations", "background", "push", "aws", "durable"},
     "http": {"kit", "operations", "wire", "access", "tasks", "protocol"},

@@ -33,9 +33,9 @@ def main() -> None:
     for tests in packages.glob("*/tests"):
         shutil.rmtree(tests)
     data = packages / "botocore" / "data"
-    for service in data.iterdir() if data.exists() else ():
-        for earlier in sorted(path for path in service.glob("*/"))[:-1] if service.is_dir() else ():
-            shutil.rmtree(earlier)
+    for service in data.glob("*/"):
+        for earlier_version in sorted(service.glob("*/"))[:-1]:
+            shutil.rmtree(earlier_version)
     for examples in data.glob("*/*/examples-1.json"):
         examples.unlink()
     for path in data.glob("*/*/service-2.json.gz"):

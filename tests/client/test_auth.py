@@ -12,6 +12,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
+from a2a_lambda.aws import clients
 from a2a_lambda.client import AwsSignature, Client, ClientCredentials, SignInFailed
 from a2a_lambda.client import auth as client_auth
 from a2a_lambda.strictjson import loads
@@ -145,7 +146,7 @@ def test_another_host_gets_no_token() -> None:
 
 def test_a_call_is_signed_with_the_role(monkeypatch: pytest.MonkeyPatch) -> None:
     """As botocore itself signs it."""
-    client_auth._session.cache_clear()
+    clients.session.cache_clear()
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "session")
@@ -166,7 +167,7 @@ def test_a_call_is_signed_with_the_role(monkeypatch: pytest.MonkeyPatch) -> None
     signature = signer.signature(signer.string_to_sign(again, canonical), again)
     assert call.headers["authorization"].endswith(f"Signature={signature}")
     assert call.headers["x-amz-security-token"] == "session"
-    client_auth._session.cache_clear()
+    clients.session.cache_clear()
 
 
 def test_without_credentials_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:

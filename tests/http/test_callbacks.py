@@ -48,7 +48,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 def test_a_reply_needs_no_key(caller: TestClient, waits: FakeWaits) -> None:
-    """The token stands for one."""
+    """The token is the credential."""
     answer = caller.post("/callbacks/token", json={"amount": 12})
     assert (answer.status_code, answer.json()) == (200, {})
     assert caller.post("/callbacks/token", content=b" ", headers=JSON).status_code == 200

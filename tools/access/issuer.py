@@ -1,4 +1,4 @@
-"""Adds, lists and removes issuers of tokens: of the running development server, or of a deployed stack.
+"""Adds, lists and removes issuers of tokens, in the running development server or in a deployed stack.
 
 make issuer                                                       list the issuers
 make issuer NAME=entra ISSUER=https://… AUDIENCE=api://my-agents  accept its tokens
@@ -14,9 +14,8 @@ from collections.abc import Mapping
 from a2a_lambda.access.tokens.discovery import fetch_keys
 from a2a_lambda.access.tokens.issuer import Issuer, check_issuer
 from a2a_lambda.access.tokens.issuer_register import IssuerRegister
-from a2a_lambda.errors import ConfigurationError, KeysUnavailable
-from a2a_lambda.settings import Settings
-from tools.access.key import find_parameters
+from a2a_lambda.errors import ConfigurationError, IssuerUnreachable, KeysUnavailable
+from tools.access.parameters import find_parameters, named_agents, require_name, stack_argument
 from tools.command import reports_errors, split_names
 
 FIELDS = ("ISSUER", "AUDIENCE", "OWNER", "SCOPE", "AGENTS", "CLAIMS", "PRIVATE", "REMOVE")
@@ -31,11 +30,10 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
 
 def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
     """Run the command; returns what to print."""
-    where = f" STACK={environ['STACK']}" if environ.get("STACK") else ""
+    where = stack_argument(environ)
     name = environ.get("NAME", "")
     if not name:
-        if variables := [variable for variable in FIELDS if environ.get(variable)]:
-            raise ConfigurationError(f"{variables[0]} requires NAME: add NAME=…")
+        require_name(environ, FIELDS)
         lines = "\n".join(map(_line, issuers.list()))
         example = f"make issuer NAME=entra ISSUER=https://… AUDIENCE=…{where}"
         return lines or f"no issuers, so only keys are accepted. To add one: {example}"
@@ -50,14 +48,11 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
         audiences=tuple(split_names(environ.get("AUDIENCE", ""))),
         owner_claim=environ.get("OWNER", ""),
         scopes=tuple(split_names(environ.get("SCOPE", ""))),
-        agents=tuple(split_names(environ.get("AGENTS", ""))),
+        agents=named_agents(environ),
         claims=tuple(split_names(environ.get("CLAIMS", ""))),
         private=bool(environ.get("PRIVATE")),
     )
     check_issuer(issuer, is_local=not where)
-    for agent in issuer.agents:
-        if not (Settings().agents / agent).is_dir():
-            raise ConfigurationError(f"there is no agent {agent!r} in {Settings().agents}")
     for other in issuers.list():
         if other.url == issuer.url and other.name != name:
             raise ConfigurationError(
@@ -66,14 +61,14 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
     try:
         keys = fetch_keys(issuer, allow_loopback=not where)
         answer = f"public keys: {len(keys)}. Its tokens are accepted within a minute"
-    except KeysUnavailable as error:
+    except IssuerUnreachable as error:
         # The functions may be in a network that reaches what this machine does not.
-        if not any(reason in str(error) for reason in ("cannot be called", "does not answer")):
-            raise ConfigurationError(str(error)) from None
         answer = f"warning: {error}. It is saved, but its tokens are refused until it answers"
+    except KeysUnavailable as error:
+        raise ConfigurationError(str(error)) from None
     issuers.add(issuer)
     if not issuer.scopes:
-        answer += ". Without SCOPE, whoever gets a token for this audience may call"
+        answer += ". Without SCOPE, anyone with a token for this audience may call"
     check = f"make doctor{where}" if where else "make chat"
     return f"{_line(issuer)}\n{answer}.\nNext: {check} TOKEN=<token>"
 

@@ -15,21 +15,21 @@ AGENTS = Path("functions/agents")
 
 def lock_for(agents: Collection[str], text: str) -> str:
     """The part of a lock that some agents need, in the same versions: what is on the list of all agents, what
-    is on their own, and what these need. text: text of the lock, whose comments
-    say what needs each package."""
+    is on their own, and what these need. text: text of the lock, whose comments say what needs each
+    package."""
     blocks = re.findall(r"^[A-Za-z0-9].*\n(?:[ #].*\n?)*", text, re.MULTILINE)
-    causes = re.compile(r"#\s+(?:via )?(?!via$)(\S.*)$", re.MULTILINE)
-    needed_by = {_name_of(block): set(causes.findall(block)) for block in blocks}
+    cause = re.compile(r"#\s+(?:via )?(?!via$)(\S.*)$", re.MULTILINE)
+    causes_of = {_name_of(block): set(cause.findall(block)) for block in blocks}
     # A package of the kit is there anyway, and may need one of these for an extra.
-    kept = {
+    needed = {
         f"-r {LIST.as_posix()}",
         *(f"-r {(AGENTS / name / 'packages.txt').as_posix()}" for name in agents),
     }
-    kept |= set(versions_of(DEPENDENCIES))
-    while added := {name for name, needing in needed_by.items() if needing & kept and name not in kept}:
-        kept |= added
+    needed |= set(versions_of(DEPENDENCIES))
+    while more := {name for name, causes in causes_of.items() if causes & needed and name not in needed}:
+        needed |= more
     comments = text[: text.index(blocks[0])] if blocks else text
-    return comments + "".join(block for block in blocks if _name_of(block) in kept)
+    return comments + "".join(block for block in blocks if _name_of(block) in needed)
 
 
 def _name_of(block: str) -> str:

@@ -34,31 +34,24 @@ def create(path: Path, settings: Settings) -> tuple[list[str], dict[str, str]]:
     buckets = [name.lower() for name in template.resources(path, BUCKET)]
     if not tables and not buckets:
         raise ConfigurationError(f"EMULATE={path}: it declares no {TABLE} and no {BUCKET} of yours")
-    options: Any = {
-        # The emulator keeps regions apart, and the agents call their own.
-        "region_name": Session().get_config_variable("region") or EMULATOR_REGION,
-        "endpoint_url": settings.emulator,
-        "aws_access_key_id": "local",
-        "aws_secret_access_key": "local",
+    session = Session()
+    region = session.get_config_variable("region")
+    options: Any = {"endpoint_url": settings.emulator} | {
+        name.lower(): value for name, value in CREDENTIALS.items()
     }
-    dynamodb: Any = Session().create_client("dynamodb", **options)
+    # The emulator keeps regions apart, and the agents call their own.
+    dynamodb: Any = session.create_client("dynamodb", region_name=region or EMULATOR_REGION, **options)
     for name, definition in tables.items():
         template.create_table(dynamodb, name, definition)
-    s3: Any = Session().create_client("s3", **{**options, "region_name": EMULATOR_REGION})
+    s3: Any = session.create_client("s3", region_name=EMULATOR_REGION, **options)
     for name in buckets:
         s3.create_bucket(Bucket=name)
-    environment = _credentials_and_region()
+    # What boto3 needs for any call, unless this machine has it.
+    environment = {} if session.get_credentials() is not None else dict(CREDENTIALS)
+    if region is None:
+        environment["AWS_DEFAULT_REGION"] = EMULATOR_REGION
     if tables:
         environment["AWS_ENDPOINT_URL_DYNAMODB"] = settings.emulator
     if buckets:
         environment["AWS_ENDPOINT_URL_S3"] = settings.emulator
     return [*(f"table {name}" for name in tables), *(f"bucket {name}" for name in buckets)], environment
-
-
-def _credentials_and_region() -> dict[str, str]:
-    """Those that boto3 needs for any call, unless this machine has some."""
-    session = Session()
-    environment = {} if session.get_credentials() is not None else dict(CREDENTIALS)
-    if session.get_config_variable("region") is None:
-        environment["AWS_DEFAULT_REGION"] = EMULATOR_REGION
-    return environment

@@ -31,7 +31,7 @@ RESULTS = Path(".aws-sam/evals")
 
 
 def find_cases(agents: Path, name: str) -> dict[str, list[Case]]:
-    """Cases by agent. name: of the only agent to run; "" = all. Raises ConfigurationError."""
+    """Cases by agent. name: name of the only agent to run; "" = all. Raises ConfigurationError."""
     folders = sorted(path.parent for path in agents.glob("*/card.yaml"))
     if name and name not in {folder.name for folder in folders}:
         raise ConfigurationError(f"there is no agent {name!r} in {agents}")

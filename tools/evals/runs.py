@@ -105,7 +105,7 @@ def _answer(result: Any) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """problems: of each run; empty for one that passed. seconds: of each run."""
+    """problems: problems of each run, none for one that passed. seconds: duration of each run."""
 
     case: Case
     problems: list[list[str]]

@@ -105,6 +105,10 @@ class TokenRefused(KitError):
         self.issuer = self.client = ""
 
 
+class IssuerUnreachable(KeysUnavailable):
+    """An issuer of tokens cannot be reached from this machine."""
+
+
 class ProtocolError(KitError):
     """A JSON-RPC error object.
 

@@ -33,7 +33,7 @@ class IdentityProvider:
             lambda request: self._answer(request, self.metadata)
         )
         server.expect_request(f"{self.path}/keys").respond_with_handler(
-            lambda request: self._answer(request, {"keys": [self.published(key) for key in self.keys]})
+            lambda request: self._answer(request, {"keys": [self.publish(key) for key in self.keys]})
         )
 
     def _answer(self, request: Request, content: Json) -> Response:
@@ -42,7 +42,7 @@ class IdentityProvider:
             return Response("", 503)
         return Response(json.dumps(content), content_type="application/json")
 
-    def published(self, key: Any) -> Json:
+    def publish(self, key: Any) -> Json:
         return {**key.as_dict(private=False), "kid": key.kid, "use": "sig"}
 
     def rotate(self, kind: str = "RSA") -> None:

@@ -48,7 +48,7 @@ def pool() -> Iterator[dict[str, str]]:
 
 def test_its_access_token_signs_in_and_its_id_token_does_not(pool: Json, settings: Settings) -> None:
     class Issuers:
-        def issuers(self) -> list[Issuer]:
+        def find_issuers(self) -> list[Issuer]:
             return [Issuer("cognito", pool["url"], (pool["client"],))]
 
     copies = IssuerCopies(Table(clients.dynamodb(settings), settings.table), "/cognito")

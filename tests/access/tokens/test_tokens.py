@@ -32,15 +32,15 @@ Json = Any
 
 
 class KnownIssuers:
-    """Stands in for `Keys`, which reads them."""
+    """What `Keys` knows of issuers, without Parameter Store."""
 
     def __init__(self, *issuers: Issuer) -> None:
         self.all = issuers
 
-    def issuers(self) -> tuple[Issuer, ...]:
+    def find_issuers(self) -> tuple[Issuer, ...]:
         return self.all
 
-    def issuers_cached(self) -> tuple[Issuer, ...]:
+    def find_cached_issuers(self) -> tuple[Issuer, ...]:
         return self.all
 
 
@@ -179,7 +179,9 @@ def hostile() -> Iterator[Any]:
     def add(name: str, reason: str, make: Callable[[IdentityProvider], str]) -> Any:
         return pytest.param(make, reason, id=name)
 
-    def unsigned(header: Json, signature: str = "", **claims: Json) -> Callable[[IdentityProvider], str]:
+    def without_signature(
+        header: Json, signature: str = "", **claims: Json
+    ) -> Callable[[IdentityProvider], str]:
         return lambda idp: f"{part(header)}.{part(idp.claims(**claims))}.{signature}"
 
     def mac(key_of: Callable[[IdentityProvider], bytes]) -> Callable[[IdentityProvider], str]:
@@ -200,10 +202,10 @@ def hostile() -> Iterator[Any]:
         return make
 
     attacker = "https://attacker.example/keys"
-    yield add("alg none", "algorithm", unsigned({"alg": "none"}))
-    yield add("alg None", "algorithm", unsigned({"alg": "None"}))
-    yield add("alg absent", "algorithm", unsigned({"typ": "JWT"}))
-    yield add("alg a list", "algorithm", unsigned({"alg": ["RS256"]}))
+    yield add("alg none", "algorithm", without_signature({"alg": "none"}))
+    yield add("alg None", "algorithm", without_signature({"alg": "None"}))
+    yield add("alg absent", "algorithm", without_signature({"typ": "JWT"}))
+    yield add("alg a list", "algorithm", without_signature({"alg": ["RS256"]}))
     yield add(
         "alg HS256 with the public key as PEM",
         "algorithm",
@@ -212,15 +214,15 @@ def hostile() -> Iterator[Any]:
     yield add(
         "alg HS256 with the public key as JSON",
         "algorithm",
-        mac(lambda idp: json.dumps(idp.published(idp.keys[-1])).encode()),
+        mac(lambda idp: json.dumps(idp.publish(idp.keys[-1])).encode()),
     )
     yield add("alg HS256 without a key", "algorithm", mac(lambda idp: b""))
-    yield add("alg RS512", "algorithm", unsigned({"alg": "RS512"}, "AAAA"))
-    yield add("alg ES256K", "algorithm", unsigned({"alg": "ES256K"}, "AAAA"))
+    yield add("alg RS512", "algorithm", without_signature({"alg": "RS512"}, "AAAA"))
+    yield add("alg ES256K", "algorithm", without_signature({"alg": "ES256K"}, "AAAA"))
     yield add(
         "alg of another key",
         "signature",
-        lambda idp: unsigned({"alg": "ES256", "kid": idp.keys[-1].kid}, "AAAA")(idp),
+        lambda idp: without_signature({"alg": "ES256", "kid": idp.keys[-1].kid}, "AAAA")(idp),
     )
     yield add("no signature", "signature", lambda idp: idp.token().rpartition(".")[0] + ".")
     yield add(
@@ -242,9 +244,9 @@ def hostile() -> Iterator[Any]:
     yield add("x5c in the header", "signature", foreign({"x5c": ["MIIB"]}))
     yield add("unknown kid", "kid", lambda idp: idp.token({"kid": "another"}))
     yield add("kid a path", "kid", lambda idp: idp.token({"kid": "../../keys"}))
-    yield add("kid a number", "form", unsigned({"alg": "RS256", "kid": 7}, "AAAA"))
-    yield add("crit", "form", unsigned({"alg": "RS256", "crit": ["exp"]}, "AAAA"))
-    yield add("b64", "form", unsigned({"alg": "RS256", "b64": False}, "AAAA"))
+    yield add("kid a number", "form", without_signature({"alg": "RS256", "kid": 7}, "AAAA"))
+    yield add("crit", "form", without_signature({"alg": "RS256", "crit": ["exp"]}, "AAAA"))
+    yield add("b64", "form", without_signature({"alg": "RS256", "b64": False}, "AAAA"))
     yield add("other issuer", "issuer", lambda idp: idp.token(iss="https://login.example.com"))
     yield add("issuer with a slash at its end", "issuer", lambda idp: idp.token(iss=f"{idp.url}/"))
     yield add("issuer in capitals", "issuer", lambda idp: idp.token(iss=idp.url.upper()))
@@ -332,7 +334,7 @@ def test_a_key_of_another_use_or_a_secret_one_verifies_nothing(
         {**public, "n": "AQAB"},
         "key",
     ):
-        provider.published = lambda key, published=published: published  # type: ignore[method-assign,misc]
+        provider.publish = lambda key, published=published: published  # type: ignore[method-assign,misc]
         door.clock.now += 1000
         assert door.refusal(provider.token(exp=int(door.clock.now) + 600)) == "kid"
 
@@ -495,7 +497,7 @@ def test_an_issuer_that_moves_its_keys_is_believed(
     """Where they were once is not asked again: others may have that place now."""
     door.tokens.check(provider.token())
     provider.server.expect_request(f"{provider.path}/moved").respond_with_handler(
-        lambda request: provider._answer(request, {"keys": [provider.published(provider.keys[-1])]})
+        lambda request: provider._answer(request, {"keys": [provider.publish(provider.keys[-1])]})
     )
     provider.metadata["jwks_uri"] = f"{provider.url}/moved"
     provider.rotate()
@@ -516,12 +518,12 @@ def test_fields_that_the_kit_does_not_know_are_ignored(
 
 
 def test_keys_that_are_damaged_are_left_out(door: Door, provider: IdentityProvider) -> None:
-    good = provider.published(provider.keys[0])
+    good = provider.publish(provider.keys[0])
     for damaged in ({**good, "key_ops": 7}, {**good, "n": 7}, {"kty": "RSA"}, {"kty": ["RSA"]}, None):
-        provider.published = lambda key, damaged=damaged: damaged  # type: ignore[method-assign,misc]
+        provider.publish = lambda key, damaged=damaged: damaged  # type: ignore[method-assign,misc]
         door.clock.now += 1000
         assert door.refusal(provider.token(exp=int(door.clock.now) + 600)) == "kid"
-    provider.published = lambda key: {**good, "key_ops": None}  # type: ignore[method-assign]
+    provider.publish = lambda key: {**good, "key_ops": None}  # type: ignore[method-assign]
     door.clock.now += 1000
     assert door.tokens.check(provider.token(exp=int(door.clock.now) + 600))
 

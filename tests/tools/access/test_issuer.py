@@ -50,7 +50,7 @@ def test_an_issuer_is_added_changed_and_removed(
     status, shown = run(NAME="idp", ISSUER=provider.url, AUDIENCE=f"{AUDIENCE} b", SCOPE="x,y", CLAIMS="tid")
     assert (status, "public keys: 1." in shown) == (0, True)
     keys = Keys(clients.ssm(settings), f"/{tmp_path.name}/keys")
-    assert keys.issuers() == (
+    assert keys.find_issuers() == (
         Issuer("idp", provider.url, (AUDIENCE, "b"), scopes=("x", "y"), claims=("tid",)),
     )
     run(NAME="idp", ISSUER=provider.url, AUDIENCE=AUDIENCE, OWNER="oid")

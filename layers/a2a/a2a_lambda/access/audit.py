@@ -24,16 +24,14 @@ def accept(caller: Caller) -> None:
     if len(_seen) >= CALLERS:
         _seen.clear()
     _seen.add(entry)
-    logger.info("sign-in accepted", extra={"sign_in": "accepted", **_fields(caller)})
+    _log("accepted", kind=caller.kind, owner=caller.owner, issuer=caller.issuer, client=caller.client)
 
 
 def refuse(kind: str, reason: str, *, issuer: str = "", client: str = "") -> None:
     """Log a refusal. kind: "key", "token", or "none" for a caller who sent neither."""
-    fields = {"kind": kind, "reason": reason, "issuer": issuer, "client": client}
-    extra = {"sign_in": "refused", **{name: value for name, value in fields.items() if value}}
-    logger.info("sign-in refused", extra=extra)
+    _log("refused", kind=kind, reason=reason, issuer=issuer, client=client)
 
 
-def _fields(caller: Caller) -> dict[str, str]:
-    fields = {"kind": caller.kind, "owner": caller.owner, "issuer": caller.issuer, "client": caller.client}
-    return {name: value for name, value in fields.items() if value}
+def _log(outcome: str, **fields: str) -> None:
+    extra = {"sign_in": outcome, **{name: value for name, value in fields.items() if value}}
+    logger.info("sign-in %s", outcome, extra=extra)

@@ -23,7 +23,7 @@ OWNER = re.compile(r"[A-Za-z0-9_.@:-]{1,64}")
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 LATEST = 1e12
-"""A Unix time after every sensible end of a key."""
+"""A Unix time after every sensible end of a key, or of a token."""
 
 
 @dataclass(frozen=True, slots=True)

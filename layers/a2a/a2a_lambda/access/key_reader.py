@@ -4,7 +4,7 @@ account's quota."""
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from a2a_lambda.access.key import Key, ParameterRefused, parameter_errors
@@ -19,6 +19,9 @@ PAGE_SECONDS = 0.05
 """Fewest seconds between two pages, so that not even one second takes more than half of the quota."""
 
 KEYS_THROTTLED = {"ThrottlingException", "TooManyUpdates", "RequestLimitExceeded", "InternalServerError"}
+
+ISSUERS_PART = 1
+"""Place of the issuers in what is read."""
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +39,11 @@ class KeyReader:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._client = client
-        self._paths = path.rstrip("/"), issuers_path(path)
+        # What is read, in this order: the path, what a parameter there becomes, and what it is called.
+        self._parts = (
+            (path.rstrip("/"), Key.of_parameter, "key"),
+            (issuers_path(path), Issuer.of_parameter, "issuer"),
+        )
         self._clock = clock
         self._sleep = sleep
 
@@ -51,7 +58,7 @@ class KeyReader:
             try:
                 has_more = self._page(load)
             except (ParameterRefused, KeysUnavailable) as error:
-                if load.part == 1:
+                if load.part == ISSUERS_PART:
                     # Without the issuers, the keys still count.
                     logger.error("the issuers of tokens could not be read: %s", error)
                     load.lacks_issuers = True
@@ -78,41 +85,25 @@ class KeyReader:
     def _page(self, load: Load) -> bool:
         """Read a page into a load; returns whether there are more. Raises ParameterRefused,
         KeysUnavailable."""
-        path = self._paths[load.part]
+        path, parse, noun = self._parts[load.part]
         arguments: dict[str, Any] = {"Path": path, "MaxResults": 10}
         if load.token:
             arguments["NextToken"] = load.token
         with parameter_errors():
             page = self._client.get_parameters_by_path(**arguments)
-        read = read_keys if load.part == 0 else read_issuers
-        load.rows += [entry.row() for entry in read(path, page["Parameters"])]
+        for parameter in page["Parameters"]:
+            name = parameter["Name"].rpartition("/")[2]
+            try:
+                load.rows.append(parse(name, parameter["Value"]).row())
+            except (ValueError, TypeError, KeyError):
+                logger.error("the parameter %s/%s is no valid %s, and is ignored", path, name, noun)
         load.pages += 1
         load.token = page.get("NextToken", "")
         if not load.token:
             load.part += 1
-        return load.part < len(self._paths)
+        return load.part < len(self._parts)
 
 
 def issuers_path(keys_path: str) -> str:
     """Path of the issuers, beside that of the keys."""
     return f"{keys_path.rstrip('/').rpartition('/')[0]}/issuers"
-
-
-def read_keys(path: str, parameters: Sequence[Any]) -> Iterator[Key]:
-    """Keys in a page of parameters. A parameter that is none is logged, and left out."""
-    for parameter in parameters:
-        label = parameter["Name"].rpartition("/")[2]
-        try:
-            yield Key.of_parameter(label, parameter["Value"])
-        except (ValueError, TypeError, KeyError):
-            logger.error("the parameter %s/%s is not a key, and is ignored", path, label)
-
-
-def read_issuers(path: str, parameters: Sequence[Any]) -> Iterator[Issuer]:
-    """Issuers in a page of parameters, as `read_keys`."""
-    for parameter in parameters:
-        name = parameter["Name"].rpartition("/")[2]
-        try:
-            yield Issuer.of_parameter(name, parameter["Value"])
-        except (ValueError, TypeError, KeyError):
-            logger.error("the parameter %s/%s is not an issuer, and is ignored", path, name)

@@ -3,7 +3,8 @@
 import math
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from a2a_lambda.access.key import LABEL, OWNER, Key, ParameterRefused, digest_of, parameter_errors
@@ -57,15 +58,10 @@ class KeyRegister:
         secret = secret or f"a2a_{secrets.token_urlsafe(32)}"
         expires = None if days is None else self._clock() + days * 86_400
         key = Key(label, digest_of(secret), owner, expires, agents, local)
-        try:
-            with parameter_errors():
-                self._client.put_parameter(
-                    Name=f"{self._path}/{label}", Value=key.parameter(), Type="String", Overwrite=overwrite
-                )
-        except ParameterRefused as error:
-            if error.code == "ParameterAlreadyExists":
-                raise ConfigurationError(f"there is already a key {label!r}; revoke it first") from None
-            raise KeysUnavailable(f"Parameter Store refused: {error.code}") from error
+        with operator_errors(ParameterAlreadyExists=f"there is already a key {label!r}; revoke it first"):
+            self._client.put_parameter(
+                Name=f"{self._path}/{label}", Value=key.parameter(), Type="String", Overwrite=overwrite
+            )
         return secret
 
     def list(self) -> list[Key]:
@@ -76,10 +72,18 @@ class KeyRegister:
 
     def revoke(self, label: str) -> None:
         """Delete a key. Raises ConfigurationError if there is none, KeysUnavailable."""
-        try:
-            with parameter_errors():
-                self._client.delete_parameter(Name=f"{self._path}/{label}")
-        except ParameterRefused as error:
-            if error.code == "ParameterNotFound":
-                raise ConfigurationError(f"there is no key {label!r}") from None
-            raise KeysUnavailable(f"Parameter Store refused: {error.code}") from error
+        with operator_errors(ParameterNotFound=f"there is no key {label!r}"):
+            self._client.delete_parameter(Name=f"{self._path}/{label}")
+
+
+@contextmanager
+def operator_errors(**texts: str) -> Iterator[None]:
+    """Refusals of Parameter Store become ConfigurationError with the text for their code; all others, and its
+    silence, KeysUnavailable."""
+    try:
+        with parameter_errors():
+            yield
+    except ParameterRefused as error:
+        if error.code in texts:
+            raise ConfigurationError(texts[error.code]) from None
+        raise KeysUnavailable(f"Parameter Store refused: {error.code}") from error

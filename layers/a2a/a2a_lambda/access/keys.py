@@ -134,11 +134,11 @@ class Keys:
             self._refused[digest] = arrival + REFUSED_SECONDS
         return self._usable(key, arrival)
 
-    def issuers_cached(self) -> Sequence[Issuer] | None:
+    def find_cached_issuers(self) -> Sequence[Issuer] | None:
         """The issuers of tokens, if they are known without a call, else None."""
         return None if self._clock() - self._copy.loaded >= self._fresh else self._issuers
 
-    def issuers(self) -> Sequence[Issuer]:
+    def find_issuers(self) -> Sequence[Issuer]:
         """The issuers of tokens, as they were at most STALE_SECONDS ago. Raises KeysUnavailable."""
         arrival = self._clock()
         if not self._is_fresh(None, arrival):
@@ -241,7 +241,7 @@ class Keys:
         if load.lacks_issuers:
             load.rows += [issuer.row() for issuer in self._issuers]
         # Another release may have read the first pages.
-        if not self._use(Copy(load.started_at, load.pages, load.rows, load.is_of_card)):
+        if not self._use(load.as_copy()):
             self._copies.stop_load(Load(self._clock(), holder=load.holder), rest=0)
             return False
         with suppress(WriteRefused):  # too many keys for one item: then each container reads them by itself
@@ -272,7 +272,7 @@ class UnsharedCopies:
         return load if self._clock() - load.started_at <= resume else Load(self._clock())
 
     def finish_load(self, load: Load) -> None:
-        self._copy = Copy(load.started_at, load.pages, load.rows, load.is_of_card)
+        self._copy = load.as_copy()
 
     def stop_load(self, load: Load, *, rest: float) -> None:
         self._stopped = (self._clock() + rest, load)

@@ -5,21 +5,16 @@ Both are `httpx2.Auth`, so what they need to ask goes through the client's own g
 
 import asyncio
 import hashlib
-import os
 import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import httpx2
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import KitError, ParseError
-
-if TYPE_CHECKING:
-    from botocore.session import Session
 
 EARLY_SECONDS = 60.0
 """Seconds before its end at which a token is renewed; half of its life if it is shorter than twice that."""
@@ -149,16 +144,10 @@ class AwsSignature(httpx2.Auth):
         yield request
 
 
-@cache
-def _session() -> "Session":
-    from botocore.session import Session
-
-    return Session()
-
-
 def _find_credentials(region: str) -> tuple[Any, str]:
     """The process's credentials, or None, and the region: the given one, or the process's, or "". Blocks."""
-    credentials = _session().get_credentials()
+    from a2a_lambda.aws import clients
+
+    credentials = clients.session().get_credentials()
     frozen = None if credentials is None else credentials.get_frozen_credentials()
-    own_region = os.environ.get("AWS_REGION") or _session().get_config_variable("region") or ""
-    return frozen, region or own_region
+    return frozen, region or clients.session().get_config_variable("region") or ""

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from a2a_lambda import telemetry, threads
 from a2a_lambda.access import audit
 from a2a_lambda.access.grant import Grant
-from a2a_lambda.access.key import FORM, Key
+from a2a_lambda.access.key import FORM
 from a2a_lambda.access.tokens.issuer import Issuer, is_token
 from a2a_lambda.errors import (
     InsufficientScope,
@@ -55,7 +55,7 @@ async def authenticate(request: Request) -> Grant:
     except (Unauthenticated, InsufficientScope) as error:
         with suppress(KeysUnavailable):
             if await issuers_of(kit):
-                error.metadata_url = f"{base_url(request)}{METADATA_PATH}{agent_path(request)}"
+                error.metadata_url = _metadata_url(request)
         raise
     except KeysUnavailable as error:
         logger.error("a caller could not be checked: %s", error)
@@ -88,13 +88,9 @@ async def _check_key(kit: Kit, secret: str) -> Grant:
         # A token of another form is opaque: only its issuer could check it.
         has_form = FORM.fullmatch(secret) or kit.settings.local
         raise Unauthenticated("the key is not valid" if has_form else "this is neither a key nor a JWT")
-    grant = _grant_of(key)
+    grant = Grant(Caller(key.owner), key.agents)
     audit.accept(grant.caller)
     return grant
-
-
-def _grant_of(key: Key) -> Grant:
-    return Grant(Caller(key.owner), key.agents)
 
 
 async def _check_token(request: Request, kit: Kit, token: str) -> Grant:
@@ -117,7 +113,7 @@ async def _check_token(request: Request, kit: Kit, token: str) -> Grant:
 def _scopes_of_agent(request: Request) -> Sequence[str]:
     """Scopes that a token needs for the agent that a request names, or the default one."""
     kit: Kit = request.app.state.kit
-    name = agent_path(request).rpartition("/")[2] or kit.agents.default
+    name = _agent_path(request).rpartition("/")[2] or kit.agents.default
     agent = kit.agents.get(name)
     return agent.card.scopes if agent is not None else ()
 
@@ -127,17 +123,22 @@ def scope_of(request: Request, grant: Grant, agent: Profile) -> Scope:
     try:
         return grant.scope(agent.name, agent.card.scopes)
     except InsufficientScope as error:  # only a caller with a token lacks a scope, so there are issuers
-        error.metadata_url = f"{base_url(request)}{METADATA_PATH}{agent_path(request)}"
+        error.metadata_url = _metadata_url(request)
         raise
 
 
 async def issuers_of(kit: Kit) -> Sequence[Issuer]:
     """The issuers whose tokens are accepted. Raises KeysUnavailable."""
-    issuers = kit.keys.issuers_cached()
-    return issuers if issuers is not None else await threads.run_for_keys(kit.keys.issuers)
+    issuers = kit.keys.find_cached_issuers()
+    return issuers if issuers is not None else await threads.run_for_keys(kit.keys.find_issuers)
 
 
-def agent_path(request: Request) -> str:
+def _metadata_url(request: Request) -> str:
+    """Url of the metadata of the agent that a request names, or of the deployment."""
+    return f"{base_url(request)}{METADATA_PATH}{_agent_path(request)}"
+
+
+def _agent_path(request: Request) -> str:
     """Path of the agent that a request names, such as /a2a/weather; "" if it names none."""
     match = AGENT_PATH.match(request.scope["path"])
     return match[0] if match and match[1] in request.app.state.kit.agents else ""

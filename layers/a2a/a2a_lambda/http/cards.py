@@ -116,7 +116,8 @@ async def jwks(request: Request) -> Response:
 async def protected_resource(request: Request) -> Response:
     """The metadata of a protected resource (RFC 9728 section 3): what a client reads before it signs in.
 
-    Raises RouteNotFound if no issuer is accepted, or there is no such agent."""
+    Raises RouteNotFound if no issuer is accepted, or there is no such agent; Unavailable.
+    """
     kit: Kit = request.app.state.kit
     name: str | None = request.path_params.get("agent")
     agent = kit.agents.find(name)
@@ -170,9 +171,9 @@ async def _card(request: Request, translate: Translate, *, keyed: bool = False) 
         "Last-Modified": format_datetime(date, usegmt=True),
         "Vary": "A2A-Version",
     }
-    # The issuers of tokens change without the agent's files: then only the digest tells.
     if description.sign_ins is None:
         headers["Cache-Control"] = "no-store"  # it lacks how callers sign in
+    # The issuers of tokens change without the agent's files, so the date of these shows nothing of them.
     if _is_unchanged(request, etag, None if description.sign_ins else date):
         return Response(None, 304, headers)
     if await _sign(request, card, description):

@@ -79,7 +79,7 @@ class IssuerCopies:
         return fetch
 
     def state_of_fetch(self, issuer: Named) -> str:
-        """ "busy" while a container asks the issuer, "failed" if it did not answer the last time, else ""."""
+        """State of the last fetch: "busy", "done", "failed" if the issuer did not answer; "" without one."""
         item = self._table.get(self._key("fetch", issuer))
         if item is None:
             return ""
@@ -101,7 +101,7 @@ class IssuerCopies:
         self._end(issuer, fetch, "done")
 
     def fail_fetch(self, issuer: Named, fetch: Fetch) -> None:
-        """Tell the others that the issuer did not answer. The rest goes on."""
+        """Tell the others that the issuer did not answer."""
         self._end(issuer, fetch, "failed")
 
     def _end(self, issuer: Named, fetch: Fetch, state: str) -> None:

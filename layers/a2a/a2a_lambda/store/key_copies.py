@@ -63,6 +63,9 @@ class Load:
     is_of_card: bool = False
     holder: str = field(default_factory=lambda: str(uuid.uuid4()))
 
+    def as_copy(self) -> Copy:
+        return Copy(self.started_at, self.pages, self.rows, self.is_of_card)
+
 
 class Copies:
     """Calls block. They raise StoreError if DynamoDB does not answer, WriteRefused if the keys do not fit an

@@ -13,7 +13,7 @@ import httpx2
 
 from a2a_lambda import strictjson
 from a2a_lambda.access.tokens.issuer import Issuer
-from a2a_lambda.errors import KeysUnavailable, ParseError
+from a2a_lambda.errors import IssuerUnreachable, KeysUnavailable, ParseError
 from a2a_lambda.net.addresses import Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import Json
@@ -26,7 +26,8 @@ ANSWER_SECONDS = 5.0
 
 
 def fetch_keys(issuer: Issuer, *, allow_loopback: bool = False) -> list[Json]:
-    """An issuer's JSON Web Keys. Blocks. Raises KeysUnavailable, whose text says what is wrong.
+    """An issuer's JSON Web Keys. Blocks. Raises KeysUnavailable, whose text says what is wrong;
+    IssuerUnreachable, which is one, if there is no answer at all.
 
     Where the keys are is discovered each time: a host that the issuer has left could be taken by others.
     """
@@ -37,6 +38,7 @@ def fetch_keys(issuer: Issuer, *, allow_loopback: bool = False) -> list[Json]:
 class _Asker:
     def __init__(self, issuer: Issuer, transport: httpx2.AsyncBaseTransport, *, allow_http: bool) -> None:
         self._issuer = issuer
+        self._name = f"issuer {issuer.name}"
         self._transport = transport
         self._allow_http = allow_http
 
@@ -51,9 +53,10 @@ class _Asker:
                 jwks_uri = await self._discover(http)
                 content = await self._read(http, jwks_uri)
         except TimeoutError:
-            raise self._problem("it does not answer") from None
+            raise IssuerUnreachable(f"{self._name}: it does not answer") from None
         except (httpx2.HTTPError, httpx2.InvalidURL, Refused, Unresolved, UnicodeError) as error:
-            raise self._problem(f"it cannot be called: {type(error).__name__}: {error}") from None
+            reason = f"{type(error).__name__}: {error}"
+            raise IssuerUnreachable(f"{self._name}: it cannot be called: {reason}") from None
         keys: Any = content.get("keys") if isinstance(content, dict) else None
         if not isinstance(keys, list):
             raise self._problem(f"{jwks_uri} has no JSON Web Key Set")
@@ -72,8 +75,8 @@ class _Asker:
             if not isinstance(content, dict):
                 continue
             if content.get("issuer") != url:
-                found = str(content.get("issuer"))[:200]
-                raise self._problem(f"{place} names the issuer {found!r}: write it exactly so, as ISSUER")
+                name = str(content.get("issuer"))[:200]
+                raise self._problem(f"{place} names the issuer {name!r}: write it exactly so, as ISSUER")
             jwks_uri = content.get("jwks_uri")
             if not isinstance(jwks_uri, str) or not self._is_safe(jwks_uri):
                 raise self._problem(f"{place} has no jwks_uri that begins with https://")
@@ -99,4 +102,4 @@ class _Asker:
             return None
 
     def _problem(self, text: str) -> KeysUnavailable:
-        return KeysUnavailable(f"issuer {self._issuer.name}: {text}")
+        return KeysUnavailable(f"{self._name}: {text}")

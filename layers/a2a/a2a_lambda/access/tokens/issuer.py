@@ -102,7 +102,7 @@ class Issuer:
 
     def owner_of(self, claims: Mapping[str, Json]) -> str:
         """Owner of a token's tasks: the issuer's name, the claim, and its value. No other issuer, claim or
-        value has the same owner, and no key has one: `|` is in none of their owners.
+        value has the same owner, and no key has one, because no owner of a key contains `|`.
 
         Raises TokenRefused if the token lacks the claim.
         """

@@ -66,14 +66,14 @@ logger = logging.getLogger(__name__)
 
 RENEW_WAIT_SECONDS = 1.0
 """Seconds for which a caller whose key is known waits for a renewal. Lambda freezes the process after the
-answer, so a renewal that goes on without a caller might never end."""
+answer, so a renewal that continues without a caller might never end."""
 
 FetchKeys = Callable[[Issuer], list[Json]]
 """JSON Web Keys of an issuer. Raises KeysUnavailable."""
 
 
 @dataclass(slots=True)
-class KnownKeys:
+class Keyring:
     """An issuer's keys in this container. looked_at: when the table was read; Unix time."""
 
     copy: IssuerCopy
@@ -96,14 +96,14 @@ class IssuerKeys:
         self._fetch = fetch
         self._clock = clock
         self._sleep = sleep
-        self._known: dict[Issuer, KnownKeys] = {}
+        self._keyrings: dict[Issuer, Keyring] = {}
         self._lock = threading.Lock()
 
     def verify(self, issuer: Issuer, token: str, header: Mapping[str, Json]) -> None:
         """Check a token's signature. header: the token's. Raises TokenRefused, KeysUnavailable."""
         algorithm = header.get("alg")
         if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
-            raise TokenRefused("algorithm", f"its alg is none of {', '.join(ALGORITHMS)}")
+            raise TokenRefused("algorithm", f"its alg is not one of {', '.join(ALGORITHMS)}")
         kid = header.get("kid", "")
         if not isinstance(kid, str):
             raise TokenRefused("form", "its kid is not a text")
@@ -122,80 +122,84 @@ class IssuerKeys:
 
     def knows(self, issuer: Issuer, kid: str) -> bool:
         """Whether this container has such a key."""
-        known = self._known.get(issuer)
-        return known is not None and _choose(known, kid) is not None
+        keyring = self._keyrings.get(issuer)
+        return keyring is not None and _choose(keyring, kid) is not None
 
     def _key(self, issuer: Issuer, kid: str) -> "PublicKey":
         """The issuer's key with an id; its only key, if a token names none."""
-        known = self._known.get(issuer)
-        if known is not None and self._clock() - known.looked_at < LOOK_SECONDS and self.knows(issuer, kid):
-            return self._usable(issuer, known, kid)
+        keyring = self._keyrings.get(issuer)
+        if (
+            keyring is not None
+            and self._clock() - keyring.looked_at < LOOK_SECONDS
+            and self.knows(issuer, kid)
+        ):
+            return self._usable(issuer, keyring, kid)
         try:
-            known = self._look(issuer, kid)
+            keyring = self._look(issuer, kid)
         except StoreError as error:
             raise KeysUnavailable(f"keys of issuer {issuer.name} cannot be read: {error}") from error
-        return self._usable(issuer, known, kid)
+        return self._usable(issuer, keyring, kid)
 
-    def _usable(self, issuer: Issuer, known: KnownKeys, kid: str) -> "PublicKey":
-        if self._clock() - known.copy.fetched_at >= STALE_SECONDS:
+    def _usable(self, issuer: Issuer, keyring: Keyring, kid: str) -> "PublicKey":
+        if self._clock() - keyring.copy.fetched_at >= STALE_SECONDS:
             raise KeysUnavailable(f"issuer {issuer.name} has not answered for a day")
-        key = _choose(known, kid)
+        key = _choose(keyring, kid)
         if key is None:
             raise TokenRefused("kid", "its issuer has no key of this kid")
         return key
 
-    def _look(self, issuer: Issuer, kid: str) -> KnownKeys:
+    def _look(self, issuer: Issuer, kid: str) -> Keyring:
         """Use the shared copy, and renew it if it is old or lacks a key. Only a request whose key is unknown
         waits for the issuer."""
         if self.knows(issuer, kid):
-            known = self._read(issuer)
-            age = self._clock() - known.copy.fetched_at
-            if _choose(known, kid) is not None and age < STALE_SECONDS:
+            keyring = self._read(issuer)
+            age = self._clock() - keyring.copy.fetched_at
+            if _choose(keyring, kid) is not None and age < STALE_SECONDS:
                 if age >= RENEW_SECONDS and (fetch := self._begin_fetch(issuer)) is not None:
                     thread = threading.Thread(target=self._renew, args=[issuer, fetch], daemon=True)
                     thread.start()
                     thread.join(RENEW_WAIT_SECONDS)
-                return known
+                return keyring
         # One request at a time: the others find what it has found.
         with self._lock:
-            last = self._known.get(issuer)
+            last = self._keyrings.get(issuer)
             if last is not None and self._clock() - last.looked_at < RELOOK_SECONDS:
                 return last
-            known = self._read(issuer)
-            if _choose(known, kid) is None or self._clock() - known.copy.fetched_at >= STALE_SECONDS:
-                known = self._ask(issuer, known, kid)
-            known.looked_at = self._clock()
-            return known
+            keyring = self._read(issuer)
+            if _choose(keyring, kid) is None or self._clock() - keyring.copy.fetched_at >= STALE_SECONDS:
+                keyring = self._ask(issuer, keyring, kid)
+            keyring.looked_at = self._clock()
+            return keyring
 
     def _begin_fetch(self, issuer: Issuer) -> Fetch | None:
         return self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS)
 
-    def _ask(self, issuer: Issuer, known: KnownKeys, kid: str) -> KnownKeys:
+    def _ask(self, issuer: Issuer, keyring: Keyring, kid: str) -> Keyring:
         """Ask the issuer, or wait for the container that does. Raises KeysUnavailable if it is silent: the
         key may be a new one."""
         if (fetch := self._begin_fetch(issuer)) is not None:
             self._renew(issuer, fetch)
-            known = self._read(issuer)
+            keyring = self._read(issuer)
         give_up = self._clock() + WAIT_SECONDS
-        while _choose(known, kid) is None:
+        while _choose(keyring, kid) is None:
             state = self._copies.state_of_fetch(issuer)
             if state == "failed" or (state == "busy" and self._clock() >= give_up):
                 raise KeysUnavailable(f"issuer {issuer.name} does not answer")
             if state != "busy":
                 return self._read(issuer)
             self._sleep(POLL_SECONDS)
-            known = self._read(issuer)
-        return known
+            keyring = self._read(issuer)
+        return keyring
 
-    def _read(self, issuer: Issuer) -> KnownKeys:
+    def _read(self, issuer: Issuer) -> Keyring:
         copy = self._copies.copy(issuer)
-        known = self._known.get(issuer)
-        if known is None or known.copy != copy:
-            known = KnownKeys(copy, float("-inf"), _import_keys(issuer, copy.jwks))
-            self._known[issuer] = known
-        if known.keys:
-            known.looked_at = self._clock()
-        return known
+        keyring = self._keyrings.get(issuer)
+        if keyring is None or keyring.copy != copy:
+            keyring = Keyring(copy, float("-inf"), _import_keys(issuer, copy.jwks))
+            self._keyrings[issuer] = keyring
+        if keyring.keys:
+            keyring.looked_at = self._clock()
+        return keyring
 
     def _renew(self, issuer: Issuer, fetch: Fetch) -> None:
         """Ask the issuer, and share what it says. If it does not answer, the old copy stays."""
@@ -207,10 +211,10 @@ class IssuerKeys:
             self._copies.fail_fetch(issuer, fetch)
 
 
-def _choose(known: KnownKeys, kid: str) -> "PublicKey | None":
-    if not kid and len(known.keys) == 1:
-        return next(iter(known.keys.values()))
-    return known.keys.get(kid) if kid else None
+def _choose(keyring: Keyring, kid: str) -> "PublicKey | None":
+    if not kid and len(keyring.keys) == 1:
+        return next(iter(keyring.keys.values()))
+    return keyring.keys.get(kid) if kid else None
 
 
 def _import_keys(issuer: Issuer, jwks: list[Json]) -> dict[str, "PublicKey"]:

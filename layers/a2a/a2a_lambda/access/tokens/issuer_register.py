@@ -4,10 +4,10 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from a2a_lambda.access.key import ParameterRefused, parameter_errors
-from a2a_lambda.access.key_reader import KeyReader, issuers_path
-from a2a_lambda.access.tokens.issuer import Issuer, is_issuer_row
-from a2a_lambda.errors import ConfigurationError, KeysUnavailable
+from a2a_lambda.access.key_reader import ISSUERS_PART, KeyReader, issuers_path
+from a2a_lambda.access.key_register import operator_errors
+from a2a_lambda.access.tokens.issuer import Issuer
+from a2a_lambda.errors import KeysUnavailable
 from a2a_lambda.store.key_copies import Load
 
 if TYPE_CHECKING:
@@ -27,28 +27,19 @@ class IssuerRegister:
 
     def add(self, issuer: Issuer) -> None:
         """Store an issuer, in the place of one with this name."""
-        try:
-            with parameter_errors():
-                self._client.put_parameter(
-                    Name=f"{self._path}/{issuer.name}",
-                    Value=issuer.parameter(),
-                    Type="String",
-                    Overwrite=True,
-                )
-        except ParameterRefused as error:
-            raise KeysUnavailable(f"Parameter Store refused: {error.code}") from error
+        with operator_errors():
+            self._client.put_parameter(
+                Name=f"{self._path}/{issuer.name}", Value=issuer.parameter(), Type="String", Overwrite=True
+            )
 
     def list(self) -> list[Issuer]:
-        load = Load(time.time())
+        load = Load(time.time(), part=ISSUERS_PART)
         self._reader.read(load, math.inf)
-        return [Issuer.of_row(row) for row in load.rows if is_issuer_row(row)]
+        if load.lacks_issuers:
+            raise KeysUnavailable("Parameter Store did not give the issuers")
+        return [Issuer.of_row(row) for row in load.rows]
 
     def remove(self, name: str) -> None:
         """Raises ConfigurationError if there is none."""
-        try:
-            with parameter_errors():
-                self._client.delete_parameter(Name=f"{self._path}/{name}")
-        except ParameterRefused as error:
-            if error.code == "ParameterNotFound":
-                raise ConfigurationError(f"there is no issuer {name!r}") from None
-            raise KeysUnavailable(f"Parameter Store refused: {error.code}") from error
+        with operator_errors(ParameterNotFound=f"there is no issuer {name!r}"):
+            self._client.delete_parameter(Name=f"{self._path}/{name}")

@@ -8,14 +8,14 @@ where a key comes from. Until its signature is checked, its claims choose only a
 
 import base64
 import hashlib
-import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from a2a_lambda import strictjson
 from a2a_lambda.access.grant import Grant
+from a2a_lambda.access.key import LATEST
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.access.tokens.issuer import Issuer, client_of, scopes_of, text_in
 from a2a_lambda.access.tokens.issuer_keys import IssuerKeys
@@ -37,17 +37,12 @@ SKEW_SECONDS = 60.0
 KNOWN_SECONDS = 60.0
 """Seconds for which a container knows a token that it has checked."""
 
-LATEST = 1e12
-"""A Unix time after every sensible one."""
-
 KNOWN_TOKENS = 10_000
 """Tokens that a container remembers."""
 
-logger = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class CheckedToken:
     """A token that was checked. until: Unix time."""
 
     grant: Grant
@@ -64,15 +59,15 @@ class Tokens:
         self._keys = keys
         self._issuer_keys = issuer_keys
         self._clock = clock
-        self._known: dict[bytes, Known] = {}
+        self._checked: dict[bytes, CheckedToken] = {}
 
     def find_cached(self, token: str) -> Grant | None:
         """What a token allows, if that is known without a call, else None."""
-        known = self._known.get(_digest(token))
-        if known is None or known.until <= self._clock():
+        entry = self._checked.get(_digest(token))
+        if entry is None or entry.until <= self._clock():
             return None
         # An issuer that was changed or removed must not live on in what was checked before.
-        return known.grant if known.issuer in (self._keys.issuers_cached() or ()) else None
+        return entry.grant if entry.issuer in (self._keys.find_cached_issuers() or ()) else None
 
     def knows(self, token: str) -> bool:
         """Whether the key that a token names is known, so that its check waits for no issuer."""
@@ -80,17 +75,15 @@ class Tokens:
             header, claims = _read(token)
         except TokenRefused:
             return True
-        issuers = self._keys.issuers_cached()
-        issuer = next((each for each in issuers or () if each.url == claims.get("iss")), None)
+        issuer = _choose(self._keys.find_cached_issuers() or (), claims)
         return issuer is not None and self._issuer_keys.knows(issuer, str(header.get("kid", "")))
 
     def check(self, token: str) -> Grant:
         """What a token allows. Raises TokenRefused, KeysUnavailable."""
         header, claims = _read(token)
-        issuers = self._keys.issuers()
-        issuer = next((each for each in issuers if each.url == claims.get("iss")), None)
+        issuer = _choose(self._keys.find_issuers(), claims)
         if issuer is None:
-            raise TokenRefused("issuer", "its issuer is none that this deployment accepts")
+            raise TokenRefused("issuer", "this deployment does not accept its issuer")
         now = self._clock()
         client = ""
         try:
@@ -103,9 +96,9 @@ class Tokens:
         except TokenRefused as error:
             error.issuer, error.client = issuer.name, client
             raise
-        if len(self._known) >= KNOWN_TOKENS:
-            self._known.clear()
-        self._known[_digest(token)] = Known(grant, issuer, min(end, now + KNOWN_SECONDS))
+        if len(self._checked) >= KNOWN_TOKENS:
+            self._checked.clear()
+        self._checked[_digest(token)] = CheckedToken(grant, issuer, min(end, now + KNOWN_SECONDS))
         return grant
 
     def _check_claims(self, issuer: Issuer, claims: dict[str, Json], now: float) -> float:
@@ -124,7 +117,7 @@ class Tokens:
             raise TokenRefused("early", "it is not valid yet (nbf)")
         audience: Any = claims.get("aud")
         audiences = audience if isinstance(audience, list) else [audience]
-        # Amazon Cognito's access tokens have no audience. Their client stands in for it.
+        # Amazon Cognito's access tokens have no audience, so their client is compared instead.
         if "aud" not in claims and text_in(claims, "token_use") == "access":
             audiences = [claims.get("client_id")]
         if not any(isinstance(each, str) and each in issuer.audiences for each in audiences):
@@ -148,6 +141,11 @@ def _read(token: str) -> tuple[dict[str, Json], dict[str, Json]]:
     if "crit" in header or "b64" in header:
         raise TokenRefused("form", "its header has fields that must be understood (crit)")
     return header, claims
+
+
+def _choose(issuers: Sequence[Issuer], claims: dict[str, Json]) -> Issuer | None:
+    """The issuer that a token names."""
+    return next((issuer for issuer in issuers if issuer.url == claims.get("iss")), None)
 
 
 def _caller(issuer: Issuer, claims: dict[str, Json]) -> Caller:

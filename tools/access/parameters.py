@@ -1,0 +1,45 @@
+"""What the commands of keys and issuers share: Parameter Store, and the variables both take."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from a2a_lambda.aws import clients
+from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.settings import Settings
+from tools.command import split_names
+from tools.deployment.stack import table_of
+from tools.state import KEYS_PATH, STATE
+
+
+def find_parameters(environ: Mapping[str, str]) -> tuple[Any, str]:
+    """Client of Parameter Store, and the path of the keys there: of STACK, or of the running server. Raises
+    ConfigurationError."""
+    if stack := environ.get("STACK"):
+        table_of(stack)  # raises if there is no such stack: a key for it would be useless
+        return clients.ssm(Settings()), f"/a2a/{stack}/keys"
+    if not STATE.exists() and "AWS_ENDPOINT_URL_SSM" not in environ:
+        raise ConfigurationError("no development server is running: start make run, or add STACK=…")
+    url = json.loads(STATE.read_text())["emulator"] if STATE.exists() else ""
+    path = environ.get("A2A_KEYS_PATH") or KEYS_PATH
+    return clients.ssm(Settings(local=True, emulator=url)), path
+
+
+def stack_argument(environ: Mapping[str, str]) -> str:
+    """ " STACK=…", for a command that the user copies; "" = the development server."""
+    return f" STACK={environ['STACK']}" if environ.get("STACK") else ""
+
+
+def require_name(environ: Mapping[str, str], variables: Iterable[str]) -> None:
+    """Raises ConfigurationError if a variable is set that says something about a NAME."""
+    if named := [variable for variable in variables if environ.get(variable)]:
+        raise ConfigurationError(f"{named[0]} requires NAME: add NAME=…")
+
+
+def named_agents(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The agents of AGENTS=a,b. Raises ConfigurationError if there is no such agent."""
+    agents = tuple(split_names(environ.get("AGENTS", "")))
+    for agent in agents:
+        if not (Settings().agents / agent).is_dir():
+            raise ConfigurationError(f"there is no agent {agent!r} in {Settings().agents}")
+    return agents
