@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from starlette.testclient import TestClient
 
 from a2a_lambda.access import key, keys
+from a2a_lambda.access.key_reader import KeyReader
 from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
@@ -20,7 +21,7 @@ from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
-from a2a_lambda.store.key_copies import Copies
+from a2a_lambda.store.key_copies import Copies, Load
 from a2a_lambda.store.store import Store
 from tests.access.unknown_keys import unknown
 from tests.conftest import BASE_URL, new_key
@@ -91,10 +92,14 @@ def test_a_key_is_256_bits_and_kept_nowhere(register: KeyRegister, ssm: Ssm, pat
     assert len(json.loads(stored["Value"])["digest"]) == 64
 
 
-def test_more_keys_than_a_page(register: KeyRegister, made: Keys) -> None:
+def test_more_keys_than_a_page(register: KeyRegister, made: Keys, ssm: Ssm, path: str, clock: Clock) -> None:
     secrets = [register.create(f"key-{number}") for number in range(23)]
     assert all(made.find(secret) for secret in secrets)
     assert len(register.list()) == 23
+    load = Load(clock(), holder="me")
+    reader = KeyReader(ssm, path, clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
+    assert reader.read(load, clock() + 60)
+    assert load.pages == 4, "three of keys, one of issuers: their number says how often they are read"
 
 
 def test_an_expired_key_is_refused(register: KeyRegister, made: Keys, clock: Clock) -> None:

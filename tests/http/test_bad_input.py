@@ -209,6 +209,7 @@ def test_errors_of_a_stream_reach_a_reader_of_streams(client: TestClient, key: s
     streamed = rpc.post(body, Accept="text/event-stream")
     assert streamed.headers["content-type"].startswith("text/event-stream")
     assert json.loads(streamed.text.removeprefix("data: "))["error"]["code"] == -32001
+    refused(rpc.post(b"{", Accept="text/event-stream"), -32700, None)  # it asks for no stream
 
 
 @pytest.mark.parametrize(

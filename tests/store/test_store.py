@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
+from a2a_lambda import strictjson
 from a2a_lambda.aws import clients, hot_path
 from a2a_lambda.errors import StoreError
 from a2a_lambda.protocol.model import (
@@ -30,7 +31,7 @@ from a2a_lambda.store import table as store_table
 from a2a_lambda.store.items import Cursor, PushRegistration
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.context import Context
-from a2a_lambda.tasks.event_log import GROUPED_CHUNKS, split
+from a2a_lambda.tasks.event_log import ENTRY_BYTES, GROUPED_CHUNKS, split
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 from tests.helpers.clock import Clock
@@ -560,3 +561,14 @@ def test_a_single_event_is_stored_as_it_is() -> None:
     """The commonest entry is the smallest."""
     [entry] = split([chunk("one")], after=0, epoch=0)
     assert json.loads(entry.body) == chunk("one")
+
+
+@pytest.mark.parametrize("extra", [-2, -1, 0, 1])
+def test_chunks_that_share_an_entry_fill_it_at_most(extra: int) -> None:
+    """An entry that is a byte too long would be cut in two, and a client could not come back between them."""
+    frame = len(strictjson.dumps(chunk("")))
+    sizes = [1000] * (GROUPED_CHUNKS - 1)
+    sizes.append(ENTRY_BYTES - sum(frame + size + 1 for size in sizes) - frame - 1 + extra)
+    entries = split([chunk("x" * size) for size in sizes], after=0, epoch=0)
+    assert [(entry.piece, entry.more) for entry in entries] == [(0, False)] * len(entries)
+    assert len(entries) == (1 if extra < 0 else 2)

@@ -14,6 +14,7 @@ from a2a_lambda.tasks.context import (
     Delete,
     Put,
     TurnRecord,
+    Utterance,
 )
 from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest
 
@@ -108,6 +109,12 @@ def test_a_conversation_keeps_whole_turns() -> None:
     assert len(kept) == CONVERSATION_LENGTH
     assert kept[:2] == [f"q{CONVERSATION_LENGTH // 2}", f"a{CONVERSATION_LENGTH // 2}"]
     assert kept[-1] == f"a{CONVERSATION_LENGTH - 1}"
+
+
+def test_a_conversation_that_begins_with_the_agent_is_kept() -> None:
+    """Its first question was of a turn that was tried again."""
+    context = Context(conversation=(Utterance("agent", [Part(text="hi")], "t"),))
+    assert texts(context.after(record("b", said="one", reply="two"))) == ["hi", "one", "two"]
 
 
 def test_what_a_durable_turn_saw_is_restored() -> None:
