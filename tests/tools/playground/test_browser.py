@@ -425,7 +425,9 @@ def test_a_card_is_shown_as_each_version_reads_it(page: "Page") -> None:
 def test_pictures_sound_and_pdfs_are_shown(page: "Page", tmp_path: Path) -> None:
     open_agent(page, "probe")
     choose(page, "look")
+    tall = b'<svg xmlns="http://www.w3.org/2000/svg" width="300" height="900"/>'
     paths = {"tone.wav": b"RIFF", "film.mp4": b"\0", "paper.pdf": b"%PDF-1.4\n", "page.html": b"<script>"}
+    paths["tall.svg"] = tall
     for name, content in paths.items():
         (tmp_path / name).write_bytes(content)
     page.set_input_files("#files", [tmp_path / name for name in paths])
@@ -433,6 +435,8 @@ def test_pictures_sound_and_pdfs_are_shown(page: "Page", tmp_path: Path) -> None
     reply = page.locator("article.own").last
     expect(reply.locator("audio")).to_have_attribute("src", re.compile("^blob:"))
     expect(reply.locator("video")).to_have_count(1)
+    expect(page.locator("article .state").last).to_be_in_viewport()  # though the picture got its height late
+    expect(reply.locator("a", has_text="tall.svg")).to_have_text("tall.svg (image/svg+xml, 66 B)")
     reply.get_by_text("Show the PDF").click()
     expect(reply.locator("iframe")).to_have_attribute("title", "paper.pdf")
     expect(reply.locator("a", has_text="page.html")).to_have_attribute("download", "page.html")

@@ -7,7 +7,7 @@ import { History, readContext } from "./history.js";
 import { readSlots, schemasOf, showParameters } from "./parameters.js";
 import { STOPPED, textOf } from "./protocol.js";
 import { askSchedules, followLog, readConfig, run } from "./server.js";
-import { markLines, obey, showHint, showLine, showMessages, showRecord, showTask } from "./views.js";
+import { endsInView, markLines, obey, showHint, showLine, showMessages, showRecord, showTask } from "./views.js";
 import { preferredLanguage, translate, words } from "./words.js";
 
 const FILES_BYTES = 3_300_000; // as base64, what a deployed stack takes in one request
@@ -128,7 +128,7 @@ async function openContext(contextId) {
     return;
   }
   $("messages").replaceChildren();
-  scrollToEnd = true;
+  isAtEnd = true;
   openView("chat");
   show();
   const last = conversation.last;
@@ -177,7 +177,7 @@ async function deliver(message) {
   report("");
   const turn = conversation.add(message, $("version").value);
   show();
-  scrollToEnd = true;
+  isAtEnd = true;
   const mode = $("mode").value;
   if (mode === "stream") {
     await call(turn, "stream", { message });
@@ -340,7 +340,7 @@ async function follow(turn) {
 // ---- what is shown ------------------------------------------------------------------------------------------
 
 let isDue = false;
-let scrollToEnd = false; // a message was sent: its place comes into view
+let isAtEnd = true; // the pane shows its end, and stays there while more comes
 let paintMs = 0; // how long the last paint took
 
 /** Show the state of the page, once before the browser paints again. A long text takes long to draw, so it is drawn
@@ -356,12 +356,21 @@ function show() {
   }), paintMs < 10 ? 0 : Math.min(4 * paintMs, MOST_PAINT_PAUSE_MS));
 }
 
+function stayAtEnd() {
+  if (isAtEnd) $("messages").scrollTop = $("messages").scrollHeight;
+}
+
+$("messages").addEventListener("scroll", () => {
+  isAtEnd = endsInView($("messages"));
+});
+// Pictures and players have their height when they are loaded.
+for (const name of ["load", "loadedmetadata"]) $("messages").addEventListener(name, stayAtEnd, true);
+
 function paint() {
   const turn = conversation.last;
   const isOpen = Boolean(turn?.taskId) && !STOPPED.includes(turn.state);
   showMessages($("messages"), conversation, $("source").checked, card);
-  if (scrollToEnd) $("messages").scrollTop = $("messages").scrollHeight;
-  scrollToEnd = false;
+  stayAtEnd();
   showTask($("task"), turn);
   markLines($("log"), turn?.taskId);
   const isPolled = Boolean(turn) && polled === turn;

@@ -41,10 +41,8 @@ function showWelcome(place, card) {
   );
 }
 
-/** Show the conversation's messages; keep the end in view if it was. isSource: texts are not Markdown. card: the
- * agent's, or null. */
+/** Show the conversation's messages. isSource: texts are not Markdown. card: the agent's, or null. */
 export function showMessages(place, conversation, isSource, card) {
-  const atEnd = place.scrollHeight - place.scrollTop - place.clientHeight < 60;
   if (!conversation.turns.length) {
     showWelcome(place, card);
     return;
@@ -62,7 +60,11 @@ export function showMessages(place, conversation, isSource, card) {
     [former, current] = [current, new Map()];
     place.append(own, replyOf(turn, isSource));
   }
-  if (atEnd) place.scrollTop = place.scrollHeight;
+}
+
+/** Whether the end of what scrolls in a place is in view. */
+export function endsInView(place) {
+  return place.scrollHeight - place.scrollTop - place.clientHeight < 60;
 }
 
 function actionOf(name) {
@@ -135,6 +137,13 @@ function showMedia(type, url, name) {
   return details;
 }
 
+/** A number of bytes in the unit that a reader expects. */
+function sizeText(bytes) {
+  if (bytes < 1000) return `${bytes} B`;
+  const [size, unit] = bytes < 1_000_000 ? [bytes / 1000, "KB"] : [bytes / 1_000_000, "MB"];
+  return `${size < 10 ? size.toFixed(1) : Math.round(size)} ${unit}`;
+}
+
 function showPart(part, isSource) {
   if (part.text !== undefined) return showText(part.text, isSource);
   if (part.data !== undefined) return make("pre", { textContent: JSON.stringify(part.data, null, 2) });
@@ -144,7 +153,7 @@ function showPart(part, isSource) {
     const { url, size } = urlOf(part, type);
     // An SVG may hold scripts, but not those that an <img> runs.
     if (!media.has(part)) media.set(part, showMedia(type, url, name));
-    const link = make("a", { href: url, download: name, textContent: `${name} (${type}, ${size} B)` });
+    const link = make("a", { href: url, download: name, textContent: `${name} (${type}, ${sizeText(size)})` });
     return make("div", { className: "file" }, media.get(part), link);
   }
   if (part.url !== undefined) {
@@ -233,7 +242,7 @@ function pretty(text) {
 }
 
 export function showLine(place, entry, task) {
-  const atEnd = place.scrollHeight - place.scrollTop - place.clientHeight < 60;
+  const atEnd = endsInView(place);
   const time = make("time", { textContent: new Date(entry.at).toLocaleTimeString() });
   const level = make("span", { className: entry.level, textContent: entry.level });
   const line = make("li", {}, time, " ", level, ` ${entry.logger}: ${entry.message}`);
