@@ -37,7 +37,7 @@ ALLOWED = {
     "push": {"wire", "net", "store", "aws", "tasks", "protocol"},
     "operations": {"background", "turns", "push", "catalog", "agent", "store", "tasks", "protocol"},
     "client": {"wire", "net", "aws", "protocol"},
-    "kit": {"operations", "background", "push", "access", "catalog", "store", "aws"},
+    "kit": {"operations", "background", "push", "access", "catalog", "agent", "store", "aws"},
     "lambda_": {"operations", "background", "push", "aws", "durable"},
     "http": {"kit", "operations", "wire", "access", "tasks", "protocol"},
 }

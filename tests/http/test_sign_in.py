@@ -334,3 +334,28 @@ def test_a_role_that_aws_has_authenticated(kit: Kit) -> None:
     assert call(**{"X-API-Key": "a2a_" + "x" * 43}).status_code == 401
     kit.settings = kit.settings.model_copy(update={"iam_callers": False})
     assert call().status_code == 401, "no such door"
+
+
+def test_an_opaque_token_is_asked_for_at_its_issuer(
+    client: TestClient, kit: Kit, accept: Accept, provider: IdentityProvider, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, audit.logger.name)
+    key = new_key(kit.keys)
+    assert send(client, "opaque").status_code == 401
+    said = {"active": True, "aud": "client", "sub": "alice", "scope": "agents.call"}
+    url = provider.introspect(
+        lambda request: (200, said if request.form["token"] == "opaque" else {"active": False})
+    )
+    accept(provider.issuer(introspection=url, audiences=("client",)))
+    assert caller_of(send(client, "opaque"))["owner"] == "idp|sub:alice"
+    assert caller_of(send(client, key))["kind"] == "key"
+    asked = len(provider.fetches)
+    assert caller_of(send(client, "opaque"))["kind"] == "token"
+    assert send(client, "a2a_" + "x" * 43).status_code == 401
+    assert len(provider.fetches) == asked, "neither a known token nor what has the form of a key is asked for"
+    answer = send(client, "stranger")
+    assert answer.status_code == 401
+    assert "no issuer knows it" in answer.text
+    assert "resource_metadata=" in answer.headers["www-authenticate"]
+    assert caplog.records[-1].__dict__["reason"] == "inactive"
+    assert send(client, "opaque", agent="strict").status_code == 403

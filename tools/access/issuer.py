@@ -3,6 +3,7 @@
 make issuer                                                       list the issuers
 make issuer NAME=entra ISSUER=https://… AUDIENCE=api://my-agents  accept its tokens
             [OWNER=oid SCOPE=agents.call AGENTS=a,b CLAIMS=tid PRIVATE=1]
+            [INTROSPECTION=https://… CLIENT=… SECRET=…]
 make issuer NAME=entra REMOVE=1                                   accept them no longer
 … STACK=my-stack                                                  the same for a stack on AWS
 """
@@ -12,13 +13,21 @@ import sys
 from collections.abc import Mapping
 
 from a2a_lambda.access.tokens.discovery import fetch_keys
+from a2a_lambda.access.tokens.introspection import introspect
 from a2a_lambda.access.tokens.issuer import Issuer, check_issuer
 from a2a_lambda.access.tokens.issuer_register import IssuerRegister
+from a2a_lambda.agent.configuration import Configuration, process_configuration
 from a2a_lambda.errors import ConfigurationError, IssuerUnreachable, KeysUnavailable
 from tools.access.parameters import find_parameters, named_agents, require_name, stack_argument
 from tools.command import reports_errors, split_names
 
-FIELDS = ("ISSUER", "AUDIENCE", "OWNER", "SCOPE", "AGENTS", "CLAIMS", "PRIVATE", "REMOVE")
+FIELDS = (
+    *("ISSUER", "AUDIENCE", "OWNER", "SCOPE", "AGENTS", "CLAIMS", "PRIVATE"),
+    *("INTROSPECTION", "CLIENT", "SECRET", "REMOVE"),
+)
+
+NO_TOKEN = "asked-by-make-issuer"  # noqa: S105
+"""What no issuer takes for a token of its own."""
 
 
 @reports_errors
@@ -51,6 +60,9 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
         agents=named_agents(environ),
         claims=tuple(split_names(environ.get("CLAIMS", ""))),
         private=bool(environ.get("PRIVATE")),
+        introspection=environ.get("INTROSPECTION", ""),
+        client=environ.get("CLIENT", ""),
+        secret=environ.get("SECRET", ""),
     )
     check_issuer(issuer, is_local=not where)
     for other in issuers.list():
@@ -59,8 +71,13 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
                 f"{other.name} is this issuer already: remove it first, or change that one"
             )
     try:
-        keys = fetch_keys(issuer, allow_loopback=not where)
-        answer = f"public keys: {len(keys)}. Its tokens are accepted within a minute"
+        if issuer.introspection:
+            path = f"/a2a/{environ['STACK']}" if where else ""
+            introspect(issuer, NO_TOKEN, _configuration(path).secret, allow_loopback=not where)
+            answer = "it answers questions about tokens. They are accepted within a minute"
+        else:
+            keys = fetch_keys(issuer, allow_loopback=not where)
+            answer = f"public keys: {len(keys)}. Its tokens are accepted within a minute"
     except IssuerUnreachable as error:
         # The functions may be in a network that reaches what this machine does not.
         answer = f"warning: {error}. It is saved, but its tokens are refused until it answers"
@@ -73,6 +90,11 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
     return f"{_line(issuer)}\n{answer}.\nNext: {check} TOKEN=<token>"
 
 
+def _configuration(path: str) -> Configuration:
+    """Where the secrets of a deployment are, or of this machine's agents."""
+    return Configuration(path) if path else process_configuration()
+
+
 def _line(issuer: Issuer) -> str:
     fields = {
         "audience": ", ".join(issuer.audiences),
@@ -80,6 +102,7 @@ def _line(issuer: Issuer) -> str:
         "scopes": ", ".join(issuer.scopes) or "none",
         "agents": ", ".join(issuer.agents) or "all",
         "claims": ", ".join(issuer.claims),
+        "introspection": issuer.introspection,
     }
     shown = "  ".join(f"{name} {value}" for name, value in fields.items() if value)
     return f"{issuer.name:<12} {issuer.url}  {shown}"

@@ -104,6 +104,12 @@ class TokenRefused(KitError):
         self.reason, self.scopes = reason, scopes
         self.issuer = self.client = ""
 
+    def again(self) -> "TokenRefused":
+        """The same refusal, of another request."""
+        error = TokenRefused(self.reason, str(self), scopes=self.scopes)
+        error.issuer, error.client = self.issuer, self.client
+        return error
+
 
 class IssuerUnreachable(KeysUnavailable):
     """An issuer of tokens cannot be reached from this machine."""

@@ -192,16 +192,20 @@ class Kit:
     @cached_property
     def tokens(self) -> "Tokens":
         from a2a_lambda.access.tokens.discovery import fetch_keys
+        from a2a_lambda.access.tokens.introspection import introspect
         from a2a_lambda.access.tokens.issuer_keys import IssuerKeys
         from a2a_lambda.access.tokens.tokens import Tokens
+        from a2a_lambda.agent.configuration import process_configuration
         from a2a_lambda.aws import hot_path
         from a2a_lambda.store.issuer_copies import IssuerCopies
         from a2a_lambda.store.table import Table
 
         table = Table(hot_path.dynamodb(self.settings), self.settings.table)
         copies = IssuerCopies(table, self.settings.keys_path)
-        fetch = partial(fetch_keys, allow_loopback=self.settings.local)
-        return Tokens(self.keys, IssuerKeys(copies, fetch))
+        is_local = self.settings.local
+        keys = IssuerKeys(copies, partial(fetch_keys, allow_loopback=is_local))
+        ask = partial(introspect, find_secret=process_configuration().secret, allow_loopback=is_local)
+        return Tokens(self.keys, keys, ask)
 
     @cached_property
     def signer(self) -> "Signer | None":

@@ -4,6 +4,7 @@ import base64
 import json
 import time
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from joserfc import jwk, jws
@@ -35,6 +36,18 @@ class IdentityProvider:
         server.expect_request(f"{self.path}/keys").respond_with_handler(
             lambda request: self._answer(request, {"keys": [self.publish(key) for key in self.keys]})
         )
+
+    def introspect(self, answer: Callable[[Request], tuple[int, Json]], name: str = "introspect") -> str:
+        """Answer questions about tokens; returns the url (RFC 7662)."""
+        path = f"{self.path}/{name}"
+
+        def handle(request: Request) -> Response:
+            self.fetches.append(f"/{name}")
+            status, content = answer(request)
+            return Response(json.dumps(content), status, content_type="application/json")
+
+        self.server.expect_request(path).respond_with_handler(handle)
+        return str(self.server.url_for(path))
 
     def _answer(self, request: Request, content: Json) -> Response:
         self.fetches.append(request.path.removeprefix(self.path))

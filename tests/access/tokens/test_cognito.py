@@ -53,7 +53,7 @@ def test_its_access_token_signs_in_and_its_id_token_does_not(pool: Json, setting
 
     copies = IssuerCopies(Table(clients.dynamodb(settings), settings.table), "/cognito")
     keys = IssuerKeys(copies, lambda issuer: pool["keys"])
-    tokens = Tokens(Issuers(), keys)  # type: ignore[arg-type]
+    tokens = Tokens(Issuers(), keys, lambda issuer, token: pytest.fail("its keys verify"))  # type: ignore[arg-type]
     caller = tokens.check(pool["AccessToken"]).caller
     assert caller.owner == f"cognito|sub:{caller.subject}"
     assert (caller.client, caller.scopes) == (pool["client"], ("aws.cognito.signin.user.admin",))

@@ -1,6 +1,5 @@
 """Callers who sign in at an identity provider: who they are, and who is not let in."""
 
-import hashlib
 import hmac
 import json
 import threading
@@ -16,74 +15,15 @@ from pytest_httpserver import HTTPServer
 from a2a_lambda.access.tokens import issuer_keys
 from a2a_lambda.access.tokens.discovery import fetch_keys
 from a2a_lambda.access.tokens.issuer import Issuer
-from a2a_lambda.access.tokens.issuer_keys import IssuerKeys
-from a2a_lambda.access.tokens.tokens import KNOWN_SECONDS, MAX_TOKEN_BYTES, Tokens
-from a2a_lambda.aws import clients
+from a2a_lambda.access.tokens.tokens import KNOWN_SECONDS, MAX_TOKEN_BYTES
 from a2a_lambda.errors import KeysUnavailable, TokenRefused
-from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
-from a2a_lambda.store.issuer_copies import IssuerCopies
-from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.caller import Caller
+from tests.access.tokens.door import Door, Open
 from tests.access.tokens.identity_provider import AUDIENCE, IdentityProvider, part
 from tests.helpers.clock import Clock
 
 Json = Any
-
-
-class KnownIssuers:
-    """What `Keys` knows of issuers, without Parameter Store."""
-
-    def __init__(self, *issuers: Issuer) -> None:
-        self.all = issuers
-
-    def find_issuers(self) -> tuple[Issuer, ...]:
-        return self.all
-
-    def find_cached_issuers(self) -> tuple[Issuer, ...]:
-        return self.all
-
-
-class Door:
-    """One container of a deployment."""
-
-    def __init__(self, settings: Settings, path: str, clock: Clock, *issuers: Issuer) -> None:
-        table = Table(clients.dynamodb(settings), settings.table, clock=clock)
-        self.known = KnownIssuers(*issuers)
-        self.clock = clock
-        self.copies = IssuerCopies(table, path)
-        self.keys = IssuerKeys(self.copies, self.fetch, clock=clock, sleep=clock.sleep)
-        self.tokens = Tokens(self.known, self.keys, clock=clock)  # type: ignore[arg-type]
-
-    def fetch(self, issuer: Issuer) -> list[Json]:
-        return fetch_keys(issuer, allow_loopback=True)
-
-    def refusal(self, token: str) -> str:
-        with pytest.raises(TokenRefused) as refused:
-            self.tokens.check(token)
-        assert self.tokens.find_cached(token) is None
-        return refused.value.reason
-
-
-Open = Callable[..., Door]
-
-
-@pytest.fixture
-def provider(httpserver: HTTPServer) -> IdentityProvider:
-    return IdentityProvider(httpserver)
-
-
-@pytest.fixture
-def clock() -> Clock:
-    clock = Clock()
-    clock.now = time.time()
-    return clock
-
-
-@pytest.fixture
-def open_door(settings: Settings, clock: Clock, request: pytest.FixtureRequest) -> Open:
-    path = f"/issuers/{hashlib.sha256(request.node.name.encode()).hexdigest()[:12]}"
-    return lambda *issuers: Door(settings, path, clock, *issuers)
 
 
 @pytest.fixture

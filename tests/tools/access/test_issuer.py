@@ -68,7 +68,7 @@ def test_an_issuer_is_added_changed_and_removed(
         ({"NAME": "a", "ISSUER": "https://x"}, "add AUDIENCE=…"),
         ({"NAME": "a|b", "ISSUER": "https://x", "AUDIENCE": "a"}, "the name of an issuer is"),
         ({"NAME": "a", "ISSUER": "http://login.example.com", "AUDIENCE": "a"}, "begins with https://"),
-        ({"NAME": "a", "ISSUER": "https://x?y=1", "AUDIENCE": "a"}, "exactly as its tokens have it"),
+        ({"NAME": "a", "ISSUER": "https://x?y=1", "AUDIENCE": "a"}, "without a query"),
         ({"NAME": "a", "ISSUER": "https://x", "AUDIENCE": "a", "OWNER": "email"}, "choose sub, oid or uid"),
         ({"NAME": "a", "ISSUER": "https://x", "AUDIENCE": "a", "AGENTS": "nobody"}, "no agent 'nobody'"),
     ],

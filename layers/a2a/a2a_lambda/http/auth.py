@@ -50,7 +50,7 @@ async def authenticate(request: Request) -> Grant:
             raise Unauthenticated("send a key as X-API-Key, or a key or a token as Authorization: Bearer")
         else:
             grant = await (
-                _check_token(request, kit, secret) if is_token(secret) else _check_key(kit, secret)
+                _check_token(request, kit, secret) if is_token(secret) else _check_key(request, kit, secret)
             )
     except (Unauthenticated, InsufficientScope) as error:
         with suppress(KeysUnavailable):
@@ -76,17 +76,20 @@ def _iam_caller(request: Request) -> Caller | None:
     return iam.find_caller(request.scope.get("aws.event", {}))
 
 
-async def _check_key(kit: Kit, secret: str) -> Grant:
-    """Raises Unauthenticated, KeysUnavailable."""
+async def _check_key(request: Request, kit: Kit, secret: str) -> Grant:
+    """What a secret that is no JWT allows. Raises Unauthenticated, InsufficientScope, KeysUnavailable."""
     # Almost every key is found here: a digest and comparisons, no thread and no call.
     key = kit.keys.find_cached(secret)
     if key is None:  # what an unknown key waits for must not delay a known one
         run = threads.run if kit.keys.knows(secret) else threads.run_for_keys
         key = await run(kit.keys.find, secret)
     if key is None:
+        has_form = bool(FORM.fullmatch(secret))
+        # A token of another form is opaque: only its issuer can check it.
+        if not has_form and any(issuer.introspection for issuer in await issuers_of(kit)):
+            return await _check_token(request, kit, secret)
         audit.refuse("key", "unknown")
-        # A token of another form is opaque: only its issuer could check it.
-        has_form = FORM.fullmatch(secret) or kit.settings.local
+        has_form = has_form or kit.settings.local
         raise Unauthenticated("the key is not valid" if has_form else "this is neither a key nor a JWT")
     grant = Grant(Caller(key.owner), key.agents)
     audit.accept(grant.caller)

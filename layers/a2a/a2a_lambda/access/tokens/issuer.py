@@ -53,6 +53,8 @@ class Issuer:
     the client of a program's own token, else the subject. scopes: scopes that every token needs.
     agents: names of the agents it may call; empty = all. claims: names of the claims that agents see.
     private: its servers may have private addresses.
+    introspection: url that says what its tokens allow, which then are not verified here; "" = they are JWTs
+    that its keys verify. client, secret: id of the client that may ask there, and the name of its secret.
     """
 
     name: str
@@ -63,6 +65,9 @@ class Issuer:
     agents: tuple[str, ...] = ()
     claims: tuple[str, ...] = ()
     private: bool = False
+    introspection: str = ""
+    client: str = ""
+    secret: str = ""
 
     @classmethod
     def of_parameter(cls, name: str, text: str) -> "Issuer":
@@ -84,7 +89,10 @@ class Issuer:
                 raise ValueError("not an issuer")
             values[field] = tuple(items)
         issuer = cls(name=name, **values)
-        texts = (issuer.name, issuer.url, issuer.owner_claim)
+        texts = (
+            *(issuer.name, issuer.url, issuer.owner_claim),
+            *(issuer.introspection, issuer.client, issuer.secret),
+        )
         if not all(isinstance(text, str) for text in texts) or not isinstance(issuer.private, bool):
             raise ValueError("not an issuer")
         if not (NAME.fullmatch(issuer.name) and issuer.url and issuer.audiences) or name == IAM:
@@ -142,6 +150,12 @@ def check_issuer(issuer: Issuer, *, is_local: bool) -> None:
     if issuer.name == IAM:
         raise ConfigurationError("the name iam is that of callers with an AWS role: choose another")
     check_url(issuer.url, is_local=is_local)
+    if issuer.introspection:
+        check_url(issuer.introspection, is_local=is_local, variable="INTROSPECTION")
+    elif issuer.client or issuer.secret:
+        raise ConfigurationError("CLIENT and SECRET are for INTROSPECTION: add INTROSPECTION=https://…")
+    if bool(issuer.client) != bool(issuer.secret):
+        raise ConfigurationError("CLIENT=… and SECRET=<its name in make secret> belong together: add both")
     if not issuer.audiences:
         raise ConfigurationError("add AUDIENCE=…: what the tokens for this deployment have as aud")
     if issuer.owner_claim in DISPLAY_CLAIMS:
@@ -154,14 +168,14 @@ def check_issuer(issuer: Issuer, *, is_local: bool) -> None:
         )
 
 
-def check_url(url: str, *, is_local: bool) -> None:
+def check_url(url: str, *, is_local: bool, variable: str = "ISSUER") -> None:
     """Raises ConfigurationError for a url that no issuer may have (RFC 8414 section 2)."""
     parts = urlsplit(url)
     is_loopback = parts.hostname in ("127.0.0.1", "localhost", "::1")
     if parts.scheme != "https" and not (is_local and is_loopback and parts.scheme == "http"):
-        raise ConfigurationError(f"ISSUER={url}: write a url that begins with https://")
+        raise ConfigurationError(f"{variable}={url}: write a url that begins with https://")
     if not parts.hostname or parts.query or parts.fragment or parts.username:
-        raise ConfigurationError(f"ISSUER={url}: write the issuer's url, exactly as its tokens have it")
+        raise ConfigurationError(f"{variable}={url}: write the url without a query, a fragment or a user")
 
 
 def client_of(claims: Mapping[str, Json]) -> str:

@@ -1,6 +1,7 @@
 """Checks the tokens of callers who sign in at an issuer (RFC 9068, and what providers make of it).
 
-    token ── iss ── issuer that the operator added ── kid ── its public key ── signature ── claims ── Caller
+    JWT ── iss ── issuer that the operator added ── kid ── its public key ── signature ── claims ── Caller
+    opaque token ── issuers that the operator added with an introspection endpoint ── claims ── Caller
 
 A token chooses nothing: not the algorithm, which must be one of ALGORITHMS and fit the issuer's key, and not
 where a key comes from. Until its signature is checked, its claims choose only among the known issuers.
@@ -17,7 +18,7 @@ from a2a_lambda import strictjson
 from a2a_lambda.access.grant import Grant
 from a2a_lambda.access.key import LATEST
 from a2a_lambda.access.keys import Keys
-from a2a_lambda.access.tokens.issuer import Issuer, client_of, scopes_of, text_in
+from a2a_lambda.access.tokens.issuer import Issuer, client_of, is_token, scopes_of, text_in
 from a2a_lambda.access.tokens.issuer_keys import IssuerKeys
 from a2a_lambda.errors import ParseError, TokenRefused
 from a2a_lambda.protocol.model import Json
@@ -41,6 +42,10 @@ KNOWN_TOKENS = 10_000
 """Tokens that a container remembers."""
 
 
+Introspect = Callable[[Issuer, str], dict[str, Json] | None]
+"""Claims of a token that its issuer knows, else None. Blocks. Raises TokenRefused, KeysUnavailable."""
+
+
 @dataclass(frozen=True, slots=True)
 class CheckedToken:
     """A token that was checked. until: Unix time."""
@@ -51,14 +56,22 @@ class CheckedToken:
 
 
 class Tokens:
-    """keys: where the issuers are. Calls of `check` block."""
+    """keys: where the issuers are. introspect: asks an issuer about a token. Calls of `check` block."""
 
     def __init__(
-        self, keys: Keys, issuer_keys: IssuerKeys, *, clock: Callable[[], float] = time.time
+        self,
+        keys: Keys,
+        issuer_keys: IssuerKeys,
+        introspect: Introspect,
+        *,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._keys = keys
         self._issuer_keys = issuer_keys
+        self._introspect = introspect
         self._clock = clock
+        self._refused: dict[bytes, tuple[float, TokenRefused]] = {}
+        self._issuers: Sequence[Issuer] = ()
         self._checked: dict[bytes, CheckedToken] = {}
 
     def find_cached(self, token: str) -> Grant | None:
@@ -71,24 +84,62 @@ class Tokens:
 
     def knows(self, token: str) -> bool:
         """Whether the key that a token names is known, so that its check waits for no issuer."""
+        if not is_token(token):
+            return False
         try:
             header, claims = _read(token)
         except TokenRefused:
             return True
         issuer = _choose(self._keys.find_cached_issuers() or (), claims)
-        return issuer is not None and self._issuer_keys.knows(issuer, str(header.get("kid", "")))
+        if issuer is None or issuer.introspection:
+            return False
+        return self._issuer_keys.knows(issuer, str(header.get("kid", "")))
 
     def check(self, token: str) -> Grant:
         """What a token allows. Raises TokenRefused, KeysUnavailable."""
+        issuers = self._keys.find_issuers()
+        if issuers != self._issuers:  # one that was refused may be let in now
+            self._issuers, self._refused = issuers, {}
+        if not is_token(token):
+            return self._check_at_issuers(token, issuers)
         header, claims = _read(token)
-        issuer = _choose(self._keys.find_issuers(), claims)
+        issuer = _choose(issuers, claims)
         if issuer is None:
             raise TokenRefused("issuer", "this deployment does not accept its issuer")
-        now = self._clock()
-        client = ""
+        # Where an issuer is asked, nothing else counts. Google signs ID tokens for any audience, for example.
+        if issuer.introspection:
+            return self._check_at_issuers(token, [issuer])
         try:
             self._issuer_keys.verify(issuer, token, header)
-            client = client_of(claims)
+        except TokenRefused as error:
+            error.issuer = issuer.name
+            raise
+        return self._grant(issuer, token, claims)
+
+    def _check_at_issuers(self, token: str, issuers: Sequence[Issuer]) -> Grant:
+        """What a token allows, as the first of the issuers says that knows it."""
+        if len(token) > MAX_TOKEN_BYTES:
+            raise TokenRefused("form", f"it is longer than {MAX_TOKEN_BYTES} bytes")
+        digest, now = _digest(token), self._clock()
+        until, refusal = self._refused.get(digest, (0.0, None))
+        if refusal is not None and now < until:
+            raise refusal.again()
+        try:
+            for issuer in issuers:
+                if issuer.introspection and (claims := self._introspect(issuer, token)) is not None:
+                    # One without `exp` is valid now, and asked for again when it is not known any more.
+                    return self._grant(issuer, token, {"exp": now, **claims})
+            raise TokenRefused("inactive", "no issuer knows it, or it has ended")
+        except TokenRefused as error:
+            if len(self._refused) >= KNOWN_TOKENS:
+                self._refused.clear()
+            self._refused[digest] = (now + KNOWN_SECONDS, error.again())
+            raise
+
+    def _grant(self, issuer: Issuer, token: str, claims: dict[str, Json]) -> Grant:
+        """What a token of an issuer allows, whose claims are the issuer's. Raises TokenRefused."""
+        now, client = self._clock(), client_of(claims)
+        try:
             end = self._check_claims(issuer, claims, now)
             grant = Grant(_caller(issuer, claims), issuer.agents, issuer.scopes)
             if not set(issuer.scopes) <= set(grant.caller.scopes):
@@ -117,8 +168,9 @@ class Tokens:
             raise TokenRefused("early", "it is not valid yet (nbf)")
         audience: Any = claims.get("aud")
         audiences = audience if isinstance(audience, list) else [audience]
-        # Amazon Cognito's access tokens have no audience, so their client is compared instead.
-        if "aud" not in claims and text_in(claims, "token_use") == "access":
+        # Amazon Cognito's access tokens have no audience, and an issuer that is asked need not name one
+        # (RFC 7662 section 2.2). Then the client is compared instead.
+        if "aud" not in claims and (issuer.introspection or text_in(claims, "token_use") == "access"):
             audiences = [claims.get("client_id")]
         if not any(isinstance(each, str) and each in issuer.audiences for each in audiences):
             raise TokenRefused("audience", "its audience (aud) is not this deployment")

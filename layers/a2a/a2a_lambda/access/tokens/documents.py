@@ -1,0 +1,76 @@
+"""Reads JSON from an issuer's servers, within limits: of time and size, without redirects, and only from
+public addresses unless the operator says otherwise."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+
+from a2a_lambda import strictjson
+from a2a_lambda.access.tokens.issuer import Issuer
+from a2a_lambda.errors import IssuerUnreachable, KeysUnavailable, ParseError
+from a2a_lambda.net.addresses import Refused, Unresolved
+from a2a_lambda.net.transport import GuardedTransport
+from a2a_lambda.protocol.model import Json
+
+MAX_BYTES = 256_000
+"""Most bytes of a document of an issuer."""
+
+ANSWER_SECONDS = 5.0
+"""Seconds for which an issuer may take for all of its documents."""
+
+
+class Documents:
+    """An issuer's documents. allow_http: a url may begin with http://, for a loopback address."""
+
+    def __init__(self, issuer: Issuer, http: httpx2.AsyncClient, *, allow_http: bool) -> None:
+        self._issuer = issuer
+        self._http = http
+        self._schemes = ("https://", "http://") if allow_http else ("https://",)
+
+    def is_safe(self, url: str) -> bool:
+        return url.startswith(self._schemes)
+
+    async def get(self, url: str) -> Json:
+        """JSON at a url; None if there is none. Raises KeysUnavailable."""
+        status, content = await self._read("GET", url)
+        return content if status == 200 else None
+
+    async def post(self, url: str, form: Mapping[str, str], auth: httpx2.Auth | None) -> tuple[int, Json]:
+        """Status and JSON of the answer to a form; None if it is no JSON. Raises KeysUnavailable."""
+        return await self._read("POST", url, data=dict(form), auth=auth)
+
+    async def _read(self, method: str, url: str, **options: Any) -> tuple[int, Json]:
+        headers = {"Accept": "application/json"}
+        async with self._http.stream(method, url, headers=headers, **options) as answer:
+            body = b""
+            async for chunk in answer.aiter_bytes():
+                body += chunk
+                if len(body) > MAX_BYTES:
+                    raise self.problem(f"{url} has more than {MAX_BYTES} bytes")
+        try:
+            return answer.status_code, strictjson.loads(body)
+        except ParseError:
+            return answer.status_code, None
+
+    def problem(self, text: str) -> KeysUnavailable:
+        return KeysUnavailable(f"issuer {self._issuer.name}: {text}")
+
+
+@asynccontextmanager
+async def documents_of(issuer: Issuer, *, allow_loopback: bool = False) -> AsyncIterator[Documents]:
+    """Raises IssuerUnreachable if there is no answer at all."""
+    transport = GuardedTransport(allow_loopback=allow_loopback, private=issuer.private)
+    try:
+        async with (
+            asyncio.timeout(ANSWER_SECONDS),
+            httpx2.AsyncClient(transport=transport, timeout=ANSWER_SECONDS) as http,
+        ):
+            yield Documents(issuer, http, allow_http=allow_loopback)
+    except TimeoutError:
+        raise IssuerUnreachable(f"issuer {issuer.name}: it does not answer") from None
+    except (httpx2.HTTPError, httpx2.InvalidURL, Refused, Unresolved, UnicodeError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise IssuerUnreachable(f"issuer {issuer.name}: it cannot be called: {reason}") from None

@@ -1,0 +1,183 @@
+"""Tokens that only their issuer can check: what the issuer says counts, for a minute."""
+
+import base64
+import time
+from typing import Any
+
+import pytest
+from werkzeug import Request
+
+from a2a_lambda.access.tokens.introspection import introspect
+from a2a_lambda.access.tokens.tokens import KNOWN_SECONDS, MAX_TOKEN_BYTES
+from a2a_lambda.errors import ConfigurationError, IssuerUnreachable, KeysUnavailable
+from tests.access.tokens.door import Open
+from tests.access.tokens.identity_provider import AUDIENCE, IdentityProvider
+from tests.helpers.clock import Clock
+
+Json = Any
+
+TOKEN = "ya29.opaque"
+
+
+def claims(**changes: Json) -> Json:
+    said = {"active": True, "aud": AUDIENCE, "sub": "alice", "client_id": "app", "scope": "agents.call"}
+    return {name: value for name, value in {**said, **changes}.items() if value is not None}
+
+
+def test_the_issuer_is_asked_once_a_minute(open_door: Open, provider: IdentityProvider, clock: Clock) -> None:
+    asked: list[Request] = []
+
+    def answer(request: Request) -> tuple[int, Json]:
+        asked.append(request)
+        return 200, claims(exp=int(clock.now) + 3600)
+
+    url = provider.introspect(answer)
+    door = open_door(provider.issuer(introspection=url, client="kit", secret="idp-client"))
+    caller = door.tokens.check(TOKEN).caller
+    assert (caller.owner, caller.client, caller.scopes) == ("idp|sub:alice", "app", ("agents.call",))
+    assert dict(asked[0].form) == {"token": TOKEN, "token_type_hint": "access_token"}
+    assert asked[0].headers["Authorization"] == "Basic " + base64.b64encode(b"kit:hush").decode()
+    assert door.tokens.find_cached(TOKEN) is not None
+    clock.now += KNOWN_SECONDS + 1
+    assert door.tokens.find_cached(TOKEN) is None
+    door.tokens.check(TOKEN)
+    assert provider.fetches == ["/introspect"] * 2, "and no metadata, no keys"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ({"active": False}, "inactive"),
+        ({"active": "true"}, "inactive"),
+        ({}, "inactive"),
+        (claims(active=None), "inactive"),
+        (claims(aud="other"), "audience"),
+        (claims(aud=f"{AUDIENCE}x"), "audience"),
+        (claims(aud=None), "audience"),
+        (claims(aud=None, client_id=AUDIENCE), ""),
+        (claims(iss="https://other.example.com"), "issuer"),
+        (claims(exp=1), "expired"),
+        (claims(exp="1"), "expired"),
+        (claims(exp="soon"), "form"),
+        (claims(nbf=4_000_000_000), "early"),
+        (claims(token_type="DPoP"), "kind"),
+        (claims(token_type="refresh_token"), "kind"),
+        (claims(token_type="Bearer"), ""),
+        (claims(token_use="id"), "kind"),
+        (claims(sub=None, client_id=None), "owner"),
+    ],
+)
+def test_what_the_issuer_says_is_checked(
+    open_door: Open, provider: IdentityProvider, answer: Json, reason: str
+) -> None:
+    door = open_door(provider.issuer(introspection=provider.introspect(lambda request: (200, answer))))
+    if not reason:
+        door.tokens.check(TOKEN)
+        return
+    assert door.refusal(TOKEN) == reason
+    assert door.refusal(TOKEN) == reason
+    assert provider.fetches == ["/introspect"], "a refusal is remembered, too"
+
+
+def test_a_refusal_ends_with_a_minute_or_with_the_operators_next_change(
+    open_door: Open, provider: IdentityProvider, clock: Clock
+) -> None:
+    url = provider.introspect(lambda request: (200, claims(aud="other")))
+    issuer = provider.issuer(introspection=url)
+    door = open_door(issuer)
+    door.refusal(TOKEN)
+    clock.now += KNOWN_SECONDS + 1
+    door.refusal(TOKEN)
+    assert len(provider.fetches) == 2
+    door.known.all = (provider.issuer(introspection=url, audiences=("other",)),)
+    assert door.tokens.check(TOKEN).caller.subject == "alice"
+
+
+def test_a_lost_scope_is_told_each_time(open_door: Open, provider: IdentityProvider) -> None:
+    url = provider.introspect(lambda request: (200, claims()))
+    door = open_door(provider.issuer(introspection=url, scopes=("agents.admin",)))
+    assert [door.refusal(TOKEN) for _ in range(2)] == ["scope", "scope"]
+
+
+def test_googles_tokens(open_door: Open, provider: IdentityProvider, clock: Clock) -> None:
+    """Times are texts there, nothing says `active`, and an unknown token is an error."""
+
+    def answer(request: Request) -> tuple[int, Json]:
+        if request.headers["Authorization"] != f"Bearer {TOKEN}":
+            return 400, {"error": "invalid_token"}
+        end = str(int(clock.now) + 3000)
+        return 200, {"azp": "client", "aud": "client", "sub": "117", "scope": "openid", "exp": end}
+
+    url = provider.introspect(answer, "tokeninfo")
+    google = provider.issuer(introspection=url, audiences=("client",))
+    door = open_door(google)
+    assert door.tokens.check(TOKEN).caller.owner == "idp|sub:117"
+    assert door.refusal("ya29.another") == "inactive"
+
+
+def test_where_an_issuer_is_asked_its_signature_counts_for_nothing(
+    open_door: Open, provider: IdentityProvider
+) -> None:
+    """Google signs ID tokens for any audience that a program names."""
+    url = provider.introspect(lambda request: (200, {"active": False}))
+    door = open_door(provider.issuer(introspection=url))
+    assert door.refusal(provider.token()) == "inactive"
+    assert not door.tokens.knows(provider.token()), "it waits for the issuer"
+    assert not door.tokens.knows(TOKEN)
+
+
+def test_only_an_issuer_that_can_be_asked_is_asked(open_door: Open, provider: IdentityProvider) -> None:
+    door = open_door(provider.issuer())
+    assert door.refusal(TOKEN) == "inactive"
+    assert door.refusal("x" * (MAX_TOKEN_BYTES + 1)) == "form"
+    assert provider.fetches == []
+
+
+@pytest.mark.parametrize(
+    ("status", "content", "words"),
+    [
+        (401, {}, "check CLIENT and SECRET"),
+        (403, {}, "check CLIENT and SECRET"),
+        (400, {"active": True}, "answered 400"),
+        (302, {}, "answered 302"),
+        (500, claims(), "answered 500"),
+        (200, [], "no JSON object"),
+        (200, "x" * 300_000, "more than"),
+    ],
+)
+def test_an_issuer_that_does_not_say_opens_no_door(
+    open_door: Open, provider: IdentityProvider, status: int, content: Json, words: str
+) -> None:
+    door = open_door(provider.issuer(introspection=provider.introspect(lambda request: (status, content))))
+    for _ in range(2):
+        with pytest.raises(KeysUnavailable, match=words):
+            door.tokens.check(TOKEN)
+    assert len(provider.fetches) == 2, "it may answer the next time"
+
+
+def test_on_lambda_the_endpoint_needs_https_and_a_public_address(provider: IdentityProvider) -> None:
+    url = provider.introspect(lambda request: (200, claims()))
+    with pytest.raises(KeysUnavailable, match="must begin with https://"):
+        introspect(provider.issuer(introspection=url), TOKEN, str)
+    with pytest.raises(IssuerUnreachable):
+        introspect(provider.issuer(introspection=url.replace("http://", "https://")), TOKEN, str)
+    assert provider.fetches == []
+
+
+def test_a_secret_that_is_not_set_says_how(provider: IdentityProvider) -> None:
+    def find_secret(name: str) -> str:
+        raise ConfigurationError(f"there is no secret {name!r}. Set it: make secret NAME={name}")
+
+    issuer = provider.issuer(introspection="https://x", client="kit", secret="okta")
+    with pytest.raises(KeysUnavailable, match="make secret NAME=okta"):
+        introspect(issuer, TOKEN, find_secret)
+
+
+def test_one_of_several_issuers_knows_it(open_door: Open, provider: IdentityProvider) -> None:
+    silent = provider.issuer(name="none")
+    first = provider.issuer(
+        name="first",
+        url="https://a.example.com",
+        introspection=provider.introspect(lambda request: (200, claims(exp=int(time.time()) + 600))),
+    )
+    assert open_door(silent, first).tokens.check(TOKEN).caller.owner == "first|sub:alice"
