@@ -1,5 +1,6 @@
 // A certified OpenID provider: node identity_server.mjs issuer clients.json jwks.json
-// Its access tokens are JWTs for the resource of the request (RFC 8707, RFC 9068).
+// Its access tokens are JWTs for the resource of the request (RFC 8707, RFC 9068), and opaque ones, about which it is
+// asked (RFC 7662) and which are revoked (RFC 7009), for a resource whose name begins with "opaque".
 import { readFileSync } from "node:fs";
 import Provider from "oidc-provider";
 
@@ -17,13 +18,15 @@ const provider = new Provider(issuer, {
   features: {
     clientCredentials: { enabled: true },
     devInteractions: { enabled: true },
+    introspection: { enabled: true },
+    revocation: { enabled: true },
     resourceIndicators: {
       enabled: true,
       useGrantedResource: () => true,
       getResourceServerInfo: (_, resource) => ({
         scope: SCOPE,
         audience: resource,
-        accessTokenFormat: "jwt",
+        accessTokenFormat: new URL(resource).host.startsWith("opaque") ? "opaque" : "jwt",
         jwt: { sign: { alg: "RS256" } },
       }),
     },

@@ -38,6 +38,9 @@ pytestmark = [
 
 RESOURCE = "https://agents.example.com/"
 
+OPAQUE_RESOURCE = "https://opaque.example.com/"
+"""Tokens for it are opaque."""
+
 REDIRECT = "http://127.0.0.1:9/callback"
 
 
@@ -89,7 +92,7 @@ class Provider:
         form = {"grant_type": "client_credentials", "resource": RESOURCE, "scope": "agents.call", **fields}
         return httpx2.post(f"{self.url}/token", data=form, auth=("program", self.secret)).json()
 
-    def token_of_person(self, name: str) -> Json:
+    def token_of_person(self, name: str, resource: str = RESOURCE) -> Json:
         """Authorization code with PKCE (RFC 7636), in the browser of a person who signs in and consents."""
         verifier = secrets.token_urlsafe(48)
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
@@ -98,7 +101,7 @@ class Provider:
             "redirect_uri": REDIRECT,
             "response_type": "code",
             "scope": "openid agents.call",
-            "resource": RESOURCE,
+            "resource": resource,
             "nonce": "n",
             "code_challenge": challenge,
             "code_challenge_method": "S256",
@@ -116,7 +119,7 @@ class Provider:
                 "code": code,
                 "redirect_uri": REDIRECT,
                 "code_verifier": verifier,
-                "resource": RESOURCE,
+                "resource": resource,
             }
             return browser.post(f"{self.url}/token", data=form).json()
 
@@ -192,6 +195,40 @@ def test_the_js_sdk_signs_in_by_its_own_handler(url: str, provider: Provider) ->
     assert shown["metadata"]["authorization_servers"] == [provider.url]
     assert shown["metadata"]["scopes_supported"] == ["agents.call"]
     assert "hello" in json.dumps(shown["answer"])
+
+
+@pytest.mark.usefixtures("running")
+def test_an_opaque_token_until_it_is_revoked(
+    servers: Server, provider: Provider, ministack: Settings
+) -> None:
+    path = "/opaque/keys"
+    issuer = Issuer(
+        "idp",
+        provider.url,
+        (OPAQUE_RESOURCE,),
+        introspection=f"{provider.url}/token/introspection",
+        client="program",
+        secret="provider",  # a secret's name
+    )
+    IssuerRegister(clients.ssm(ministack), path).add(issuer)
+    url = servers(A2A_KEYS_PATH=path, SECRET_PROVIDER=provider.secret)
+    token = provider.token_of_program(resource=OPAQUE_RESOURCE)["access_token"]
+    assert "." not in token
+    assert send(url, token).status_code == 200
+    person = provider.token_of_person("alice", OPAQUE_RESOURCE)
+    assert send(url, person["access_token"]).status_code == 200
+    assert "ID token" not in send(url, person["id_token"]).text
+    assert send(url, person["id_token"]).status_code == 401
+    other = provider.token_of_program(resource="https://opaque.example.org/")["access_token"]
+    assert "audience" in send(url, other).text
+    assert send(url, "never-made").status_code == 401
+    assert send(url, provider.token_of_program()["access_token"]).status_code == 401
+    login = ("program", provider.secret)
+    httpx2.post(f"{provider.url}/token/revocation", data={"token": token}, auth=login).raise_for_status()
+    give_up = time.monotonic() + PATIENCE  # what was checked is known for a minute
+    while send(url, token).status_code != 401:
+        assert time.monotonic() < give_up
+        time.sleep(0.5)
 
 
 def test_keys_rotate(url: str, provider: Provider, running: Callable[[], None]) -> None:

@@ -80,15 +80,16 @@ def ministack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
         yield settings
 
 
-Server = Callable[[], str]
+Server = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
 def servers(ministack: Settings) -> Iterator[Server]:
-    """Starts a server of the probe agent in a process of its own; returns its url."""
+    """Starts a server of the probe agent in a process of its own, with environment variables; returns its
+    url."""
     with ExitStack() as stack:
 
-        def start() -> str:
+        def start(**variables: str) -> str:
             port = free_port()
             url = f"http://127.0.0.1:{port}"
             app = "tools.dev.server:application"
@@ -101,6 +102,7 @@ def servers(ministack: Settings) -> Iterator[Server]:
                 "A2A_AGENTS": str(AGENTS),
                 "A2A_AGENT_NAMES": "probe",
                 "A2A_BASE_URL": url,
+                **variables,
             }
             stack.enter_context(process(command, f"{url}/.well-known/agent.json", **environment))
             return url

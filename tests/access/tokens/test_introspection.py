@@ -126,6 +126,11 @@ def test_where_an_issuer_is_asked_its_signature_counts_for_nothing(
     assert not door.tokens.knows(TOKEN)
 
 
+def test_an_issuer_may_refuse_the_question(open_door: Open, provider: IdentityProvider) -> None:
+    url = provider.introspect(lambda request: (400, {"error": "invalid_request", "active": True}))
+    assert open_door(provider.issuer(introspection=url)).refusal(TOKEN) == "inactive"
+
+
 def test_only_an_issuer_that_can_be_asked_is_asked(open_door: Open, provider: IdentityProvider) -> None:
     door = open_door(provider.issuer())
     assert door.refusal(TOKEN) == "inactive"
@@ -138,7 +143,6 @@ def test_only_an_issuer_that_can_be_asked_is_asked(open_door: Open, provider: Id
     [
         (401, {}, "check CLIENT and SECRET"),
         (403, {}, "check CLIENT and SECRET"),
-        (400, {"active": True}, "answered 400"),
         (302, {}, "answered 302"),
         (500, claims(), "answered 500"),
         (200, [], "no JSON object"),

@@ -1,7 +1,7 @@
 """Asks an issuer what a token allows that only the issuer can check.
 
     POST <url>, token=…                      RFC 7662: {"active": true, "aud": …, "sub": …, "scope": …}
-    POST …/tokeninfo, Authorization: Bearer  Google's own: the same without `active`; 400 for any other token
+    POST …/tokeninfo, Authorization: Bearer  Google's own: the same without `active`, or 400
 
 A userinfo endpoint (OpenID Connect Core section 5.3) would not do. It does not say which application a token
 was made for, so every application that people sign in to could call the agents in their names.
@@ -57,7 +57,9 @@ async def _introspect(
         if not documents.is_safe(url):
             raise documents.problem("its INTROSPECTION must begin with https://")
         status, claims = await documents.post(url, form, auth)
-        if is_google and status == 400:
+        if (
+            status == 400
+        ):  # Google's answer to an unknown token, others' to one of a form that they do not know
             return None
         if status in (401, 403):
             raise documents.problem(f"{url} refuses the client: check CLIENT and SECRET of the issuer")
