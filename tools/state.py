@@ -37,4 +37,8 @@ def read_token(environ: Mapping[str, str]) -> str:
     token = result.stdout.strip()
     if result.returncode or not token:
         raise ConfigurationError(f"TOKEN_COMMAND printed no token, and exited with {result.returncode}")
+    if token.startswith("{") or len(token.split()) > 1:
+        raise ConfigurationError(
+            "TOKEN_COMMAND must print a token and nothing else, as `… | jq -r .access_token` does"
+        )
     return token

@@ -10,7 +10,9 @@ import os
 import sys
 import uuid
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import httpx2
 from rich.console import Console
@@ -46,9 +48,14 @@ def show(schedules: list[dict[str, str]]) -> None:
     for title in ("agent", "schedule", "cron", "time zone", "next", "owner"):
         table.add_column(title, overflow="fold")
     for entry in schedules:
-        next_time = f"{entry['next'][:16].replace('T', ' ')} UTC"
+        next_time = datetime.fromisoformat(entry["next"]).astimezone(ZoneInfo(entry["timezone"]))
         table.add_row(
-            entry["agent"], entry["id"], entry["cron"], entry["timezone"], next_time, entry["owner"]
+            entry["agent"],
+            entry["id"],
+            entry["cron"],
+            entry["timezone"],
+            f"{next_time:%Y-%m-%d %H:%M}",
+            entry["owner"],
         )
     Console(highlight=False).print(table)
 

@@ -172,7 +172,11 @@ async def _ask_judge(name: str | None, judge: Judge | None, answer: Answer) -> l
     verdict = judge(answer)
     if inspect.isawaitable(verdict):
         verdict = await verdict
-    return [] if verdict is True else [f"{name}: {verdict if isinstance(verdict, str) else 'not good'}"]
+    if verdict is True:
+        return []
+    if not isinstance(verdict, str):
+        verdict = f"it returned {verdict!r}, and must return True, or a text that says what is wrong"
+    return [f"{name}: {verdict}"]
 
 
 def _short(text: str) -> str:

@@ -102,3 +102,5 @@ def test_a_token_may_come_from_a_command() -> None:
     assert key_for(url, {"KEY": "k", "TOKEN": "t"}) == "k"
     with pytest.raises(ConfigurationError, match="exited with 3"):
         key_for(url, {"TOKEN_COMMAND": "exit 3"})
+    with pytest.raises(ConfigurationError, match="a token and nothing else"):
+        key_for(url, {"TOKEN_COMMAND": 'echo \'{"access_token": "a"}\''})

@@ -335,7 +335,7 @@ def test_schedules_run_by_themselves_and_by_hand(folder: Path) -> None:
     card = folder / "functions/agents/nightly/card.yaml"
     card.write_text(card.read_text().replace('"0 22 * * 1-5"', '"* * * * *"'))
     server.until(lambda: "* * * * *" in fire())
-    assert re.search(r"nightly +nightly +\* \* \* \* \* +Asia/Shanghai +20\S+ \S+ UTC +reports", fire())
+    assert re.search(r"nightly +nightly +\* \* \* \* \* +Asia/Shanghai +20\S+ \S+ +reports", fire())
     assert "started: task" in fire(AGENT="nightly", SCHEDULE="nightly")
     assert "There are: nightly/nightly" in fire(AGENT="nightly", SCHEDULE="daily")
     assert "give both" in fire(AGENT="nightly")

@@ -24,14 +24,21 @@ def accept(caller: Caller) -> None:
     if len(_seen) >= CALLERS:
         _seen.clear()
     _seen.add(entry)
-    _log("accepted", kind=caller.kind, owner=caller.owner, issuer=caller.issuer, client=caller.client)
+    _log(
+        "accepted",
+        caller.kind,
+        kind=caller.kind,
+        owner=caller.owner,
+        issuer=caller.issuer,
+        client=caller.client,
+    )
 
 
 def refuse(kind: str, reason: str, *, issuer: str = "", client: str = "") -> None:
     """Log a refusal. kind: "key", "token", or "none" for a caller who sent neither."""
-    _log("refused", kind=kind, reason=reason, issuer=issuer, client=client)
+    _log("refused", f"{kind}, {reason}", kind=kind, reason=reason, issuer=issuer, client=client)
 
 
-def _log(outcome: str, **fields: str) -> None:
+def _log(outcome: str, what: str, **fields: str) -> None:
     extra = {"sign_in": outcome, **{name: value for name, value in fields.items() if value}}
-    logger.info("sign-in %s", outcome, extra=extra)
+    logger.info("sign-in %s (%s)", outcome, what, extra=extra)
