@@ -6,22 +6,28 @@ import json
 import os
 import subprocess
 import sys
+import time
 import uuid
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
+import httpx2
 import pytest
 from botocore.exceptions import ClientError
 from starlette.testclient import TestClient
 
+from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol.model import Message, Part, Role
 from a2a_lambda.protocol.requests import SendMessageRequest
+from a2a_lambda.store.issuer_copies import Fetch, IssuerCopies
 from a2a_lambda.store.store import Store
+from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
@@ -29,10 +35,12 @@ from a2a_lambda.turns.claim import Handover
 from tests.background.fake_queue import FakeQueue
 from tests.conftest import ROOT
 from tests.e2e.calls import Recorder
+from tests.e2e.front import front
 from tests.e2e.proof import Proof
 from tests.e2e.stack import NAME, EmulatedStack, Json, Unwrapped, eventually
 from tests.helpers.builds import building
 from tests.helpers.rest import message_1_0
+from tests.interop.provider import NODE_MODULES, RESOURCE, Provider, run_client
 from tests.lambda_.observability.collector import Collector
 from tests.processes.servers import LAMBDA_PATH, MINISTACK, running_ministack
 from tests.push.courier import Webhook
@@ -136,6 +144,47 @@ def test_the_operators_commands(stack: EmulatedStack, key: str) -> None:
     )
     assert nobodys.returncode
     assert "nosuch" in nobodys.stderr
+
+
+@pytest.mark.skipif(not NODE_MODULES.exists(), reason="no npm on this machine")
+def test_clients_of_a_provider_sign_in(stack: EmulatedStack, tmp_path: Path) -> None:
+    """A certified provider's tokens, by the official SDKs' own interceptors. A deployed function calls no
+    provider on this machine, so the test shares its keys in the table, as another container would."""
+    provider = Provider(tmp_path, "https://login.example.com")
+    scopes = {"SCOPE": "agents.call", "AUDIENCE": RESOURCE}
+    added = stack.run(
+        *("make", "--silent", "issuer", "NAME=idp", f"ISSUER={provider.issuer}", f"STACK={NAME}"),
+        *(f"{name}={value}" for name, value in scopes.items()),
+    )
+    assert "refused until it answers" in added
+    with provider.running(), front(stack) as url:
+        jwks = httpx2.get(f"{provider.url}/jwks").json()["keys"]
+        issuer = Issuer("idp", provider.issuer, (RESOURCE,))
+        client = stack.client("dynamodb")
+        copies = IssuerCopies(Table(client, stack.resources["Table"]), f"/a2a/{NAME}/keys")
+        copies.finish_fetch(issuer, Fetch(time.time(), rest=30), jwks)
+        token = provider.token_of_program()["access_token"]
+        message = {"message": message_1_0(text="What is 1 plus 2?", messageId=str(uuid.uuid4()))}
+
+        def send(secret: str) -> httpx2.Response:
+            headers = {"Authorization": f"Bearer {secret}", "A2A-Version": "1.0"}
+            return stack.call("POST", "/message:send", message, **headers)
+
+        eventually(lambda: send(token).status_code == 200)  # issuers reach a container within a minute
+        assert send(token[:-6] + "AAAAAA").status_code == 401
+        poor = send(provider.token_of_program(scope="agents.admin")["access_token"])
+        assert poor.status_code == 403
+        assert 'scope="agents.call"' in poor.headers["www-authenticate"]
+        assert "ID token" in send(provider.token_of_person("alice")["id_token"]).text
+        python = str(ROOT / ".venvs/a2a-1/bin/python")
+        last = run_client(python, str(ROOT / "tests/interop/client_sign_in.py"), url, token)
+        assert last["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+        script = tmp_path / "client_sign_in.mjs"
+        script.write_text((ROOT / "tests/interop/client_sign_in.mjs").read_text())
+        shown = run_client("node", str(script), f"{url}/", token)
+        assert shown["metadata"]["authorization_servers"] == [provider.issuer]
+        assert "hello" in json.dumps(shown["answer"])
+    assert "removed idp" in stack.run("make", "--silent", "issuer", "NAME=idp", "REMOVE=1", f"STACK={NAME}")
 
 
 def test_the_operators_look(stack: EmulatedStack, key: str) -> None:

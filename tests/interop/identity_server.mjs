@@ -1,10 +1,10 @@
-// A certified OpenID provider: node identity_server.mjs issuer clients.json jwks.json
+// A certified OpenID provider: node identity_server.mjs issuer port clients.json jwks.json
 // Its access tokens are JWTs for the resource of the request (RFC 8707, RFC 9068), and opaque ones, about which it is
 // asked (RFC 7662) and which are revoked (RFC 7009), for a resource whose name begins with "opaque".
 import { readFileSync } from "node:fs";
 import Provider from "oidc-provider";
 
-const [issuer, clients, jwks] = process.argv.slice(2);
+const [issuer, port, clients, jwks] = process.argv.slice(2);
 const SCOPE = "agents.call agents.admin";
 
 const provider = new Provider(issuer, {
@@ -32,4 +32,4 @@ const provider = new Provider(issuer, {
     },
   },
 });
-provider.listen(Number(new URL(issuer).port), "127.0.0.1");
+provider.listen(Number(port), "127.0.0.1");

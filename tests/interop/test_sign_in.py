@@ -1,127 +1,31 @@
 """A certified identity provider, and official clients that bring its tokens to a server of the kit."""
 
 import base64
-import hashlib
 import json
-import os
-import secrets
-import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import ExitStack
 from typing import Any
-from urllib.parse import parse_qs, urljoin, urlsplit
 
 import httpx2
 import pytest
-from joserfc import jwk
 
 from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.access.tokens.issuer_register import IssuerRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT
-from tests.processes.servers import KEYS_PATH, PATIENCE, Server, process
-from tools.build.built_functions import free_port
+from tests.interop.provider import NODE_MODULES, OPAQUE_RESOURCE, RESOURCE, Provider, new_key, run_client
+from tests.processes.servers import KEYS_PATH, PATIENCE, Server
 
 Json = Any
-
-NODE_MODULES = ROOT / ".venvs" / "js" / "node_modules"
 
 pytestmark = [
     pytest.mark.slow(seconds=40),
     pytest.mark.interop,
     pytest.mark.skipif(not NODE_MODULES.exists(), reason="no npm on this machine"),
 ]
-
-RESOURCE = "https://agents.example.com/"
-
-OPAQUE_RESOURCE = "https://opaque.example.com/"
-"""Tokens for it are opaque."""
-
-REDIRECT = "http://127.0.0.1:9/callback"
-
-
-def new_key() -> Json:
-    options: Any = {"kid": uuid.uuid4().hex, "use": "sig", "alg": "RS256"}
-    return jwk.RSAKey.generate_key(2048, options).as_dict(private=True)
-
-
-class Provider:
-    """oidc-provider in a process, with a program's client, and one for people."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.url = f"http://127.0.0.1:{free_port()}"
-        self.secret = secrets.token_urlsafe(32)
-        self.keys = [new_key()]
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        program = {
-            "client_id": "program",
-            "client_secret": self.secret,
-            "grant_types": ["client_credentials"],
-            "redirect_uris": [],
-            "response_types": [],
-        }
-        app = {
-            "client_id": "app",
-            "token_endpoint_auth_method": "none",
-            "redirect_uris": [REDIRECT],
-            "application_type": "native",
-            "grant_types": ["authorization_code"],
-            "response_types": ["code"],
-        }
-        (self.folder / "clients.json").write_text(json.dumps([program, app]))
-        (self.folder / "jwks.json").write_text(json.dumps({"keys": self.keys}))
-        script = self.folder / "identity_server.mjs"
-        script.write_text((ROOT / "tests/interop/identity_server.mjs").read_text())
-        link = self.folder / "node_modules"
-        if not link.exists():
-            link.symlink_to(NODE_MODULES)
-        files = [str(self.folder / name) for name in ("clients.json", "jwks.json")]
-        command = ["node", str(script), self.url, *files]
-        with process(command, f"{self.url}/.well-known/openid-configuration"):
-            yield
-
-    def token_of_program(self, **fields: str) -> Json:
-        """Client credentials (RFC 6749 section 4.4)."""
-        form = {"grant_type": "client_credentials", "resource": RESOURCE, "scope": "agents.call", **fields}
-        return httpx2.post(f"{self.url}/token", data=form, auth=("program", self.secret)).json()
-
-    def token_of_person(self, name: str, resource: str = RESOURCE) -> Json:
-        """Authorization code with PKCE (RFC 7636), in the browser of a person who signs in and consents."""
-        verifier = secrets.token_urlsafe(48)
-        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
-        query = {
-            "client_id": "app",
-            "redirect_uri": REDIRECT,
-            "response_type": "code",
-            "scope": "openid agents.call",
-            "resource": resource,
-            "nonce": "n",
-            "code_challenge": challenge,
-            "code_challenge_method": "S256",
-        }
-        with httpx2.Client() as browser:
-            answer = browser.get(f"{self.url}/auth", params=query)
-            for form in ({"prompt": "login", "login": name, "password": "x"}, {"prompt": "consent"}):
-                page = urljoin(self.url, answer.headers["location"])
-                answer = browser.post(page, data=form)
-                answer = browser.get(urljoin(self.url, answer.headers["location"]))
-            [code] = parse_qs(urlsplit(answer.headers["location"]).query)["code"]
-            form = {
-                "grant_type": "authorization_code",
-                "client_id": "app",
-                "code": code,
-                "redirect_uri": REDIRECT,
-                "code_verifier": verifier,
-                "resource": resource,
-            }
-            return browser.post(f"{self.url}/token", data=form).json()
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +86,7 @@ def test_a_token_for_another_resource_or_without_a_scope(url: str, provider: Pro
 def test_a2a_sdk_signs_in_by_its_own_interceptor(url: str, provider: Provider) -> None:
     token = provider.token_of_program()["access_token"]
     script = str(ROOT / "tests/interop/client_sign_in.py")
-    last = run(str(ROOT / ".venvs/a2a-1/bin/python"), script, url, token)
+    last = run_client(str(ROOT / ".venvs/a2a-1/bin/python"), script, url, token)
     assert last["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
@@ -191,7 +95,7 @@ def test_the_js_sdk_signs_in_by_its_own_handler(url: str, provider: Provider) ->
     """After a 401, whose metadata names the provider."""
     script = provider.folder / "client_sign_in.mjs"
     script.write_text((ROOT / "tests/interop/client_sign_in.mjs").read_text())
-    shown = run("node", str(script), f"{url}/", provider.token_of_program()["access_token"])
+    shown = run_client("node", str(script), f"{url}/", provider.token_of_program()["access_token"])
     assert shown["metadata"]["authorization_servers"] == [provider.url]
     assert shown["metadata"]["scopes_supported"] == ["agents.call"]
     assert "hello" in json.dumps(shown["answer"])
@@ -248,10 +152,3 @@ def test_keys_rotate(url: str, provider: Provider, running: Callable[[], None]) 
 def header_of(token: str) -> Json:
     part = token.partition(".")[0]
     return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-
-
-def run(*command: str) -> Json:
-    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    result = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr[-2000:]
-    return json.loads(result.stdout)
