@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from a2a_lambda.operations.waits import Waits
     from a2a_lambda.push.delivery import PushNotifications
     from a2a_lambda.push.webhook import WebhookPolicy
+    from a2a_lambda.store.shared_secret import SharedSecret
     from a2a_lambda.store.store import Store
 
 MANIFEST = "manifest.json"
@@ -206,6 +207,16 @@ class Kit:
         keys = IssuerKeys(copies, partial(fetch_keys, allow_loopback=is_local))
         ask = partial(introspect, find_secret=process_configuration().secret, allow_loopback=is_local)
         return Tokens(self.keys, keys, ask)
+
+    @cached_property
+    def question_secret(self) -> "SharedSecret":
+        """What the state of MCP's questions is signed with."""
+        from a2a_lambda.aws import hot_path
+        from a2a_lambda.store.shared_secret import SharedSecret
+        from a2a_lambda.store.table import Table
+
+        table = Table(hot_path.dynamodb(self.settings), self.settings.table)
+        return SharedSecret(table, self.settings.keys_path, "questions")
 
     @cached_property
     def signer(self) -> "Signer | None":

@@ -79,6 +79,12 @@ class Agent:
             input_schemas=schemas,
             modified=self._modified,
             default_skill="" if self._route else self._default.id,
+            output_schemas={
+                skill.id: skill.output_schema for skill in self.skills.values() if skill.output_schema
+            },
+            text_skills=frozenset(
+                skill.id for skill in self.skills.values() if skill.parameters and skill.turn_name
+            ),
         )
 
     async def perform(self, turn: Turn) -> AsyncGenerator[Batch, None]:

@@ -145,7 +145,7 @@ class EventBuilder:
                     self.question = output
                     is_sign_in = isinstance(output, Authorize)
                     state = TaskState.AUTH_REQUIRED if is_sign_in else TaskState.INPUT_REQUIRED
-                    self.closing = self._say(state, text, output.choices)
+                    self.closing = self._say(state, text, output.choices, output.fills)
                     self._last_words = [Part(text=text)]
                 case FinalMessage(contents=contents):
                     parts = [_part(content) for content in contents]
@@ -191,12 +191,14 @@ class EventBuilder:
             self.closing["message"].pop("metadata")
         return events
 
-    def _say(self, state: TaskState, text: str, choices: Sequence[str] = ()) -> TaskStatus:
+    def _say(
+        self, state: TaskState, text: str, choices: Sequence[str] = (), fills: str | None = None
+    ) -> TaskStatus:
         if len(strictjson.dumps([text, *choices] if choices else text)) > STATUS_TEXT_BYTES:
             raise SkillError(
                 f"A question, a reason or a progress text has at most {STATUS_TEXT_BYTES} bytes."
             )
-        return status(state, self._clock(), text_message(*self._ids, text, choices))
+        return status(state, self._clock(), text_message(*self._ids, text, choices, fills))
 
     def _status(self, status: TaskStatus) -> Event:
         task_id, context_id = self._ids

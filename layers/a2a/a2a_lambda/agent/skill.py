@@ -3,11 +3,11 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, overload
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, is_typeddict, overload
 
-from pydantic import Field, TypeAdapter, ValidationError, create_model
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
@@ -95,6 +95,7 @@ class Skill:
         self.id, self.default = getattr(function, MARK)
         self.turn_name: str | None = None
         self.parameters: list[Parameter] = []
+        self._returns: Any = None
         self._where = place = f"{mistakes.source_of(function)}: skill {self.id}"
         try:
             hints = get_type_hints(function, include_extras=True)
@@ -102,6 +103,7 @@ class Skill:
             raise ConfigurationError(
                 f"{place}: its type hints raise {type(error).__name__}: {error}"
             ) from None
+        self._returns = hints.get("return")
         for name, parameter in inspect.signature(function).parameters.items():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
                 raise ConfigurationError(
@@ -205,6 +207,20 @@ class Skill:
             return schema
         except Exception as error:
             raise ConfigurationError(f"{self._where}: its parameters have no JSON Schema: {error}") from error
+
+    @cached_property
+    def output_schema(self) -> dict[str, Any] | None:
+        """JSON Schema of what the skill returns, if its annotation is one class of objects: a model, a
+        dataclass or a TypedDict; else None."""
+        hint = self._returns
+        is_model = isinstance(hint, type) and (issubclass(hint, BaseModel) or is_dataclass(hint))
+        if not (is_model or is_typeddict(hint)) or hint.__module__.startswith("a2a_lambda."):
+            return None
+        try:
+            schema = TypeAdapter(hint).json_schema(mode="serialization")
+        except Exception:  # a class that has no schema promises nothing
+            return None
+        return schema if schema.get("type") == "object" else None
 
 
 class _Schema(GenerateJsonSchema):

@@ -23,6 +23,8 @@ def encode_manifest(profiles: Iterable[Profile]) -> bytes:
                 "card": profile.card.model_dump(mode="json", exclude_defaults=True),
                 "input_schemas": dict(profile.input_schemas),
                 "default_skill": profile.default_skill,
+                "output_schemas": dict(profile.output_schemas),
+                "text_skills": sorted(profile.text_skills),
             }
             for profile in profiles
         ]
@@ -41,6 +43,8 @@ def read_manifest(path: Path) -> list[Profile]:
                 input_schemas=entry["input_schemas"],
                 modified=mtime,
                 default_skill=entry["default_skill"],
+                output_schemas=entry["output_schemas"],
+                text_skills=frozenset(entry["text_skills"]),
             )
             for entry in entries
         ]

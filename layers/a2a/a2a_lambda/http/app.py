@@ -3,6 +3,7 @@
 card routes                       ── cards
 /  /a2a/<agent>  /alibaba…  /v2…  ── rpc  ─┬─ key ── wire ── service
 every other path                  ── rest ─┘
+/mcp  /mcp/<agent>                ── mcp ── key ── envelope ── service
 /callbacks/<token>                ── callbacks
 """
 
@@ -36,6 +37,8 @@ ORIGIN_HEADER = "x-origin-secret"
 CALLBACKS = f"/{CALLBACK_PATH}/"
 """Path of the urls of waits."""
 
+MCP_PATH = re.compile("/mcp(?:/(?P<agent>[^/]+))?/?")
+
 logger = logging.getLogger(__name__)
 
 ALLOWED_HEADERS = (
@@ -46,6 +49,9 @@ ALLOWED_HEADERS = (
     "Last-Event-ID",
     "A2A-Version",
     "A2A-Extensions",
+    "MCP-Protocol-Version",
+    "Mcp-Method",
+    "Mcp-Name",
     "X-A2A-Extensions",
     "traceparent",
     "tracestate",
@@ -92,6 +98,12 @@ async def _call(request: Request) -> Response:
         from a2a_lambda.http import callbacks
 
         return await callbacks.call(request, path.removeprefix(CALLBACKS))
+    if match := MCP_PATH.fullmatch(path):
+        if request.method != "POST":
+            raise HTTPException(405, headers={"Allow": "POST"})
+        from a2a_lambda.http.mcp import endpoint
+
+        return await endpoint.call(request, match["agent"])
     if (address := rpc.find_address(request, path)) is None:
         return await rest.call(request, path.removeprefix("/"))
     if request.method != "POST":

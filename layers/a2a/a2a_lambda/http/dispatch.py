@@ -4,9 +4,10 @@ rpc, rest ── accept ── OperationCall ── answer ── wire.decode �
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
 from starlette.requests import Request
@@ -17,7 +18,7 @@ from a2a_lambda.access.grant import Grant
 from a2a_lambda.errors import InvalidParams, ProtocolError
 from a2a_lambda.http import cards, sse
 from a2a_lambda.http.auth import authenticate, scope_of
-from a2a_lambda.http.error_responses import to_protocol_error
+from a2a_lambda.http.error_responses import JSON, to_protocol_error
 from a2a_lambda.http.request import base_url, deadline, last_event_id, read_body, requested_extensions
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations.stream_limit import Slot
@@ -166,21 +167,40 @@ async def answer(call: OperationCall) -> Response:
     call.agent.card.check_operation(call.operation)
     if call.operation in STREAMED:
         return await _stream(call)
-    work = asyncio.ensure_future(_result(call))
-    # Only a send may take long. After its first keep-alive the status is 200, and an error is in the body.
-    await asyncio.wait({work}, timeout=sse.KEEP_ALIVE_SECONDS if call.operation == "send" else None)
     binding = call.binding
+    if call.operation != "send":  # only a send may take long
+        return Response(binding.result(await _result(call)), 200, call.headers, binding.media_type)
+
+    async def result() -> bytes:
+        return binding.result(await _result(call))
+
+    def encode_error(cause: Exception) -> bytes:
+        return binding.error(call.wire, to_protocol_error(cause))
+
+    return await respond(result(), encode_error, call.headers, binding.media_type)
+
+
+async def respond(
+    result: Coroutine[None, None, bytes],
+    encode_error: Callable[[Exception], bytes],
+    headers: Mapping[str, str] = MappingProxyType({}),
+    media_type: str = JSON,
+) -> Response:
+    """An answer that may take long. After its first keep-alive the status is 200, and an error is in the
+    body. Before that, it raises what `result` raises."""
+    work = asyncio.ensure_future(result)
+    await asyncio.wait({work}, timeout=sse.KEEP_ALIVE_SECONDS)
     if work.done():
-        return Response(binding.result(work.result()), 200, call.headers, binding.media_type)
+        return Response(work.result(), 200, headers, media_type)
 
     async def late() -> bytes:
         try:
-            return binding.result(await work)
+            return await work
         except Exception as cause:
-            return binding.error(call.wire, to_protocol_error(cause))
+            return encode_error(cause)
 
     body = sse.with_spaces(asyncio.ensure_future(late()), sse.KEEP_ALIVE_SECONDS)
-    return StreamingResponse(body, 200, call.headers, binding.media_type)
+    return StreamingResponse(body, 200, headers, media_type)
 
 
 async def _result(call: OperationCall) -> Json:
@@ -231,12 +251,12 @@ async def _stream(call: OperationCall) -> Response:
                 needs_running=wire.subscribe_needs_running,
             )
             wire, events = wire_of_task(call.wires, subscription.wire_name), subscription.events
-        body = _with_slot(stack.pop_all(), slot, _encode_stream(call, wire, recipient, events))
+        body = with_slot(stack.pop_all(), slot, _encode_stream(call, wire, recipient, events))
     headers = {**STREAM_HEADERS, **call.headers}
     return StreamingResponse(body, headers=headers, media_type=sse.MEDIA_TYPE)
 
 
-async def _with_slot(
+async def with_slot(
     stack: AsyncExitStack, slot: Slot, body: AsyncGenerator[bytes, None]
 ) -> AsyncIterator[bytes]:
     """A stream that keeps its slot until it ends."""

@@ -31,10 +31,16 @@ CANCEL_ATTEMPTS = 20
 
 @dataclass(frozen=True, slots=True)
 class FoundTask:
-    """A task, and the name of the wire that it was made over."""
+    """A task, the name of the wire that it was made over, and when it was made and ends, in Unix seconds."""
 
     task: Task
     wire_name: str
+    created: float
+    expires: int
+
+    @classmethod
+    def of(cls, task: Task, head: Head) -> "FoundTask":
+        return cls(task, head.wire_name, head.created, head.expires)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,7 @@ class Service:
         """The whole task. Raises TaskNotFound."""
         head = await self._load(scope, task_id)
         task, _ = await threads.run(self._store.get_task, head)
-        return FoundTask(task, head.wire_name)
+        return FoundTask.of(task, head)
 
     async def list(self, scope: Scope, request: ListTasksRequest) -> ListTasksResponse:
         """A page of the caller's tasks with this agent. Raises InvalidParams for a page token that the kit
@@ -81,7 +87,7 @@ class Service:
             with suppress(StoreError):  # an execution ends by itself when it continues
                 await self._dispatcher.stop(head)
             task, _ = await threads.run(self._store.get_task, new_head)
-            return FoundTask(task, new_head.wire_name)
+            return FoundTask.of(task, new_head)
         raise StoreError("the task changes faster than it can be canceled")
 
     async def subscribe(

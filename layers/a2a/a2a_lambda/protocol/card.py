@@ -17,7 +17,7 @@ from a2a_lambda.errors import (
 from a2a_lambda.protocol.requests import Operation
 
 RESERVED = re.compile(
-    r"(v\d+|a2a|alibaba|stream|tasks|callbacks|message.*|card|extendedagentcard|healthz?)", re.IGNORECASE
+    r"(v\d+|a2a|alibaba|mcp|stream|tasks|callbacks|message.*|card|extendedagentcard|healthz?)", re.IGNORECASE
 )
 """Names that the kit's own paths use."""
 
@@ -36,9 +36,20 @@ class Provider(CardModel):
     url: str
 
 
+class ToolAnnotations(CardModel):
+    """What a tool does, as MCP's clients may show it, or ask before they call it. They are hints."""
+
+    title: str | None = None
+    readOnlyHint: bool | None = None
+    destructiveHint: bool | None = None
+    idempotentHint: bool | None = None
+    openWorldHint: bool | None = None
+
+
 class CardSkill(CardModel):
     """AgentSkill (A2A section 4.4.5). tags: without one, clients get the name as the only one. durable:
-    its turns may take days; it is not sent to clients."""
+    its turns may take days. mcp: MCP's clients may call it as a tool. annotations: hints about that tool. Of
+    these three nothing is sent to clients of A2A."""
 
     id: str = Field(min_length=1)
     name: str
@@ -48,6 +59,8 @@ class CardSkill(CardModel):
     inputModes: list[str] | None = None
     outputModes: list[str] | None = None
     durable: bool = False
+    mcp: bool = True
+    annotations: ToolAnnotations | None = None
 
 
 class Capabilities(CardModel):
@@ -107,7 +120,8 @@ class Card(CardModel):
     """default: the agent answers at the root. public: the card needs no key.
     scopes: scopes that a caller's token needs for this agent. A caller with a key needs none.
     background: the worker runs the agent's turns. They may take longer than a request.
-    durable: so do the turns of all skills, and they may take days."""
+    durable: so do the turns of all skills, and they may take days.
+    mcp: MCP's clients may call the agent's skills as tools."""
 
     name: str = Field(min_length=1)
     description: str
@@ -127,6 +141,7 @@ class Card(CardModel):
     durable: bool = False
     public: bool = True
     default: bool = False
+    mcp: bool = True
 
     @property
     def all_skills(self) -> list[CardSkill]:

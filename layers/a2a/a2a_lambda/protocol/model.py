@@ -49,6 +49,10 @@ CHOICES = "choices"
 """Key in the metadata of a question: texts that answer it, which a client may offer as buttons."""
 
 
+FILLS = "fills"
+"""Key in the metadata of a question: the parameter of the skill that the answer fills."""
+
+
 class Role(StrEnum):
     USER = "ROLE_USER"
     AGENT = "ROLE_AGENT"
@@ -230,11 +234,17 @@ def agent_message(task_id: str, context_id: str, parts: list[Part]) -> Message:
     )
 
 
-def text_message(task_id: str, context_id: str, text: str, choices: Sequence[str] = ()) -> Message:
-    """A new text of the agent in a task. choices: if it is a question, texts to offer as answers."""
+def text_message(
+    task_id: str, context_id: str, text: str, choices: Sequence[str] = (), fills: str | None = None
+) -> Message:
+    """A new text of the agent in a task. choices: if it is a question, texts to offer as answers. fills: the
+    parameter that the answer is for."""
     message = agent_message(task_id, context_id, [Part(text=text)])
-    if choices:
-        message["metadata"] = {CHOICES: [*choices]}
+    metadata: dict[str, Json] = {CHOICES: [*choices]} if choices else {}
+    if fills is not None:
+        metadata[FILLS] = fills
+    if metadata:
+        message["metadata"] = metadata
     return message
 
 

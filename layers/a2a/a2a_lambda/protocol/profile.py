@@ -1,7 +1,7 @@
 """What is known of an agent without its code: its card, and the JSON Schemas of its skills' parameters."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from a2a_lambda.protocol.alibaba_metadata import SUITE_EXTENSIONS, intents
 from a2a_lambda.protocol.card import Card
@@ -13,6 +13,8 @@ class Profile:
     """name: name of the agent's folder. modified: when its files changed last, in Unix seconds.
     input_schemas: JSON Schema of each skill that has parameters, by skill id. default_skill: id of the skill
         that gets a message without an intent; "" = the agent's code chooses it.
+    output_schemas: JSON Schema of what a skill returns, by skill id, if its annotation gives one.
+    text_skills: ids of the skills that take parameters, and get the turn with its text beside them.
     """
 
     name: str
@@ -20,6 +22,8 @@ class Profile:
     input_schemas: Mapping[str, dict[str, Json]]
     modified: float
     default_skill: str = ""
+    output_schemas: Mapping[str, dict[str, Json]] = field(default_factory=dict)
+    text_skills: frozenset[str] = frozenset()
 
     def is_durable(self, message: Message, asker: str | None) -> bool:
         """Whether the turn of a message needs a durable execution. asker: id of the skill whose question the

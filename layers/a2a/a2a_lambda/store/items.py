@@ -102,6 +102,11 @@ def keys_key(path: str, what: str) -> dict[str, Any]:
     return _key(f"#keys#{path}", what)
 
 
+def secret_key(path: str, name: str) -> dict[str, Any]:
+    """A secret that the containers of a deployment share."""
+    return _key(f"#secrets#{path}", name)
+
+
 def schedule_mark_key(agent: str, schedule_id: str) -> dict[str, Any]:
     """As with `keys_key`, no owner has it."""
     return _key("#schedules", f"mark#{agent}#{schedule_id}")

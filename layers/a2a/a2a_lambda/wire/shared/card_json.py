@@ -223,7 +223,10 @@ def _requirements(source: Description) -> list[tuple[str, list[str]]]:
 
 
 def _skills(source: Description) -> list[Object]:
-    skills = [skill.model_dump(exclude_none=True, exclude={"durable"}) for skill in source.card.skills]
+    skills = [
+        skill.model_dump(exclude_none=True, exclude={"durable", "mcp", "annotations"})
+        for skill in source.card.skills
+    ]
     for skill in skills:
         modes = skill.get("inputModes") or source.card.defaultInputModes
         if skill["id"] in source.input_schemas and JSON_MODE not in modes:

@@ -1,0 +1,64 @@
+"""A request of MCP, with all that it needs to be answered."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from a2a_lambda.http.request import base_url, deadline
+from a2a_lambda.protocol.model import Json
+from a2a_lambda.protocol.requests import SendMessageRequest
+from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.identity import RequestIdentity
+from a2a_lambda.wire import v1_0
+from a2a_lambda.wire.mcp.results import in_revision
+from a2a_lambda.wire.shared import jsonrpc
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from a2a_lambda.kit import Kit
+    from a2a_lambda.protocol.profile import Profile
+    from a2a_lambda.tasks.caller import Caller
+    from a2a_lambda.tasks.identity import Scope
+    from a2a_lambda.wire.mcp import envelope
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request whose caller may call the agent."""
+
+    request: "Request"
+    kit: "Kit"
+    caller: "Caller"
+    scope: "Scope"
+    agent: "Profile"
+    message: "envelope.Request"
+
+    @property
+    def server(self) -> dict[str, Json]:
+        """The agent, as the implementation of a server."""
+        return {"name": self.agent.name, "title": self.agent.card.name, "version": self.agent.card.version}
+
+    @property
+    def scope_names(self) -> tuple[str, str]:
+        """Names of the owner and of the agent."""
+        return self.scope.owner, self.scope.agent
+
+    def encode(self, result: dict[str, Json]) -> bytes:
+        """The answer with a result."""
+        return jsonrpc.result(self.message.id, in_revision(result, self.message.revision, self.server))
+
+    def context(self, request: SendMessageRequest, *, is_streamed: bool = False) -> CallContext:
+        """What surrounds a message. Ids of requests repeat from one client to the next, so only an
+        Idempotency-Key makes two calls the same one."""
+        key = self.request.headers.get("idempotency-key")
+        body = request["message"]["messageId"].encode()
+        return CallContext(
+            scope=self.scope,
+            caller=self.caller,
+            request=RequestIdentity.of(self.scope, "tools/call", b"" if key else body, key),
+            wire_name=v1_0.WIRE.name,
+            is_streamed=is_streamed,
+            blocking_by_default=True,
+            url=base_url(self.request),
+            deadline=deadline(self.request),
+        )

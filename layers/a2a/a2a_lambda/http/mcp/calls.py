@@ -1,0 +1,166 @@
+"""`tools/call`: a tool's turn, and its result in the form that the client can take."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing, suppress
+
+from starlette.responses import Response, StreamingResponse
+
+from a2a_lambda import strictjson, threads
+from a2a_lambda.errors import InvalidParams, KitError
+from a2a_lambda.http import sse
+from a2a_lambda.http.dispatch import STREAM_HEADERS, respond, with_slot
+from a2a_lambda.http.error_responses import to_protocol_error
+from a2a_lambda.http.mcp import tasks
+from a2a_lambda.http.mcp.call import Call
+from a2a_lambda.operations.stream_limit import Slot
+from a2a_lambda.protocol.model import STOPPED, Event, Json, Part, Task, TaskState, text_of
+from a2a_lambda.protocol.requests import SendMessageRequest
+from a2a_lambda.tasks.event_log import apply
+from a2a_lambda.wire.mcp import request_state, results
+from a2a_lambda.wire.mcp.calls import arguments_of, decode_call, reply, task_of
+from a2a_lambda.wire.mcp.questions import answer_of, elicitation, question_key
+from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, TASKS, encode_error
+from a2a_lambda.wire.mcp.tools import Tool, find_tool
+from a2a_lambda.wire.shared import jsonrpc
+
+
+async def answer(call: Call) -> Response:
+    """Raises ProtocolError, StoreError; after the answer has begun, it sends them."""
+    tool = find_tool(call.agent, call.message.params.get("name"))
+    arguments = arguments_of(call.message.params)
+    request = await _request_of(call, tool, arguments)
+    if request is None:
+        return await respond(_look(call, tool, arguments), lambda error: _encode_error(call, error))
+    if _is_long(call, tool) and call.message.has_extension(TASKS):
+        request["configuration"] = {"returnImmediately": True}
+    elif call.message.progress_token is not None and sse.MEDIA_TYPE in call.request.headers.get("accept", ""):
+        return await _stream(call, tool, arguments, request)
+
+    async def send() -> bytes:
+        response = await call.kit.messages.send(call.context(request), request)
+        return call.encode(await _outcome(call, tool, arguments, response["task"]))
+
+    return await respond(send(), lambda error: _encode_error(call, error))
+
+
+async def _request_of(call: Call, tool: Tool, arguments: dict[str, Json]) -> SendMessageRequest | None:
+    """The message of a call; None if it only asks how a task is. Raises InvalidParams, TaskNotFound."""
+    params = call.message.params
+    if call.message.is_stateless and params.get("requestState") is not None:
+        binding = request_state.binding_of(*call.scope_names, tool.name, arguments)
+        secret = await threads.run(call.kit.question_secret.get)
+        asked = request_state.unseal(params["requestState"], binding, secret, time.time())
+        found = await call.kit.service.get(call.scope, asked.task_id)
+        if question_key(found.task) != asked.key or found.task["status"]["state"] != TaskState.INPUT_REQUIRED:
+            raise InvalidParams(request_state.REFUSED, path="params.requestState")
+        responses = params.get("inputResponses")
+        response = responses.get(asked.key) if isinstance(responses, dict) else None
+        text = answer_of(response, f"params.inputResponses.{asked.key}")
+        return reply(asked.task_id, [Part(text=text)])
+    if task_of(tool, arguments) is not None and arguments.keys() == {"task"}:
+        return None
+    return decode_call(tool, arguments, call.message.meta)
+
+
+def _is_long(call: Call, tool: Tool) -> bool:
+    """Whether the turn runs elsewhere, and may take longer than a request."""
+    return call.agent.card.background or tool.name in call.agent.card.durable_skills
+
+
+async def _look(call: Call, tool: Tool, arguments: dict[str, Json]) -> bytes:
+    """How a task is, once it has stopped, or as late as the answer may be."""
+    task = await tasks.wait(call, str(task_of(tool, arguments)))
+    return call.encode(await _outcome(call, tool, arguments, task))
+
+
+async def _outcome(call: Call, tool: Tool, arguments: dict[str, Json], task: Task) -> dict[str, Json]:
+    """The result that the client can take: a question to its user, a task, or what the turn put out."""
+    message, state = call.message, task["status"]["state"]
+    meta: dict[str, Json] = {"_meta": {CONTEXT_KEY: task["contextId"]}}
+    if state not in STOPPED and message.has_extension(TASKS):
+        times = tasks.times_of_new(call, task)
+        return {"resultType": "task", **results.encode_new_task(task, times), **meta}
+    if state == TaskState.INPUT_REQUIRED and message.has_capability("elicitation"):
+        key = question_key(task)
+        binding = request_state.binding_of(*call.scope_names, tool.name, arguments)
+        secret = await threads.run(call.kit.question_secret.get)
+        sealed = request_state.seal(request_state.Asked(task["id"], key), binding, secret, time.time())
+        questions = {key: elicitation(task, tool)}
+        return {"resultType": "input_required", "inputRequests": questions, "requestState": sealed, **meta}
+    has_schema = tool.output_schema is not None
+    return results.encode_result(task, message.revision, has_output_schema=has_schema)
+
+
+def _encode_error(call: Call, error: Exception) -> bytes:
+    return jsonrpc.error(call.message.id, encode_error(to_protocol_error(error)))
+
+
+async def _stream(
+    call: Call, tool: Tool, arguments: dict[str, Json], request: SendMessageRequest
+) -> Response:
+    """An answer with progress before its result."""
+    async with AsyncExitStack() as stack:
+        slot: Slot = await stack.enter_async_context(call.kit.stream_limit.hold_slot(call.scope.owner))
+        events = await call.kit.messages.stream(call.context(request, is_streamed=True), request)
+        body = with_slot(stack.pop_all(), slot, _encode_stream(call, tool, arguments, events))
+    return StreamingResponse(body, headers=STREAM_HEADERS, media_type=sse.MEDIA_TYPE)
+
+
+async def _encode_stream(
+    call: Call, tool: Tool, arguments: dict[str, Json], events: sse.Events
+) -> AsyncGenerator[bytes, None]:
+    task: Task | None = None
+    count = 0
+    token = call.message.progress_token
+    assert token is not None
+    try:
+        async with aclosing(sse.with_silences(events, sse.KEEP_ALIVE_SECONDS)) as items:
+            async for item in items:
+                if item is None:
+                    yield sse.COMMENT
+                    continue
+                _, event = item
+                if "task" in event:
+                    task = event["task"]
+                    continue
+                assert task is not None
+                apply(task, [event])
+                if text := _progress_in(event):
+                    count += 1
+                    yield sse.encode(strictjson.dumps(results.progress(text, count, token)))
+        assert task is not None
+        yield sse.encode(call.encode(await _outcome(call, tool, arguments, task)))
+    except GeneratorExit:
+        # A client that leaves cancels its call.
+        if task is not None and task["status"]["state"] not in STOPPED:
+            _cancel_later(call, task["id"])
+        raise
+    except Exception as cause:
+        yield sse.encode(_encode_error(call, cause))
+
+
+_canceling: set[asyncio.Task[None]] = set()
+
+
+def _cancel_later(call: Call, task_id: str) -> None:
+    """Cancel a task when the answer's generator, which must not wait any more, has ended."""
+
+    async def cancel() -> None:
+        with suppress(KitError):
+            await call.kit.service.cancel(call.scope, task_id)
+
+    work = asyncio.ensure_future(cancel())
+    _canceling.add(work)
+    work.add_done_callback(_canceling.discard)
+
+
+def _progress_in(event: Event) -> str:
+    """What an event tells of the work: a progress text, or a piece of the answer."""
+    if "artifactUpdate" in event:
+        return text_of(event["artifactUpdate"]["artifact"]["parts"])
+    status = event.get("statusUpdate", {}).get("status", {})
+    if status.get("state") in STOPPED or "message" not in status:
+        return ""
+    return text_of(status["message"]["parts"])

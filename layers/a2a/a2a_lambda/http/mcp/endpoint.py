@@ -1,0 +1,132 @@
+"""MCP over HTTP: one url for each agent, `/mcp/<agent>`, and `/mcp` for the default one.
+
+POST ── key or token ── envelope ── method ─┬─ initialize, server/discover, tools/list, ping
+                                            ├─ tools/call ── calls
+                                            └─ tasks/get, tasks/update, tasks/cancel ── tasks
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from a2a_lambda import strictjson, telemetry, tracing
+from a2a_lambda.errors import Forbidden, MethodNotFound
+from a2a_lambda.http.auth import scope_of
+from a2a_lambda.http.dispatch import Accepted, accept
+from a2a_lambda.http.error_responses import JSON, to_protocol_error
+from a2a_lambda.http.mcp import calls, tasks
+from a2a_lambda.http.mcp.call import Call
+from a2a_lambda.http.request import base_url, check_media_type
+from a2a_lambda.kit import Kit
+from a2a_lambda.protocol.model import Json
+from a2a_lambda.wire.mcp import envelope, tools
+from a2a_lambda.wire.mcp.revisions import (
+    SUPPORTED,
+    TASKS,
+    WITH_HANDSHAKE,
+    encode_error,
+    status_of,
+)
+from a2a_lambda.wire.shared import jsonrpc
+
+CACHE: Mapping[str, Json] = {"ttlMs": 300_000, "cacheScope": "private"}
+"""How long a client may use what it read without asking again, in milliseconds."""
+
+
+async def call(request: Request, agent: str | None) -> Response:
+    """The answer to a POST."""
+    revision, identity = WITH_HANDSHAKE[0], None
+    try:
+        _check_origin(request)
+        accepted = await accept(request, check_media_type)
+        value = strictjson.loads(accepted.body)
+        identity = jsonrpc.read_id(value)
+        message = envelope.decode(value, request.headers)
+        if message is None or message.id is None:
+            return Response(status_code=202)
+        revision = message.revision
+        return await _answer(_call_of(accepted, message, agent))
+    except Exception as cause:
+        error = to_protocol_error(cause)
+        body = jsonrpc.error(identity, encode_error(error))
+        return Response(body, status_of(error, revision), error.headers, JSON)
+
+
+def _call_of(accepted: Accepted, message: envelope.Request, agent: str | None) -> Call:
+    """Raises RouteNotFound, Forbidden."""
+    profile = accepted.kit.agents.find(agent)
+    scope = scope_of(accepted.request, accepted.grant, profile)
+    telemetry.bind(owner=scope.owner, agent=scope.agent, version=f"mcp-{message.revision}")
+    name = f"{accepted.request.method} {message.method}"
+    tracing.current().set({"rpc.method": message.method}, name=name)
+    return Call(accepted.request, accepted.kit, accepted.grant.caller, scope, profile, message)
+
+
+async def _answer(call: Call) -> Response:
+    message = call.message
+    if message.method == "tools/call":
+        return await calls.answer(call)
+    methods = STATELESS_METHODS if message.is_stateless else SESSION_METHODS
+    if message.method not in methods:
+        names = ", ".join(["tools/call", *methods])
+        raise MethodNotFound(f"{message.method[:100]!r} in revision {message.revision}; there are {names}")
+    return Response(call.encode(await methods[message.method](call)), media_type=JSON)
+
+
+async def _initialize(call: Call) -> dict[str, Json]:
+    return {
+        "protocolVersion": call.message.revision,
+        "capabilities": {"tools": {}},
+        "serverInfo": call.server,
+        "instructions": call.agent.card.description,
+    }
+
+
+async def _ping(_: Call) -> dict[str, Json]:
+    return {}
+
+
+async def _discover(call: Call) -> dict[str, Json]:
+    return {
+        "supportedVersions": [*SUPPORTED],
+        "capabilities": {"tools": {}, "extensions": {TASKS: {}}},
+        "instructions": call.agent.card.description,
+        **CACHE,
+    }
+
+
+async def _list(call: Call) -> dict[str, Json]:
+    page, cursor = tools.page_of(call.agent, call.message.params.get("cursor"))
+    return {
+        "tools": page,
+        **({} if cursor is None else {"nextCursor": cursor}),
+        **(CACHE if call.message.is_stateless else {}),
+    }
+
+
+Method = Callable[[Call], Awaitable[dict[str, Json]]]
+
+STATELESS_METHODS: Mapping[str, Method] = {
+    "server/discover": _discover,
+    "tools/list": _list,
+    "tasks/get": tasks.get,
+    "tasks/update": tasks.update,
+    "tasks/cancel": tasks.cancel,
+}
+
+SESSION_METHODS: Mapping[str, Method] = {"initialize": _initialize, "ping": _ping, "tools/list": _list}
+"""Methods of the revisions with a handshake, beside tools/call."""
+
+
+def _check_origin(request: Request) -> None:
+    """Raises Forbidden for a page of another site: a browser would send it a key that it has."""
+    origin = request.headers.get("origin")
+    if origin is None:
+        return
+    kit: Kit = request.app.state.kit
+    allowed = kit.settings.cors_origins
+    host = urlsplit(base_url(request)).netloc
+    if "*" not in allowed and origin not in allowed and urlsplit(origin).netloc != host:
+        raise Forbidden("its Origin is not allowed: add it to CorsOrigins")

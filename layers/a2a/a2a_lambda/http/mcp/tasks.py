@@ -1,0 +1,79 @@
+"""Tasks of MCP's extension: the same tasks that A2A's clients see."""
+
+from collections.abc import Mapping
+from contextlib import aclosing, suppress
+
+from a2a_lambda.errors import TaskNotCancelable
+from a2a_lambda.http.mcp.call import Call
+from a2a_lambda.http.request import deadline
+from a2a_lambda.operations.service import FoundTask
+from a2a_lambda.protocol.alibaba_metadata import intents
+from a2a_lambda.protocol.model import INTERRUPTED, Json, Part, Task, timestamp
+from a2a_lambda.wire.mcp import results
+from a2a_lambda.wire.mcp.calls import reply
+from a2a_lambda.wire.mcp.questions import answer_of, question_key
+from a2a_lambda.wire.mcp.revisions import TASKS, CapabilityRequired
+from a2a_lambda.wire.mcp.tools import Tool, tools_of
+from a2a_lambda.wire.shared import fields
+
+
+async def get(call: Call) -> dict[str, Json]:
+    """Raises TaskNotFound."""
+    found = await call.kit.service.get(call.scope, _id(call))
+    ttl = int((found.expires - found.created) * 1000)
+    times = {"createdAt": timestamp(found.created), "ttlMs": ttl}
+    return results.encode_task(found.task, _tool_of(call, found), times)
+
+
+async def update(call: Call) -> dict[str, Json]:
+    """Answer the task's question. Raises TaskNotFound, InvalidParams."""
+    found = await call.kit.service.get(call.scope, _id(call))
+    key = question_key(found.task)
+    responses = fields.mapping(call.message.params.get("inputResponses"), "params.inputResponses")
+    # An answer to an earlier question, or to one that somebody else has answered, is ignored.
+    if found.task["status"]["state"] in INTERRUPTED and key in responses:
+        text = answer_of(responses[key], f"params.inputResponses.{key}")
+        request = reply(found.task["id"], [Part(text=text)])
+        request["configuration"] = {"returnImmediately": True}
+        await call.kit.messages.send(call.context(request), request)
+    return {}
+
+
+async def cancel(call: Call) -> dict[str, Json]:
+    """Raises TaskNotFound."""
+    with suppress(TaskNotCancelable):  # it has ended already, as the client wants
+        await call.kit.service.cancel(call.scope, _id(call))
+    return {}
+
+
+async def wait(call: Call, task_id: str) -> Task:
+    """A task once it has stopped, or at the deadline of the answer. Raises TaskNotFound."""
+    end = deadline(call.request)
+    subscription = await call.kit.service.subscribe(call.scope, task_id, after=None, deadline=end)
+    async with aclosing(subscription.events) as events:
+        async for _ in events:
+            pass
+    return (await call.kit.service.get(call.scope, task_id)).task
+
+
+def times_of_new(call: Call, task: Task) -> Mapping[str, Json]:
+    """createdAt and ttlMs of a task that was just made."""
+    ttl = int(call.kit.settings.task_days * 86_400_000)
+    return {"createdAt": task["status"].get("timestamp", ""), "ttlMs": ttl}
+
+
+def _id(call: Call) -> str:
+    """Raises InvalidParams, CapabilityRequired."""
+    if not call.message.has_extension(TASKS):
+        raise CapabilityRequired("declare the extension for tasks", {"extensions": {TASKS: {}}})
+    return fields.identifier({**call.message.params}, "taskId", "params")
+
+
+def _tool_of(call: Call, found: FoundTask) -> Tool | None:
+    """The tool that made a task, if a message of it names one."""
+    named = [
+        intent.skill
+        for message in found.task.get("history", [])
+        for intent in intents(message.get("metadata", {}))
+    ]
+    return next((tool for tool in tools_of(call.agent) if tool.name in named), None)

@@ -1,0 +1,66 @@
+"""A call of a tool as a message."""
+
+import uuid
+from collections.abc import Mapping
+
+from a2a_lambda.errors import InvalidParams
+from a2a_lambda.protocol.alibaba_metadata import intent_metadata
+from a2a_lambda.protocol.model import Json, Message, Part, Role
+from a2a_lambda.protocol.requests import SendMessageRequest
+from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY
+from a2a_lambda.wire.mcp.tools import MESSAGE, TASK, Tool
+from a2a_lambda.wire.shared import fields
+
+
+def arguments_of(params: Mapping[str, Json]) -> dict[str, Json]:
+    """Raises InvalidParams."""
+    arguments = params.get("arguments")
+    return {} if arguments is None else fields.mapping(arguments, "params.arguments")
+
+
+def task_of(tool: Tool, arguments: Mapping[str, Json]) -> str | None:
+    """Id of the task that a call goes on with. Raises InvalidParams."""
+    if TASK in tool.parameters or not arguments.get(TASK):
+        return None
+    return fields.identifier({**arguments}, TASK, "params.arguments")
+
+
+def message_of(tool: Tool, arguments: Mapping[str, Json]) -> str:
+    """What the user says in a call. Raises InvalidParams."""
+    if MESSAGE in tool.parameters or arguments.get(MESSAGE) is None:
+        return ""
+    return fields.text({**arguments}, MESSAGE, "params.arguments")
+
+
+def decode_call(tool: Tool, arguments: Mapping[str, Json], meta: Mapping[str, Json]) -> SendMessageRequest:
+    """The message that calls a tool, or goes on with its task. Raises InvalidParams."""
+    unknown = arguments.keys() - tool.input_schema["properties"].keys() - {MESSAGE}
+    if unknown:
+        raise InvalidParams(
+            f"{tool.name} has no argument {min(unknown)[:100]!r}",
+            path=f"params.arguments.{min(unknown)[:100]}",
+        )
+    text = message_of(tool, arguments)
+    values = {
+        name: value for name, value in arguments.items() if name in tool.parameters and value is not None
+    }
+    parts = [Part(text=text)] if text else []
+    parts += [Part(data=values)] if values else []
+    if (task_id := task_of(tool, arguments)) is not None:
+        return reply(task_id, parts)
+    message = _message(parts or [Part(text="")])
+    message["metadata"] = intent_metadata(tool.name, {})
+    if meta.get(CONTEXT_KEY) is not None:
+        message["contextId"] = fields.identifier({**meta}, CONTEXT_KEY, "params._meta")
+    return SendMessageRequest(message=message)
+
+
+def reply(task_id: str, parts: list[Part]) -> SendMessageRequest:
+    """The answer to a task's question. It names no skill: the one that asked gets it."""
+    message = _message(parts)
+    message["taskId"] = task_id
+    return SendMessageRequest(message=message)
+
+
+def _message(parts: list[Part]) -> Message:
+    return Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=parts)

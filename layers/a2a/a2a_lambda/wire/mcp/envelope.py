@@ -1,0 +1,134 @@
+"""A request of MCP: JSON-RPC, and the headers that mirror it (Streamable HTTP, section "Headers")."""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from a2a_lambda.errors import InvalidParams, InvalidRequest
+from a2a_lambda.protocol.model import Json
+from a2a_lambda.wire.mcp.revisions import (
+    CAPABILITIES_KEY,
+    STATELESS,
+    VERSION_KEY,
+    WITH_HANDSHAKE,
+    HeaderMismatch,
+    UnknownRevision,
+)
+from a2a_lambda.wire.shared import jsonrpc
+
+VERSION_HEADER = "mcp-protocol-version"
+
+ENCODED = ("=?base64?", "?=")
+"""Around a header's value that is no plain ASCII."""
+
+NAMED = {"tools/call": "name"}
+"""Parameter that the header Mcp-Name mirrors, by method."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """id: None for a notification, which gets no answer. capabilities: what the client can do; a revision
+    with a handshake tells it to a session, which this server does not keep."""
+
+    id: jsonrpc.Id
+    method: str
+    params: Mapping[str, Json]
+    meta: Mapping[str, Json]
+    revision: str
+    capabilities: Mapping[str, Json]
+
+    @property
+    def is_stateless(self) -> bool:
+        return self.revision == STATELESS
+
+    @property
+    def progress_token(self) -> str | int | None:
+        """What the client wants to be told progress by."""
+        token = self.meta.get("progressToken")
+        return token if isinstance(token, str | int) and not isinstance(token, bool) else None
+
+    def has_capability(self, name: str) -> bool:
+        return isinstance(self.capabilities.get(name), dict)
+
+    def has_extension(self, name: str) -> bool:
+        extensions = self.capabilities.get("extensions")
+        return isinstance(extensions, dict) and isinstance(extensions.get(name), dict)
+
+
+def decode(value: Json, headers: Mapping[str, str]) -> Request | None:
+    """The request in a body; None if the body is a client's answer. headers: by lower-case name.
+
+    Raises InvalidRequest, InvalidParams, HeaderMismatch, UnknownRevision.
+    """
+    if isinstance(value, dict) and "method" not in value and ("result" in value or "error" in value):
+        return None
+    envelope = jsonrpc.decode(value)
+    if "id" in value and envelope.id is None:
+        raise InvalidRequest("id must be a string or an integer", path="id")
+    params = {} if envelope.params is None else envelope.params
+    if not isinstance(params, dict):
+        raise InvalidParams("params must be an object", path="params")
+    meta = params.get("_meta", {})
+    if not isinstance(meta, dict):
+        raise InvalidParams("params._meta must be an object", path="params._meta")
+    revision = _revision_of(envelope.method, params, meta, headers)
+    capabilities: Json = {}
+    if revision == STATELESS:
+        _check_headers(envelope.method, params, headers)
+        if envelope.id is not None:
+            capabilities = meta.get(CAPABILITIES_KEY)
+            if not isinstance(capabilities, dict):
+                raise _bad_request(f"params._meta must have {CAPABILITIES_KEY}, an object")
+    return Request(envelope.id, envelope.method, params, meta, revision, capabilities)
+
+
+def _revision_of(
+    method: str, params: Mapping[str, Json], meta: Mapping[str, Json], headers: Mapping[str, str]
+) -> str:
+    """The revision that a request speaks: the body's, or the header's. Without either, the client has not
+    initialized yet, or speaks the first revision that had this transport."""
+    header, named = headers.get(VERSION_HEADER, ""), meta.get(VERSION_KEY)
+    if named is not None:
+        if not isinstance(named, str):
+            raise _bad_request(f"params._meta.{VERSION_KEY} must be a string")
+        if named != header:
+            raise HeaderMismatch(f"MCP-Protocol-Version must be {named[:40]!r}, as in params._meta")
+        if named != STATELESS:
+            raise UnknownRevision(named)
+        return named
+    if header == STATELESS:
+        raise _bad_request(f"params._meta must have {VERSION_KEY}")
+    if method == "initialize":
+        wanted = params.get("protocolVersion")
+        return wanted if isinstance(wanted, str) and wanted in WITH_HANDSHAKE else WITH_HANDSHAKE[0]
+    if header and header not in WITH_HANDSHAKE:
+        raise UnknownRevision(header)
+    return header or WITH_HANDSHAKE[-1]
+
+
+def _check_headers(method: str, params: Mapping[str, Json], headers: Mapping[str, str]) -> None:
+    """Raises HeaderMismatch."""
+    wanted = {"mcp-method": method}
+    if method in NAMED:
+        wanted["mcp-name"] = str(params.get(NAMED[method], ""))
+    for name, value in wanted.items():
+        if _plain(headers.get(name, "")) != value:
+            raise HeaderMismatch(f"the header {name.title()} must be {value[:100]!r}, as in the body")
+
+
+def _plain(value: str) -> str:
+    """A header's value, decoded if it is encoded."""
+    begin, end = ENCODED
+    if not (value.startswith(begin) and value.endswith(end)):
+        return value
+    try:
+        return base64.b64decode(value[len(begin) : -len(end)], validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise HeaderMismatch("a header has a value that is not base64") from None
+
+
+def _bad_request(text: str) -> InvalidParams:
+    error = InvalidParams(text)
+    error.status = 400
+    return error

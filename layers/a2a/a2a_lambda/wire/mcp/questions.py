@@ -1,0 +1,78 @@
+"""A question of an agent as an elicitation, and its answer as a message.
+
+Source: https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from a2a_lambda import strictjson
+from a2a_lambda.errors import InvalidParams
+from a2a_lambda.protocol.model import CHOICES, FILLS, Json, Message, Task, TaskState, text_of
+from a2a_lambda.wire.mcp.tools import Tool
+
+ANSWER = "answer"
+"""Field of the form, if the question fills no parameter."""
+
+FLAT_TYPES = ("string", "number", "integer", "boolean")
+
+FLAT_KEYWORDS = ("type", "description", "enum", "minimum", "maximum", "minLength", "maxLength", "default")
+"""What a field of a form may have."""
+
+DECLINED = "The user declined to answer."
+CANCELED = "The user closed the question without an answer."
+
+
+def question_of(task: Task) -> str:
+    """The text of the question that a task asks."""
+    message = task["status"].get("message")
+    return text_of(message["parts"]) if message is not None else ""
+
+
+def question_key(task: Task) -> str:
+    """Names a question, once in a task."""
+    message = task["status"].get("message")
+    return message["messageId"] if message is not None else ""
+
+
+def elicitation(task: Task, tool: Tool | None) -> dict[str, Json]:
+    """The request to ask the user."""
+    message: Message | None = task["status"].get("message")
+    metadata: Mapping[str, Any] = {} if message is None else message.get("metadata", {})
+    name = metadata.get(FILLS, ANSWER)
+    field = _field(tool.parameters.get(name, {})) if tool is not None else {"type": "string"}
+    choices = metadata.get(CHOICES)
+    if choices and field["type"] != "boolean":
+        field = {**field, "type": "string", "enum": choices}
+    schema = {"type": "object", "properties": {name: field}, "required": [name]}
+    text = question_of(task) or "Please answer."
+    return {
+        "method": "elicitation/create",
+        "params": {"mode": "form", "message": text, "requestedSchema": schema},
+    }
+
+
+def _field(schema: Json) -> dict[str, Json]:
+    """A parameter's schema as a field of a form, which is flat: anything else is a text."""
+    if not isinstance(schema, dict) or schema.get("type") not in FLAT_TYPES:
+        return {"type": "string"}
+    return {name: value for name, value in schema.items() if name in FLAT_KEYWORDS}
+
+
+def can_elicit(task: Task) -> bool:
+    """Whether a form may ask for this: credentials must not go through one."""
+    return task["status"]["state"] == TaskState.INPUT_REQUIRED
+
+
+def answer_of(response: Json, path: str) -> str:
+    """What the user said, in words. Raises InvalidParams."""
+    if not isinstance(response, dict) or response.get("action") not in ("accept", "decline", "cancel"):
+        raise InvalidParams(f"{path}.action must be accept, decline or cancel", path=path)
+    if response["action"] != "accept":
+        return DECLINED if response["action"] == "decline" else CANCELED
+    content = response.get("content")
+    values = list(content.values()) if isinstance(content, dict) else []
+    if len(values) != 1:
+        raise InvalidParams(f"{path}.content must have the one field that was asked for", path=path)
+    [value] = values
+    return value if isinstance(value, str) else strictjson.dumps(value).decode()

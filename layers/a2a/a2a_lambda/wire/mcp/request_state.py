@@ -1,0 +1,66 @@
+"""What a client brings back with the answer to a question: signed, so that it is what the server gave it.
+
+It is bound to the caller, the tool and the arguments, and ends after an hour. Once its question is answered,
+it is worthless, because it names that question.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from a2a_lambda import strictjson
+from a2a_lambda.errors import InvalidParams
+from a2a_lambda.protocol.model import Json
+
+STATE_SECONDS = 3600
+"""Seconds for which a question may be answered with its state. After that, A2A's clients still can."""
+
+ALGORITHM = "HS256"
+
+REFUSED = "the requestState is not of this call, or has expired: call the tool again without it"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question that a call has come to. key: id of the question's message."""
+
+    task_id: str
+    key: str
+
+
+def seal(asked: Asked, binding: Mapping[str, str], secret: bytes, now: float) -> str:
+    """State for a client. binding: of `binding_of`. now: Unix time."""
+    from joserfc import jwt
+    from joserfc.jwk import OctKey
+
+    claims = {**binding, "task": asked.task_id, "key": asked.key, "exp": int(now) + STATE_SECONDS}
+    return jwt.encode({"alg": ALGORITHM}, claims, OctKey.import_key(secret))
+
+
+def unseal(state: Json, binding: Mapping[str, str], secret: bytes, now: float) -> Asked:
+    """The question that a state belongs to. Raises InvalidParams."""
+    from joserfc import errors, jwt
+    from joserfc.jwk import OctKey
+
+    refusal = InvalidParams(REFUSED, path="params.requestState")
+    if not isinstance(state, str):
+        raise refusal
+    try:
+        claims = jwt.decode(state, OctKey.import_key(secret), algorithms=[ALGORITHM]).claims
+    except (errors.JoseError, ValueError):
+        raise refusal from None
+    if any(claims.get(name) != value for name, value in binding.items()) or claims["exp"] <= now:
+        raise refusal
+    return Asked(claims["task"], claims["key"])
+
+
+def binding_of(owner: str, agent: str, tool: str, arguments: Mapping[str, Json]) -> dict[str, str]:
+    """What a state is for: who calls which tool with what."""
+    source = strictjson.dumps([owner, agent, tool, _sorted(arguments)])
+    return {"call": hashlib.sha256(source).hexdigest()}
+
+
+def _sorted(value: Json) -> Json:
+    if isinstance(value, Mapping):
+        return {name: _sorted(value[name]) for name in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,148 @@
+"""What a turn came to, as the result of a tool.
+
+Source: https://modelcontextprotocol.io/specification/2026-07-28/server/tools, and the extension for tasks.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from a2a_lambda import strictjson
+from a2a_lambda.protocol.model import (
+    INTERRUPTED,
+    TERMINAL,
+    Json,
+    Part,
+    Task,
+    TaskState,
+    text_of,
+)
+from a2a_lambda.wire.mcp.questions import elicitation, question_key, question_of
+from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, SERVER_KEY, STATELESS
+from a2a_lambda.wire.mcp.tools import Tool
+
+POLL_INTERVAL_MS = 2000
+"""Milliseconds after which a client may ask for a task again."""
+
+STATUSES: Mapping[TaskState, str] = {
+    TaskState.COMPLETED: "completed",
+    TaskState.FAILED: "completed",
+    TaskState.REJECTED: "completed",
+    TaskState.CANCELED: "cancelled",
+    TaskState.INPUT_REQUIRED: "input_required",
+    TaskState.AUTH_REQUIRED: "input_required",
+}
+"""A tool that failed is a task that completed with an error, because `failed` is for faults of the protocol.
+Every other state is `working`."""
+
+
+def in_revision(result: dict[str, Json], revision: str, server: Mapping[str, Json]) -> dict[str, Json]:
+    """A result with what its revision wants in each one. server: name and version of this server."""
+    if revision != STATELESS:
+        return result
+    meta = {SERVER_KEY: dict(server), **result.get("_meta", {})}
+    return {"resultType": "complete", **result, "_meta": meta}
+
+
+def encode_result(task: Task, revision: str, *, has_output_schema: bool) -> dict[str, Json]:
+    """The result of a call whose task has stopped, or goes on elsewhere. has_output_schema: the tool promises
+    structured content, without which only an error is a valid result of it."""
+    state = task["status"]["state"]
+    if state not in TERMINAL:
+        result: dict[str, Json] = {
+            "content": [*_content(task, with_status=False), _text(_how_to_go_on(task))]
+        }
+        is_error = has_output_schema
+    else:
+        data = _structured(task)
+        result = {"content": [*_content(task)]}
+        if data is not None and (isinstance(data, dict) or revision == STATELESS):
+            result["structuredContent"] = data
+        is_error = state != TaskState.COMPLETED or (has_output_schema and "structuredContent" not in result)
+    result["_meta"] = {CONTEXT_KEY: task["contextId"]}
+    return result | ({"isError": True} if is_error else {})
+
+
+def _how_to_go_on(task: Task) -> str:
+    """A question for a client that cannot ask its user, or where a task is that still runs."""
+    call = f"call this tool again with task={task['id']!r}"
+    if task["status"]["state"] in INTERRUPTED:
+        return f"{question_of(task)}\nTo answer, {call} and the answer."
+    return f"This takes longer than a call may. It goes on: {call} to see how far it is."
+
+
+def encode_new_task(task: Task, times: Mapping[str, Json]) -> dict[str, Json]:
+    """A task that was made instead of a result. times: createdAt and ttlMs."""
+    status = task["status"]
+    text = text_of(status["message"]["parts"]) if "message" in status else ""
+    return {
+        "taskId": task["id"],
+        "status": STATUSES.get(status["state"], "working"),
+        **({"statusMessage": text} if text else {}),
+        "lastUpdatedAt": status.get("timestamp", ""),
+        "pollIntervalMs": POLL_INTERVAL_MS,
+        **times,
+    }
+
+
+def encode_task(task: Task, tool: Tool | None, times: Mapping[str, Json]) -> dict[str, Json]:
+    """A task as `tasks/get` answers with it. tool: the one that made it, as far as is known."""
+    result = encode_new_task(task, times)
+    match result["status"]:
+        case "completed":
+            has_schema = tool is not None and tool.output_schema is not None
+            outcome = encode_result(task, STATELESS, has_output_schema=has_schema)
+            result["result"] = {"resultType": "complete", **outcome}
+        case "input_required":
+            result["inputRequests"] = {question_key(task): elicitation(task, tool)}
+    return result
+
+
+def progress(update: str, count: int, token: str | int) -> dict[str, Json]:
+    """A notification of progress. count: grows with each."""
+    params = {"progressToken": token, "progress": count, "message": update}
+    return {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+
+
+def _content(task: Task, *, with_status: bool = True) -> Iterator[dict[str, Json]]:
+    parts = [part for artifact in task.get("artifacts", []) for part in artifact["parts"]]
+    if with_status and "message" in task["status"]:
+        parts += task["status"]["message"]["parts"]
+    for part in parts:
+        yield from _blocks(part)
+
+
+def _blocks(part: Part) -> Iterator[dict[str, Json]]:
+    """Content of a part."""
+    media_type = part.get("mediaType") or "application/octet-stream"
+    name = part.get("filename") or "file"
+    if "text" in part:
+        if part["text"]:
+            yield _text(part["text"])
+    elif "data" in part:
+        yield _text(strictjson.dumps(part["data"]).decode())
+    elif "raw" in part:
+        kind = media_type.partition("/")[0]
+        if kind in ("image", "audio"):
+            yield {"type": kind, "data": part["raw"], "mimeType": media_type}
+        else:
+            uri = f"attachment:///{_escaped(name)}"
+            resource = {"uri": uri, "mimeType": media_type, "blob": part["raw"]}
+            yield {"type": "resource", "resource": resource}
+    elif "url" in part:
+        yield {"type": "resource_link", "uri": part["url"], "name": name, "mimeType": media_type}
+
+
+def _escaped(name: str) -> str:
+    """A file's name in a uri (RFC 3986 section 2.1)."""
+    return re.sub(rb"[^A-Za-z0-9._~-]", lambda match: b"%%%02X" % match[0][0], name.encode()).decode()
+
+
+def _structured(task: Task) -> Json:
+    """The only value that a turn put out as data, or None."""
+    parts = [part for artifact in task.get("artifacts", []) for part in artifact["parts"]]
+    values = [part["data"] for part in parts if "data" in part]
+    return values[0] if len(values) == 1 else None
+
+
+def _text(text: str) -> dict[str, Json]:
+    return {"type": "text", "text": text}

@@ -1,0 +1,113 @@
+"""An agent's skills as tools.
+
+Source: https://modelcontextprotocol.io/specification/2026-07-28/server/tools
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from a2a_lambda.errors import InvalidParams
+from a2a_lambda.protocol.card import CardSkill
+from a2a_lambda.protocol.model import Json
+from a2a_lambda.protocol.profile import Profile
+
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+"""Form of a tool's name. A skill with another id is no tool."""
+
+PAGE_TOOLS = 100
+"""Tools in a page of the list."""
+
+MESSAGE, TASK = "message", "task"
+"""Arguments that a tool has beside its skill's parameters, unless a parameter has the name."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A skill that a client may call as a tool."""
+
+    skill: CardSkill
+    profile: Profile
+
+    @property
+    def name(self) -> str:
+        return self.skill.id
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Json]:
+        """JSON Schemas of the skill's parameters, by name."""
+        schema = self.profile.input_schemas.get(self.name, {})
+        properties: Mapping[str, Json] = schema.get("properties", {})
+        return properties
+
+    @cached_property
+    def input_schema(self) -> dict[str, Json]:
+        schema = dict(self.profile.input_schemas.get(self.name, {"type": "object"}))
+        properties = dict(self.parameters)
+        required = [*schema.get("required", [])]
+        if MESSAGE not in properties and self.takes_message:
+            properties[MESSAGE] = {"type": "string", "description": "What the user says."}
+            if not self.parameters:
+                required.append(MESSAGE)
+        if TASK not in properties:
+            text = "Only to answer a question: the id of the task that asked it."
+            properties[TASK] = {"type": "string", "description": text}
+        schema |= {"properties": properties}
+        return schema | ({"required": required} if required else {})
+
+    @property
+    def takes_message(self) -> bool:
+        """Whether the skill reads a message's text, as far as is known."""
+        return not self.parameters or self.name in self.profile.text_skills
+
+    @property
+    def output_schema(self) -> dict[str, Json] | None:
+        return self.profile.output_schemas.get(self.name)
+
+    def encode(self) -> dict[str, Json]:
+        annotations = self.skill.annotations
+        tool: dict[str, Json] = {
+            "name": self.name,
+            "title": self.skill.name,
+            "description": self._description(),
+            "inputSchema": self.input_schema,
+        }
+        if self.output_schema is not None:
+            tool["outputSchema"] = self.output_schema
+        if annotations is not None:
+            tool["annotations"] = annotations.model_dump(exclude_none=True)
+        return tool
+
+    def _description(self) -> str:
+        examples = "".join(f"\n- {example}" for example in self.skill.examples)
+        return self.skill.description + (f"\nExamples:{examples}" if examples else "")
+
+
+def tools_of(profile: Profile) -> Iterator[Tool]:
+    """The agent's tools, in the card's order."""
+    if profile.card.mcp:
+        for skill in profile.card.all_skills:  # its caller has signed in
+            if skill.mcp and NAME.fullmatch(skill.id):
+                yield Tool(skill, profile)
+
+
+def page_of(profile: Profile, cursor: Json) -> tuple[list[dict[str, Json]], str | None]:
+    """A page of tools, and the cursor of the next one; None = there is none. Raises InvalidParams."""
+    start = 0
+    if cursor is not None:
+        if not isinstance(cursor, str) or not re.fullmatch("[0-9]{1,6}", cursor):
+            raise InvalidParams("the cursor is not from this server", path="params.cursor")
+        start = int(cursor)
+    tools = [*tools_of(profile)]
+    end = start + PAGE_TOOLS
+    return [tool.encode() for tool in tools[start:end]], str(end) if end < len(tools) else None
+
+
+def find_tool(profile: Profile, name: Json) -> Tool:
+    """Raises InvalidParams."""
+    tools = {tool.name: tool for tool in tools_of(profile)}
+    if not isinstance(name, str) or name not in tools:
+        names = ", ".join(tools) or "none"
+        raise InvalidParams(f"unknown tool {str(name)[:100]!r}; there are: {names}", path="params.name")
+    return tools[name]
