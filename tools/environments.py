@@ -63,6 +63,18 @@ def run_sam(*arguments: str, **variables: str) -> int:
     return run(SAM, *arguments, SAM_CLI_TELEMETRY="0", **variables)
 
 
+def run_sam_quietly(log: Path, *arguments: str, **variables: str) -> int:
+    """Run AWS SAM; what it prints goes to a file, and is shown only if it fails. Returns its exit status."""
+    environment = os.environ | variables | {"SAM_CLI_TELEMETRY": "0"}
+    with log.open("w", encoding="utf-8") as file:
+        status = subprocess.run(
+            [SAM, *arguments], env=environment, stdout=file, stderr=subprocess.STDOUT, check=False
+        ).returncode
+    if status:
+        print(log.read_text("utf-8"), file=sys.stderr)
+    return status
+
+
 def find_uv() -> str:
     """Path of uv: the one that runs this, or on the PATH, or the checkout's own. Exits if there is none."""
     own = Path(".uv/bin/uv").absolute()

@@ -6,10 +6,12 @@ import zipfile
 from pathlib import Path
 
 
-def write_wheel(folder: Path, name: str, version: str, *requires: str) -> None:
-    """Write the wheel of a package with one module, whose `version` is its version."""
+def write_wheel(folder: Path, name: str, version: str, *requires: str, size: int = 0) -> None:
+    """Write the wheel of a package with one module, whose `version` is its version. size: bytes of a file of
+    data beside it."""
     module = name.replace("-", "_")
-    _write(folder, name, version, {f"{module}.py": f"version = {version!r}\n"}, *requires)
+    content = {f"{module}.py": f"version = {version!r}\n", f"{module}.dat": "x" * size}
+    _write(folder, name, version, content, *requires)
 
 
 def write_stubs(folder: Path, lock: Path) -> None:

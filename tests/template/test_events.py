@@ -19,7 +19,9 @@ Json = Any
 def resources() -> Json:
     page = (ROOT / "docs" / "background-work.md").read_text()
     [rule] = re.findall(r"```yaml\n(  NewFile:\n.*?)```", page, re.DOTALL)
-    template = with_place((ROOT / "template.yaml").read_text(), PLACE + rule + "\n")
+    [pipe] = re.findall(r"```yaml\n(  OrdersStartAgent:\n.*?)```", page, re.DOTALL)
+    queue = "  Orders:\n    Type: AWS::SQS::Queue\n"
+    template = with_place((ROOT / "template.yaml").read_text(), f"{PLACE}{rule}\n{pipe}\n{queue}\n")
     return lint.translate(template)["Resources"]
 
 
@@ -42,3 +44,18 @@ def test_its_input_is_what_the_worker_reads(resources: Json) -> None:
     text = text.replace("<detail>", json.dumps(event["detail"]))
     start = StartEvent.model_validate(json.loads(text)["start"])
     assert (start.agent, start.id, start.data) == ("reports", "e-1", event["detail"])
+
+
+def test_a_pipe_reads_its_queue_and_calls_the_worker(resources: Json) -> None:
+    pipe, role = resources["OrdersStartAgent"]["Properties"], resources["OrdersPipeRole"]["Properties"]
+    [policy] = role["Policies"]
+    read, call = policy["PolicyDocument"]["Statement"]
+    assert pipe["Source"] == read["Resource"] == {"Fn::GetAtt": ["Orders", "Arn"]}
+    assert pipe["Target"] == call["Resource"]
+    [alias] = pipe["Target"].values()
+    assert "WorkerFunction" in json.dumps(resources[alias]["Properties"]["FunctionName"])
+    text = (
+        pipe["TargetParameters"]["InputTemplate"].replace("<$.messageId>", "m-1").replace("<$.body>", "[1]")
+    )
+    start = StartEvent.model_validate(json.loads(text)["start"])
+    assert (start.agent, start.id, start.data) == ("reports", "m-1", [1])

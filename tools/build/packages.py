@@ -25,7 +25,7 @@ from packaging.utils import canonicalize_name
 from a2a_lambda.errors import ConfigurationError
 from tools import environments
 from tools.agents.locks import AGENTS, LIST, LOCK, versions_of
-from tools.build.size import LIMIT_MB, MB, size_of
+from tools.build import package_sizes
 from tools.builds import LAMBDA_PYTHON, read_architecture
 from tools.command import reports_errors, split_words
 from tools.environments import DEPENDENCIES
@@ -35,9 +35,6 @@ STAGE_LOCK = Path("layers/agents/.stage-requirements.txt")
 
 INSTALLED = environments.VENV / "agents-requirements.txt"
 """The lock that .venv was last installed from."""
-
-KIT_MB = 65
-"""Size of the kit's own layers and code, rounded up. make build says it exactly."""
 
 LOWEST_PYTHON = "3.11"
 """As in pyproject.toml. The lock holds for this version and for later ones, so for Lambda's, too."""
@@ -111,10 +108,9 @@ def add(packages: Sequence[str], path: Path = LIST) -> None:
     others = sorted(versions.keys() - old_versions.keys() - names)
     if others:
         print(f"and what it needs: {', '.join(others)}")
-    size_mb = measure(LOCK) / MB
-    total_mb = size_mb + KIT_MB
-    print(f"the agents' packages: {size_mb:.0f} MB. With the kit's, about {total_mb:.0f} of {LIMIT_MB} MB")
-    print(f"Commit {path} and {LOCK}. Next: make test")
+    sizes = package_sizes.sizes_of(lambda folder: _install_for_lambda(LOCK, folder))
+    print(package_sizes.report(sizes, LOCK.read_text("utf-8")))
+    print(f"Commit {path.as_posix()} and {LOCK.as_posix()}. Next: make test")
 
 
 def remove(packages: Sequence[str], path: Path = LIST) -> None:
@@ -126,6 +122,7 @@ def remove(packages: Sequence[str], path: Path = LIST) -> None:
         raise ConfigurationError(f"{unknown[0]} is not in {path}, which has {entries}")
     _replace(path, [line for line in lines if _name(line) not in names])
     print(f"removed {', '.join(sorted(names))}")
+    print(f"Commit {path.as_posix()} and {LOCK.as_posix()}. Next: make test")
 
 
 def is_locked() -> bool:
@@ -159,16 +156,9 @@ def lock(upgrade: Sequence[str] = ()) -> None:
         _check_wheels(requirements)
         # uv ends with a list of what it left out: the kit's packages.
         text, _, _ = requirements.read_text("utf-8").partition("\n# The following packages were excluded")
+        # Among the causes of a package is the file of limits, whose path is another one each time.
+        text = re.sub(r"^ *# +-c .*\n", "", text, flags=re.MULTILINE)
         LOCK.write_text(header() + text, "utf-8")
-
-
-def measure(lock: Path) -> int:
-    """Bytes of what a lock names, as Lambda unpacks it. Raises ConfigurationError."""
-    if not versions_of(lock):
-        return 0
-    with tempfile.TemporaryDirectory() as folder:
-        _install_for_lambda(lock, folder)
-        return size_of(Path(folder))
 
 
 def sync() -> None:

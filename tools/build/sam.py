@@ -39,7 +39,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     if status := build(folder, architecture, version, agents, is_image=is_image):
         return status
     if what == "build":
-        print("Next: make e2e, then make deploy STAGE=dev")
+        print("Next: make e2e" if agents else "Next: make e2e, then make deploy STAGE=dev")
     if not is_image:
         return 0
     image.write(folder)
@@ -77,8 +77,11 @@ def build(
     if agents:
         lock = lock_for(agents, LOCK.read_text("utf-8"))
         packages.STAGE_LOCK.write_text(lock, "utf-8")
+    log = FOLDER / "build.log"
+    print(f"building; {log} has what sam prints", flush=True)
     try:
-        code = environments.run_sam(
+        code = environments.run_sam_quietly(
+            log,
             *("build", "--parallel", "--cached", "--cache-dir", str(variant / "cache")),
             *("--build-dir", str(variant / "build"), "--parameter-overrides", f"Architecture={architecture}"),
             A2A_HAS_MANIFEST="1",

@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import json
 import re
 import time
 import uuid
@@ -134,7 +135,7 @@ async def run_case(case: Case, asker: Asker, judge: Judge | None, record: "Recor
                 answer = await asker.ask(case)
                 mistakes = find_problems(case.expect, answer, time.monotonic() - began)
                 problems.append(mistakes + await _ask_judge(case.expect.judge, judge, answer))
-        except (CannotOverwriteExistingCassetteException, NotRecorded):
+        except CannotOverwriteExistingCassetteException:
             problems.append(["a call has no recorded answer: run make eval RECORD=1"])
         except Exception as error:
             problems.append([f"{type(error).__name__}: {error}"])
@@ -152,7 +153,7 @@ def find_problems(expect: Expectation, answer: Answer, seconds: float) -> list[s
             problems.append(f"the reply does not contain {text!r}: {_short(answer.text)}")
     if expect.matches is not None and not re.search(expect.matches, answer.text):
         problems.append(f"the reply does not match {expect.matches}: {_short(answer.text)}")
-    value = answer.data[0] if len(answer.data) == 1 else answer.data
+    value = answer.data[0] if len(answer.data) == 1 else answer.data or _json_in(answer.text)
     if expect.equals is not None and value != expect.equals:
         problems.append(f"the data is {_short(str(value))}, not {_short(str(expect.equals))}")
     if expect.json_schema is not None:
@@ -164,6 +165,14 @@ def find_problems(expect: Expectation, answer: Answer, seconds: float) -> list[s
     if expect.seconds is not None and seconds > expect.seconds:
         problems.append(f"it took {seconds:.1f} s")
     return problems
+
+
+def _json_in(text: str) -> Any:
+    """The value that a text is the JSON of, as models answer; an empty list if it is none."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return []
 
 
 async def _ask_judge(name: str | None, judge: Judge | None, answer: Answer) -> list[str]:
@@ -202,10 +211,6 @@ def load_judges(folder: Path, cases: list[Case]) -> dict[str, Judge]:
     return {name: getattr(module, name) for name in names}
 
 
-class NotRecorded(Exception):
-    """Other runs have recordings, and this one has none."""
-
-
 class Recorder:
     """Records what models and other services answer, in an agent's tests/recordings, and replays it. A
     request is the same if its url and its body are.
@@ -236,8 +241,6 @@ class Recorder:
         if self._mode == "record":
             path.unlink(missing_ok=True)
             self._folder.mkdir(parents=True, exist_ok=True)
-        elif not path.exists():
-            raise NotRecorded
         mode = vcr.mode.ALL if self._mode == "record" else vcr.mode.NONE
         with self._vcr.use_cassette(str(path), record_mode=mode):
             yield

@@ -79,17 +79,22 @@ def create(agents: Path, name: str) -> list[str]:
 
 
 def copy_recipe(
-    agents: Path, name: str, recipe: Path, add: Callable[[Sequence[str]], None] = packages.add
+    agents: Path, name: str, recipe: Path, add: Callable[[Sequence[str], Path], None] = packages.add
 ) -> list[str]:
-    """Copy a recipe, and add its packages; returns what to print. Raises ConfigurationError: then there is no
-    new agent."""
+    """Copy a recipe, and add its packages to the agent's own list; returns what to print. Raises
+    ConfigurationError: then there is no new agent."""
     recipes = sorted(path.parent.name for path in recipe.parent.glob("*/agent.py"))
     if recipe.name not in recipes:
         raise ConfigurationError(f"there is no recipe {recipe.name!r}. There are {', '.join(recipes)}")
     _check_absent(agents, name)
     requirements = recipe / "packages.txt"
     if requirements.exists():
-        add(requirements.read_text("utf-8").split())
+        (agents / name).mkdir(parents=True)
+        try:
+            add(requirements.read_text("utf-8").split(), agents / name / "packages.txt")
+        except ConfigurationError:
+            shutil.rmtree(agents / name)
+            raise
         importlib.invalidate_caches()
     [test] = (recipe / "tests").glob("test_*.py")
     files = {file: (recipe / file).read_text("utf-8") for file in ("card.yaml", "agent.py")}

@@ -47,6 +47,8 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         raise ConfigurationError("there are changes that are not committed: commit them first, or git stash")
     _fetch(environ.get("UPSTREAM", ""))
     target = environ.get("TO") or _newest_release()
+    if RELEASE.fullmatch(f"v{target}"):
+        target = f"v{target}"
     commit = _commit_of(target)
     base = _run("git", "merge-base", "HEAD", commit).stdout.strip()
     if not base:

@@ -11,7 +11,7 @@ from a2a_lambda.errors import ConfigurationError
 from tests.conftest import ROOT, UV
 from tests.helpers.wheels import write_wheel
 from tools.agents import locks
-from tools.build import packages
+from tools.build import package_sizes, packages
 from tools.environments import DEPENDENCIES
 
 LISTED, LOCK, INSTALL = locks.LIST, locks.LOCK, packages.install
@@ -195,6 +195,28 @@ def test_an_agent_has_packages_of_its_own(agents: None, capsys: pytest.CaptureFi
         packages.list_of("nobody")
     packages.remove(["anvil"], smith)
     assert "anvil" not in LOCK.read_text()
+
+
+def test_the_sizes_of_stages_are_told(
+    agents: None, fork: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (fork / "samconfig.toml").write_text(
+        'version = 0.1\n[small.deploy.parameters]\nstack_name = "s"\n'
+        'parameter_overrides = "AgentNames=rider Release=1"\n'
+        '[large.deploy.parameters]\nstack_name = "l"\nparameter_overrides = ["AgentNames=smith,rider"]\n'
+    )
+    monkeypatch.setattr(package_sizes, "KIT_MB", 249)
+    write_wheel(fork / "wheels", "ballast", "1.0", size=2_500_000)
+    packages.add(["ballast"], packages.list_of("smith"))
+    shown = capsys.readouterr().out
+    assert "small: about 249 of 250 MB" in shown
+    assert "large: about 25" in shown
+    assert "all agents" not in shown
+    assert "AgentNames in\nsamconfig.toml" in shown
+    locked = LOCK.read_text()
+    packages.add(["ballast"], packages.list_of("smith"))
+    assert LOCK.read_text() == locked, "the lock names nothing that changes by itself"
+    assert "-c /" not in locked
 
 
 def test_all_agents_share_one_resolution_and_a_stage_gets_its_part(agents: None) -> None:

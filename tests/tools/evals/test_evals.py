@@ -188,6 +188,15 @@ def test_what_a_model_answers_is_recorded_and_replayed(
     assert evaluate(cases.replace("asks", "new")) == 1
     assert "no recorded answer" in capsys.readouterr().out
     assert len(httpserver.log) == asked + 1, "a run that was not recorded calls no model"
+    plain = "from a2a_lambda import skill\n\n@skill\ndef hello(turn):\n    return 'recorded'\n"
+    assert evaluate(cases.replace("asks", "plain"), plain) == 0, "what calls nothing needs no recording"
+
+
+def test_json_in_a_text_counts_as_data(evaluate: Eval) -> None:
+    code = "from a2a_lambda import skill\n\n@skill\ndef hello(turn):\n    return '{\"sum\": 3}'\n"
+    cases = "cases:\n  - { name: sums, message: hi, expect: { equals: { sum: 3 } } }\n"
+    assert evaluate(cases, code) == 0
+    assert evaluate(cases.replace("3 }", "4 }"), code) == 1
 
 
 @pytest.mark.parametrize(

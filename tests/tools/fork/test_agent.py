@@ -90,14 +90,14 @@ def test_every_recipe_is_complete(recipe: str) -> None:
 
 
 def test_an_agent_begins_with_a_recipe(tmp_path: Path) -> None:
-    added: list[str] = []
+    added: list[tuple[Sequence[str], Path]] = []
     recipe = tmp_path / "recipes" / "greeter"
     shutil.copytree(ROOT / "recipes" / "long-job", recipe)
     (recipe / "packages.txt").write_text("anvil\n")
     code = (recipe / "agent.py").read_text()
     (recipe / "agent.py").write_text(f'{code}\n\ndef key(turn: Turn) -> str:\n    return turn.secret("x")\n')
-    said = copy_recipe(tmp_path / "agents", "mine", recipe, added.extend)
-    assert added == ["anvil"]
+    said = copy_recipe(tmp_path / "agents", "mine", recipe, lambda *what: added.append(what))
+    assert added == [(["anvil"], tmp_path / "agents/mine/packages.txt")]
     assert "  make secret NAME=x" in said
     assert (tmp_path / "agents/mine/tests/test_mine.py").exists()
     assert set(Agents.of_folder(tmp_path / "agents")) == {"mine"}
@@ -109,7 +109,7 @@ def test_an_unknown_recipe_leaves_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
     create(tmp_path / "agents", "mine")
 
-    def add(_: Sequence[str]) -> None:
+    def add(*_: object) -> None:
         raise AssertionError("no package is added for an agent that cannot be made")
 
     with pytest.raises(ConfigurationError, match="exists already"):

@@ -109,7 +109,8 @@ class Triggers:
         after = max(last_look, now - max(60 * schedule.catch_up_minutes, LATE_LOOK_SECONDS))
         times = cron.times_between(schedule.cron, schedule.timezone, after, now)
         for time in times:
-            await self._start(entry, time, timestamp(time))
+            task_id = await self._start(entry, time, timestamp(time))
+            logger.info("schedule %s of %s started task %s", schedule.id, entry.agent, task_id)
         await threads.run(self._marks.advance, *place, now)
         return len(times)
 
