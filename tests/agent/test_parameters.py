@@ -132,7 +132,8 @@ def test_a_question_offers_the_values_of_its_parameter(
     for skill in ("hello", "again"):
         asked = run(agent, {"text": "hi"}, skill=skill)
         assert asked.state == "input-required"
-        assert asked.task["status"]["message"].get("metadata") == (choices and {"choices": choices})
+        metadata = asked.task["status"]["message"]["metadata"]
+        assert metadata == {**({"choices": choices} if choices else {}), "fills": "size"}
 
 
 def test_a_question_may_have_choices_of_its_own(tmp_path: Any) -> None:

@@ -57,7 +57,7 @@ def report(build: Path, *, for_image: bool = False) -> tuple[str, int]:
     if total <= LIMIT_MB * MB:
         return f"warning: {line}. Largest packages: {listing}", 0
     return (
-        f"error: {line}. Lambda refuses that. Remove a package, let the stage serve fewer agents (AgentNames in"
-        " samconfig.toml), or use a container image: make image."
+        f"error: {line}. Lambda refuses that. Remove a package, let the stage serve fewer agents (AgentNames"
+        " in samconfig.toml), or use a container image: make image."
         f" Largest packages: {listing}"
     ), 1

@@ -23,9 +23,9 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire.mcp import envelope, tools
 from a2a_lambda.wire.mcp.revisions import (
+    STATELESS,
     SUPPORTED,
     TASKS,
-    WITH_HANDSHAKE,
     encode_error,
     status_of,
 )
@@ -37,7 +37,7 @@ CACHE: Mapping[str, Json] = {"ttlMs": 300_000, "cacheScope": "private"}
 
 async def call(request: Request, agent: str | None) -> Response:
     """The answer to a POST."""
-    revision, identity = WITH_HANDSHAKE[0], None
+    revision, identity = STATELESS, None
     try:
         _check_origin(request)
         accepted = await accept(request, check_media_type)

@@ -20,7 +20,7 @@ def arguments_of(params: Mapping[str, Json]) -> dict[str, Json]:
 
 def task_of(tool: Tool, arguments: Mapping[str, Json]) -> str | None:
     """Id of the task that a call goes on with. Raises InvalidParams."""
-    if TASK in tool.parameters or not arguments.get(TASK):
+    if TASK in tool.parameters or arguments.get(TASK) in (None, ""):
         return None
     return fields.identifier({**arguments}, TASK, "params.arguments")
 

@@ -17,7 +17,7 @@ from a2a_lambda.protocol.model import (
     text_of,
 )
 from a2a_lambda.wire.mcp.questions import elicitation, question_key, question_of
-from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, SERVER_KEY, STATELESS
+from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, SERVER_KEY, STATELESS, WITHOUT_LINKS
 from a2a_lambda.wire.mcp.tools import Tool
 
 POLL_INTERVAL_MS = 2000
@@ -49,12 +49,12 @@ def encode_result(task: Task, revision: str, *, has_output_schema: bool) -> dict
     state = task["status"]["state"]
     if state not in TERMINAL:
         result: dict[str, Json] = {
-            "content": [*_content(task, with_status=False), _text(_how_to_go_on(task))]
+            "content": [*_content(task, revision, with_status=False), _text(_how_to_go_on(task))]
         }
         is_error = has_output_schema
     else:
         data = _structured(task)
-        result = {"content": [*_content(task)]}
+        result = {"content": [*_content(task, revision)]}
         if data is not None and (isinstance(data, dict) or revision == STATELESS):
             result["structuredContent"] = data
         is_error = state != TaskState.COMPLETED or (has_output_schema and "structuredContent" not in result)
@@ -103,15 +103,15 @@ def progress(update: str, count: int, token: str | int) -> dict[str, Json]:
     return {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
 
 
-def _content(task: Task, *, with_status: bool = True) -> Iterator[dict[str, Json]]:
+def _content(task: Task, revision: str, *, with_status: bool = True) -> Iterator[dict[str, Json]]:
     parts = [part for artifact in task.get("artifacts", []) for part in artifact["parts"]]
     if with_status and "message" in task["status"]:
         parts += task["status"]["message"]["parts"]
     for part in parts:
-        yield from _blocks(part)
+        yield from _blocks(part, revision)
 
 
-def _blocks(part: Part) -> Iterator[dict[str, Json]]:
+def _blocks(part: Part, revision: str) -> Iterator[dict[str, Json]]:
     """Content of a part."""
     media_type = part.get("mediaType") or "application/octet-stream"
     name = part.get("filename") or "file"
@@ -128,6 +128,8 @@ def _blocks(part: Part) -> Iterator[dict[str, Json]]:
             uri = f"attachment:///{_escaped(name)}"
             resource = {"uri": uri, "mimeType": media_type, "blob": part["raw"]}
             yield {"type": "resource", "resource": resource}
+    elif "url" in part and revision == WITHOUT_LINKS:
+        yield _text(f"{name}: {part['url']}")
     elif "url" in part:
         yield {"type": "resource_link", "uri": part["url"], "name": name, "mimeType": media_type}
 

@@ -14,6 +14,9 @@ STATELESS = "2026-07-28"
 WITH_HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26")
 """Revisions that begin with `initialize`, the newest first."""
 
+WITHOUT_LINKS = "2025-03-26"
+"""The revision that has no links to files in results."""
+
 SUPPORTED = (STATELESS, *WITH_HANDSHAKE)
 
 META = "io.modelcontextprotocol/"

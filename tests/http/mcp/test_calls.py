@@ -1,0 +1,229 @@
+"""An agent's skills as tools of MCP, in every revision."""
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from a2a_lambda.http.app import create_app
+from a2a_lambda.kit import Kit
+from a2a_lambda.settings import Settings
+from a2a_lambda.wire.mcp import tools
+from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, SUPPORTED, WITH_HANDSHAKE, WITHOUT_LINKS
+from tests.conftest import BASE_URL, new_key
+from tests.helpers.rest import Rest
+from tests.http.mcp.client import Mcp, error_of, messages_of, text_of
+
+Json = Any
+
+CODE = """
+from dataclasses import dataclass
+from typing import Annotated, Literal
+from a2a_lambda import File, Turn, skill
+
+@dataclass
+class Weather:
+    city: str
+    degrees: float
+
+@skill(default=True)
+def weather(city: Annotated[str, "Name of the city"], unit: Literal["C", "F"] = "C") -> Weather:
+    return Weather(city, 21.5)
+
+@skill
+def talk(turn: Turn, times: int = 1):
+    return turn.text * times
+
+@skill
+def media(turn: Turn):
+    yield File("a.png", b"png", media_type="image/png")
+    yield File("a.wav", b"wav", media_type="audio/wav")
+    yield File("ä b.pdf", b"pdf", media_type="application/pdf")
+    yield File("far.zip", url="https://example.com/far.zip", media_type="application/zip")
+
+@skill
+def hidden(turn: Turn):
+    return "hidden"
+"""
+
+CARD = """
+name: Tools
+description: What it is for.
+version: 0.2.0
+defaultOutputModes: [text/plain, image/png, audio/wav, application/pdf, application/zip]
+skills:
+  - id: weather
+    name: The weather
+    description: Tells the weather.
+    examples: ["Is it warm?"]
+    annotations: { readOnlyHint: true }
+  - { id: talk, name: Talk, description: Says it. }
+  - { id: media, name: Media, description: Makes files. }
+  - { id: hidden, name: Hidden, description: Is no tool., mcp: false }
+"""
+
+
+@pytest.fixture
+def mcp(settings: Settings, tmp_path: Path) -> Any:
+    folder = tmp_path / "agents" / "tools"
+    folder.mkdir(parents=True)
+    (folder / "agent.py").write_text(CODE)
+    (folder / "card.yaml").write_text(CARD)
+    kit = Kit(settings.model_copy(update={"agents": tmp_path / "agents"}))
+    with TestClient(create_app(kit), base_url=BASE_URL) as client:
+        yield Mcp(client, new_key(kit.keys), "/mcp")
+
+
+def in_revision(mcp: Mcp, revision: str) -> Mcp:
+    return Mcp(mcp.client, mcp.key, mcp.path, revision, **mcp.capabilities)
+
+
+def test_skills_are_tools(mcp: Mcp) -> None:
+    listed = mcp.ask("tools/list")
+    weather, talk, media = listed["tools"]
+    assert (weather["name"], weather["title"]) == ("weather", "The weather")
+    assert weather["description"] == "Tells the weather.\nExamples:\n- Is it warm?"
+    assert weather["annotations"] == {"readOnlyHint": True}
+    properties = weather["inputSchema"]["properties"]
+    assert properties["city"] == {"type": "string", "description": "Name of the city"}
+    assert properties["unit"]["enum"] == ["C", "F"]
+    assert "message" not in properties, "the skill gets no turn, so it reads no text"
+    assert weather["inputSchema"]["required"] == ["city"]
+    assert weather["outputSchema"]["required"] == ["city", "degrees"]
+    assert [*talk["inputSchema"]["properties"]] == ["times", "message", "task"]
+    assert media["inputSchema"]["required"] == ["message"]
+    assert "outputSchema" not in talk
+    assert listed["ttlMs"] > 0
+    assert mcp.ask("tools/list") == listed
+
+
+def test_a_list_has_pages(mcp: Mcp, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, "PAGE_TOOLS", 2)
+    first = mcp.ask("tools/list")
+    second = mcp.ask("tools/list", {"cursor": first["nextCursor"]})
+    assert [tool["name"] for tool in (*first["tools"], *second["tools"])] == ["weather", "talk", "media"]
+    assert "nextCursor" not in second
+    for cursor in ("x", 1, "-1"):
+        assert mcp.refusal("tools/list", {"cursor": cursor})["code"] == -32602
+
+
+@pytest.mark.parametrize("revision", SUPPORTED)
+def test_results(mcp: Mcp, revision: str) -> None:
+    mcp = in_revision(mcp, revision)
+    warm = mcp.call("weather", {"city": "Rome"})
+    assert warm["structuredContent"] == {"city": "Rome", "degrees": 21.5}
+    assert json.loads(text_of(warm)) == warm["structuredContent"]
+    assert text_of(mcp.call("talk", {"message": "hi ", "times": 3})) == "hi hi hi "
+    image, sound, paper, far = mcp.call("media", {"message": "x"})["content"]
+    assert (image["type"], image["mimeType"], image["data"]) == ("image", "image/png", "cG5n")
+    assert (sound["type"], sound["mimeType"]) == ("audio", "audio/wav")
+    assert paper["resource"]["uri"] == "attachment:///%C3%A4%20b.pdf"
+    assert paper["resource"]["blob"] == "cGRm"
+    if revision == WITHOUT_LINKS:
+        assert far == {"type": "text", "text": "far.zip: https://example.com/far.zip"}
+    else:
+        assert (far["type"], far["uri"]) == ("resource_link", "https://example.com/far.zip")
+
+
+@pytest.mark.parametrize("revision", SUPPORTED)
+@pytest.mark.parametrize(("skill", "words"), [("boom", "could not finish"), ("refuse", "Not mine.")])
+def test_what_fails_is_told_to_the_model(
+    client: TestClient, key: str, revision: str, skill: str, words: str
+) -> None:
+    result = Mcp(client, key, revision=revision).call(skill, {"message": "secret"})
+    assert result["isError"] is True
+    assert words in text_of(result)
+    assert "secret" not in json.dumps(result)
+
+
+@pytest.mark.parametrize("revision", WITH_HANDSHAKE)
+def test_a_handshake(mcp: Mcp, revision: str) -> None:
+    mcp = in_revision(mcp, revision)
+    client = {"name": "c", "version": "1"}
+    hello = mcp.ask("initialize", {"protocolVersion": revision, "capabilities": {}, "clientInfo": client})
+    assert hello["protocolVersion"] == revision
+    assert hello["serverInfo"] == {"name": "tools", "title": "Tools", "version": "0.2.0"}
+    assert hello["instructions"] == "What it is for."
+    told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    answer = mcp.post(told)
+    assert (answer.status_code, answer.content) == (202, b"")
+    assert mcp.ask("ping") == {}
+    assert "mcp-session-id" not in answer.headers
+    assert mcp.refusal("resources/list", status=200)["code"] == -32601
+    unknown = mcp.ask("initialize", {"protocolVersion": "1999", "capabilities": {}, "clientInfo": client})
+    assert unknown["protocolVersion"] == WITH_HANDSHAKE[0]
+
+
+def test_discovery(mcp: Mcp) -> None:
+    found = mcp.ask("server/discover")
+    assert found["supportedVersions"] == [*SUPPORTED]
+    assert found["capabilities"] == {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}
+
+
+@pytest.mark.parametrize("revision", SUPPORTED)
+def test_progress_only_for_those_who_ask(client: TestClient, key: str, revision: str) -> None:
+    mcp = Mcp(client, key, revision=revision)
+    arguments = {"count": 3, "every": 0.01}
+    assert "progressToken" not in json.dumps(mcp.call("pieces", arguments))
+    for token in ("token", 7):
+        body = mcp.body(
+            "tools/call", {"name": "pieces", "arguments": arguments}, meta={"progressToken": token}
+        )
+        answer = mcp.post(body)
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        *notifications, last = messages_of(answer)
+        params = [notification["params"] for notification in notifications]
+        assert [each["progress"] for each in params] == [1, 2, 3]
+        assert {each["progressToken"] for each in params} == {token}
+        assert "".join(each["message"] for each in params) == text_of(last["result"]) == "0 1 2 "
+        plain = mcp.post(body, Accept="application/json")
+        assert plain.headers["content-type"] == "application/json"
+
+
+def test_a_conversation_needs_its_context(client: TestClient, key: str) -> None:
+    mcp = Mcp(client, key, "/mcp/assistant")
+    first = mcp.call("ai-count", {"message": "one"})
+    context = first["_meta"][CONTEXT_KEY]
+    second = mcp.call("ai-count", {"message": "two"}, meta={CONTEXT_KEY: context})
+    assert second["_meta"][CONTEXT_KEY] == context
+    assert text_of(second) != text_of(first)
+    alone = mcp.call("ai-count", {"message": "three"})
+    assert alone["_meta"][CONTEXT_KEY] != context
+    assert text_of(alone) == text_of(first)
+
+
+def test_two_calls_with_one_id_are_two_turns(client: TestClient, key: str) -> None:
+    """Every client counts from one. An Idempotency-Key says that a call is a repetition."""
+    mcp = Mcp(client, key)
+    body = mcp.body("tools/call", {"name": "echo", "arguments": {"message": "hi"}}, id=1)
+    contexts = [mcp.post(body).json()["result"]["_meta"][CONTEXT_KEY] for _ in range(2)]
+    assert contexts[0] != contexts[1]
+    name = str(uuid.uuid4())
+    repeated = [
+        mcp.post(body, **{"Idempotency-Key": name}).json()["result"]["_meta"][CONTEXT_KEY] for _ in range(2)
+    ]
+    assert repeated[0] == repeated[1]
+
+
+def test_its_task_is_a_task_of_a2a(client: TestClient, key: str) -> None:
+    mcp, rest = Mcp(client, key), Rest(client, key, "/a2a/probe")
+    context = mcp.call("echo", {"message": "hi"})["_meta"][CONTEXT_KEY]
+    [task] = rest.call("GET", f"tasks?contextId={context}&includeArtifacts=true")["tasks"]
+    assert task["artifacts"][0]["parts"] == [{"text": "hi"}]
+
+
+def test_the_door_needs_a_key(client: TestClient, key: str) -> None:
+    mcp = Mcp(client, "a2a_" + "x" * 43)
+    answer = mcp.post(mcp.body("tools/list"))
+    error_of(answer, 401)
+    assert "Bearer" in answer.headers["www-authenticate"]
+    for method in ("GET", "DELETE"):
+        assert client.request(method, "/mcp", headers={"X-API-Key": key}).status_code == 405
+    assert Mcp(client, key, "/mcp/nobody").refusal("tools/list", status=404)
+
+
+def test_a_card_may_hide_its_tools(mcp: Mcp) -> None:
+    assert mcp.refusal("tools/call", {"name": "hidden", "arguments": {}})["code"] == -32602

@@ -1,0 +1,170 @@
+"""Requests that no client should send: each is refused with its reason, and changes nothing."""
+
+import base64
+import json
+import random
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from a2a_lambda.kit import Kit
+from a2a_lambda.wire.mcp.revisions import CAPABILITIES_KEY, CONTEXT_KEY, STATELESS, SUPPORTED, VERSION_KEY
+from tests.conftest import BASE_URL, new_key
+from tests.helpers.rest import Rest
+from tests.http.mcp.client import ELICITS, WITH_TASKS, Mcp, error_of, messages_of, validate
+
+Json = Any
+
+ROUNDS = 300
+
+
+@pytest.fixture
+def mcp(client: TestClient, kit: Kit) -> Mcp:
+    return Mcp(client, new_key(kit.keys))
+
+
+BODIES: dict[str, tuple[Json, int]] = {
+    "no JSON": (b"{", -32700),
+    "empty": (b"", -32700),
+    "a batch": ([{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}], -32600),
+    "an empty batch": ([], -32600),
+    "id null": ({"jsonrpc": "2.0", "id": None, "method": "tools/list"}, -32600),
+    "a fraction as id": ({"jsonrpc": "2.0", "id": 1.5, "method": "tools/list"}, -32600),
+    "an object as id": ({"jsonrpc": "2.0", "id": {}, "method": "tools/list"}, -32600),
+    "true as id": ({"jsonrpc": "2.0", "id": True, "method": "tools/list"}, -32600),
+    "no method": ({"jsonrpc": "2.0", "id": 1}, -32600),
+    "jsonrpc 1.0": ({"jsonrpc": "1.0", "id": 1, "method": "tools/list"}, -32600),
+    "params as a list": ({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": []}, -32602),
+    "_meta as a text": (
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": "x"}},
+        -32602,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_what_is_no_request(mcp: Mcp, name: str) -> None:
+    body, code = BODIES[name]
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    answer = mcp.post(content, **{"MCP-Protocol-Version": STATELESS})
+    assert error_of(answer, 400)["code"] == code
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({"MCP-Protocol-Version": None}, -32020),
+        ({"MCP-Protocol-Version": "2025-06-18"}, -32020),
+        ({"Mcp-Method": None}, -32020),
+        ({"Mcp-Method": "tools/list"}, -32020),
+        ({"Mcp-Name": None}, -32020),
+        ({"Mcp-Name": "refuse"}, -32020),
+        ({"Mcp-Name": "=?base64?%%%?="}, -32020),
+        ({"Mcp-Name": f"=?base64?{base64.b64encode(b'echo').decode()}?="}, 0),
+    ],
+)
+def test_headers_say_what_the_body_says(mcp: Mcp, headers: dict[str, str | None], code: int) -> None:
+    body = mcp.body("tools/call", {"name": "echo", "arguments": {"message": "hi"}})
+    answer = mcp.post(body, **headers)
+    if code:
+        assert error_of(answer, 400)["code"] == code
+    else:
+        assert "result" in answer.json()
+
+
+def test_a_revision_that_nobody_knows(mcp: Mcp) -> None:
+    body = mcp.body("tools/list", meta={VERSION_KEY: "2030-01-01"})
+    error = error_of(mcp.post(body, **{"MCP-Protocol-Version": "2030-01-01"}), 400)
+    assert (error["code"], error["data"]) == (-32022, {"supported": [*SUPPORTED], "requested": "2030-01-01"})
+    plain = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    assert error_of(mcp.post(plain, **{"MCP-Protocol-Version": "1999"}), 400)["code"] == -32022
+
+
+@pytest.mark.parametrize("meta", [{CAPABILITIES_KEY: None}, {CAPABILITIES_KEY: []}, {VERSION_KEY: 7}])
+def test_each_request_says_what_its_client_can_do(mcp: Mcp, meta: Json) -> None:
+    assert mcp.refusal("tools/list", meta=meta)["code"] == -32602
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"name": 7},
+        {"name": "nope"},
+        {"name": "echo", "arguments": []},
+        {"name": "echo", "arguments": {"message": 7}},
+        {"name": "echo", "arguments": {"unknown": 1}},
+        {"name": "echo", "arguments": {"message": "x", "task": "nothing"}},
+        {"name": "echo", "arguments": {"task": {}}},
+    ],
+)
+def test_arguments_that_do_not_fit(mcp: Mcp, params: Json) -> None:
+    body = mcp.body("tools/call", params)
+    answer = mcp.post(body, **{"Mcp-Name": str(params.get("name", ""))})
+    assert error_of(answer, 400)["code"] == -32602
+
+
+def test_what_is_refused_changes_nothing(client: TestClient, kit: Kit, mcp: Mcp) -> None:
+    mcp.refusal("tools/call", {"name": "echo", "arguments": {"unknown": 1}})
+    assert Rest(client, mcp.key, "/a2a/probe").call("GET", "tasks")["tasks"] == []
+
+
+def test_a_page_of_another_site_is_refused(mcp: Mcp) -> None:
+    body = mcp.body("tools/list")
+    for origin in ("https://evil.example.com", "null", "http://localhost.evil.example.com"):
+        assert "Origin" in error_of(mcp.post(body, Origin=origin), 403)["message"]
+    assert mcp.post(body, Origin=BASE_URL).status_code == 200
+
+
+@pytest.mark.parametrize("revision", SUPPORTED)
+def test_answers_of_a_fuzz_run_fit_the_schema(client: TestClient, kit: Kit, revision: str) -> None:
+    chance = random.Random(revision)
+    mcp = Mcp(client, new_key(kit.keys), "/mcp/probe", revision, **ELICITS, **WITH_TASKS)
+    names = ("echo", "everything", "question", "refuse", "look", "order", "pieces", "nope", 7, None)
+    methods = (
+        *("tools/list", "tools/call", "tools/call", "tools/call", "initialize", "server/discover", "ping"),
+        *("tasks/get", "tasks/update", "tasks/cancel", "nothing", ""),
+    )
+    values: list[Json] = [
+        None,
+        True,
+        0,
+        -1,
+        1.5,
+        "",
+        "x",
+        "ü" * 300,
+        [],
+        {},
+        [1],
+        {"a": {"b": [None]}},
+        10**30,
+    ]
+    for _ in range(ROUNDS):
+        method = chance.choice(methods)
+        arguments = {
+            chance.choice(("message", "task", "count", "x")): chance.choice(values) for _ in range(2)
+        }
+        params: Json = {
+            "name": chance.choice(names),
+            "arguments": chance.choice([arguments, {"message": "hi"}, chance.choice(values)]),
+            "taskId": chance.choice(values),
+            "cursor": chance.choice([None, None, "0", "x", 7]),
+        }
+        for name in chance.sample(list(params), chance.randint(0, 2)):
+            del params[name]
+        if chance.random() < 0.2:
+            params |= {"requestState": chance.choice(values), "inputResponses": chance.choice(values)}
+        meta = chance.choice(
+            [{}, *({name: chance.choice(values)} for name in ("progressToken", CONTEXT_KEY))]
+        )
+        body = mcp.body(method, params, meta=meta)
+        answer = mcp.post(body, **({"Mcp-Name": str(params.get("name"))} if "name" in params else {}))
+        assert answer.status_code in (200, 400, 404), answer.text
+        *_, last = messages_of(answer)
+        if "error" in last:
+            validate(STATELESS, "JSONRPCErrorResponse", last)
+            assert last["error"]["code"] != -32603, last
+        else:
+            mcp.check(method, last["result"])

@@ -1,0 +1,257 @@
+"""Questions of an agent: a form for the client's user, or words for its model."""
+
+import asyncio
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from joserfc import jwt
+from joserfc.jwk import OctKey
+from starlette.testclient import TestClient
+
+from a2a_lambda.http.app import create_app
+from a2a_lambda.kit import Kit
+from a2a_lambda.settings import Settings
+from a2a_lambda.wire.mcp import request_state
+from a2a_lambda.wire.mcp.revisions import SUPPORTED, WITH_HANDSHAKE
+from tests.background.fake_queue import FakeQueue
+from tests.conftest import BASE_URL, new_key
+from tests.helpers.rest import Rest, message_1_0
+from tests.http.mcp.client import ELICITS, WITH_TASKS, Mcp, text_of
+
+Json = Any
+
+CODE = """
+from typing import Literal
+from a2a_lambda import Ask, Authorize, Turn, skill
+
+@skill(default=True)
+def order(turn: Turn, size: Literal["S", "L"] | None = None, count: int = 0, gift: bool | None = None):
+    if size is None:
+        return Ask("Which size?", fills="size")
+    if not count:
+        return Ask("How many?", fills="count")
+    if gift is None:
+        return Ask("Is it a gift?", fills="gift")
+    return f"{count} of {size}, gift: {gift}"
+
+@skill
+def chat(turn: Turn):
+    if turn.text == "hello":
+        return Ask("And then?")
+    return f"heard: {turn.text}"
+
+@skill
+def private(turn: Turn):
+    return Authorize("Sign in at https://login.example.com")
+"""
+
+CARD = """
+name: Shop
+description: D.
+version: 0.1.0
+background: {background}
+skills:
+  - {{ id: order, name: Order, description: Orders. }}
+  - {{ id: chat, name: Chat, description: Talks. }}
+  - {{ id: private, name: Private, description: Asks for a sign-in. }}
+"""
+
+
+def kit_in(folder: Path, settings: Settings, *, background: bool) -> Kit:
+    agent = folder / "agents" / "shop"
+    agent.mkdir(parents=True)
+    (agent / "agent.py").write_text(CODE)
+    (agent / "card.yaml").write_text(CARD.format(background=json.dumps(background)))
+    return Kit(settings.model_copy(update={"agents": folder / "agents"}))
+
+
+@pytest.fixture
+def kit(settings: Settings, tmp_path: Path) -> Kit:
+    return kit_in(tmp_path, settings, background=False)
+
+
+@pytest.fixture
+def client(kit: Kit) -> Any:
+    with TestClient(create_app(kit), base_url=BASE_URL) as made:
+        yield made
+
+
+@pytest.fixture
+def mcp(client: TestClient, kit: Kit) -> Mcp:
+    return Mcp(client, new_key(kit.keys), "/mcp", **ELICITS)
+
+
+def form_of(result: Json) -> tuple[str, str, Json]:
+    """Key, message and field of the question in a result."""
+    [(key, request)] = result["inputRequests"].items()
+    assert request["method"] == "elicitation/create"
+    [field] = request["params"]["requestedSchema"]["properties"].items()
+    return key, request["params"]["message"], field
+
+
+def answer(result: Json, value: Json, action: str = "accept") -> Json:
+    """Parameters of the call that answers the question in a result."""
+    key, _, (name, _) = form_of(result)
+    response: Json = {"action": action, **({"content": {name: value}} if action == "accept" else {})}
+    return {"inputResponses": {key: response}, "requestState": result["requestState"]}
+
+
+def test_a_form_for_each_parameter(mcp: Mcp) -> None:
+    first = mcp.call("order", {"message": "please"})
+    assert form_of(first)[1:] == ("Which size?", ("size", {"type": "string", "enum": ["S", "L"]}))
+    second = mcp.call("order", {"message": "please"}, **answer(first, "L"))
+    name, field = form_of(second)[2]
+    assert (name, field["type"]) == ("count", "integer")
+    third = mcp.call("order", {"message": "please"}, **answer(second, 3))
+    assert form_of(third)[2] == ("gift", {"type": "boolean"})
+    assert text_of(mcp.call("order", {"message": "please"}, **answer(third, True))) == "3 of L, gift: True"
+
+
+@pytest.mark.parametrize(("action", "words"), [("decline", "declined"), ("cancel", "closed the question")])
+def test_no_answer_reaches_the_skill_in_words(mcp: Mcp, action: str, words: str) -> None:
+    asked = mcp.call("chat", {"message": "hello"})
+    assert form_of(asked)[2] == ("answer", {"type": "string"})
+    assert words in text_of(mcp.call("chat", {"message": "hello"}, **answer(asked, "", action)))
+
+
+@pytest.mark.parametrize("revision", SUPPORTED)
+def test_a_client_that_cannot_ask_answers_with_the_task(mcp: Mcp, revision: str) -> None:
+    plain = Mcp(mcp.client, mcp.key, "/mcp", revision)
+    asked = text_of(plain.call("order", {"message": "please"}))
+    assert "Which size?" in asked
+    [task] = re.findall(r"task='([^']+)'", asked)
+    assert "How many?" in text_of(plain.call("order", {"task": task, "size": "S"}))
+    assert "gift" in text_of(plain.call("order", {"task": task, "message": "2"}))
+    assert text_of(plain.call("order", {"task": task, "gift": False})) == "2 of S, gift: False"
+
+
+def test_credentials_are_not_asked_for_in_a_form(mcp: Mcp) -> None:
+    assert "https://login.example.com" in text_of(mcp.call("private", {"message": "x"}))
+
+
+def test_a_state_is_of_its_caller_its_call_and_its_question(mcp: Mcp, kit: Kit, client: TestClient) -> None:
+    asked = mcp.call("order", {"message": "please"})
+    params = {"name": "order", "arguments": {"message": "please"}, **answer(asked, "L")}
+    other = Mcp(client, new_key(kit.keys), "/mcp", **ELICITS)
+    secret = OctKey.import_key(kit.question_secret.get())
+    claims = jwt.decode(asked["requestState"], secret).claims
+    forged = jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(b"x" * 32))
+    expired = jwt.encode({"alg": "HS256"}, {**claims, "exp": int(time.time()) - 1}, secret)
+    unsigned = jwt.encode({"alg": "none"}, claims, secret, algorithms=["none"])
+    states: list[Json] = [forged, expired, unsigned, "x", "", 7, {}]
+    refused = [
+        (other, params),
+        (mcp, {**params, "arguments": {"message": "other"}}),
+        (mcp, {**params, "arguments": {"message": "please", "size": "S"}}),
+        (mcp, {**params, "name": "chat"}),
+        *((mcp, {**params, "requestState": state}) for state in states),
+    ]
+    for caller, changed in refused:
+        error = caller.refusal("tools/call", changed)
+        assert error == {"code": -32602, "message": f"Invalid parameters: {request_state.REFUSED}"}
+    broken: Json
+    for broken in ({}, {"x": {"action": "accept"}}, None, "x"):
+        mcp.refusal("tools/call", {**params, "inputResponses": broken})
+    assert "How many?" in form_of(mcp.ask("tools/call", params))[1], "what was refused changed nothing"
+    mcp.refusal("tools/call", params)
+
+
+def test_a_question_that_was_answered_elsewhere_is_over(mcp: Mcp, client: TestClient) -> None:
+    asked = mcp.call("chat", {"message": "hello"})
+    rest = Rest(client, mcp.key, "/a2a/shop")
+    [task] = rest.call("GET", "tasks")["tasks"]
+    said = {"message": message_1_0("from A2A", taskId=task["id"], contextId=task["contextId"])}
+    ended = rest.call("POST", "message:send", said)["task"]
+    assert ended["status"]["state"] == "TASK_STATE_COMPLETED"
+    mcp.refusal("tools/call", {"name": "chat", "arguments": {"message": "hello"}, **answer(asked, "late")})
+
+
+class TestTasks:
+    """Long work is a task of the extension, and of A2A."""
+
+    @pytest.fixture
+    def kit(self, settings: Settings, tmp_path: Path) -> Kit:
+        return kit_in(tmp_path, settings, background=True)
+
+    @pytest.fixture
+    def queue(self, kit: Kit) -> FakeQueue:
+        queue = kit.__dict__["queue"] = FakeQueue()
+        return queue
+
+    @pytest.fixture
+    def mcp(self, client: TestClient, kit: Kit, queue: FakeQueue) -> Mcp:
+        return Mcp(client, new_key(kit.keys), "/mcp", **WITH_TASKS, **ELICITS)
+
+    def work(self, kit: Kit, queue: FakeQueue) -> None:
+        while queue.waiting:
+            asyncio.run(kit.worker.run_turn(queue.waiting.pop(0), None))
+
+    def test_from_start_to_end(self, mcp: Mcp, kit: Kit, queue: FakeQueue) -> None:
+        made = mcp.call("chat", {"message": "hello"})
+        assert (made["resultType"], made["status"]) == ("task", "working")
+        task = {"taskId": made["taskId"]}
+        assert mcp.ask("tasks/get", task)["status"] == "working"
+        self.work(kit, queue)
+        asked = mcp.ask("tasks/get", task)
+        assert asked["status"] == "input_required"
+        [(key, request)] = asked["inputRequests"].items()
+        assert request["params"]["message"] == "And then?"
+        said = {"action": "accept", "content": {"answer": "more"}}
+        mcp.ask("tasks/update", {**task, "inputResponses": {"other": said}})
+        assert not queue.waiting, "an answer to another question is ignored"
+        mcp.ask("tasks/update", {**task, "inputResponses": {key: said}})
+        self.work(kit, queue)
+        ended = mcp.ask("tasks/get", task)
+        assert (ended["status"], text_of(ended["result"])) == ("completed", "heard: more")
+        assert ended["createdAt"] == asked["createdAt"]
+        assert ended["ttlMs"] > 0
+        mcp.ask("tasks/cancel", task)
+        assert mcp.ask("tasks/get", task)["status"] == "completed"
+
+    def test_it_is_a_task_of_a2a(self, mcp: Mcp, client: TestClient, kit: Kit, queue: FakeQueue) -> None:
+        rest = Rest(client, mcp.key, "/a2a/shop")
+        made = mcp.call("chat", {"message": "hello"})["taskId"]
+        assert rest.call("GET", f"tasks/{made}")["id"] == made
+        rest.call("POST", f"tasks/{made}:cancel")
+        assert mcp.ask("tasks/get", {"taskId": made})["status"] == "cancelled"
+        sent = {"message": message_1_0("x"), "configuration": {"returnImmediately": True}}
+        theirs = rest.call("POST", "message:send", sent)["task"]["id"]
+        mcp.ask("tasks/cancel", {"taskId": theirs})
+        assert rest.call("GET", f"tasks/{theirs}")["status"]["state"] == "TASK_STATE_CANCELED"
+        self.work(kit, queue)
+
+    def test_tasks_of_others_are_unknown(self, mcp: Mcp, client: TestClient, kit: Kit) -> None:
+        made = mcp.call("chat", {"message": "hello"})["taskId"]
+        other = Mcp(client, new_key(kit.keys), "/mcp", **WITH_TASKS)
+        for method in ("tasks/get", "tasks/cancel", "tasks/update"):
+            params: Json = {"inputResponses": {}}
+            foreign = other.refusal(method, {"taskId": made, **params})
+            unknown = other.refusal(method, {"taskId": "nothing", **params})
+            assert foreign["code"] == unknown["code"] == -32602
+            assert foreign["message"].replace(made, "nothing") == unknown["message"]
+
+    def test_without_the_extension_there_are_no_tasks(
+        self, mcp: Mcp, client: TestClient, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        error = Mcp(client, mcp.key, "/mcp").refusal("tasks/get", {"taskId": "x"})
+        assert error["code"] == -32021
+        assert error["data"] == {
+            "requiredCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+        }
+        old = Mcp(client, mcp.key, "/mcp", WITH_HANDSHAKE[0])
+        assert old.refusal("tasks/get", {"taskId": "x"}, status=200)["code"] == -32601
+
+    def test_a_client_without_tasks_is_told_where_it_is(
+        self, mcp: Mcp, client: TestClient, kit: Kit, queue: FakeQueue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("a2a_lambda.http.request.INVOCATION_SECONDS", 2.5)
+        plain = Mcp(client, mcp.key, "/mcp")
+        late = text_of(plain.call("chat", {"message": "more"}))
+        [task] = re.findall(r"task='([^']+)'", late)
+        assert task in text_of(plain.call("chat", {"task": task}))
+        self.work(kit, queue)
+        assert text_of(plain.call("chat", {"task": task})) == "heard: more"
