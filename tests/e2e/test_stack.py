@@ -35,13 +35,13 @@ from a2a_lambda.turns.claim import Handover
 from tests.background.fake_queue import FakeQueue
 from tests.conftest import ROOT
 from tests.e2e.calls import Recorder
-from tests.e2e.front import front
 from tests.e2e.proof import Proof
 from tests.e2e.stack import NAME, EmulatedStack, Json, Unwrapped, eventually
 from tests.helpers.builds import building
 from tests.helpers.rest import message_1_0
 from tests.interop.provider import NODE_MODULES, RESOURCE, Provider, run_client
 from tests.lambda_.observability.collector import Collector
+from tests.processes.front import front
 from tests.processes.servers import LAMBDA_PATH, MINISTACK, running_ministack
 from tests.push.courier import Webhook
 from tests.template.permissions.conftest import render_roles, statements_of
@@ -157,7 +157,8 @@ def test_clients_of_a_provider_sign_in(stack: EmulatedStack, tmp_path: Path) -> 
         *(f"{name}={value}" for name, value in scopes.items()),
     )
     assert "refused until it answers" in added
-    with provider.running(), front(stack) as url:
+    origin = stack.outputs["FunctionUrl"].rstrip("/")
+    with provider.running(), front(origin, Unwrapped(stack)) as url:
         jwks = httpx2.get(f"{provider.url}/jwks").json()["keys"]
         issuer = Issuer("idp", provider.issuer, (RESOURCE,))
         client = stack.client("dynamodb")

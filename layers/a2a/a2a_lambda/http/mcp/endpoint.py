@@ -127,6 +127,8 @@ def _check_origin(request: Request) -> None:
         return
     kit: Kit = request.app.state.kit
     allowed = kit.settings.cors_origins
-    host = urlsplit(base_url(request)).netloc
-    if "*" not in allowed and origin not in allowed and urlsplit(origin).netloc != host:
+    page = urlsplit(origin)
+    is_own = page.netloc == urlsplit(base_url(request)).netloc
+    is_local = kit.settings.local and page.hostname in ("localhost", "127.0.0.1", "::1")
+    if not (is_own or is_local or origin in allowed or "*" in allowed):
         raise Forbidden("its Origin is not allowed: add it to CorsOrigins")

@@ -34,7 +34,7 @@ def message_of(tool: Tool, arguments: Mapping[str, Json]) -> str:
 
 def decode_call(tool: Tool, arguments: Mapping[str, Json], meta: Mapping[str, Json]) -> SendMessageRequest:
     """The message that calls a tool, or goes on with its task. Raises InvalidParams."""
-    unknown = arguments.keys() - tool.input_schema["properties"].keys() - {MESSAGE}
+    unknown = arguments.keys() - tool.input_schema["properties"].keys()
     if unknown:
         raise InvalidParams(
             f"{tool.name} has no argument {min(unknown)[:100]!r}",

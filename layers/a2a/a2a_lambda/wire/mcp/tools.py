@@ -16,6 +16,8 @@ from a2a_lambda.protocol.profile import Profile
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """Form of a tool's name. A skill with another id is no tool."""
 
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
 PAGE_TOOLS = 100
 """Tools in a page of the list."""
 
@@ -53,7 +55,7 @@ class Tool:
         if TASK not in properties:
             text = "Only to answer a question: the id of the task that asked it."
             properties[TASK] = {"type": "string", "description": text}
-        schema |= {"properties": properties}
+        schema |= {"$schema": DIALECT, "properties": properties, "additionalProperties": False}
         return schema | ({"required": required} if required else {})
 
     @property

@@ -1,0 +1,50 @@
+"""The Python SDK of MCP, run in its own environment: client_mcp.py URL KEY MODE. MODE: auto, or legacy."""
+
+import asyncio
+import json
+import sys
+
+import httpx2
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import ElicitResult
+
+
+async def main(url, key, mode):
+    shown, progress = {}, []
+
+    async def ask(context, params):
+        [(name, field)] = params.requested_schema["properties"].items()
+        shown["asked"] = [params.message, field["enum"]]
+        return ElicitResult(action="accept", content={name: "football"})
+
+    async def tell(done, total, message):
+        progress.append(message)
+
+    async with httpx2.AsyncClient(headers={"X-API-Key": key}, timeout=60) as http:
+
+        def connect(agent):
+            transport = streamable_http_client(f"{url}/mcp/{agent}", http_client=http)
+            return Client(transport, mode=mode, elicitation_callback=ask)
+
+        async with connect("assistant") as client:
+            shown["version"] = client.protocol_version
+            shown["tools"] = [tool.name for tool in (await client.list_tools()).tools]
+            shown["sum"] = (await client.call_tool("ai-calculate", {"num1": 40, "num2": 2})).content[0].text
+            shown["coach"] = (await client.call_tool("ai-coach", {"message": "Teach me"})).content[0].text
+            try:
+                await client.call_tool("nothing", {})
+            except MCPError as error:
+                shown["unknown"] = str(error)
+        async with connect("probe") as client:
+            pieces = await client.call_tool("pieces", {"count": 3, "every": 0.1}, progress_callback=tell)
+            shown["pieces"], shown["progress"] = pieces.content[0].text, "".join(progress)
+            shown["boom"] = (await client.call_tool("boom", {"message": "x"})).is_error
+            try:
+                await asyncio.wait_for(client.call_tool("pause", {"seconds": 60}, progress_callback=tell), 1)
+            except TimeoutError:
+                shown["left"] = True
+    print(json.dumps(shown))
+
+
+asyncio.run(main(*sys.argv[1:]))
