@@ -83,3 +83,12 @@ def test_the_javascript_program_works(server: DevServer, path: str, tmp_path: Pa
 def test_every_program_is_run() -> None:
     text = (ROOT / "docs" / "connecting.md").read_text("utf-8")
     assert len(re.findall(r"```(?:python|js)\n", text)) == len(GUIDES) + 1
+
+
+def test_the_program_for_mcp_works(server: DevServer, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "mcp.md").read_text("utf-8")
+    [code] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "program.py").write_text(code)
+    output = run([str(ROOT / ".venvs/mcp/bin/python"), "program.py"], server.url, tmp_path)
+    assert "ai-calculate - Calculates" in output
+    assert "40 plus 2 is 42." in output

@@ -1,34 +1,38 @@
 """An address of this machine for a server, for clients that run in an environment of their own."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
 
 import httpx2
 
-PATIENCE = 180.0
+from tests.processes.servers import PATIENCE
 
 HOP_BY_HOP = ("content-length", "transfer-encoding", "connection")
 
 
 @contextmanager
-def front(origin: str, transport: httpx2.BaseTransport | None = None, **more_headers: str) -> Iterator[str]:
+def front(
+    origin: str,
+    transport: httpx2.BaseTransport | None = None,
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[str]:
     """Url at which a server answers. Its answers name this url instead of their own. transport: how it is
-    reached. more_headers: what every request has in addition."""
+    reached. headers: what every request has in addition."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def pass_on(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
-            headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}
+            sent = {name: value for name, value in self.headers.items() if name.lower() != "host"}
             with httpx2.Client(transport=transport, timeout=PATIENCE) as client:
-                answer = client.request(
-                    self.command, origin + self.path, content=body, headers={**headers, **more_headers}
-                )
+                place = origin + self.path
+                answer = client.request(self.command, place, content=body, headers={**sent, **headers})
             content = answer.content.replace(origin.encode(), url.encode())
-            with suppress(BrokenPipeError):  # the client has left
+            with suppress(ConnectionError):  # the client has left
                 self.send_response(answer.status_code)
                 for name, value in answer.headers.items():
                     if name not in HOP_BY_HOP:

@@ -229,6 +229,8 @@ def banner(url: str, secret: str, agents: Mapping[str, Card], emulated: Sequence
             "Cards:",
             *cards,
             "",
+            f"MCP: {url}/mcp",
+            "",
             f"Key: {secret}",
             "",
             *([f"Emulated for your agents: {', '.join(emulated)}", ""] if emulated else []),

@@ -13,9 +13,9 @@ from joserfc.jwk import OctKey
 from starlette.testclient import TestClient
 
 from a2a_lambda.http.app import create_app
+from a2a_lambda.http.mcp import request_state
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
-from a2a_lambda.wire.mcp import request_state
 from a2a_lambda.wire.mcp.revisions import SUPPORTED, WITH_HANDSHAKE
 from tests.background.fake_queue import FakeQueue
 from tests.conftest import BASE_URL, new_key

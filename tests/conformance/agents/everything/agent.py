@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 from a2a_lambda import File, Progress, SkillError, Turn, skill
@@ -38,7 +39,7 @@ def embedded_resource(turn: Turn) -> File:
 
 
 @skill("test_multiple_content_types")
-def multiple_content_types(turn: Turn):
+def multiple_content_types(turn: Turn) -> Iterator[str | File]:
     yield "Multiple content types test:"
     yield File("red.png", PNG, media_type="image/png")
     yield File("data.json", b'{"test":"data","value":123}', media_type="application/json")
@@ -50,7 +51,7 @@ def error_handling(turn: Turn) -> str:
 
 
 @skill("test_tool_with_progress")
-async def tool_with_progress(turn: Turn):
+async def tool_with_progress(turn: Turn) -> AsyncIterator[str | Progress]:
     for done in (0, 50, 100):
         yield Progress(f"{done} of 100")
         await asyncio.sleep(0.05)

@@ -12,13 +12,13 @@ from a2a_lambda.errors import InvalidParams, KitError
 from a2a_lambda.http import sse
 from a2a_lambda.http.dispatch import STREAM_HEADERS, respond, with_slot
 from a2a_lambda.http.error_responses import to_protocol_error
-from a2a_lambda.http.mcp import tasks
+from a2a_lambda.http.mcp import request_state, tasks
 from a2a_lambda.http.mcp.call import Call
 from a2a_lambda.operations.stream_limit import Slot
 from a2a_lambda.protocol.model import STOPPED, Event, Json, Part, Task, TaskState, text_of
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.event_log import apply
-from a2a_lambda.wire.mcp import request_state, results
+from a2a_lambda.wire.mcp import results
 from a2a_lambda.wire.mcp.calls import arguments_of, decode_call, reply, task_of
 from a2a_lambda.wire.mcp.questions import answer_of, elicitation, question_key
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, TASKS, encode_error

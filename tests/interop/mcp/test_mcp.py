@@ -49,7 +49,7 @@ def url(servers: Server) -> str:
 
 @pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
 def test_the_python_sdk(url: str, mode: str, version: str) -> None:
-    python, script = str(ROOT / ".venvs/mcp/bin/python"), str(ROOT / "tests/interop/client_mcp.py")
+    python, script = str(ROOT / ".venvs/mcp/bin/python"), str(ROOT / "tests/interop/mcp/client_mcp.py")
     shown = run_client(python, script, url, KEY, mode)
     assert (shown["version"], shown["tools"], shown["sum"]) == (version, TOOLS, "40 plus 2 is 42.")
     if mode == "auto":
@@ -64,7 +64,7 @@ def test_the_python_sdk(url: str, mode: str, version: str) -> None:
 
 
 def test_fastmcp(url: str) -> None:
-    python, script = str(ROOT / ".venvs/mcp/bin/python"), str(ROOT / "tests/interop/client_fastmcp.py")
+    python, script = str(ROOT / ".venvs/mcp/bin/python"), str(ROOT / "tests/interop/mcp/client_fastmcp.py")
     assert run_client(python, script, url, KEY) == {"tools": TOOLS, "sum": "40 plus 2 is 42."}
 
 
@@ -72,7 +72,7 @@ def test_fastmcp(url: str) -> None:
 def test_the_typescript_sdk(url: str, tmp_path: Path) -> None:
     (tmp_path / "node_modules").symlink_to(NODE_MODULES)
     script = tmp_path / "client_mcp.mjs"
-    script.write_text((ROOT / "tests/interop/client_mcp.mjs").read_text())
+    script.write_text((ROOT / "tests/interop/mcp/client_mcp.mjs").read_text())
     shown = run_client("node", str(script), url, KEY)
     assert (shown["tools"], shown["sum"]) == (TOOLS, "40 plus 2 is 42.")
     assert shown["pieces"] == shown["progress"] == "0 1 2 "
