@@ -17,7 +17,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT
 from tests.interop.provider import NODE_MODULES, OPAQUE_RESOURCE, RESOURCE, Provider, new_key, run_client
-from tests.processes.servers import KEYS_PATH, PATIENCE, Server
+from tests.processes.servers import PATIENCE, Server
 
 Json = Any
 
@@ -36,9 +36,10 @@ def provider(tmp_path_factory: pytest.TempPathFactory) -> Provider:
 @pytest.fixture(scope="module")
 def url(provider: Provider, servers: Server, ministack: Settings) -> str:
     """A server that accepts the provider's tokens."""
+    path = "/sign-in/keys"  # of its own: another server may have shared the issuers of a common one
     issuer = Issuer("idp", provider.url, (RESOURCE,), scopes=("agents.call",))
-    IssuerRegister(clients.ssm(ministack), KEYS_PATH).add(issuer)
-    return servers()
+    IssuerRegister(clients.ssm(ministack), path).add(issuer)
+    return servers(A2A_KEYS_PATH=path)
 
 
 @pytest.fixture
