@@ -81,7 +81,7 @@ def test_a_token_is_fetched_once_for_many_calls() -> None:
     assert all(outcome["id"] == "t" for outcome in send(elsewhere, 20))
     send(elsewhere)
     [asked] = elsewhere.asked
-    assert asked.headers["authorization"] == "Basic bWU6bXkgc2VjcmV0"
+    assert asked.headers["authorization"] == "Basic bWU6bXkrc2VjcmV0", "me:my+secret (RFC 6749 section 2.3.1)"
     form = parse_qs(asked.content.decode())
     assert form == {"grant_type": ["client_credentials"], "scope": ["agents.call"]}
     assert {call.headers["authorization"] for call in elsewhere.called} == {"Bearer one"}

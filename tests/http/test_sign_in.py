@@ -353,9 +353,14 @@ def test_an_opaque_token_is_asked_for_at_its_issuer(
     assert caller_of(send(client, "opaque"))["kind"] == "token"
     assert send(client, "a2a_" + "x" * 43).status_code == 401
     assert len(provider.fetches) == asked, "neither a known token nor what has the form of a key is asked for"
+    mistyped = {"Authorization": f"Bearer {key[:-1]}", "A2A-Version": "1.0"}
+    for headers in (mistyped, {"X-API-Key": "stranger", "A2A-Version": "1.0"}):
+        answer = client.post("/a2a/who/message:send", json={"message": message_1_0("hi")}, headers=headers)
+        assert answer.status_code == 401
+    assert len(provider.fetches) == asked, "a mistyped key reaches no issuer"
     answer = send(client, "stranger")
     assert answer.status_code == 401
-    assert "no issuer knows it" in answer.text
+    assert "its issuer does not know it" in answer.text
     assert "resource_metadata=" in answer.headers["www-authenticate"]
     assert caplog.records[-1].__dict__["reason"] == "inactive"
     assert send(client, "opaque", agent="strict").status_code == 403

@@ -17,7 +17,7 @@ from a2a_lambda.access.tokens.introspection import introspect
 from a2a_lambda.access.tokens.issuer import Issuer, check_issuer
 from a2a_lambda.access.tokens.issuer_register import IssuerRegister
 from a2a_lambda.agent.configuration import Configuration, process_configuration
-from a2a_lambda.errors import ConfigurationError, IssuerUnreachable, KeysUnavailable
+from a2a_lambda.errors import ConfigurationError, IssuerUnreachable, KeysUnavailable, TokenRefused
 from tools.access.parameters import find_parameters, named_agents, require_name, stack_argument
 from tools.command import reports_errors, split_names
 
@@ -70,6 +70,11 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
             raise ConfigurationError(
                 f"{other.name} is this issuer already: remove it first, or change that one"
             )
+        if issuer.introspection and other.introspection and other.name != name:
+            raise ConfigurationError(
+                f"{other.name} is asked about opaque tokens already. A second issuer would be asked about the"
+                " tokens of the first: leave out INTROSPECTION, or remove that one"
+            )
     try:
         if issuer.introspection:
             path = f"/a2a/{environ['STACK']}" if where else ""
@@ -81,7 +86,7 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
     except IssuerUnreachable as error:
         # The functions may be in a network that reaches what this machine does not.
         answer = f"warning: {error}. It is saved, but its tokens are refused until it answers"
-    except KeysUnavailable as error:
+    except (KeysUnavailable, TokenRefused) as error:
         raise ConfigurationError(str(error)) from None
     issuers.add(issuer)
     if not issuer.scopes:

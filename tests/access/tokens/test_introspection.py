@@ -1,14 +1,14 @@
 """Tokens that only their issuer can check: what the issuer says counts, for a minute."""
 
 import base64
-import time
 from typing import Any
 
 import pytest
 from werkzeug import Request
 
+from a2a_lambda.access.tokens import introspection
 from a2a_lambda.access.tokens.introspection import introspect
-from a2a_lambda.access.tokens.tokens import KNOWN_SECONDS, MAX_TOKEN_BYTES
+from a2a_lambda.access.tokens.tokens import KNOWN_SECONDS, MAX_TOKEN_BYTES, SILENT_SECONDS
 from a2a_lambda.errors import ConfigurationError, IssuerUnreachable, KeysUnavailable
 from tests.access.tokens.door import Open
 from tests.access.tokens.identity_provider import AUDIENCE, IdentityProvider
@@ -48,23 +48,28 @@ def test_the_issuer_is_asked_once_a_minute(open_door: Open, provider: IdentityPr
     ("answer", "reason"),
     [
         ({"active": False}, "inactive"),
-        ({"active": "true"}, "inactive"),
-        ({}, "inactive"),
-        (claims(active=None), "inactive"),
         (claims(aud="other"), "audience"),
         (claims(aud=f"{AUDIENCE}x"), "audience"),
         (claims(aud=None), "audience"),
         (claims(aud=None, client_id=AUDIENCE), ""),
         (claims(iss="https://other.example.com"), "issuer"),
         (claims(exp=1), "expired"),
-        (claims(exp="1"), "expired"),
+        (claims(exp="1"), "form"),
         (claims(exp="soon"), "form"),
         (claims(nbf=4_000_000_000), "early"),
         (claims(token_type="DPoP"), "kind"),
         (claims(token_type="refresh_token"), "kind"),
         (claims(token_type="Bearer"), ""),
         (claims(token_use="id"), "kind"),
+        (claims(token_use="refresh_token"), "kind"),
+        (claims(typ="Refresh"), "kind"),
+        (claims(typ="Offline"), "kind"),
+        (claims(cnf={"jkt": "x"}), "kind"),
+        (claims(exp="9" * 5000), "form"),
+        (claims(exp=None), ""),
         (claims(sub=None, client_id=None), "owner"),
+        (claims(sub=None, username="alice"), "owner"),
+        (claims(sub=None), ""),
     ],
 )
 def test_what_the_issuer_says_is_checked(
@@ -93,26 +98,53 @@ def test_a_refusal_ends_with_a_minute_or_with_the_operators_next_change(
     assert door.tokens.check(TOKEN).caller.subject == "alice"
 
 
-def test_a_lost_scope_is_told_each_time(open_door: Open, provider: IdentityProvider) -> None:
+def test_a_missing_scope_is_told_each_time(open_door: Open, provider: IdentityProvider) -> None:
     url = provider.introspect(lambda request: (200, claims()))
     door = open_door(provider.issuer(introspection=url, scopes=("agents.admin",)))
     assert [door.refusal(TOKEN) for _ in range(2)] == ["scope", "scope"]
 
 
-def test_googles_tokens(open_door: Open, provider: IdentityProvider, clock: Clock) -> None:
-    """Times are texts there, nothing says `active`, and an unknown token is an error."""
+GOOGLES = {"azp": "client", "aud": "client", "sub": "117", "scope": "openid", "exp": "4000000000"}
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ((200, {}), ""),
+        ((400, {"error": "invalid_token"}), "inactive"),
+        ((401, {}), "inactive"),
+        ((200, {"active": False}), "inactive"),
+        ((200, {"aud": "other"}), "audience"),
+        ((200, {"exp": "1"}), "expired"),
+        ((200, {"exp": "9" * 5000}), "form"),
+        ((200, {"iss": "https://accounts.google.com", "alg": "RS256", "kid": "k", "typ": "JWT"}), "kind"),
+        ((200, {"scope": None}), "kind"),
+        ((200, {"sub": None}), "owner"),
+    ],
+)
+def test_googles_tokens(
+    open_door: Open,
+    provider: IdentityProvider,
+    monkeypatch: pytest.MonkeyPatch,
+    said: tuple[int, Json],
+    reason: str,
+) -> None:
+    """Times are texts there, and nothing says `active`. An ID token must not pass."""
+    asked: list[Request] = []
 
     def answer(request: Request) -> tuple[int, Json]:
-        if request.headers["Authorization"] != f"Bearer {TOKEN}":
-            return 400, {"error": "invalid_token"}
-        end = str(int(clock.now) + 3000)
-        return 200, {"azp": "client", "aud": "client", "sub": "117", "scope": "openid", "exp": end}
+        asked.append(request)
+        return said[0], {name: value for name, value in {**GOOGLES, **said[1]}.items() if value is not None}
 
     url = provider.introspect(answer, "tokeninfo")
-    google = provider.issuer(introspection=url, audiences=("client",))
-    door = open_door(google)
-    assert door.tokens.check(TOKEN).caller.owner == "idp|sub:117"
-    assert door.refusal("ya29.another") == "inactive"
+    monkeypatch.setattr(introspection, "GOOGLE", url)
+    door = open_door(provider.issuer(introspection=url, audiences=("client",)))
+    if reason:
+        assert door.refusal(TOKEN) == reason
+    else:
+        assert door.tokens.check(TOKEN).caller.owner == "idp|sub:117"
+    assert asked[0].headers["Authorization"] == f"Bearer {TOKEN}"
+    assert not asked[0].form
 
 
 def test_where_an_issuer_is_asked_its_signature_counts_for_nothing(
@@ -139,31 +171,39 @@ def test_only_an_issuer_that_can_be_asked_is_asked(open_door: Open, provider: Id
 
 
 @pytest.mark.parametrize(
-    ("status", "content", "words"),
+    ("said", "words"),
     [
-        (401, {}, "check CLIENT and SECRET"),
-        (403, {}, "check CLIENT and SECRET"),
-        (302, {}, "answered 302"),
-        (500, claims(), "answered 500"),
-        (200, [], "no JSON object"),
-        (200, "x" * 300_000, "more than"),
+        ((401, {}), "check CLIENT and SECRET"),
+        ((403, {}), "check CLIENT and SECRET"),
+        ((302, {}), "302"),
+        ((500, claims()), "500"),
+        ((200, []), "no `active`"),
+        ((200, {}), "no `active`"),
+        ((200, {"active": "true"}), "no `active`"),
+        ((200, claims(active=None)), "no `active`"),
+        ((200, "x" * 300_000), "more than"),
     ],
 )
 def test_an_issuer_that_does_not_say_opens_no_door(
-    open_door: Open, provider: IdentityProvider, status: int, content: Json, words: str
+    open_door: Open, provider: IdentityProvider, clock: Clock, said: tuple[int, Json], words: str
 ) -> None:
-    door = open_door(provider.issuer(introspection=provider.introspect(lambda request: (status, content))))
-    for _ in range(2):
-        with pytest.raises(KeysUnavailable, match=words):
-            door.tokens.check(TOKEN)
-    assert len(provider.fetches) == 2, "it may answer the next time"
+    door = open_door(provider.issuer(introspection=provider.introspect(lambda request: said)))
+    with pytest.raises(KeysUnavailable, match=words):
+        door.tokens.check(TOKEN)
+    with pytest.raises(KeysUnavailable, match="a moment ago"):
+        door.tokens.check(f"{TOKEN}2")
+    assert len(provider.fetches) == 1
+    clock.now += SILENT_SECONDS
+    with pytest.raises(KeysUnavailable, match=words):
+        door.tokens.check(TOKEN)
+    assert len(provider.fetches) == 2, "it may answer again"
 
 
 def test_on_lambda_the_endpoint_needs_https_and_a_public_address(provider: IdentityProvider) -> None:
     url = provider.introspect(lambda request: (200, claims()))
     with pytest.raises(KeysUnavailable, match="must begin with https://"):
         introspect(provider.issuer(introspection=url), TOKEN, str)
-    with pytest.raises(IssuerUnreachable):
+    with pytest.raises(IssuerUnreachable, match="Refused"):
         introspect(provider.issuer(introspection=url.replace("http://", "https://")), TOKEN, str)
     assert provider.fetches == []
 
@@ -177,11 +217,37 @@ def test_a_secret_that_is_not_set_says_how(provider: IdentityProvider) -> None:
         introspect(issuer, TOKEN, find_secret)
 
 
-def test_one_of_several_issuers_knows_it(open_door: Open, provider: IdentityProvider) -> None:
-    silent = provider.issuer(name="none")
-    first = provider.issuer(
-        name="first",
-        url="https://a.example.com",
-        introspection=provider.introspect(lambda request: (200, claims(exp=int(time.time()) + 600))),
-    )
-    assert open_door(silent, first).tokens.check(TOKEN).caller.owner == "first|sub:alice"
+def test_only_one_issuer_is_asked_about_opaque_tokens(open_door: Open, provider: IdentityProvider) -> None:
+    """A second one would get tokens that are not its own, and could use them."""
+    other: list[Request] = []
+
+    def answer(request: Request) -> tuple[int, Json]:
+        other.append(request)
+        return 200, claims()
+
+    first = provider.issuer(introspection=provider.introspect(lambda request: (200, {"active": False})))
+    second = provider.issuer(name="b", url="https://b", introspection=provider.introspect(answer, "other"))
+    assert open_door(provider.issuer(name="jwts"), first, second).refusal(TOKEN) == "inactive"
+    assert not other
+
+
+@pytest.mark.parametrize("token", ["a b", "a\x0bb", "a\nb", "ä", ""])
+def test_what_no_token_has_is_refused_and_not_sent(
+    open_door: Open, provider: IdentityProvider, token: str
+) -> None:
+    door = open_door(provider.issuer(introspection=provider.introspect(lambda request: (200, claims()))))
+    assert door.refusal(token) == "form"
+    assert provider.fetches == []
+
+
+def test_the_client_that_asks_is_encoded(provider: IdentityProvider) -> None:
+    """RFC 6749 section 2.3.1."""
+    asked: list[str] = []
+
+    def answer(request: Request) -> tuple[int, Json]:
+        asked.append(base64.b64decode(request.headers["Authorization"].removeprefix("Basic ")).decode())
+        return 200, claims()
+
+    issuer = provider.issuer(introspection=provider.introspect(answer), client="a:b", secret="x")
+    introspect(issuer, TOKEN, lambda name: "p%2+w", allow_loopback=True)
+    assert asked == ["a%3Ab:p%252%2Bw"]

@@ -212,6 +212,9 @@ def hostile() -> Iterator[Any]:
     yield add("typ of a logout token", "kind", lambda idp: idp.token({"typ": "logout+jwt"}))
     yield add("typ of a DPoP proof", "kind", lambda idp: idp.token({"typ": "dpop+jwt"}))
     yield add("ID token with a nonce", "kind", lambda idp: idp.token({"typ": "JWT"}, nonce="n"))
+    yield add("refresh token", "kind", lambda idp: idp.token(typ="Refresh"))
+    yield add("token of another use", "kind", lambda idp: idp.token(token_use="refresh_token"))
+    yield add("token that is bound to a key", "kind", lambda idp: idp.token(cnf={"jkt": "x"}))
     yield add("ID token with at_hash", "kind", lambda idp: idp.token({"typ": "JWT"}, at_hash="h"))
     yield add("huge", "form", lambda idp: idp.token(padding="x" * MAX_TOKEN_BYTES))
     yield add(

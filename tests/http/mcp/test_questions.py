@@ -129,6 +129,15 @@ def test_a_client_that_cannot_ask_answers_with_the_task(mcp: Mcp, revision: str)
     assert text_of(plain.call("order", {"task": task, "gift": False})) == "2 of S, gift: False"
 
 
+@pytest.mark.parametrize(
+    ("capability", "is_form"),
+    [({}, True), ({"form": {}, "url": {}}, True), ({"url": {}}, False), (None, False)],
+)
+def test_only_a_client_that_shows_forms_gets_one(mcp: Mcp, capability: Json, is_form: bool) -> None:
+    asker = Mcp(mcp.client, mcp.key, "/mcp", elicitation=capability)
+    assert ("inputRequests" in asker.call("chat", {"message": "hello"})) == is_form
+
+
 def test_credentials_are_not_asked_for_in_a_form(mcp: Mcp) -> None:
     assert "https://login.example.com" in text_of(mcp.call("private", {"message": "x"}))
 

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,15 @@ def test_the_python_sdk(url: str, mode: str, version: str) -> None:
     assert shown["pieces"] == shown["progress"][: len("0 1 2 ")] == "0 1 2 "
     assert (shown["boom"], shown["left"]) == (True, True)
     assert "there are: ai-repeat" in shown["unknown"]
+    headers = {"X-API-Key": KEY, "A2A-Version": "1.0"}
+    give_up = time.monotonic() + PATIENCE
+    while True:  # the call that the client left, the latest but for the ones that ended
+        tasks = httpx2.get(f"{url}/a2a/probe/tasks", headers=headers).json()["tasks"]
+        states = [task["status"]["state"] for task in tasks]
+        if "TASK_STATE_CANCELED" in states and not {"TASK_STATE_WORKING", "TASK_STATE_SUBMITTED"} & {*states}:
+            break
+        assert time.monotonic() < give_up, states
+        time.sleep(0.2)
 
 
 def test_fastmcp(url: str) -> None:

@@ -95,6 +95,26 @@ def test_an_issuer_that_only_the_functions_reach_is_added(run: Run, provider: Id
     assert (status, "no .well-known" in shown) == (1, True)
 
 
+def test_an_issuer_of_opaque_tokens_is_asked_at_once(
+    run: Run, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_IDP", "hush")
+    answers = [(200, {"active": False}), (401, {}), (200, {})]
+    url = provider.introspect(lambda request: answers[0])
+    asked = {"ISSUER": provider.url, "AUDIENCE": "a", "INTROSPECTION": url, "CLIENT": "kit", "SECRET": "idp"}
+    status, shown = run(NAME="idp", **asked)
+    assert (status, "it answers questions about tokens" in shown) == (0, True)
+    assert f"introspection {url}" in run()[1]
+    second = {**asked, "ISSUER": "https://b.example.com"}
+    assert "idp is asked about opaque tokens already" in run(NAME="b", **second)[1]
+    for words in ("check CLIENT and SECRET", "has no `active`"):
+        answers.pop(0)
+        assert words in run(NAME="idp", **asked)[1]
+    assert "add INTROSPECTION" in run(NAME="idp", **{**asked, "INTROSPECTION": ""})[1]
+    assert "belong together" in run(NAME="idp", **{**asked, "SECRET": ""})[1]
+    assert "make secret NAME=other" in run(NAME="idp", **{**asked, "SECRET": "other"})[1]
+
+
 def test_a_token_may_come_from_a_command() -> None:
     url = "https://agents.example.com"
     assert key_for(url, {"TOKEN": "t"}) == "t"

@@ -357,14 +357,20 @@ function show() {
 }
 
 function stayAtEnd() {
-  if (isAtEnd) $("messages").scrollTop = $("messages").scrollHeight;
+  if (isAtEnd && conversation?.turns.length) $("messages").scrollTop = $("messages").scrollHeight;
 }
 
+// Only the reader scrolls up. What grows moves the end out of view, too, and fires no such event.
+let lastScrollTop = 0;
 $("messages").addEventListener("scroll", () => {
-  isAtEnd = endsInView($("messages"));
+  const { scrollTop } = $("messages");
+  if (endsInView($("messages"))) isAtEnd = true;
+  else if (scrollTop < lastScrollTop) isAtEnd = false;
+  lastScrollTop = scrollTop;
 });
 // Pictures and players have their height when they are loaded.
-for (const name of ["load", "loadedmetadata"]) $("messages").addEventListener(name, stayAtEnd, true);
+for (const name of ["load", "loadedmetadata"])
+  $("messages").addEventListener(name, ({ target }) => target.tagName === "IFRAME" || stayAtEnd(), true);
 
 function paint() {
   const turn = conversation.last;

@@ -140,8 +140,8 @@ function showMedia(type, url, name) {
 /** A number of bytes in the unit that a reader expects. */
 function sizeText(bytes) {
   if (bytes < 1000) return `${bytes} B`;
-  const [size, unit] = bytes < 1_000_000 ? [bytes / 1000, "KB"] : [bytes / 1_000_000, "MB"];
-  return `${size < 10 ? size.toFixed(1) : Math.round(size)} ${unit}`;
+  const [size, unit] = bytes < 999_500 ? [bytes / 1000, "KB"] : [bytes / 1_000_000, "MB"];
+  return `${size < 9.95 ? size.toFixed(1) : Math.round(size)} ${unit}`;
 }
 
 function showPart(part, isSource) {

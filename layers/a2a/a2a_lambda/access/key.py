@@ -17,7 +17,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda.errors import KeysUnavailable
 
-FORM = re.compile(r"a2a_[A-Za-z0-9_-]{43}")
+PREFIX = "a2a_"
+
+FORM = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{43}}")
 LABEL = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 OWNER = re.compile(r"[A-Za-z0-9_.@:-]{1,64}")
 DIGEST = re.compile(r"[0-9a-f]{64}")

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote_plus
 from weakref import WeakKeyDictionary
 
 import httpx2
@@ -67,7 +68,8 @@ class ClientCredentials(httpx2.Auth):
         resource: str = "",
     ) -> None:
         self._token_url = token_url
-        self._basic = httpx2.BasicAuth(client_id, client_secret)
+        # RFC 6749 section 2.3.1: both are encoded first.
+        self._basic = httpx2.BasicAuth(quote_plus(client_id), quote_plus(client_secret))
         fields = {"scope": scope, "audience": audience, "resource": resource}
         self._form = {
             "grant_type": "client_credentials",

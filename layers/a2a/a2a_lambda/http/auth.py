@@ -11,7 +11,7 @@ from starlette.requests import Request
 from a2a_lambda import telemetry, threads
 from a2a_lambda.access import audit
 from a2a_lambda.access.grant import Grant
-from a2a_lambda.access.key import FORM
+from a2a_lambda.access.key import FORM, PREFIX
 from a2a_lambda.access.tokens.issuer import Issuer, is_token
 from a2a_lambda.errors import (
     InsufficientScope,
@@ -59,8 +59,7 @@ async def authenticate(request: Request) -> Grant:
         raise
     except KeysUnavailable as error:
         logger.error("a caller could not be checked: %s", error)
-        kind = "tokens" if is_token(secret) else "keys"
-        raise Unavailable(f"{kind} cannot be checked at the moment") from None
+        raise Unavailable("keys and tokens cannot be checked at the moment") from None
     telemetry.bind(owner=grant.caller.owner)
     await kit.rate_limit.admit(grant.caller.owner)
     return grant
@@ -80,20 +79,27 @@ async def _check_key(request: Request, kit: Kit, secret: str) -> Grant:
     """What a secret that is no JWT allows. Raises Unauthenticated, InsufficientScope, KeysUnavailable."""
     # Almost every key is found here: a digest and comparisons, no thread and no call.
     key = kit.keys.find_cached(secret)
+    is_opaque = key is None and _may_be_opaque(request, secret)
+    if is_opaque and kit.tokens.find_cached(secret) is not None:
+        return await _check_token(request, kit, secret)
     if key is None:  # what an unknown key waits for must not delay a known one
         run = threads.run if kit.keys.knows(secret) else threads.run_for_keys
         key = await run(kit.keys.find, secret)
     if key is None:
-        has_form = bool(FORM.fullmatch(secret))
-        # A token of another form is opaque: only its issuer can check it.
-        if not has_form and any(issuer.introspection for issuer in await issuers_of(kit)):
+        if is_opaque and any(issuer.introspection for issuer in await issuers_of(kit)):
             return await _check_token(request, kit, secret)
         audit.refuse("key", "unknown")
-        has_form = has_form or kit.settings.local
-        raise Unauthenticated("the key is not valid" if has_form else "this is neither a key nor a JWT")
+        has_form = FORM.fullmatch(secret) or kit.settings.local
+        raise Unauthenticated("the key is not valid" if has_form else "this is neither a key nor a token")
     grant = Grant(Caller(key.owner), key.agents)
     audit.accept(grant.caller)
     return grant
+
+
+def _may_be_opaque(request: Request, secret: str) -> bool:
+    """Whether a secret that is no known key may be an opaque token, which its issuer is asked about. A
+    mistyped key must not reach an issuer."""
+    return "x-api-key" not in request.headers and not secret.startswith(PREFIX)
 
 
 async def _check_token(request: Request, kit: Kit, token: str) -> Grant:

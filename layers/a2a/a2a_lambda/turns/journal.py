@@ -53,7 +53,7 @@ class Journal:
         self._pending: list[Event] = []
         self._pending_bytes = 0
         self._writing: list[Event] = []
-        self._refusal: WriteRefused | None = None
+        self._refusal = ""
         self._began = self._flushed = asyncio.get_running_loop().time()
         self.sequence = sequence
         self.size_bytes = 0
@@ -67,7 +67,7 @@ class Journal:
 
     def clear(self) -> None:
         """Forget the events that are not stored."""
-        self._pending, self._pending_bytes, self._writing, self._refusal = [], 0, [], None
+        self._pending, self._pending_bytes, self._writing, self._refusal = [], 0, [], ""
 
     def numbered_pending(self) -> tuple[Numbered, ...] | None:
         """The pending events with their numbers; None if earlier events must be written first."""
@@ -98,7 +98,8 @@ class Journal:
         """Store the events that are pending now. Those that come during a write wait for the next flush: with
         slow writes and a fast agent, one write would follow another.
 
-        Raises Conflict if the run's lease is over, StoreError.
+        Raises Conflict if the run's lease is over, WriteRefused, also for events that were refused before,
+        StoreError.
         """
         if self._writing:
             await self._write()
@@ -110,15 +111,15 @@ class Journal:
         """Store the events that are being written. Raises what `flush` raises."""
         # A write that failed may still have reached the table. So its events keep their numbers and bytes,
         # and are written again as they were.
-        if self._refusal is not None:  # `flush_in_silence` may have met it, which tells nobody
-            raise self._refusal
         head = self._head()
         if self._store.clock() >= head.lease:
             raise Conflict
+        if self._refusal:  # `flush_in_silence` may have met it, which tells nobody
+            raise WriteRefused(self._refusal)
         try:
             self.sequence = await threads.run(self._store.append, head, self._writing, after=self.sequence)
         except WriteRefused as error:
-            self._refusal = error
+            self._refusal = str(error)
             raise
         self._writing = []
 

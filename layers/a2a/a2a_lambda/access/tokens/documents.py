@@ -19,7 +19,7 @@ MAX_BYTES = 256_000
 """Most bytes of a document of an issuer."""
 
 ANSWER_SECONDS = 5.0
-"""Seconds for which an issuer may take for all of its documents."""
+"""Most seconds that an issuer may take for all of its documents."""
 
 
 class Documents:
@@ -61,7 +61,8 @@ class Documents:
 
 @asynccontextmanager
 async def documents_of(issuer: Issuer, *, allow_loopback: bool = False) -> AsyncIterator[Documents]:
-    """Raises IssuerUnreachable if there is no answer at all."""
+    """The documents of an issuer, while the connection is open. Raises IssuerUnreachable if there is no
+    answer at all."""
     transport = GuardedTransport(allow_loopback=allow_loopback, private=issuer.private)
     try:
         async with (

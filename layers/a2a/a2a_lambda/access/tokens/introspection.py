@@ -1,7 +1,7 @@
 """Asks an issuer what a token allows that only the issuer can check.
 
-    POST <url>, token=…                      RFC 7662: {"active": true, "aud": …, "sub": …, "scope": …}
-    POST …/tokeninfo, Authorization: Bearer  Google's own: the same without `active`, or 400
+    POST <url>, token=…                           RFC 7662: {"active": true, "aud": …, "sub": …, "scope": …}
+    POST <GOOGLE>, Authorization: Bearer <token>  the same without `active`; 400 for an unknown token
 
 A userinfo endpoint (OpenID Connect Core section 5.3) would not do. It does not say which application a token
 was made for, so every application that people sign in to could call the agents in their names.
@@ -10,23 +10,36 @@ Source of tokeninfo: getTokenInfo of https://github.com/googleapis/google-auth-l
 """
 
 import asyncio
-from collections.abc import Callable, Generator
+import logging
+import re
+from collections.abc import Callable, Generator, Mapping
+from typing import Any
+from urllib.parse import quote_plus
 
 import httpx2
 
-from a2a_lambda.access.tokens.documents import documents_of
+from a2a_lambda.access.tokens.documents import Documents, documents_of
 from a2a_lambda.access.tokens.issuer import Issuer, text_in
 from a2a_lambda.errors import ConfigurationError, ConfigurationUnavailable, KeysUnavailable, TokenRefused
 from a2a_lambda.protocol.model import Json
 
-TOKENINFO = "/tokeninfo"
-"""End of the url of an endpoint that answers as Google's does."""
+GOOGLE = "https://oauth2.googleapis.com/tokeninfo"
+"""Google's endpoint, which follows no standard."""
 
-TIMES = ("exp", "nbf", "iat")
+ID_TOKEN_FIELDS = ("iss", "alg", "kid")
+"""What Google would say of an ID token, and not of an access token."""
+
+TIMES = ("exp", "iat")
+
+DIGITS = re.compile("[0-9]{1,12}")
+
+PRINTABLE = re.compile(r"[\x21-\x7e]+")
+"""A token's characters (RFC 6750 section 2.1 allows fewer)."""
 
 KINDS = ("", "bearer", "access_token")
-"""Values of `token_type` that stand for a bearer token. DPoP's needs a proof, and a refresh token is for the
-issuer alone."""
+"""Values of `token_type` that stand for a bearer token. DPoP's needs a proof."""
+
+logger = logging.getLogger(__name__)
 
 FindSecret = Callable[[str], str]
 """A secret by its name. Raises ConfigurationError, ConfigurationUnavailable."""
@@ -39,40 +52,69 @@ def introspect(
 
     Raises TokenRefused for a token of another kind, KeysUnavailable if the issuer does not say.
     """
+    if not PRINTABLE.fullmatch(token):
+        raise TokenRefused("form", "it has characters that no token has")
     try:
         login = (issuer.client, find_secret(issuer.secret)) if issuer.client else None
     except (ConfigurationError, ConfigurationUnavailable) as error:
         raise KeysUnavailable(f"issuer {issuer.name}: {error}") from None
-    return asyncio.run(_introspect(issuer, token, login, allow_loopback=allow_loopback))
+    ask = _ask_google if issuer.introspection == GOOGLE else _ask
+    return asyncio.run(ask(issuer, token, login, allow_loopback=allow_loopback))
 
 
-async def _introspect(
+async def _ask(
     issuer: Issuer, token: str, login: tuple[str, str] | None, *, allow_loopback: bool
 ) -> dict[str, Json] | None:
-    url = issuer.introspection
-    is_google = url.endswith(TOKENINFO)
-    form = {} if is_google else {"token": token, "token_type_hint": "access_token"}
-    auth = _Bearer(token) if is_google else httpx2.BasicAuth(*login) if login else None
+    """As RFC 7662 says it."""
+    # RFC 6749 section 2.3.1: both are encoded first.
+    auth = httpx2.BasicAuth(*map(quote_plus, login)) if login else None
+    form = {"token": token, "token_type_hint": "access_token"}
     async with documents_of(issuer, allow_loopback=allow_loopback) as documents:
-        if not documents.is_safe(url):
-            raise documents.problem("its INTROSPECTION must begin with https://")
-        status, claims = await documents.post(url, form, auth)
-        if (
-            status == 400
-        ):  # Google's answer to an unknown token, others' to one of a form that they do not know
+        status, claims = await _post(documents, issuer.introspection, form, auth)
+        if status == 400:  # some answer so to a token of a form that they do not know
+            logger.warning("issuer %s does not understand a question about a token (400)", issuer.name)
             return None
         if status in (401, 403):
-            raise documents.problem(f"{url} refuses the client: check CLIENT and SECRET of the issuer")
-        if status != 200 or not isinstance(claims, dict):
-            raise documents.problem(f"{url} answered {status}, and no JSON object with 200")
-    if not is_google and claims.get("active") is not True:
+            raise documents.problem("it refuses the client that asks: check CLIENT and SECRET")
+        if status != 200 or not isinstance(claims, dict) or not isinstance(claims.get("active"), bool):
+            raise documents.problem(f"its answer about a token ({status}) has no `active`")
+    if not claims["active"]:
         return None
     if "iss" in claims and claims["iss"] != issuer.url:
         raise TokenRefused("issuer", "its issuer is another one")
     if text_in(claims, "token_type").lower() not in KINDS:
         raise TokenRefused("kind", "it is not a bearer token")
+    # A person's token need not have a `sub` here. Without one, all people of a client would be one caller.
+    if not text_in(claims, "sub") and "username" in claims:
+        raise TokenRefused("owner", "its issuer does not say whose it is (sub)")
+    return claims
+
+
+async def _ask_google(
+    issuer: Issuer, token: str, _: tuple[str, str] | None, *, allow_loopback: bool
+) -> dict[str, Json] | None:
+    async with documents_of(issuer, allow_loopback=allow_loopback) as documents:
+        status, claims = await _post(documents, issuer.introspection, {}, _Bearer(token))
+        if status in (400, 401):
+            return None
+        if status != 200 or not isinstance(claims, dict):
+            raise documents.problem(f"its answer about a token ({status}) is not a JSON object")
+    if claims.get("active", True) is not True:
+        return None
+    if "scope" not in claims or any(name in claims for name in ID_TOKEN_FIELDS):
+        raise TokenRefused("kind", "it is not an access token")
+    if not text_in(claims, "sub"):
+        raise TokenRefused("owner", "it does not say whose it is: ask for the scope openid")
     # Google writes times as texts.
     return {name: _number(value) if name in TIMES else value for name, value in claims.items()}
+
+
+async def _post(
+    documents: Documents, url: str, form: Mapping[str, str], auth: httpx2.Auth | None
+) -> tuple[int, Any]:
+    if not documents.is_safe(url):
+        raise documents.problem("its INTROSPECTION must begin with https://")
+    return await documents.post(url, form, auth)
 
 
 class _Bearer(httpx2.Auth):
@@ -85,4 +127,4 @@ class _Bearer(httpx2.Auth):
 
 
 def _number(value: Json) -> Json:
-    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+    return int(value) if isinstance(value, str) and DIGITS.fullmatch(value) else value

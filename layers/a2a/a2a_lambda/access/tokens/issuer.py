@@ -154,6 +154,8 @@ def check_issuer(issuer: Issuer, *, is_local: bool) -> None:
         check_url(issuer.introspection, is_local=is_local, variable="INTROSPECTION")
     elif issuer.client or issuer.secret:
         raise ConfigurationError("CLIENT and SECRET are for INTROSPECTION: add INTROSPECTION=https://…")
+    if issuer.client and "googleapis.com" in issuer.introspection:
+        raise ConfigurationError("Google is asked without a client: leave out CLIENT and SECRET")
     if bool(issuer.client) != bool(issuer.secret):
         raise ConfigurationError("CLIENT=… and SECRET=<its name in make secret> belong together: add both")
     if not issuer.audiences:

@@ -20,7 +20,7 @@ from a2a_lambda.access.key import LATEST
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.access.tokens.issuer import Issuer, client_of, is_token, scopes_of, text_in
 from a2a_lambda.access.tokens.issuer_keys import IssuerKeys
-from a2a_lambda.errors import ParseError, TokenRefused
+from a2a_lambda.errors import KeysUnavailable, ParseError, TokenRefused
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.tasks.caller import Caller
 
@@ -32,11 +32,17 @@ TYPES = frozenset({"", "jwt", "at+jwt"})
 ID_TOKEN_CLAIMS = ("nonce", "at_hash", "c_hash", "s_hash")
 """Claims that only ID tokens have (OpenID Connect Core sections 2, 3.1.3.6 and 3.3.2.11)."""
 
+USES = ("", "access", "access_token")
+"""Values of `token_use` of an access token: Amazon Cognito's, and Ory Hydra's."""
+
 SKEW_SECONDS = 60.0
 """Seconds by which the issuer's clock may differ."""
 
 KNOWN_SECONDS = 60.0
 """Seconds for which a container knows a token that it has checked."""
+
+SILENT_SECONDS = 5.0
+"""Seconds for which an issuer that did not answer about a token is not asked again."""
 
 KNOWN_TOKENS = 10_000
 """Tokens that a container remembers."""
@@ -72,6 +78,7 @@ class Tokens:
         self._clock = clock
         self._refused: dict[bytes, tuple[float, TokenRefused]] = {}
         self._issuers: Sequence[Issuer] = ()
+        self._silent_until = float("-inf")
         self._checked: dict[bytes, CheckedToken] = {}
 
     def find_cached(self, token: str) -> Grant | None:
@@ -101,14 +108,16 @@ class Tokens:
         if issuers != self._issuers:  # one that was refused may be let in now
             self._issuers, self._refused = issuers, {}
         if not is_token(token):
-            return self._check_at_issuers(token, issuers)
+            # Only one issuer is asked: another one would get tokens that are not its own.
+            asked = next((issuer for issuer in issuers if issuer.introspection), None)
+            return self._check_at_issuer(token, asked)
         header, claims = _read(token)
         issuer = _choose(issuers, claims)
         if issuer is None:
             raise TokenRefused("issuer", "this deployment does not accept its issuer")
         # Where an issuer is asked, nothing else counts. Google signs ID tokens for any audience, for example.
         if issuer.introspection:
-            return self._check_at_issuers(token, [issuer])
+            return self._check_at_issuer(token, issuer)
         try:
             self._issuer_keys.verify(issuer, token, header)
         except TokenRefused as error:
@@ -116,24 +125,31 @@ class Tokens:
             raise
         return self._grant(issuer, token, claims)
 
-    def _check_at_issuers(self, token: str, issuers: Sequence[Issuer]) -> Grant:
-        """What a token allows, as the first of the issuers says that knows it."""
+    def _check_at_issuer(self, token: str, issuer: Issuer | None) -> Grant:
+        """What a token allows, as an issuer says."""
         if len(token) > MAX_TOKEN_BYTES:
             raise TokenRefused("form", f"it is longer than {MAX_TOKEN_BYTES} bytes")
-        digest, now = _digest(token), self._clock()
-        until, refusal = self._refused.get(digest, (0.0, None))
+        # Another thread may begin a new memory, for changed issuers. What is refused here goes into this one.
+        digest, now, refusals = _digest(token), self._clock(), self._refused
+        until, refusal = refusals.get(digest, (0.0, None))
         if refusal is not None and now < until:
             raise refusal.again()
+        if now < self._silent_until:
+            raise KeysUnavailable("the issuer of opaque tokens did not answer a moment ago")
         try:
-            for issuer in issuers:
-                if issuer.introspection and (claims := self._introspect(issuer, token)) is not None:
-                    # One without `exp` is valid now, and asked for again when it is not known any more.
-                    return self._grant(issuer, token, {"exp": now, **claims})
-            raise TokenRefused("inactive", "no issuer knows it, or it has ended")
+            claims = None if issuer is None else self._introspect(issuer, token)
+            if issuer is None or claims is None:
+                raise TokenRefused("inactive", "its issuer does not know it, or has ended it")
+            if claims.get("exp") is None:  # valid now, and asked about again when it is not known any more
+                claims = {**claims, "exp": now}
+            return self._grant(issuer, token, claims)
         except TokenRefused as error:
-            if len(self._refused) >= KNOWN_TOKENS:
-                self._refused.clear()
-            self._refused[digest] = (now + KNOWN_SECONDS, error.again())
+            if len(refusals) >= KNOWN_TOKENS:
+                refusals.clear()
+            refusals[digest] = (now + KNOWN_SECONDS, error.again())
+            raise
+        except KeysUnavailable:
+            self._silent_until = now + SILENT_SECONDS
             raise
 
     def _grant(self, issuer: Issuer, token: str, claims: dict[str, Json]) -> Grant:
@@ -153,12 +169,17 @@ class Tokens:
         return grant
 
     def _check_claims(self, issuer: Issuer, claims: dict[str, Json], now: float) -> float:
-        """Check what a signed token says of itself; returns the Unix time at which it ends. Raises
-        TokenRefused."""
-        if "id" in (text_in(claims, "token_use"), text_in(claims, "typ").lower()) or any(
-            name in claims for name in ID_TOKEN_CLAIMS
-        ):
+        """Check what a signed token, or its issuer, says of it; returns the Unix time at which it ends.
+
+        Raises TokenRefused.
+        """
+        use, kind = text_in(claims, "token_use"), text_in(claims, "typ").lower()
+        if "id" in (use, kind) or any(name in claims for name in ID_TOKEN_CLAIMS):
             raise TokenRefused("kind", "it is an ID token: send an access token")
+        if use not in USES or kind in ("refresh", "offline"):
+            raise TokenRefused("kind", "it is not an access token")
+        if "cnf" in claims:
+            raise TokenRefused("kind", "it is bound to its client (cnf), which cannot be checked here")
         expires, begins = _time(claims, "exp"), _time(claims, "nbf")
         if expires is None:
             raise TokenRefused("expired", "it has no exp")

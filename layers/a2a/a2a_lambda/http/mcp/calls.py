@@ -82,7 +82,8 @@ async def _outcome(call: Call, tool: Tool, arguments: dict[str, Json], task: Tas
     if state not in STOPPED and message.has_extension(TASKS):
         times = tasks.times_of_new(call, task)
         return {"resultType": "task", **results.encode_new_task(task, times), **meta}
-    if state == TaskState.INPUT_REQUIRED and message.has_capability("elicitation"):
+    # Credentials must not go through a form.
+    if state == TaskState.INPUT_REQUIRED and message.shows_forms:
         key = question_key(task)
         binding = request_state.binding_of(*call.scope_names, tool.name, arguments)
         secret = await threads.run(call.kit.question_secret.get)
@@ -132,7 +133,7 @@ async def _encode_stream(
                     yield sse.encode(strictjson.dumps(results.progress(text, count, token)))
         assert task is not None
         yield sse.encode(call.encode(await _outcome(call, tool, arguments, task)))
-    except GeneratorExit:
+    except (GeneratorExit, asyncio.CancelledError):
         # A client that leaves cancels its call.
         if task is not None and task["status"]["state"] not in STOPPED:
             _cancel_later(call, task["id"])

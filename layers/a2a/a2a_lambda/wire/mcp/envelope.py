@@ -48,8 +48,11 @@ class Request:
         token = self.meta.get("progressToken")
         return token if isinstance(token, str | int) and not isinstance(token, bool) else None
 
-    def has_capability(self, name: str) -> bool:
-        return isinstance(self.capabilities.get(name), dict)
+    @property
+    def shows_forms(self) -> bool:
+        """Whether the client can ask its user by a form. An empty capability means so, too."""
+        elicitation = self.capabilities.get("elicitation")
+        return isinstance(elicitation, dict) and ("form" in elicitation or "url" not in elicitation)
 
     def has_extension(self, name: str) -> bool:
         extensions = self.capabilities.get("extensions")

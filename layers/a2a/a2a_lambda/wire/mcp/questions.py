@@ -8,7 +8,7 @@ from typing import Any
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import InvalidParams
-from a2a_lambda.protocol.model import CHOICES, FILLS, Json, Message, Task, TaskState, text_of
+from a2a_lambda.protocol.model import CHOICES, FILLS, Json, Message, Task, text_of
 from a2a_lambda.wire.mcp.tools import Tool
 
 ANSWER = "answer"
@@ -57,11 +57,6 @@ def _field(schema: Json) -> dict[str, Json]:
     if not isinstance(schema, dict) or schema.get("type") not in FLAT_TYPES:
         return {"type": "string"}
     return {name: value for name, value in schema.items() if name in FLAT_KEYWORDS}
-
-
-def can_elicit(task: Task) -> bool:
-    """Whether a form may ask for this: credentials must not go through one."""
-    return task["status"]["state"] == TaskState.INPUT_REQUIRED
 
 
 def answer_of(response: Json, path: str) -> str:
