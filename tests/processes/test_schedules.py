@@ -1,0 +1,58 @@
+"""Schedules that several containers look at, of which some die: each time makes one task."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+
+from a2a_lambda.aws import clients
+from a2a_lambda.operations.service import Service
+from a2a_lambda.settings import Settings
+from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.identity import Scope
+from tests.agent.folders import CARD, write
+from tests.helpers.clock import Clock
+from tests.processes.servers import ministack
+
+__all__ = ["ministack"]
+
+pytestmark = pytest.mark.slow(seconds=20)
+
+NOON = 1_772_452_800.0
+"""2026-03-02, 12:00 UTC."""
+
+MINUTES = 12
+
+
+def container(folder: Path, settings: Settings) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "tests.processes.looks", str(folder), settings.emulator]
+    return subprocess.Popen(
+        [*command, str(NOON), str(MINUTES)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_containers_that_die_and_start_again(ministack: Settings, tmp_path: Path) -> None:
+    owner = f"owner-{uuid.uuid4()}"
+    schedule = f'schedules:\n  - id: tick\n    cron: "* * * * *"\n    message: hi\n    owner: "{owner}"\n'
+    folder = write(tmp_path, "@skill\ndef hello(turn): return 'hi'", CARD + schedule)
+    containers = [container(folder, ministack) for _ in range(3)]
+    for number, process in enumerate(containers[:2]):  # both die in the middle, wherever they are then
+        assert process.stdout is not None
+        while process.stdout.readline().strip() != str(3 * number + 2):
+            assert process.poll() is None
+        process.kill()
+    containers.append(container(folder, ministack))  # as after a restart: it begins with the first minute
+    assert [process.wait() for process in containers[2:]] == [0, 0]
+    clock = Clock()
+    clock.now = NOON + 60 * MINUTES
+    store = Store(clients.dynamodb(ministack), ministack.table, ttl=30 * 86_400, clock=clock)
+    page = asyncio.run(Service(store).list(Scope(owner, "hello"), {"pageSize": 100}))
+    times = [task["history"][0]["metadata"]["schedule"]["time"] for task in page["tasks"]]
+    assert sorted(times) == [f"2026-03-02T12:{minute:02}:00.000Z" for minute in range(MINUTES)]
