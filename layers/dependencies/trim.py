@@ -1,5 +1,5 @@
 """Removes what no function uses: documentation and examples in botocore's service models, models of earlier
-API versions, and tests in packages.
+API versions, tests in packages, type stubs, and lists of installed files, which only an uninstall reads.
 
     python trim.py <folder of the packages>
 
@@ -32,6 +32,8 @@ def main() -> None:
     packages = Path(sys.argv[1])
     for tests in packages.glob("*/tests"):
         shutil.rmtree(tests)
+    for file in (*packages.rglob("*.pyi"), *packages.glob("*.dist-info/RECORD")):
+        file.unlink()
     data = packages / "botocore" / "data"
     for service in data.glob("*/"):
         for earlier_version in sorted(service.glob("*/"))[:-1]:
