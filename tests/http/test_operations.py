@@ -146,7 +146,7 @@ def test_keys_that_cannot_be_read_open_no_door(settings: Settings) -> None:
     client = TestClient(create_app(kit), base_url=BASE_URL)
     answer = client.get("/tasks", headers={"X-API-Key": "a2a_x"})
     assert answer.status_code == 503
-    assert "keys cannot be checked" in answer.json()["error"]["message"]
+    assert "keys and tokens cannot be checked" in answer.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("secret", [None, "", "a2a_" + "x" * 43])
