@@ -122,6 +122,20 @@ class Runs:
         """There is one endpoint."""
 
 
+class LosslessExecutor(Executor):
+    """AWS's Executor, in which the end of a pause always continues its execution.
+
+    The library completes a pause in the execution's lane, and asks for the next run in a coroutine
+    afterwards. A checkpoint or the end of a run between the two cancels the coroutine, and the execution
+    never continues. Here both happen in the lane.
+    """
+
+    def _fire_due_operations(self, execution_arn: str) -> bool:
+        if super()._fire_due_operations(execution_arn):
+            self._invoke_execution(execution_arn)
+        return False  # nothing is left to do for the coroutine
+
+
 class DurableExecutions:
     """WSGI application. longest_pause: seconds that a pause takes at most; None = as long as it says."""
 
@@ -131,7 +145,7 @@ class DurableExecutions:
         registry = ExecutionRegistry(store, scheduler)
         processor = CheckpointProcessor(store, scheduler, clock=clock)
         self._runs = Runs()
-        self._executor = Executor(
+        self._executor = LosslessExecutor(
             store=store,
             scheduler=scheduler,
             invoker=self._runs,
