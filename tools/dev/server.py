@@ -17,9 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import fastapi_offline
 import uvicorn
 from fastapi import FastAPI, Response
+from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.telemetry import TelemetryConfig
+from starlette.responses import HTMLResponse
+from starlette.staticfiles import StaticFiles
 from uvicorn._subprocess import get_subprocess
 from uvicorn.supervisors.watchfilesreload import WatchFilesReload
 
@@ -172,7 +176,9 @@ def application() -> "ASGIApp":
         agents = list(kit.agents)
         for sentence in imports.find_missing(kit.settings.agents):
             print(f"warning: {sentence}", file=sys.stderr, flush=True)
-        app: ASGIApp = create_app(kit, FastAPI(openapi_url=None, telemetry=NO_SPANS))
+        fastapi = FastAPI(openapi_url=None, telemetry=NO_SPANS)
+        _serve_docs(fastapi)
+        app: ASGIApp = create_app(kit, fastapi)
     except ConfigurationError as error:  # the next edit may fix it
         reason = str(error)
         print(f"error: {reason}", file=sys.stderr)
@@ -191,6 +197,22 @@ def application() -> "ASGIApp":
         error=reason,
     )
     return Playground(target, console.RequestLog(app), hosts=[urlsplit(target.url).hostname or ""])
+
+
+def _serve_docs(app: FastAPI) -> None:
+    """Serve /docs: Swagger UI with the OpenAPI document. Its files are on this machine."""
+    files = Path(fastapi_offline.__file__).with_name("static")
+    app.mount("/docs/files", StaticFiles(directory=files))
+
+    @app.get("/docs")
+    def docs() -> HTMLResponse:
+        return get_swagger_ui_html(
+            openapi_url="/openapi.json",
+            title="OpenAPI",
+            swagger_js_url="/docs/files/swagger-ui-bundle.js",
+            swagger_css_url="/docs/files/swagger-ui.css",
+            swagger_favicon_url="/playground/icon.svg",
+        )
 
 
 def unavailable_app(reason: str) -> FastAPI:
@@ -230,6 +252,7 @@ def banner(url: str, secret: str, agents: Mapping[str, Card], emulated: Sequence
             *cards,
             "",
             f"MCP: {url}/mcp",
+            f"OpenAPI: {url}/openapi.json, as a page: {url}/docs",
             "",
             f"Key: {secret}",
             "",

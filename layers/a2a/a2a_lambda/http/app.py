@@ -1,6 +1,7 @@
 """The ASGI application: every route, and one way to answer an error.
 
 card routes                       ── cards
+[/a2a/<agent>] /openapi.json      ── openapi
 /  /a2a/<agent>  /alibaba…  /v2…  ── rpc  ─┬─ key ── wire ── service
 every other path                  ── rest ─┘
 /mcp  /mcp/<agent>                ── mcp ── key ── envelope ── service
@@ -24,7 +25,8 @@ from starlette.routing import request_response
 
 from a2a_lambda import telemetry, tracing
 from a2a_lambda.errors import InternalError, InvalidRequest, NotFromOrigin, ProtocolError
-from a2a_lambda.http import cards, rest, rpc
+from a2a_lambda.http import rest, rpc
+from a2a_lambda.http.discovery import cards
 from a2a_lambda.http.error_responses import error_response
 from a2a_lambda.kit import Kit
 from a2a_lambda.tasks.execution import CALLBACK_PATH
@@ -36,6 +38,8 @@ ORIGIN_HEADER = "x-origin-secret"
 
 CALLBACKS = f"/{CALLBACK_PATH}/"
 """Path of the urls of waits."""
+
+OPENAPI_PATH = re.compile(r"(?:/a2a/(?P<agent>[^/]+))?/openapi\.json")
 
 MCP_PATH = re.compile("/mcp(?:/(?P<agent>[^/]+))?/?")
 
@@ -98,6 +102,12 @@ async def _call(request: Request) -> Response:
         from a2a_lambda.http import callbacks
 
         return await callbacks.call(request, path.removeprefix(CALLBACKS))
+    if match := OPENAPI_PATH.fullmatch(path):
+        if request.method not in ("GET", "HEAD"):
+            raise HTTPException(405, headers={"Allow": "GET, HEAD"})
+        from a2a_lambda.http.discovery import openapi
+
+        return await openapi.answer(request, match["agent"])
     if match := MCP_PATH.fullmatch(path):
         if request.method != "POST":
             raise HTTPException(405, headers={"Allow": "POST"})

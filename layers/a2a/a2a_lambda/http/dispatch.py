@@ -16,8 +16,9 @@ from starlette.responses import Response, StreamingResponse
 from a2a_lambda import telemetry, tracing
 from a2a_lambda.access.grant import Grant
 from a2a_lambda.errors import InvalidParams, ProtocolError
-from a2a_lambda.http import cards, sse
+from a2a_lambda.http import sse
 from a2a_lambda.http.auth import authenticate, scope_of
+from a2a_lambda.http.discovery import cards
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
 from a2a_lambda.http.request import base_url, deadline, last_event_id, read_body, requested_extensions
 from a2a_lambda.kit import Kit

@@ -125,7 +125,7 @@ def v1_0(source: Description) -> Object:
         },
         "securitySchemes": _schemes_1_0(source),
         "securityRequirements": [
-            {"schemes": {name: {"list": scopes} if scopes else {}}} for name, scopes in _requirements(source)
+            {"schemes": {name: {"list": scopes} if scopes else {}}} for name, scopes in requirements(source)
         ],
         **source.card.model_dump(include=MODES),
         "skills": _skills(source),
@@ -135,9 +135,9 @@ def v1_0(source: Description) -> Object:
 def hybrid(source: Description) -> Object:
     """One card for 0.3.0 and 1.0. A client reads its own fields and ignores the others."""
     older, newer = v0_3_0(source), v1_0(source)
-    schemes = {name: scheme | newer["securitySchemes"][name] for name, scheme in _schemes(source).items()}
+    both_schemes = {name: scheme | newer["securitySchemes"][name] for name, scheme in schemes(source).items()}
     capabilities = {**older["capabilities"], **newer["capabilities"]}
-    return {**older, **newer, "capabilities": capabilities, "securitySchemes": schemes}
+    return {**older, **newer, "capabilities": capabilities, "securitySchemes": both_schemes}
 
 
 def alibaba(source: Description) -> Object:
@@ -190,8 +190,8 @@ def _v0_2(source: Description) -> Object:
         "preferredTransport": "JSONRPC",
         "version": source.card.version,
         "capabilities": capabilities,
-        "securitySchemes": _schemes(source),
-        "security": [{name: scopes} for name, scopes in _requirements(source)],
+        "securitySchemes": schemes(source),
+        "security": [{name: scopes} for name, scopes in requirements(source)],
         "supportsAuthenticatedExtendedCard": source.card.extended is not None,
         **source.card.model_dump(include=ABOUT, exclude_none=True),
         **source.card.model_dump(include=MODES),
@@ -199,8 +199,8 @@ def _v0_2(source: Description) -> Object:
     }
 
 
-def _schemes(source: Description) -> dict[str, Object]:
-    """Security schemes of 0.2 and 0.3, as OpenAPI has them."""
+def schemes(source: Description) -> dict[str, Object]:
+    """Security schemes in the form of OpenAPI, which 0.2 and 0.3 have, too."""
     sign_ins = {
         sign_in.scheme: {"type": "openIdConnect", "openIdConnectUrl": sign_in.discovery}
         for sign_in in source.sign_ins or ()
@@ -216,7 +216,7 @@ def _schemes_1_0(source: Description) -> dict[str, Object]:
     return {**sign_ins, **SECURITY_SCHEMES_1_0}
 
 
-def _requirements(source: Description) -> list[tuple[str, list[str]]]:
+def requirements(source: Description) -> list[tuple[str, list[str]]]:
     """Alternatives: the name of a scheme, and its scopes."""
     sign_ins = [(sign_in.scheme, list(sign_in.scopes)) for sign_in in source.sign_ins or ()]
     return [*sign_ins, *((name, []) for name in SECURITY_SCHEMES)]

@@ -98,7 +98,7 @@ async def authenticated_extended_card(request: Request) -> Response:
     scope_of(request, await authenticate(request), profile)
     if profile.card.extended is None:
         raise RouteNotFound("the agent has no extended card")
-    body = card_json.v0_2_5(await _description(request, profile, root=agent is None, extended=True))
+    body = card_json.v0_2_5(await describe(request, profile, root=agent is None, extended=True))
     return Response(strictjson.dumps(body), headers={"Cache-Control": "private"}, media_type=JSON)
 
 
@@ -145,36 +145,38 @@ async def extended_card(request: Request, agent: Profile, wire: Wire) -> Json:
         raise wire.no_extended_card("the agent's card has no extended part")
     kit: Kit = request.app.state.kit
     root = agent.name == kit.agents.default
-    description = await _description(request, agent, root=root, extended=True)
+    description = await describe(request, agent, root=root, extended=True)
     card = wire.encode_card(description)
     await _sign(request, card, description)
     return card
 
 
-async def _card(request: Request, translate: Translate, *, keyed: bool = False) -> Response:
+async def find_agent(request: Request, name: str | None, *, keyed: bool = False) -> tuple[Profile, bool]:
+    """An agent whose card the caller may read, and whether that took a key. name: None = the default agent.
+    keyed: it always takes a key. Raises RouteNotFound, Unauthorized, Forbidden, Unavailable."""
     kit: Kit = request.app.state.kit
-    name: str | None = request.path_params.get("agent")
     # Whether an agent exists is as public as the default agent's card.
     profile = kit.agents.get(name or kit.agents.default) or kit.agents.find(None)
     keyed = keyed or not profile.card.public
     if keyed:
         scope_of(request, await authenticate(request), kit.agents.find(name))
-    agent = kit.agents.find(name)
-    description = await _description(request, agent, root=name is None)
+    return kit.agents.find(name), keyed
+
+
+async def _card(request: Request, translate: Translate, *, keyed: bool = False) -> Response:
+    name: str | None = request.path_params.get("agent")
+    agent, keyed = await find_agent(request, name, keyed=keyed)
+    description = await describe(request, agent, root=name is None)
     card = translate(description)
     body = strictjson.dumps(card)
-    etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'  # without signatures, which vary
     date = datetime.fromtimestamp(int(agent.modified), UTC)
     headers = {
-        "Cache-Control": f"{'private' if keyed else 'public'}, max-age={CARD_MAX_AGE_SECONDS}",
-        "ETag": etag,
+        **cache_headers(body, [description], keyed=keyed),  # without signatures, which vary
         "Last-Modified": format_datetime(date, usegmt=True),
         "Vary": "A2A-Version",
     }
-    if description.sign_ins is None:
-        headers["Cache-Control"] = "no-store"  # it lacks how callers sign in
     # The issuers of tokens change without the agent's files, so the date of these shows nothing of them.
-    if _is_unchanged(request, etag, None if description.sign_ins else date):
+    if is_unchanged(request, headers["ETag"], None if description.sign_ins else date):
         return Response(None, 304, headers)
     if await _sign(request, card, description):
         body = strictjson.dumps(card)
@@ -202,9 +204,10 @@ def _of_agent(issuers: Sequence[Issuer], agent: Profile) -> list[Issuer]:
     return [issuer for issuer in issuers if not issuer.agents or agent.name in issuer.agents]
 
 
-async def _description(
+async def describe(
     request: Request, agent: Profile, *, root: bool, extended: bool = False
 ) -> card_json.Description:
+    """What cards and documents of an agent are made from. root: they name the deployment's own url."""
     card = agent.card.with_extended() if extended else agent.card
     schemas = agent.input_schemas
     ids = {skill.id for skill in card.skills}
@@ -218,8 +221,18 @@ async def _description(
     return card_json.Description(card, agent.name, base_url(request), root, public_schemas, sign_ins)
 
 
-def _is_unchanged(request: Request, etag: str, date: datetime | None) -> bool:
-    """Whether the client has this card. If-None-Match has precedence (RFC 9110 section 13.2.2)."""
+def cache_headers(body: bytes, agents: Sequence[card_json.Description], *, keyed: bool) -> dict[str, str]:
+    """How long a client may use what it reads of the agents. keyed: it had to show a key."""
+    is_complete = all(agent.sign_ins is not None for agent in agents)  # it says how callers sign in
+    duration = f"{'private' if keyed else 'public'}, max-age={CARD_MAX_AGE_SECONDS}"
+    return {
+        "Cache-Control": duration if is_complete else "no-store",
+        "ETag": f'"{hashlib.sha256(body).hexdigest()[:32]}"',
+    }
+
+
+def is_unchanged(request: Request, etag: str, date: datetime | None) -> bool:
+    """Whether the client has this body. If-None-Match has precedence (RFC 9110 section 13.2.2)."""
     if (match := request.headers.get("if-none-match")) is not None:
         tags = [tag.strip().removeprefix("W/") for tag in match.split(",")]
         return "*" in tags or etag in tags

@@ -1,0 +1,162 @@
+"""OpenAPI documents: what a client is generated from, or a gateway imports."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from a2a_lambda.http.app import create_app
+from a2a_lambda.kit import Kit
+from a2a_lambda.settings import Settings
+from a2a_lambda.wire import v1_0
+from tests.conftest import BASE_URL, new_key
+
+Json = Any
+
+SHOP = """
+from dataclasses import dataclass
+from a2a_lambda import skill
+
+@dataclass
+class Line:
+    article: str
+    count: int = 1
+
+@dataclass
+class Order:
+    lines: list[Line]
+    note: str | None = None
+
+@skill
+def buy(turn, order: Order, express: bool = False):
+    return f"{order.lines[0].count} of {order.lines[0].article}"
+
+@skill
+def hello(turn):
+    return "hello"
+"""
+
+CARD = """
+name: Shop
+description: Sells.
+version: 0.1.0
+{fields}
+skills:
+  - {{ id: buy, name: Buy, description: Orders something. }}
+  - {{ id: hello, name: Hello, description: Greets., examples: [Good morning] }}
+"""
+
+
+def shop(settings: Settings, folder: Path, **agents: str) -> TestClient:
+    """A deployment with shops, by name; each has fields of its card."""
+    for name, fields in agents.items():
+        (folder / name).mkdir(parents=True)
+        (folder / name / "agent.py").write_text(SHOP)
+        (folder / name / "card.yaml").write_text(CARD.format(fields=fields))
+    return TestClient(create_app(Kit(settings.model_copy(update={"agents": folder}))), base_url=BASE_URL)
+
+
+def key_of(client: TestClient) -> str:
+    app: Any = client.app
+    return new_key(app.state.kit.keys)
+
+
+def walk(value: Json) -> Iterator[dict[str, Json]]:
+    """All objects in a document."""
+    if isinstance(value, dict):
+        yield value
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from walk(item)
+
+
+def test_it_has_every_operation_of_the_version(settings: Settings, tmp_path: Path) -> None:
+    capabilities = (
+        "capabilities: { streaming: true, pushNotifications: true }\nextended: { description: More. }"
+    )
+    document = shop(settings, tmp_path, shop=capabilities).get("/openapi.json").json()
+    operations = {
+        (verb.upper(), path.replace("{id}", "{}"))
+        for path in document["paths"]
+        for verb in document["paths"][path]
+    }
+    routes = {(route.verb, "/" + route.path.replace("{id}", "{}")) for route in v1_0.ROUTES}
+    assert operations == routes - {("POST", "/tasks/{}:subscribe")}  # which is the same as GET
+
+
+def test_it_has_only_what_the_card_offers(settings: Settings, tmp_path: Path) -> None:
+    fields = "capabilities: { streaming: false, pushNotifications: false }"
+    document = shop(settings, tmp_path, shop=fields).get("/openapi.json").json()
+    assert [*document["paths"]] == ["/message:send", "/tasks", "/tasks/{id}", "/tasks/{id}:cancel"]
+
+
+def test_each_example_is_a_message_that_its_skill_answers(settings: Settings, tmp_path: Path) -> None:
+    client = shop(settings, tmp_path, shop="")
+    headers = {"X-API-Key": key_of(client)}
+    document = client.get("/a2a/shop/openapi.json").json()
+    body = document["paths"]["/message:send"]["post"]["requestBody"]["content"]["application/json"]
+    texts = {}
+    for skill, example in body["examples"].items():
+        url = f"{document['servers'][0]['url']}/message:send"
+        task = client.post(url, json=example["value"], headers=headers).json()["task"]
+        assert task["status"]["state"] == "TASK_STATE_COMPLETED", task
+        texts[skill] = task["artifacts"][0]["parts"][0]["text"]
+    assert texts == {"buy": "1 of text", "hello": "hello"}
+
+
+def test_the_parameters_of_skills_are_schemas(settings: Settings, tmp_path: Path) -> None:
+    document = shop(settings, tmp_path, one="default: true", two="").get("/openapi.json").json()
+    schemas = document["components"]["schemas"]
+    assert schemas["BuyArguments"]["properties"]["order"]["$ref"] == "#/components/schemas/BuyArguments.Order"
+    assert schemas["BuyArguments.Line"]["required"] == ["article"]
+    assert "TwoBuyArguments.Line" in schemas
+    for part in walk(document):
+        if "$ref" in part:
+            assert part["$ref"].removeprefix("#/components/schemas/") in schemas
+    assert "`BuyArguments`" in document["paths"]["/message:send"]["post"]["description"]
+
+
+def test_agentcore_gateway_can_import_it(client: TestClient) -> None:
+    """It takes no alternatives of schemas, and names a tool by the operation's id."""
+    document = client.get("/openapi.json").json()
+    assert not {key for part in walk(document) for key in part} & {"anyOf", "oneOf", "allOf"}
+    identities = [
+        operation["operationId"] for path in document["paths"].values() for operation in path.values()
+    ]
+    assert len({*identities}) == len(identities)
+    assert all(identity.replace("_", "").isalnum() and len(identity) <= 64 for identity in identities)
+    assert document["servers"] == [{"url": BASE_URL}]
+
+
+def test_callers_sign_in_as_the_card_says(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    assert document["components"]["securitySchemes"]["apiKey"]["name"] == "X-API-Key"
+    assert {"apiKey": []} in document["paths"]["/tasks"]["get"]["security"]
+
+
+def test_a_private_agent_shows_itself_with_a_key_only(settings: Settings, tmp_path: Path) -> None:
+    client = shop(settings, tmp_path, open="default: true", closed="public: false")
+    assert "closed" not in client.get("/openapi.json").text
+    assert client.get("/a2a/closed/openapi.json").status_code == 401
+    answer = client.get("/a2a/closed/openapi.json", headers={"X-API-Key": key_of(client)})
+    assert answer.json()["servers"] == [{"url": f"{BASE_URL}/a2a/closed"}]
+    assert answer.headers["Cache-Control"].startswith("private")
+
+
+def test_a_client_asks_whether_it_has_changed(client: TestClient) -> None:
+    etag = client.get("/openapi.json").headers["ETag"]
+    assert client.get("/openapi.json", headers={"If-None-Match": etag}).status_code == 304
+    assert client.head("/openapi.json").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/a2a/nobody/openapi.json", 404), ("/tasks/openapi.json", 401)]
+)
+def test_other_paths_are_none(client: TestClient, path: str, status: int) -> None:
+    assert client.get(path).status_code == status
+
+
+def test_it_is_only_read(client: TestClient) -> None:
+    answer = client.post("/openapi.json")
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, HEAD")
