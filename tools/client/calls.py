@@ -6,10 +6,7 @@
 The playground and `make chat` show what these records say.
 """
 
-import json
-import shlex
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -21,32 +18,12 @@ from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, discovery, sse
 from a2a_lambda.client.client import EVENT_STREAM, read_whole, rpc_body
 from a2a_lambda.errors import ProtocolError
-from a2a_lambda.net.addresses import Refused
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.protocol.requests import Operation
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
 from tools.agents.card_checks import check_card
-
-MAX_BYTES = 100 * 1024 * 1024
-"""Most bytes of an answer, or of an event."""
-
-SILENCE_SECONDS = 120.0
-"""Seconds of silence after which a call fails."""
-
-HIDDEN = "…"
-"""Shown instead of the key."""
-
-Record = dict[str, Json]
-"""What happened: an object with `kind`.
-
-request: method, url, headers (without the key), body, curl (with the key).
-response: status, headers. body: text of an answer. frame: text of a server-sent event or comment.
-result: a task, or a message, of A2A 1.0; or a card, with `findings` (see `card_checks`). event: an event of
-A2A 1.0, and its id.
-error: message, and the code and status, if the answer has them.
-Each has `at`, milliseconds since the call began.
-"""
+from tools.client.records import MAX_BYTES, Record, Recorder, error_text, response_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +75,8 @@ VERSIONS: Mapping[str, Version] = {
 }
 """The kit's versions, by the names that the playground and `make chat` use."""
 
-FAILURES = (
-    AgentError,
-    httpx2.HTTPError,
-    httpx2.InvalidURL,
-    ProtocolError,
-    sse.TooLarge,
-    discovery.Undiscovered,
-    Refused,
-    UnicodeError,
-)
 
-
-class Caller:
+class Caller(Recorder):
     """A client of one version.
 
     base: url of a deployment, or of another agent. name: name of the agent there; "" for the one at the base.
@@ -127,13 +93,10 @@ class Caller:
         name: str = "",
         agent: discovery.DiscoveredAgent | None = None,
     ) -> None:
-        self._http = http
-        self._base = base.rstrip("/")
+        super().__init__(http, base, key)
         self._version = version
-        self._key = key
         self._name = name
         self.agent = agent
-        self._began = time.monotonic()
 
     async def card(self) -> AsyncGenerator[Record, None]:
         """Read the card. Ends with a record `result`, or `error`."""
@@ -144,30 +107,8 @@ class Caller:
         self, operation: Operation, request: Json, *, after: str = ""
     ) -> AsyncGenerator[Record, None]:
         """Run an operation; its request is of A2A 1.0. after: id of the last event that the client has."""
-        self._began = time.monotonic()
         async for record in self._safely(self._call(operation, request, after)):
             yield record
-
-    async def _safely(self, records: AsyncGenerator[Record, None]) -> AsyncIterator[Record]:
-        """The records. What fails becomes a record, too."""
-        try:
-            async with aclosing(records):
-                async for record in records:
-                    yield self._timed(record)
-        except FAILURES as error:
-            text = str(error) or type(error).__name__
-            if isinstance(error, httpx2.RemoteProtocolError):
-                text = "the connection closed before the answer was complete. Send the message again"
-            if isinstance(error, httpx2.ConnectError):
-                text = f"{self._base} does not answer: {text}"
-            failure: Record = {"kind": "error", "message": text}
-            for name in ("code", "status"):
-                if (value := getattr(error, name, None)) is not None:
-                    failure[name] = value
-            yield self._timed(failure)
-
-    def _timed(self, record: Record) -> Record:
-        return {**record, "at": round((time.monotonic() - self._began) * 1000)}
 
     async def _discover(self) -> AsyncGenerator[Record, None]:
         version = self._version
@@ -187,14 +128,14 @@ class Caller:
                 content = await read_whole(answer, MAX_BYTES)
             finally:
                 await answer.aclose()
-            yield _response_record(answer)
+            yield response_record(answer)
             yield {"kind": "body", "text": content.decode(errors="replace")}
             if answer.status_code in (401, 403) and self._key and not needs_key:
                 needs_key = True
                 continue
             break
         if answer.status_code != 200:
-            raise AgentError(_error_text(content, answer.status_code), status=answer.status_code)
+            raise AgentError(error_text(content, answer.status_code), status=answer.status_code)
         card = strictjson.loads(content)
         self.agent = discovery.agent_of_card(card, url, self._key or None, wires=(version.card_wire,))
         findings = [list(finding) for finding in check_card(version.name, card)]
@@ -212,7 +153,7 @@ class Caller:
         yield self._request_record(http_request, http_request.content.decode())
         answer = await self._http.send(http_request, stream=True)
         try:
-            yield _response_record(answer)
+            yield response_record(answer)
             if answer.headers.get("content-type", "").partition(";")[0] == EVENT_STREAM:
                 async with aclosing(self._events(answer)) as records:
                     async for record in records:
@@ -291,7 +232,7 @@ class Caller:
         error = value.get("error") if isinstance(value, dict) else None
         if isinstance(error, dict) or status >= 400:
             code = error.get("code") if isinstance(error, dict) else None
-            raise AgentError(_error_text(content, status), code if isinstance(code, int) else None, status)
+            raise AgentError(error_text(content, status), code if isinstance(code, int) else None, status)
         if self._version.is_rest:
             return value
         if not isinstance(value, dict) or "result" not in value:
@@ -304,44 +245,6 @@ class Caller:
         if self._version.key_header:
             return {self._version.key_header: f"Bearer {self._key}"}
         return dict(of_card if of_card is not None else {"X-API-Key": self._key})
-
-    def _request_record(self, request: httpx2.Request, body: str) -> Record:
-        own = {"host", "accept-encoding", "connection", "user-agent", "content-length"}
-        headers = {
-            name: value
-            for name, value in request.headers.items()
-            if name not in own and (name, value) != ("accept", "*/*")
-        }
-        safe_headers = {name: self._hide(value) for name, value in headers.items()}
-        url = str(request.url)
-        curl = _curl(request.method, url, headers, body)
-        return {
-            "kind": "request",
-            "method": request.method,
-            "url": url,
-            "headers": safe_headers,
-            "body": body,
-            "curl": curl,
-        }
-
-    def _hide(self, value: str) -> str:
-        return value.replace(self._key, HIDDEN) if self._key else value
-
-
-def _response_record(answer: httpx2.Response) -> Record:
-    return {"kind": "response", "status": answer.status_code, "headers": dict(answer.headers)}
-
-
-def _curl(method: str, url: str, headers: Mapping[str, str], body: str) -> str:
-    """The command that sends the same request."""
-    words = ["curl", "-sN", url]
-    if method != ("POST" if body else "GET"):
-        words += ["-X", method]
-    for name, value in headers.items():
-        words += ["-H", f"{name}: {value}"]
-    if body:
-        words += ["-d", body]
-    return shlex.join(words)
 
 
 def _rest_url(agent: discovery.DiscoveredAgent) -> str:
@@ -356,14 +259,3 @@ def _rest_url(agent: discovery.DiscoveredAgent) -> str:
                 raise AgentError(f"the card sends its callers to another origin, {interface['url']}")
             return str(interface["url"]).rstrip("/")
     raise AgentError("the card has no HTTP+JSON interface of A2A 1.0")
-
-
-def _error_text(content: bytes, status: int) -> str:
-    """What an answer says is wrong."""
-    try:
-        value: Json = json.loads(content)
-    except ValueError:
-        return f"the agent answered with status {status}"
-    error = value.get("error", value) if isinstance(value, dict) else value
-    message = error.get("message") if isinstance(error, dict) else None
-    return str(message or f"the agent answered with status {status}")

@@ -21,7 +21,6 @@ from pathlib import Path
 import httpx2
 from rich.console import Console
 
-from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.alibaba_metadata import intent_metadata
 from a2a_lambda.protocol.model import (
     INTERRUPTED,
@@ -37,7 +36,8 @@ from a2a_lambda.protocol.model import (
     TaskStatus,
     decode_raw,
 )
-from tools.client.calls import SILENCE_SECONDS, VERSIONS, Caller
+from tools.client.callers import AnyCaller, make_caller
+from tools.client.records import SILENCE_SECONDS
 from tools.client.view import View
 from tools.command import is_loopback, read_port, reports_errors, split_words
 from tools.deployment.stack import url_of
@@ -59,7 +59,7 @@ Ctrl-C cancels the task that is running."""
 class Chat:
     """A conversation. `send` returns the state of the message's task, or None if the call failed."""
 
-    def __init__(self, caller: Caller, console: Console, *, is_conversation: bool = True) -> None:
+    def __init__(self, caller: AnyCaller, console: Console, *, is_conversation: bool = True) -> None:
         self._caller = caller
         self._view = View(console, is_conversation=is_conversation)
         self._card: Json = {}
@@ -321,14 +321,12 @@ def talk(chat: Chat, console: Console, runner: asyncio.Runner) -> None:
 def run(environ: Mapping[str, str], console: Console) -> int:
     """Returns the exit status. Raises ConfigurationError."""
     version = environ.get("VERSION") or "1.0"
-    if version not in VERSIONS:
-        raise ConfigurationError(f"VERSION={version}: use one of {', '.join(VERSIONS)}")
     url = url_of(environ) or f"http://127.0.0.1:{read_port(environ.get('PORT') or '8080')}"
     is_local, key = is_loopback(url), key_for(url, environ)
     with asyncio.Runner() as runner:
         http = httpx2.AsyncClient(timeout=SILENCE_SECONDS, trust_env=False)
         try:
-            caller = Caller(http, url, VERSIONS[version], key=key, name=environ.get("AGENT", ""))
+            caller = make_caller(http, url, version, key=key, name=environ.get("AGENT", ""))
             text = environ.get("TEXT", "")
             chat = Chat(caller, console, is_conversation=not text)
             if not runner.run(chat.open()):

@@ -29,7 +29,8 @@ from starlette.staticfiles import StaticFiles
 
 from a2a_lambda.client.discovery import DiscoveredAgent
 from a2a_lambda.protocol.model import Json
-from tools.client.calls import SILENCE_SECONDS, VERSIONS, Caller
+from tools.client.callers import TITLES, make_caller
+from tools.client.records import SILENCE_SECONDS
 from tools.log_entry import LogEntry
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ class Playground:
                 "url": target.url,
                 "agents": target.agents,
                 "key": target.key,
-                "versions": [{"id": name, "title": version.title} for name, version in VERSIONS.items()],
+                "versions": [{"id": name, "title": title} for name, title in TITLES.items()],
                 "hasLog": target.log is not None,
                 "hasSchedules": target.operate is not None,
                 "error": target.error,
@@ -196,9 +197,10 @@ class Playground:
             return Response("send application/json", 415)
         try:
             call = Call.model_validate_json(await request.body())
-            version = VERSIONS[call.version]
-        except (ValidationError, KeyError, ClientDisconnect) as error:
+        except (ValidationError, ClientDisconnect) as error:
             return Response(f"not a call: {error}", 400)
+        if call.version not in TITLES:
+            return Response(f"not a call: there is no version {call.version[:40]!r}", 400)
 
         # A client reads the card once. The page reads it again when it opens, and after a restart.
         place = call.agent, call.version, call.key
@@ -208,7 +210,9 @@ class Playground:
             async with httpx2.AsyncClient(
                 timeout=SILENCE_SECONDS, trust_env=False, transport=self._transport
             ) as http:
-                caller = Caller(http, self._target.url, version, key=call.key, name=call.agent, agent=agent)
+                caller = make_caller(
+                    http, self._target.url, call.version, key=call.key, name=call.agent, agent=agent
+                )
                 stream = (
                     caller.card()
                     if call.operation == "card"

@@ -13,7 +13,8 @@ from a2a_lambda.protocol.model import Json, TaskState
 from tests.conftest import BASE_URL
 from tests.helpers.rpc import intent
 from tools.client import calls
-from tools.client.calls import VERSIONS, Caller, Record
+from tools.client.calls import VERSIONS, Caller
+from tools.client.records import Record
 
 pytestmark = pytest.mark.anyio
 

@@ -15,8 +15,9 @@ from rich.console import Console
 from tests.helpers.dev_server import PATIENCE, DevServer
 from tests.helpers.project import copy_kit
 from tests.processes.servers import answers
-from tools.client.calls import VERSIONS, Record
+from tools.client.calls import VERSIONS
 from tools.client.chat import Chat
+from tools.client.records import Record
 
 pytestmark = pytest.mark.slow
 
@@ -65,6 +66,18 @@ def test_every_version_asks_and_is_answered(server: DevServer, version: str) -> 
     _, said = chat(server, "coach me", "football", VERSION=version, AGENT="assistant")
     assert ASKED in said
     assert said.count("Football, then.") == 1
+
+
+def test_a_host_of_mcp_calls_tools(server: DevServer) -> None:
+    lines = ("/skill ai-calculate num1=40 num2=2", "hello", "/skill ai-coach", "football", "/skill no")
+    status, said = chat(server, *lines, VERSION="mcp", AGENT="assistant")
+    assert status == 0
+    assert said.count("40 plus 2 is 42.") == 1
+    assert said.count("hello\n") == 1  # the first tool repeats it
+    assert ASKED in said
+    assert "Football, then." in said
+    assert "there is no skill no" in said
+    assert chat(server, VERSION="2.0")[1].startswith("error: VERSION=2.0: use one of 1.0, ")
 
 
 def test_everything_is_shown_once(server: DevServer, tmp_path: Path) -> None:

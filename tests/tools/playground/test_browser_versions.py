@@ -29,6 +29,18 @@ def test_every_version_is_spoken(page: "Page", version: str) -> None:
     state(page, "completed")
 
 
+def test_tools_of_mcp_are_called(page: "Page") -> None:
+    page.select_option("#version", "mcp")
+    choose(page, "ai-calculate", num1="1", num2="2")
+    expect(send(page)).to_contain_text("1 plus 2 is 3.")
+    state(page, "completed")
+    page.select_option("#skill", "ai-coach")
+    expect(send(page)).to_contain_text("Which sport should I coach")
+    state(page, "input-required")
+    expect(send(page, "football")).to_contain_text("Football, then.")
+    state(page, "completed")
+
+
 @pytest.mark.parametrize("version", ["1.0", "0.3", "0.1"])
 def test_a_dropped_stream_is_resumed(page: "Page", version: str) -> None:
     open_agent(page, "probe")

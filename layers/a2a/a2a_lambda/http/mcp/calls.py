@@ -158,9 +158,12 @@ def _cancel_later(call: Call, task_id: str) -> None:
 
 
 def _progress_in(event: Event) -> str:
-    """What an event tells of the work: a progress text, or a piece of the answer."""
+    """What an event tells of the work: a progress text, or a piece of the answer. The whole of it is no
+    progress: the result has it."""
     if "artifactUpdate" in event:
-        return text_of(event["artifactUpdate"]["artifact"]["parts"])
+        update = event["artifactUpdate"]
+        is_piece = update["append"] or not update["lastChunk"]
+        return text_of(update["artifact"]["parts"]) if is_piece else ""
     status = event.get("statusUpdate", {}).get("status", {})
     if status.get("state") in STOPPED or "message" not in status:
         return ""

@@ -1,0 +1,83 @@
+"""A host of MCP, as the playground and make chat use it."""
+
+import json
+
+import httpx2
+import pytest
+
+from a2a_lambda.protocol.model import Json, TaskState
+from tests.conftest import BASE_URL
+from tests.helpers.rpc import intent
+from tools.client.mcp import QUESTION, McpCaller
+from tools.client.records import Record
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def caller(client: Json, key: str) -> McpCaller:
+    http = httpx2.AsyncClient(transport=httpx2.ASGITransport(client.app))
+    return McpCaller(http, BASE_URL, key=key, name="probe")
+
+
+async def send(caller: McpCaller, text: str = "", skill: str = "", task: str = "", **slots: str) -> Json:
+    """The task that a message ends with."""
+    message: dict[str, Json] = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
+    message |= {"metadata": intent(skill, **slots)} if skill else {}
+    message |= {"taskId": task} if task else {}
+    records = [record async for record in caller.call("stream", {"message": message})]
+    caller.records = records  # type: ignore[attr-defined]
+    last = records[-1]
+    return last["event"]["task"] if last["kind"] == "event" else last
+
+
+def of_kind(caller: McpCaller, kind: str) -> list[Record]:
+    return [record for record in caller.records if record["kind"] == kind]  # type: ignore[attr-defined]
+
+
+async def test_the_tools_look_like_a_card(caller: McpCaller) -> None:
+    *_, last = [record async for record in caller.card()]
+    card = last["result"]
+    assert "pieces" in [skill["id"] for skill in card["skills"]]
+    assert card["tools"][0]["inputSchema"]["type"] == "object"
+    assert ["tools", True, ""] in last["findings"]
+
+
+async def test_a_tool_is_called_with_arguments_of_its_types(caller: McpCaller) -> None:
+    task = await send(caller, "count", "pieces", count="2")
+    assert task["status"]["state"] == TaskState.COMPLETED
+    assert task["artifacts"][0]["parts"][0]["text"] == "0 1 "
+    progress = [each["event"]["statusUpdate"] for each in of_kind(caller, "event")[:-1]]
+    assert [each["status"]["message"]["parts"][0]["text"] for each in progress] == ["0 ", "1 "]
+
+
+async def test_a_question_is_answered(caller: McpCaller) -> None:
+    asked = await send(caller, "", "add", a="1")
+    assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
+    assert asked["id"].startswith(QUESTION)
+    done = await send(caller, "2", task=asked["id"])
+    assert done["artifacts"][0]["parts"] == [{"data": 3}]
+
+
+async def test_a_failure_is_shown(caller: McpCaller) -> None:
+    assert (await send(caller, "", "boom"))["status"]["state"] == TaskState.FAILED
+    assert (await send(caller, "hello", "none"))["message"] == "there is no such tool"
+
+
+async def test_the_key_is_in_the_curl_only(caller: McpCaller, key: str) -> None:
+    await send(caller, "hello")
+    requests = of_kind(caller, "request")
+    assert key in requests[0]["curl"]
+    assert key not in json.dumps([{**record, "curl": ""} for record in requests])
+
+
+async def test_what_mcp_does_not_have_is_an_error(caller: McpCaller) -> None:
+    for operation, request in (("list", {}), ("cancel", {"id": ""})):
+        *_, last = [record async for record in caller.call(operation, request)]  # type: ignore[arg-type]
+        assert last["kind"] == "error"
+        assert last["message"].startswith("MCP ")

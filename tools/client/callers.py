@@ -1,0 +1,35 @@
+"""Clients of the kit's doors, by the names that the playground and `make chat` use."""
+
+from collections.abc import Mapping
+
+import httpx2
+
+from a2a_lambda.client.discovery import DiscoveredAgent
+from a2a_lambda.errors import ConfigurationError
+from tools.client import mcp
+from tools.client.calls import VERSIONS, Caller
+
+AnyCaller = Caller | mcp.McpCaller
+
+TITLES: Mapping[str, str] = {
+    **{name: version.title for name, version in VERSIONS.items()},
+    mcp.NAME: mcp.TITLE,
+}
+"""Title of each version of A2A, of each platform, and of MCP."""
+
+
+def make_caller(
+    http: httpx2.AsyncClient,
+    base: str,
+    version: str,
+    *,
+    key: str = "",
+    name: str = "",
+    agent: DiscoveredAgent | None = None,
+) -> AnyCaller:
+    """A client of a version; see `Caller`. Raises ConfigurationError."""
+    if version not in TITLES:
+        raise ConfigurationError(f"VERSION={version}: use one of {', '.join(TITLES)}")
+    if version == mcp.NAME:
+        return mcp.McpCaller(http, base, key=key, name=name)
+    return Caller(http, base, VERSIONS[version], key=key, name=name, agent=agent)
