@@ -62,20 +62,20 @@ class McpCaller(Recorder):
 
     async def card(self) -> AsyncGenerator[Record, None]:
         """Read the tools. Ends with a record `result`, which looks like a card, or `error`."""
-        async for record in self._safely(self._discover()):
+        async for record in self._safely(_checked(self._discover())):
             yield record
 
     async def call(
         self, operation: Operation, request: Json, *, after: str = ""
     ) -> AsyncGenerator[Record, None]:
         """Run an operation; its request is of A2A 1.0. after: MCP has no such ids."""
-        async for record in self._safely(self._call(operation, request)):
+        async for record in self._safely(_checked(self._call(operation, request))):
             yield record
 
     async def _discover(self) -> AsyncGenerator[Record, None]:
         async for record in self._ask("tools/list", {}):
             yield record
-        [result] = self._results
+        result = self._results[-1]
         tools = result["tools"]
         server = result.get("_meta", {}).get(SERVER_KEY, {})
         schemas = [{"id": tool["name"], "inputSchema": tool["inputSchema"]} for tool in tools]
@@ -166,6 +166,7 @@ class McpCaller(Recorder):
 
     async def _ask(self, method: str, params: Mapping[str, Json]) -> AsyncGenerator[Record, None]:
         """Post a request; its result is the last of `_results`. Raises AgentError."""
+        count = len(self._results)
         meta = {VERSION_KEY: STATELESS, CAPABILITIES_KEY: CAPABILITIES, **params.get("_meta", {})}
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
         headers = {
@@ -188,12 +189,14 @@ class McpCaller(Recorder):
                         yield {"kind": "frame", "text": frame.text.decode(errors="replace")}
                         if frame.data:
                             self._keep(frame.data, 200)
-                return
-            whole = await read_whole(answer, MAX_BYTES)
-            yield {"kind": "body", "text": whole.decode(errors="replace")}
-            self._keep(whole, answer.status_code)
+            else:
+                whole = await read_whole(answer, MAX_BYTES)
+                yield {"kind": "body", "text": whole.decode(errors="replace")}
+                self._keep(whole, answer.status_code)
         finally:
             await answer.aclose()
+        if len(self._results) == count:
+            raise AgentError("the answer has no result", status=answer.status_code)
 
     def _keep(self, content: bytes, status: int) -> None:
         """Keep the result of a message, unless it is a notification. Raises AgentError."""
@@ -205,6 +208,16 @@ class McpCaller(Recorder):
             raise AgentError(error_text(content, status), status=status)
         if "result" in value:
             self._results.append(value["result"])
+
+
+async def _checked(records: AsyncGenerator[Record, None]) -> AsyncGenerator[Record, None]:
+    """The records of a call. Raises AgentError if an answer is not of MCP's form."""
+    try:
+        async with aclosing(records):
+            async for record in records:
+                yield record
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        raise AgentError(f"the answer is not of MCP {STATELESS}: {error!r}") from error
 
 
 def _params(message: Message, tools: list[Json]) -> dict[str, Json]:
@@ -306,7 +319,8 @@ def _part(block: Json) -> Part:
 
 def _findings(tools: list[Json]) -> Iterator[tuple[str, bool | None, str]]:
     """What a host's model needs to choose a tool."""
-    yield "tools", bool(tools), "" if tools else "the agent shows none: see `mcp:` in card.yaml"
-    for tool in tools:
-        short = not tool.get("description") or len(tool["description"]) < len(tool["name"])
-        yield f"{tool['name']}: description", not short, "a model chooses by it" if short else ""
+    names = ", ".join(tool["name"] for tool in tools)
+    yield "the tools", bool(tools), names or "none: see `mcp` in card.yaml"
+    gaps = [tool["name"] for tool in tools if len(tool.get("description", "")) <= len(tool["name"])]
+    note = f"a model chooses by it; too short: {', '.join(gaps)}" if gaps else ""
+    yield "every tool has a description", not gaps, note

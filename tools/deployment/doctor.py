@@ -24,6 +24,7 @@ from a2a_lambda.protocol.model import STOPPED, Event, state_word
 from a2a_lambda.wire import v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
 from tools.agents.card_checks import check_card
+from tools.client.mcp import McpCaller
 from tools.command import is_loopback, reports_errors
 from tools.deployment.checkup import Checkup
 from tools.deployment.stack import outputs_of, resources_of
@@ -89,6 +90,23 @@ class Visit:
         agent = await self._agent("1.0", _card_url(url, "/.well-known/agent-card.json"), v1_0.WIRE, headers)
         if agent is not None:
             await self._calls(agent, first="task")
+
+    async def mcp(self, url: str) -> None:
+        """As a host of MCP. An agent need not have tools."""
+        if url.endswith(".json"):
+            return
+        base, _, name = url.partition("/a2a/")
+        async with self._http() as http:
+            *_, tools = [record async for record in McpCaller(http, base, key=self._key, name=name).card()]
+            if tools["kind"] == "error":
+                is_absent = tools.get("status") in (404, 405)
+                self.report.add("the tools", None if is_absent else False, tools["message"])
+                return
+            for finding in tools["findings"]:
+                self.report.add(*finding)
+            *_, answer = [record async for record in McpCaller(http, base, name=name).card()]
+            status = answer.get("status", 200)
+            self.report.add("refuses a call without a key", status in (401, 403), f"status {status}")
 
     async def _agent(
         self,
@@ -198,6 +216,7 @@ CLIENTS: Mapping[str, Callable[[Visit, str], Any]] = {
     "Alibaba Model Studio": Visit.alibaba,
     "A2A 0.3": Visit.v0_3,
     "A2A 1.0": Visit.v1_0,
+    "MCP": Visit.mcp,
 }
 
 

@@ -35,7 +35,7 @@ def examine(kit: Kit, key: str) -> Examine:
 def test_a_healthy_agent(examine: Examine, capsys: pytest.CaptureFixture[str]) -> None:
     assert examine() == 0
     told = capsys.readouterr().out
-    for name in ("Alibaba Model Studio", "A2A 0.3", "A2A 1.0"):
+    for name in ("Alibaba Model Studio", "A2A 0.3", "A2A 1.0", "MCP"):
         assert name in told
     assert "FAIL" not in told
     assert told.count("a stream") == 3
@@ -49,10 +49,10 @@ def test_one_without_a_card(examine: Examine, capsys: pytest.CaptureFixture[str]
 
 def test_one_that_lets_everybody_in(examine: Examine, capsys: pytest.CaptureFixture[str]) -> None:
     def open_door(request: httpx2.Request) -> httpx2.Response | None:
-        keyless = "x-api-key" not in request.headers
+        keyless = not {"x-api-key", "authorization"} & request.headers.keys()
         return httpx2.Response(200, json={}) if request.method == "POST" and keyless else None
 
-    assert examine(open_door) == 3
+    assert examine(open_door) == 4
     assert "FAIL  refuses a call without a key" in capsys.readouterr().out
 
 
@@ -63,7 +63,7 @@ def test_one_that_answers_nonsense(examine: Examine, capsys: pytest.CaptureFixtu
 
 
 def test_one_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
-    assert asyncio.run(doctor.examine("http://127.0.0.1:9", "", "hello")) == 3
+    assert asyncio.run(doctor.examine("http://127.0.0.1:9", "", "hello")) == 4
     assert "ConnectError" in capsys.readouterr().out
 
 
@@ -96,6 +96,6 @@ def test_one_whose_card_names_another_host(
         seen.append(request.url.host)
         return httpx2.Response(200, json=card)
 
-    assert examine(answer) == 3
+    assert examine(answer) == 4
     assert set(seen) == {"agents.example.com"}
     assert "another host, evil.example" in capsys.readouterr().out
