@@ -1,0 +1,74 @@
+"""A model that uses the tools of an MCP server (https://modelcontextprotocol.io), by the official client."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx2
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import TextContent, Tool
+from openai import AsyncOpenAI
+
+from a2a_lambda import Progress, SkillError, Turn, skill
+
+INSTRUCTIONS = "You are a helpful assistant. Answer briefly, in the language of the question."
+
+MAX_ROUNDS = 5
+"""Most calls of the model in a turn: each may ask for tools."""
+
+TIMEOUT_SECONDS = 30
+
+
+@skill
+async def chat(turn: Turn) -> AsyncIterator[str | Progress]:
+    async with connect(turn) as server:
+        tools = [function(tool) for tool in (await server.list_tools()).tools]
+    messages = [{"role": "system", "content": INSTRUCTIONS}, *turn.messages()]
+    url = turn.setting("openai-url", "https://api.openai.com/v1")
+    async with AsyncOpenAI(api_key=turn.secret("openai"), base_url=url) as model:
+        for _ in range(MAX_ROUNDS):
+            async with model.chat.completions.stream(
+                model=turn.setting("openai-model", "gpt-5-mini"), messages=messages, tools=tools
+            ) as stream:
+                async for event in stream:
+                    if event.type == "content.delta":
+                        yield event.delta
+                reply = (await stream.get_final_completion()).choices[0].message
+            if not reply.tool_calls:
+                return
+            messages.append(reply.model_dump(include={"role", "content", "tool_calls"}, exclude_none=True))
+            for call in reply.tool_calls:
+                yield Progress(f"calling {call.function.name}")
+                text = await use(turn, call.function.name, call.function.arguments)
+                messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
+    raise SkillError("I could not answer that with a few calls of tools.")
+
+
+async def use(turn: Turn, name: str, arguments: str) -> str:
+    """What a tool answers. Its errors are texts, too: the model reads them and may try again."""
+    async with connect(turn) as server:
+        result = await server.call_tool(name, json.loads(arguments or "{}"))
+    return "\n".join(block.text for block in result.content if isinstance(block, TextContent))
+
+
+@asynccontextmanager
+async def connect(turn: Turn) -> AsyncIterator[Client]:
+    """A client of the server. Do not yield outputs while it is open: it has tasks of its own."""
+    headers = {"Authorization": f"Bearer {turn.secret('mcp')}"}
+    try:
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=TIMEOUT_SECONDS) as http,
+            Client(streamable_http_client(turn.setting("mcp-url"), http_client=http)) as client,
+        ):
+            yield client
+    except ExceptionGroup as errors:
+        if errors.subgroup((httpx2.HTTPError, MCPError)):
+            raise SkillError("The tools do not answer at the moment.") from errors
+        raise
+
+
+def function(tool: Tool) -> dict[str, object]:
+    """A tool of MCP as a function of OpenAI's API."""
+    about = {"name": tool.name, "description": tool.description or "", "parameters": tool.input_schema}
+    return {"type": "function", "function": about}

@@ -1,0 +1,99 @@
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from mcp.server import MCPServer
+from pytest_httpserver import HTTPServer
+
+from a2a_lambda import Agent, SkillError
+
+agent = Agent.load(Path(__file__).parents[1])
+
+
+def stream_of(*deltas: Any) -> str:
+    """A stream of the chat completions API."""
+    common = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    reason = "tool_calls" if any("tool_calls" in delta for delta in deltas) else "stop"
+    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    choices.append({"index": 0, "delta": {}, "finish_reason": reason})
+    events = [json.dumps({**common, "choices": [choice]}) for choice in choices]
+    return "".join(f"data: {event}\n\n" for event in [*events, "[DONE]"])
+
+
+@pytest.fixture
+def keys() -> list[str]:
+    """What the server of tools got as a key."""
+    return []
+
+
+@pytest.fixture
+def tools(keys: list[str]) -> Iterator[str]:
+    """Url of an MCP server."""
+    mcp = MCPServer("shop")
+
+    @mcp.tool()
+    def stock(article: str) -> int:
+        """How many of an article are in stock."""
+        return {"chair": 7}[article]
+
+    app = mcp.streamable_http_app()
+
+    async def noting(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            keys.append(dict(scope["headers"])[b"authorization"].decode())
+        await app(scope, receive, send)
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(noting, log_level="error"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+    server.should_exit = True
+    thread.join(10)
+
+
+def ask(model: HTTPServer, tools: str) -> Any:
+    return asyncio.run(
+        agent.run(
+            "How many chairs are in stock?",
+            secrets={"openai": "sk-test", "mcp": "tools-key"},
+            settings={"openai-url": model.url_for("/v1"), "openai-model": "tiny", "mcp-url": tools},
+        )
+    )
+
+
+def expect(model: HTTPServer, article: str, *texts: str) -> None:
+    """The model asks for the stock of an article, and then answers."""
+    call: dict[str, Any] = {"index": 0, "id": "call-1", "type": "function"}
+    call["function"] = {"name": "stock", "arguments": json.dumps({"article": article})}
+    for deltas in ([{"role": "assistant", "tool_calls": [call]}], [{"content": text} for text in texts]):
+        model.expect_ordered_request("/v1/chat/completions").respond_with_data(
+            stream_of(*deltas), content_type="text/event-stream"
+        )
+
+
+def test_the_model_uses_a_tool(httpserver: HTTPServer, tools: str, keys: list[str]) -> None:
+    expect(httpserver, "chair", "Seven ", "chairs.")
+    assert ask(httpserver, tools).text == "Seven chairs."
+    first, second = (request.get_json() for request, _ in httpserver.log)
+    assert first["tools"][0]["function"]["parameters"]["required"] == ["article"]
+    assert second["messages"][-1] == {"role": "tool", "tool_call_id": "call-1", "content": "7"}
+    assert set(keys) == {"Bearer tools-key"}
+
+
+def test_the_model_reads_the_error_of_a_tool(httpserver: HTTPServer, tools: str) -> None:
+    expect(httpserver, "table", "There is no table.")
+    assert ask(httpserver, tools).text == "There is no table."
+    request, _ = httpserver.log[-1]
+    assert "Error" in request.get_json()["messages"][-1]["content"]
+
+
+def test_a_server_that_is_away_is_said_in_words(httpserver: HTTPServer) -> None:
+    with pytest.raises(SkillError, match="The tools do not answer"):
+        ask(httpserver, "http://127.0.0.1:9/mcp")
