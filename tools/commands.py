@@ -223,9 +223,9 @@ KITS_OWN = {
         "simulate large loads on AWS, and see what breaks first", ["tools.lab scale"], {"WRITE": "1"}, "lab"
     ),
     "conformance": Command(
-        "run the public conformance kit against the example agent",
+        "run the public conformance kits of A2A and MCP",
         ["tools.dev.checks conformance"],
-        {"TCK": "<checkout>", "LINE": "1.0|0.3"},
+        {"TCK": "<checkout>", "LINE": "1.0|0.3|mcp"},
     ),
     "docs": Command("build the documentation site in .site", ["tools.docs.site"], {"SERVE": "1"}),
     "pictures": Command(

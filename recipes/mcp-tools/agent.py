@@ -55,10 +55,10 @@ async def use(turn: Turn, name: str, arguments: str) -> str:
 @asynccontextmanager
 async def connect(turn: Turn) -> AsyncIterator[Client]:
     """A client of the server. Do not yield outputs while it is open: it has tasks of its own."""
-    headers = {"Authorization": f"Bearer {turn.secret('mcp')}"}
+    key = turn.secret("mcp")
     try:
         async with (
-            httpx2.AsyncClient(headers=headers, timeout=TIMEOUT_SECONDS) as http,
+            httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=TIMEOUT_SECONDS) as http,
             Client(streamable_http_client(turn.setting("mcp-url"), http_client=http)) as client,
         ):
             yield client

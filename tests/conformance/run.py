@@ -1,5 +1,7 @@
 """make conformance TCK=<checkout of a2aproject/a2a-tck> LINE=1.0|0.3: the kit against our agent.
 
+LINE=mcp runs MCP's own kit, which comes from npm: see `mcp`.
+
 Once with streaming and push notifications declared, once with neither. The kit gets an environment of
 its own, `.venvs/tck-<line>`; its code is not changed.
 """
@@ -14,6 +16,7 @@ from pathlib import Path
 
 import httpx2
 
+from tests.conformance import mcp
 from tests.conformance.server import PORT
 
 ROOT = Path(__file__).parent.parent.parent
@@ -33,8 +36,10 @@ COMMANDS = {
 
 
 def main(kit: str, line: str) -> int:
+    if line == "mcp":
+        return mcp.main()
     if not kit or line not in COMMANDS:
-        print("usage: make conformance TCK=<checkout of a2a-tck> LINE=1.0|0.3", file=sys.stderr)
+        print("usage: make conformance TCK=<checkout of a2a-tck> LINE=1.0|0.3, or LINE=mcp", file=sys.stderr)
         return 2
     python = environment(Path(kit).resolve(), line)
     variables = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "PYTEST_PLUGINS": "keyed"}

@@ -1,10 +1,12 @@
 """An address of this machine for a server, for clients that run in an environment of their own."""
 
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
+from typing import Any
 
 import httpx2
 
@@ -27,7 +29,7 @@ def front(
 
         def pass_on(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
-            sent = {name: value for name, value in self.headers.items() if name.lower() != "host"}
+            sent = {name: value.strip() for name, value in self.headers.items() if name.lower() != "host"}
             with httpx2.Client(transport=transport, timeout=PATIENCE) as client:
                 place = origin + self.path
                 answer = client.request(self.command, place, content=body, headers={**sent, **headers})
@@ -46,7 +48,12 @@ def front(
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Front(ThreadingHTTPServer):
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            if not isinstance(sys.exception(), ConnectionError):  # the client has left
+                super().handle_error(request, client_address)
+
+    server = Front(("127.0.0.1", 0), Handler)
     url = f"http://127.0.0.1:{server.server_port}"
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

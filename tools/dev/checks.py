@@ -33,6 +33,8 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
         case "e2e":
             return e2e(environ)
         case "conformance":
+            if environ.get("LINE") == "mcp":
+                environments.install_js(environments.JS)
             return _run("-m", "tests.conformance.run", environ.get("TCK", ""), environ.get("LINE", ""))
         case "pictures":
             if not environments.install_browser():

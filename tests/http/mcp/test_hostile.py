@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import random
 from typing import Any
 
@@ -16,7 +17,8 @@ from tests.http.mcp.client import ELICITS, WITH_TASKS, Mcp, error_of, messages_o
 
 Json = Any
 
-ROUNDS = 300
+ROUNDS = int(os.environ.get("ROUNDS", "300"))
+"""Requests of the fuzz run, for each revision."""
 
 
 @pytest.fixture
@@ -62,6 +64,7 @@ def test_what_is_no_request(mcp: Mcp, name: str) -> None:
         ({"Mcp-Name": "refuse"}, -32020),
         ({"Mcp-Name": "=?base64?%%%?="}, -32020),
         ({"Mcp-Name": f"=?base64?{base64.b64encode(b'echo').decode()}?="}, 0),
+        ({"Mcp-Name": " echo "}, 0),
     ],
 )
 def test_headers_say_what_the_body_says(mcp: Mcp, headers: dict[str, str | None], code: int) -> None:
@@ -71,6 +74,15 @@ def test_headers_say_what_the_body_says(mcp: Mcp, headers: dict[str, str | None]
         assert error_of(answer, 400)["code"] == code
     else:
         assert "result" in answer.json()
+
+
+@pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
+def test_a_header_may_name_the_task(client: TestClient, key: str, method: str) -> None:
+    mcp = Mcp(client, key, **WITH_TASKS)
+    body = mcp.body(method, {"taskId": "a", "inputResponses": {}})
+    assert error_of(mcp.post(body, **{"Mcp-Name": "b"}), 400)["code"] == -32020
+    for headers in ({}, {"Mcp-Name": "a"}):
+        assert "no such task" in error_of(mcp.post(body, **headers), 400)["message"]
 
 
 def test_a_revision_that_nobody_knows(mcp: Mcp) -> None:
@@ -160,7 +172,9 @@ def test_answers_of_a_fuzz_run_fit_the_schema(client: TestClient, kit: Kit, revi
             [{}, *({name: chance.choice(values)} for name in ("progressToken", CONTEXT_KEY))]
         )
         body = mcp.body(method, params, meta=meta)
-        answer = mcp.post(body, **({"Mcp-Name": str(params.get("name"))} if "name" in params else {}))
+        answer = mcp.post(
+            body, **({"Mcp-Name": str(params.get("name", ""))} if method == "tools/call" else {})
+        )
         assert answer.status_code in (200, 400, 404), answer.text
         *_, last = messages_of(answer)
         if "error" in last:

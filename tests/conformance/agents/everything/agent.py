@@ -5,7 +5,7 @@ import base64
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
-from a2a_lambda import File, Progress, SkillError, Turn, skill
+from a2a_lambda import Ask, File, Progress, SkillError, Turn, skill
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
@@ -61,3 +61,57 @@ async def tool_with_progress(turn: Turn) -> AsyncIterator[str | Progress]:
 @skill("json_schema_2020_12_tool")
 def json_schema_2020_12_tool(name: str = "", address: address | None = None) -> str:
     return name
+
+
+@skill
+def greet(turn: Turn, name: str = "") -> str:
+    return f"Hello, {name}!"
+
+
+@skill("slow_compute")
+async def slow_compute(turn: Turn, seconds: float = 0, label: str = "") -> str:
+    if seconds:
+        await turn.sleep(seconds=seconds)
+    return f"computed {label}"
+
+
+@skill("failing_job")
+async def failing_job(turn: Turn) -> str:
+    await turn.sleep(seconds=1)
+    raise SkillError("the job failed")
+
+
+@skill("confirm_delete")
+async def confirm_delete(turn: Turn, filename: str = "") -> str:
+    answer = await turn.wait_for("confirmation", Ask(f"Delete {filename}?", choices=["yes", "no"]))
+    return f"{filename}: {answer.text}"
+
+
+@skill("test_input_required_result_elicitation")
+def elicitation(name: str) -> str:
+    return f"Hello, {name}!"
+
+
+@skill("test_input_required_result_request_state")
+def request_state(ok: bool) -> str:
+    return f"state-ok: {ok}"
+
+
+@skill("test_input_required_result_tampered_state")
+def tampered_state(ok: bool) -> str:
+    return f"accepted: {ok}"
+
+
+@skill("test_input_required_result_multi_round")
+def multi_round(name: str, color: str) -> str:
+    return f"{name} likes {color}."
+
+
+@skill("test_streaming_elicitation")
+def streaming_elicitation(name: str) -> str:
+    return f"Hello, {name}!"
+
+
+@skill("test_logging_tool")
+def logging_tool(turn: Turn) -> str:
+    return "nothing is logged to the client"

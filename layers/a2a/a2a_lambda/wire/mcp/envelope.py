@@ -25,6 +25,9 @@ ENCODED = ("=?base64?", "?=")
 NAMED = {"tools/call": "name"}
 """Parameter that the header Mcp-Name mirrors, by method."""
 
+MAY_BE_NAMED = {"tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId"}
+"""The same, where a client may leave the header out."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -113,10 +116,11 @@ def _revision_of(
 def _check_headers(method: str, params: Mapping[str, Json], headers: Mapping[str, str]) -> None:
     """Raises HeaderMismatch."""
     wanted = {"mcp-method": method}
-    if method in NAMED:
-        wanted["mcp-name"] = str(params.get(NAMED[method], ""))
+    named = NAMED if "mcp-name" not in headers else NAMED | MAY_BE_NAMED
+    if method in named:
+        wanted["mcp-name"] = str(params.get(named[method], ""))
     for name, value in wanted.items():
-        if _plain(headers.get(name, "")) != value:
+        if _plain(headers.get(name, "").strip()) != value:
             raise HeaderMismatch(f"the header {name.title()} must be {value[:100]!r}, as in the body")
 
 
