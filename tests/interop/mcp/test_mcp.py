@@ -1,5 +1,8 @@
 """Official clients of MCP, and the project's conformance kit, against a server of the kit."""
 
+import json
+import os
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,10 +70,48 @@ def test_the_typescript_sdk(url: str, tmp_path: Path) -> None:
     assert "unknown tool" in shown["unknown"]
 
 
+INSPECTOR = NODE_MODULES / ".bin" / "mcp-inspector"
+
+
+@pytest.mark.skipif(not conformance.NODE.exists(), reason="no Node 22 on this machine")
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_the_inspector(url: str, era: str) -> None:
+    def inspect(*options: str, key: str = KEY) -> tuple[int, str]:
+        place = [f"{url}/mcp/assistant", "--transport", "http", "--protocol-era", era]
+        result = subprocess.run(
+            [str(INSPECTOR), "--cli", *place, "--header", f"X-API-Key: {key}", *options],
+            env=os.environ | {"PATH": f"{conformance.NODE.parent}{os.pathsep}{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        return result.returncode, result.stdout + result.stderr
+
+    status, shown = inspect("--method", "tools/list", "--strict")
+    assert status == 0, shown
+    assert [tool["name"] for tool in json.loads(shown)["tools"]] == TOOLS
+    call = ("--method", "tools/call", "--tool-name")
+    assert "40 plus 2 is 42." in inspect(*call, "ai-calculate", "--tool-arg", "num1=40", "num2=2")[1]
+    assert "To answer, call this tool again" in inspect(*call, "ai-coach")[1]
+    assert inspect(*call, "nothing")[0] != 0
+    assert inspect("--method", "tools/list", "--stored-auth-only", key="wrong")[0] != 0
+
+
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with conformance.serving(tmp_path_factory.mktemp("everything")) as url:
         yield url
+
+
+def test_tasks_of_the_python_sdk(endpoint: str) -> None:
+    python, script = str(ROOT / ".venvs/mcp/bin/python"), str(ROOT / "tests/interop/mcp/client_mcp_tasks.py")
+    assert run_client(python, script, endpoint) == {
+        "done": [False, "computed it", "completed"],
+        "failed": [True, "the job failed", "completed"],
+        "answered": [False, "a: yes", "completed"],
+        "canceled": [False, "", "cancelled"],
+    }
 
 
 @pytest.mark.skipif(not conformance.NODE.exists(), reason="no Node 22 on this machine")
