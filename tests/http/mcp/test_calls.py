@@ -13,6 +13,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from a2a_lambda.wire.mcp import tools
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, SUPPORTED, WITH_HANDSHAKE, WITHOUT_LINKS
+from a2a_lambda.wire.shared.card_json import MCP_EXTENSION
 from tests.conftest import BASE_URL, new_key
 from tests.helpers.rest import Rest
 from tests.http.mcp.client import Mcp, error_of, messages_of, text_of
@@ -98,6 +99,27 @@ def test_skills_are_tools(mcp: Mcp) -> None:
     assert "outputSchema" not in talk
     assert listed["ttlMs"] > 0
     assert mcp.ask("tools/list") == listed
+
+
+@pytest.mark.parametrize("name", ["agent-card.json", "agent.json"])
+@pytest.mark.parametrize("agent", ["", "/tools"])
+def test_the_card_says_where_the_tools_are(mcp: Mcp, name: str, agent: str) -> None:
+    place = f"/a2a{agent}" if agent else ""
+    card = mcp.client.get(f"{place}/.well-known/{name}").json()
+    [extension] = [item for item in card["capabilities"]["extensions"] if item["uri"] == MCP_EXTENSION]
+    assert extension["params"]["url"] == f"{BASE_URL}/mcp{agent}"
+    mcp.path = extension["params"]["url"]
+    assert mcp.ask("tools/list")["tools"]
+
+
+def test_an_agent_without_tools_names_no_place(settings: Settings, tmp_path: Path) -> None:
+    folder = tmp_path / "agents" / "none"
+    folder.mkdir(parents=True)
+    (folder / "agent.py").write_text(CODE)
+    (folder / "card.yaml").write_text(CARD + "mcp: false\n")
+    kit = Kit(settings.model_copy(update={"agents": tmp_path / "agents"}))
+    card = TestClient(create_app(kit), base_url=BASE_URL).get("/.well-known/agent-card.json")
+    assert MCP_EXTENSION not in card.text
 
 
 def test_a_list_has_pages(mcp: Mcp, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,9 @@ SECURITY_SCHEMES_1_0: Mapping[str, Object] = {
     "apiKey": {"apiKeySecurityScheme": {"location": "header", "name": "X-API-Key"}},
 }
 
+MCP_EXTENSION = "urn:a2a-lambda:mcp"
+"""Says where the agent's skills are tools of MCP. Its params have `url`."""
+
 APPBUILDER_SCHEME: Object = {
     "type": "apiKey",
     "in": "header",
@@ -120,7 +123,7 @@ def v1_0(source: Description) -> Object:
         "version": card.version,
         "capabilities": {
             **card.capabilities.model_dump(),
-            "extensions": _extensions(source),
+            "extensions": [*_extensions(source), *_tools(source)],
             "extendedAgentCard": card.extended is not None,
         },
         "securitySchemes": _schemes_1_0(source),
@@ -180,7 +183,7 @@ def _v0_2(source: Description) -> Object:
     capabilities: Object = {
         **source.card.capabilities.model_dump(),
         "stateTransitionHistory": False,
-        "extensions": _extensions(source),
+        "extensions": [*_extensions(source), *_tools(source)],
     }
     return {
         "name": source.card.name,
@@ -235,6 +238,14 @@ def _skills(source: Description) -> list[Object]:
             skill["name"].lower()
         ]  # a required array is not empty (1.0 section 5.7)
     return [{key: value for key, value in skill.items() if value} for skill in skills]
+
+
+def _tools(source: Description) -> list[Object]:
+    """The extension for MCP, if the agent shows a tool."""
+    if not source.card.mcp or not any(skill.mcp for skill in source.card.skills):
+        return []
+    url = f"{source.base}/mcp" if source.root else f"{source.base}/mcp/{source.name}"
+    return [{"uri": MCP_EXTENSION, "description": "The skills as tools of MCP", "params": {"url": url}}]
 
 
 def _extensions(source: Description) -> list[Object]:
