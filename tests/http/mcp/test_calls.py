@@ -1,6 +1,8 @@
 """An agent's skills as tools of MCP, in every revision."""
 
 import json
+import subprocess
+import sys
 import uuid
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from a2a_lambda.aws.lean.json_client import JsonClient
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
@@ -249,3 +252,32 @@ def test_the_door_needs_a_key(client: TestClient, key: str) -> None:
 
 def test_a_card_may_hide_its_tools(mcp: Mcp) -> None:
     assert mcp.refusal("tools/call", {"name": "hidden", "arguments": {}})["code"] == -32602
+
+
+@pytest.mark.parametrize("revision", SUPPORTED)
+def test_a_call_costs_the_table_what_a_send_does(
+    mcp: Mcp, revision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    post = JsonClient._post
+
+    def post_counted(self: JsonClient, operation: str, body: bytes) -> Any:
+        calls.append(operation)
+        return post(self, operation, body)
+
+    rest, tool = Rest(mcp.client, mcp.key, "/a2a/tools"), in_revision(mcp, revision)
+    tool.call("talk", {"message": "hi"})  # from now on the key is known
+    monkeypatch.setattr(JsonClient, "_post", post_counted)
+    rest.send("talk", "hi")
+    sent, calls = calls, []
+    tool.call("talk", {"message": "hi"})
+    assert calls == sent == ["PutItem"] * 3
+
+
+def test_nothing_of_it_is_imported_before_the_first_call() -> None:
+    code = (
+        "import sys, a2a_lambda.http.app;"
+        "print([name for name in sys.modules if '.mcp' in name or 'openapi' in name])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
