@@ -16,7 +16,7 @@ FIELDS: Mapping[str, Sequence[str]] = {
     "0.3": ("url", "protocolVersion", *COMMON),
     "qianfan": ("url", "provider", *COMMON),
 }
-"""Fields that a card must have, by the names of `calls.VERSIONS`. The others must have a url."""
+"""Fields that a card must have, by the names of `a2a.VERSIONS`. The others must have a url."""
 
 Finding = tuple[str, bool | None, str]
 """What was checked, whether it passed (None: neither), and what was found."""
@@ -25,7 +25,7 @@ Finding = tuple[str, bool | None, str]
 def check_card(version: str, card: Mapping[str, Json]) -> Iterator[Finding]:
     """Findings on a card that was read as the clients of a version read it.
 
-    version: a name of `calls.VERSIONS`.
+    version: a name of `a2a.VERSIONS`.
     """
     gaps = [name for name in FIELDS.get(version, ("url", *COMMON)) if not card.get(name)]
     yield "the card's required fields", not gaps, _missing(gaps)

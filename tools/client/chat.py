@@ -36,8 +36,8 @@ from a2a_lambda.protocol.model import (
     TaskStatus,
     decode_raw,
 )
-from tools.client.callers import AnyCaller, make_caller
-from tools.client.records import SILENCE_SECONDS
+from tools.callers.names import AnyCaller, make_caller
+from tools.callers.records import SILENCE_SECONDS
 from tools.client.view import View
 from tools.command import is_loopback, read_port, reports_errors, split_words
 from tools.deployment.stack import url_of

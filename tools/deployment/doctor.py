@@ -24,7 +24,7 @@ from a2a_lambda.protocol.model import STOPPED, Event, state_word
 from a2a_lambda.wire import v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
 from tools.agents.card_checks import check_card
-from tools.client.mcp import McpCaller
+from tools.callers.mcp import McpCaller
 from tools.command import is_loopback, reports_errors
 from tools.deployment.checkup import Checkup
 from tools.deployment.stack import outputs_of, resources_of

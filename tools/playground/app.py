@@ -5,7 +5,7 @@ GET  /playground/…        its files
 GET  /playground/config   what can be called
 GET  /playground/log      server-sent events: a line of the log each
 POST /playground/schedules  the agents' schedules; or, with `agent`, `id` and `key`, starts one
-POST /playground/call     one call; answered with records, a line of JSON each (see `calls`)
+POST /playground/call     one call; answered with records, a line of JSON each (see `callers.records`)
 """
 
 import hmac
@@ -29,8 +29,8 @@ from starlette.staticfiles import StaticFiles
 
 from a2a_lambda.client.discovery import DiscoveredAgent
 from a2a_lambda.protocol.model import Json
-from tools.client.callers import TITLES, make_caller
-from tools.client.records import SILENCE_SECONDS
+from tools.callers.names import TITLES, make_caller
+from tools.callers.records import SILENCE_SECONDS
 from tools.log_entry import LogEntry
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from rich.console import Console
 from tests.helpers.dev_server import PATIENCE, DevServer
 from tests.helpers.project import copy_kit
 from tests.processes.servers import answers
-from tools.client.calls import VERSIONS
+from tools.callers.a2a import VERSIONS
+from tools.callers.records import Record
 from tools.client.chat import Chat
-from tools.client.records import Record
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers.dev_server import DevServer
 from tests.tools.playground.clicks import choose, expect, open_agent, send, state
-from tools.client.calls import VERSIONS
+from tools.callers.a2a import VERSIONS
 
 pytestmark = pytest.mark.slow(seconds=40)
 

@@ -158,8 +158,8 @@ def _cancel_later(call: Call, task_id: str) -> None:
 
 
 def _progress_in(event: Event) -> str:
-    """What an event tells of the work: a progress text, or a piece of the answer. The whole of it is no
-    progress: the result has it."""
+    """What an event tells of the work: a progress text, or a piece of the answer. The whole answer is in the
+    result alone."""
     if "artifactUpdate" in event:
         update = event["artifactUpdate"]
         is_piece = update["append"] or not update["lastChunk"]

@@ -6,8 +6,8 @@ import httpx2
 
 from a2a_lambda.client.discovery import DiscoveredAgent
 from a2a_lambda.errors import ConfigurationError
-from tools.client import mcp
-from tools.client.calls import VERSIONS, Caller
+from tools.callers import mcp
+from tools.callers.a2a import VERSIONS, Caller
 
 AnyCaller = Caller | mcp.McpCaller
 

@@ -8,8 +8,8 @@ import pytest
 from a2a_lambda.protocol.model import Json, TaskState
 from tests.conftest import BASE_URL
 from tests.helpers.rpc import intent
-from tools.client.mcp import QUESTION, McpCaller
-from tools.client.records import Record
+from tools.callers.mcp import QUESTION, McpCaller
+from tools.callers.records import Record
 
 pytestmark = pytest.mark.anyio
 

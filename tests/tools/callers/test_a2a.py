@@ -12,9 +12,9 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Json, TaskState
 from tests.conftest import BASE_URL
 from tests.helpers.rpc import intent
-from tools.client import calls
-from tools.client.calls import VERSIONS, Caller
-from tools.client.records import Record
+from tools.callers import a2a
+from tools.callers.a2a import VERSIONS, Caller
+from tools.callers.records import Record
 
 pytestmark = pytest.mark.anyio
 
@@ -150,7 +150,7 @@ async def test_an_id_is_no_path() -> None:
 
 
 async def test_an_answer_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "MAX_BYTES", 1000)
+    monkeypatch.setattr(a2a, "MAX_BYTES", 1000)
     transport = httpx2.MockTransport(lambda _: httpx2.Response(200, content=b"x" * 5000))
     async with httpx2.AsyncClient(transport=transport) as http:
         [*_, error] = [record async for record in Caller(http, "https://a", VERSIONS["1.0"]).card()]

@@ -30,7 +30,7 @@ from a2a_lambda.wire.mcp.revisions import (
     VERSION_KEY,
 )
 from a2a_lambda.wire.mcp.tools import MESSAGE
-from tools.client.records import MAX_BYTES, Record, Recorder, error_text, response_record
+from tools.callers.records import MAX_BYTES, Record, Recorder, error_text, response_record
 
 NAME = "mcp"
 TITLE = f"MCP {STATELESS}"
