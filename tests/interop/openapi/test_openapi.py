@@ -50,7 +50,7 @@ def test_a_generated_client_calls_the_agents(url: str, tmp_path: Path) -> None:
     assert server == url
     assert run_client(str(PROGRAMS / "python"), script, str(tmp_path), server, KEY) == {
         "sum": "40 plus 2 is 42.",
-        "listed": [True],
+        "listed": True,
         "other": "TASK_STATE_COMPLETED",
         "unknown": [True, "NOT_FOUND"],
         "refused": [401, "UNAUTHENTICATED"],
