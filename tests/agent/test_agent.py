@@ -3,12 +3,14 @@
 import asyncio
 import time
 from collections import deque
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
+from typing_extensions import TypedDict
 
 from a2a_lambda import Agent, Answer, Turn, agent_threads, skill
 from a2a_lambda.agent.outputs import Ask
@@ -187,6 +189,26 @@ def test_slots_become_typed_arguments(hint: Any, text: str, value: Any) -> None:
     made = Skill(skill(ask))
     assert made.arguments({"x": [text]}) == {"x": value}
     assert made.input_schema["properties"]["x"]
+
+
+@dataclass
+class Stock:
+    count: int
+
+
+class Price(TypedDict):
+    amount: int
+
+
+@pytest.mark.parametrize(
+    ("hint", "field"), [(Stock, "count"), (Price, "amount"), (Stock | None, ""), (str, ""), (Answer, "")]
+)
+def test_one_class_of_objects_is_a_schema_of_the_output(hint: Any, field: str) -> None:
+    def tell() -> Any: ...
+
+    tell.__annotations__ = {"return": hint}
+    schema = Skill(skill(tell)).output_schema
+    assert [*(schema or {}).get("properties", {})] == ([field] if field else [])
 
 
 @pytest.mark.parametrize(("hint", "text"), [(int, "many"), (int, "1.5"), (Decimal, "NaN"), (Colour, "blue")])

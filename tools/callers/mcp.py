@@ -18,6 +18,7 @@ import httpx2
 from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, sse
 from a2a_lambda.client.client import EVENT_STREAM, read_whole
+from a2a_lambda.errors import ParseError
 from a2a_lambda.protocol.alibaba_metadata import INTENT_EXTENSION, intents
 from a2a_lambda.protocol.model import Event, Json, Message, Part, Task, TaskState, text_of
 from a2a_lambda.protocol.requests import Operation
@@ -109,7 +110,9 @@ class McpCaller(Recorder):
                 yield record
 
     async def _send(self, message: Message) -> AsyncGenerator[Record, None]:
-        task_id, text = message.get("taskId", ""), text_of(message["parts"])
+        text = text_of(message["parts"])
+        # A message that names a tool calls it, whatever is asked.
+        task_id = "" if intents(message.get("metadata", {})) else message.get("taskId", "")
         if task_id and not task_id.startswith(QUESTION):
             async for record in self._ask("tasks/get", {"taskId": task_id}):
                 yield record
@@ -202,7 +205,7 @@ class McpCaller(Recorder):
         """Keep the result of a message, unless it is a notification. Raises AgentError."""
         try:
             value = strictjson.loads(content)
-        except ValueError:
+        except ParseError:
             value = None
         if not isinstance(value, dict) or "error" in value or status >= 400:
             raise AgentError(error_text(content, status), status=status)
@@ -246,7 +249,7 @@ def _value(text: str, schema: Json) -> Json:
         return text
     try:
         return strictjson.loads(text.encode())
-    except ValueError:
+    except ParseError:
         return text
 
 
@@ -320,7 +323,7 @@ def _part(block: Json) -> Part:
 def _findings(tools: list[Json]) -> Iterator[tuple[str, bool | None, str]]:
     """What a host's model needs to choose a tool."""
     names = ", ".join(tool["name"] for tool in tools)
-    yield "the tools", bool(tools), names or "none: see `mcp` in card.yaml"
-    gaps = [tool["name"] for tool in tools if len(tool.get("description", "")) <= len(tool["name"])]
-    note = f"a model chooses by it; too short: {', '.join(gaps)}" if gaps else ""
+    yield "the tools", bool(tools) or None, names or "none, as card.yaml says by `mcp: false`"
+    gaps = [tool["name"] for tool in tools if not tool.get("description")]
+    note = f"a model chooses by it; without one: {', '.join(gaps)}" if gaps else ""
     yield "every tool has a description", not gaps, note

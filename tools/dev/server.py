@@ -251,7 +251,7 @@ def banner(url: str, secret: str, agents: Mapping[str, Card], emulated: Sequence
             "Cards:",
             *cards,
             "",
-            f"MCP: {url}/mcp",
+            f"MCP: {url}/mcp" + (f", of each agent: {url}/mcp/<agent>" if len(agents) > 1 else ""),
             f"OpenAPI: {url}/openapi.json, as a page: {url}/docs",
             "",
             f"Key: {secret}",

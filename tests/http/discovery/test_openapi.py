@@ -17,6 +17,7 @@ Json = Any
 
 SHOP = """
 from dataclasses import dataclass
+from datetime import date
 from a2a_lambda import skill
 
 @dataclass
@@ -28,6 +29,11 @@ class Line:
 class Order:
     lines: list[Line]
     note: str | None = None
+    since: date | None = None
+
+@skill("购买")
+def buy_here(order: Order):
+    return "bought"
 
 @skill
 def buy(turn, order: Order, express: bool = False):
@@ -46,6 +52,7 @@ version: 0.1.0
 skills:
   - {{ id: buy, name: Buy, description: Orders something. }}
   - {{ id: hello, name: Hello, description: Greets., examples: [Good morning] }}
+  - {{ id: 购买, name: 购买, description: 下单。 }}
 """
 
 
@@ -102,7 +109,7 @@ def test_each_example_is_a_message_that_its_skill_answers(settings: Settings, tm
         task = client.post(url, json=example["value"], headers=headers).json()["task"]
         assert task["status"]["state"] == "TASK_STATE_COMPLETED", task
         texts[skill] = task["artifacts"][0]["parts"][0]["text"]
-    assert texts == {"buy": "1 of text", "hello": "hello"}
+    assert texts == {"buy": "1 of text", "hello": "hello", "购买": "bought"}
 
 
 def test_the_parameters_of_skills_are_schemas(settings: Settings, tmp_path: Path) -> None:
@@ -110,7 +117,10 @@ def test_the_parameters_of_skills_are_schemas(settings: Settings, tmp_path: Path
     schemas = document["components"]["schemas"]
     assert schemas["BuyArguments"]["properties"]["order"]["$ref"] == "#/components/schemas/BuyArguments.Order"
     assert schemas["BuyArguments.Line"]["required"] == ["article"]
-    assert "TwoBuyArguments.Line" in schemas
+    assert {"TwoBuyArguments.Line", "Skill1Arguments", "TwoSkill1Arguments"} <= schemas.keys()
+    assert schemas["BuyArguments.Order"]["properties"]["note"] == {"type": "string"}
+    # A generator names a type by its title, so that two types would have one name.
+    assert not [part for part in walk(schemas) if isinstance(part.get("title"), str)]
     for part in walk(document):
         if "$ref" in part:
             assert part["$ref"].removeprefix("#/components/schemas/") in schemas

@@ -264,3 +264,22 @@ class TestTasks:
         assert task in text_of(plain.call("chat", {"task": task}))
         self.work(kit, queue)
         assert text_of(plain.call("chat", {"task": task})) == "heard: more"
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_a_refusal_does_not_become_an_argument(mcp: Mcp, client: TestClient, action: str) -> None:
+    first = mcp.call("order", {"message": "please"})
+    refused = mcp.call("order", {"message": "please"}, **answer(first, None, action))
+    assert (refused["isError"], text_of(refused)) == (True, "The task was canceled.")
+    [task] = Rest(client, mcp.key, "/a2a/shop").call("GET", "tasks")["tasks"]
+    assert task["status"]["state"] == "TASK_STATE_CANCELED"
+
+
+def test_a_task_belongs_to_its_tool(client: TestClient, kit: Kit) -> None:
+    mcp = Mcp(client, new_key(kit.keys), "/mcp")
+    asked = text_of(mcp.call("order", {"message": "please"}))
+    assert asked.endswith("and size=<the answer>.")
+    [task_id] = re.findall("task='([^']+)'", asked)
+    error = mcp.refusal("tools/call", {"name": "chat", "arguments": {"task": task_id, "message": "L"}})
+    assert "of the tool order" in error["message"]
+    assert "How many?" in text_of(mcp.call("order", {"task": task_id, "size": "L"}))

@@ -71,6 +71,29 @@ async def test_a_failure_is_shown(caller: McpCaller) -> None:
     assert (await send(caller, "hello", "none"))["message"] == "there is no such tool"
 
 
+async def test_a_word_for_a_number_is_asked_for_again(caller: McpCaller) -> None:
+    asked = await send(caller, "", "add", a="one")
+    assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
+
+
+async def test_a_message_that_names_a_tool_answers_no_question(caller: McpCaller) -> None:
+    asked = await send(caller, "", "add", a="1")
+    done = await send(caller, "", "add", task=asked["id"], a="3", b="4")
+    assert done["artifacts"][0]["parts"] == [{"data": 7}]
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "reason"),
+    [(b"<html>", 502, "with status 502"), (b"{}", 200, "no result"), (b'{"result": {}}', 200, "not of MCP")],
+)
+async def test_a_server_that_is_none_of_mcp(content: bytes, status: int, reason: str) -> None:
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(status, content=content))
+    async with httpx2.AsyncClient(transport=transport) as http:
+        *_, last = [record async for record in McpCaller(http, BASE_URL).card()]
+    assert last["kind"] == "error"
+    assert reason in last["message"]
+
+
 async def test_the_key_is_in_the_curl_only(caller: McpCaller, key: str) -> None:
     await send(caller, "hello")
     requests = of_kind(caller, "request")

@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, is_typeddict, overload
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, overload
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
+from typing_extensions import is_typeddict
 
 from a2a_lambda import mistakes, strictjson
 from a2a_lambda.agent.outputs import Ask
@@ -228,11 +229,13 @@ class _Schema(GenerateJsonSchema):
 
     def generate(self, schema: Any, mode: Any = "validation") -> JsonSchemaValue:
         result = super().generate(schema, mode)
-        result.pop("title", None)
-        for field in result.setdefault("properties", {}).values():
-            field.pop("title", None)
-            if field.get("default", ...) is None:
-                del field["default"]
+        result.setdefault("properties", {})
+        for part in (result, *result.get("$defs", {}).values()):
+            part.pop("title", None)
+            for field in part.get("properties", {}).values():
+                field.pop("title", None)
+                if field.get("default", ...) is None:
+                    del field["default"]
         return result
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:

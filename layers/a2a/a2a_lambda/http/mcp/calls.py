@@ -15,12 +15,12 @@ from a2a_lambda.http.error_responses import to_protocol_error
 from a2a_lambda.http.mcp import request_state, tasks
 from a2a_lambda.http.mcp.call import Call
 from a2a_lambda.operations.stream_limit import Slot
-from a2a_lambda.protocol.model import STOPPED, Event, Json, Part, Task, TaskState, text_of
+from a2a_lambda.protocol.model import STOPPED, Event, Json, Task, TaskState, text_of
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.wire.mcp import results
-from a2a_lambda.wire.mcp.calls import arguments_of, decode_call, reply, task_of
-from a2a_lambda.wire.mcp.questions import answer_of, elicitation, question_key
+from a2a_lambda.wire.mcp.calls import arguments_of, decode_call, task_of
+from a2a_lambda.wire.mcp.questions import elicitation, question_key
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, TASKS, encode_error
 from a2a_lambda.wire.mcp.tools import Tool, find_tool
 from a2a_lambda.wire.shared import jsonrpc
@@ -31,8 +31,8 @@ async def answer(call: Call) -> Response:
     tool = find_tool(call.agent, call.message.params.get("name"))
     arguments = arguments_of(call.message.params)
     request = await _request_of(call, tool, arguments)
-    if request is None:
-        return await respond(_look(call, tool, arguments), lambda error: _encode_error(call, error))
+    if isinstance(request, str):
+        return await respond(_look(call, tool, arguments, request), lambda error: _encode_error(call, error))
     if _is_long(call, tool) and call.message.has_extension(TASKS):
         request["configuration"] = {"returnImmediately": True}
     elif call.message.progress_token is not None and sse.MEDIA_TYPE in call.request.headers.get("accept", ""):
@@ -45,8 +45,9 @@ async def answer(call: Call) -> Response:
     return await respond(send(), lambda error: _encode_error(call, error))
 
 
-async def _request_of(call: Call, tool: Tool, arguments: dict[str, Json]) -> SendMessageRequest | None:
-    """The message of a call; None if it only asks how a task is. Raises InvalidParams, TaskNotFound."""
+async def _request_of(call: Call, tool: Tool, arguments: dict[str, Json]) -> SendMessageRequest | str:
+    """The message of a call; or the id of a task, if the call only asks how that is. Raises InvalidParams,
+    TaskNotFound."""
     params = call.message.params
     if call.message.is_stateless and params.get("requestState") is not None:
         binding = request_state.binding_of(*call.scope_names, tool.name, arguments)
@@ -57,10 +58,13 @@ async def _request_of(call: Call, tool: Tool, arguments: dict[str, Json]) -> Sen
             raise InvalidParams(request_state.REFUSED, path="params.requestState")
         responses = params.get("inputResponses")
         response = responses.get(asked.key) if isinstance(responses, dict) else None
-        text = answer_of(response, f"params.inputResponses.{asked.key}")
-        return reply(asked.task_id, [Part(text=text)])
-    if task_of(tool, arguments) is not None and arguments.keys() == {"task"}:
-        return None
+        return await tasks.reply_to(call, found.task, response, f"params.inputResponses.{asked.key}")
+    if (task_id := task_of(tool, arguments)) is not None:
+        maker = tasks.tool_of(call, await call.kit.service.get(call.scope, task_id))
+        if maker is not None and maker.name != tool.name:
+            raise InvalidParams(f"this task is of the tool {maker.name}", path="params.arguments.task")
+        if arguments.keys() == {"task"}:
+            return task_id
     return decode_call(tool, arguments, call.message.meta)
 
 
@@ -69,9 +73,9 @@ def _is_long(call: Call, tool: Tool) -> bool:
     return call.agent.card.background or tool.name in call.agent.card.durable_skills
 
 
-async def _look(call: Call, tool: Tool, arguments: dict[str, Json]) -> bytes:
+async def _look(call: Call, tool: Tool, arguments: dict[str, Json], task_id: str) -> bytes:
     """How a task is, once it has stopped, or as late as the answer may be."""
-    task = await tasks.wait(call, str(task_of(tool, arguments)))
+    task = await tasks.wait(call, task_id)
     return call.encode(await _outcome(call, tool, arguments, task))
 
 

@@ -9,9 +9,10 @@ from a2a_lambda.http.request import deadline
 from a2a_lambda.operations.service import FoundTask
 from a2a_lambda.protocol.alibaba_metadata import intents
 from a2a_lambda.protocol.model import INTERRUPTED, Json, Part, Task, timestamp
+from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.wire.mcp import results
 from a2a_lambda.wire.mcp.calls import reply
-from a2a_lambda.wire.mcp.questions import answer_of, question_key
+from a2a_lambda.wire.mcp.questions import answer_of, filled_parameter, question_key
 from a2a_lambda.wire.mcp.revisions import TASKS, CapabilityRequired
 from a2a_lambda.wire.mcp.tools import Tool, tools_of
 from a2a_lambda.wire.shared import fields
@@ -22,7 +23,7 @@ async def get(call: Call) -> dict[str, Json]:
     found = await call.kit.service.get(call.scope, _id(call))
     ttl = int((found.expires - found.created) * 1000)
     times = {"createdAt": timestamp(found.created), "ttlMs": ttl}
-    return results.encode_task(found.task, _tool_of(call, found), times)
+    return results.encode_task(found.task, tool_of(call, found), times)
 
 
 async def update(call: Call) -> dict[str, Json]:
@@ -32,11 +33,22 @@ async def update(call: Call) -> dict[str, Json]:
     responses = fields.mapping(call.message.params.get("inputResponses"), "params.inputResponses")
     # An answer to an earlier question, or to one that somebody else has answered, is ignored.
     if found.task["status"]["state"] in INTERRUPTED and key in responses:
-        text = answer_of(responses[key], f"params.inputResponses.{key}")
-        request = reply(found.task["id"], [Part(text=text)])
-        request["configuration"] = {"returnImmediately": True}
-        await call.kit.messages.send(call.context(request), request)
+        request = await reply_to(call, found.task, responses[key], f"params.inputResponses.{key}")
+        if not isinstance(request, str):
+            request["configuration"] = {"returnImmediately": True}
+            await call.kit.messages.send(call.context(request), request)
     return {}
+
+
+async def reply_to(call: Call, task: Task, response: Json, path: str) -> SendMessageRequest | str:
+    """The message that answers a task's question. If the user refuses a parameter, there is no message, since
+    its words would become the argument: the task is canceled, and its id returned. Raises InvalidParams."""
+    text = answer_of(response, path)
+    if response["action"] != "accept" and filled_parameter(task) is not None:
+        with suppress(TaskNotCancelable):
+            await call.kit.service.cancel(call.scope, task["id"])
+        return task["id"]
+    return reply(task["id"], [Part(text=text)])
 
 
 async def cancel(call: Call) -> dict[str, Json]:
@@ -69,7 +81,7 @@ def _id(call: Call) -> str:
     return fields.identifier({**call.message.params}, "taskId", "params")
 
 
-def _tool_of(call: Call, found: FoundTask) -> Tool | None:
+def tool_of(call: Call, found: FoundTask) -> Tool | None:
     """The tool that made a task, if a message of it names one."""
     named = [
         intent.skill

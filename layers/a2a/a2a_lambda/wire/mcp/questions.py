@@ -35,11 +35,18 @@ def question_key(task: Task) -> str:
     return message["messageId"] if message is not None else ""
 
 
+def filled_parameter(task: Task) -> str | None:
+    """The parameter that the answer to a task's question is for, if it is for one."""
+    message = task["status"].get("message")
+    name: str | None = None if message is None else message.get("metadata", {}).get(FILLS)
+    return name
+
+
 def elicitation(task: Task, tool: Tool | None) -> dict[str, Json]:
     """The request to ask the user."""
     message: Message | None = task["status"].get("message")
     metadata: Mapping[str, Any] = {} if message is None else message.get("metadata", {})
-    name = metadata.get(FILLS, ANSWER)
+    name = filled_parameter(task) or ANSWER
     field = _field(tool.parameters.get(name, {})) if tool is not None else {"type": "string"}
     choices = metadata.get(CHOICES)
     if choices and field["type"] != "boolean":

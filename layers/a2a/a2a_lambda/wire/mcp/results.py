@@ -16,9 +16,9 @@ from a2a_lambda.protocol.model import (
     TaskState,
     text_of,
 )
-from a2a_lambda.wire.mcp.questions import elicitation, question_key, question_of
+from a2a_lambda.wire.mcp.questions import elicitation, filled_parameter, question_key, question_of
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, SERVER_KEY, STATELESS, WITHOUT_LINKS
-from a2a_lambda.wire.mcp.tools import Tool
+from a2a_lambda.wire.mcp.tools import MESSAGE, Tool
 
 POLL_INTERVAL_MS = 2000
 """Milliseconds after which a client may ask for a task again."""
@@ -55,6 +55,8 @@ def encode_result(task: Task, revision: str, *, has_output_schema: bool) -> dict
     else:
         data = _structured(task)
         result = {"content": [*_content(task, revision)]}
+        if state == TaskState.CANCELED and not result["content"]:
+            result["content"] = [_text("The task was canceled.")]
         if data is not None and (isinstance(data, dict) or revision == STATELESS):
             result["structuredContent"] = data
         is_error = state != TaskState.COMPLETED or (has_output_schema and "structuredContent" not in result)
@@ -66,7 +68,7 @@ def _how_to_go_on(task: Task) -> str:
     """A question for a client that cannot ask its user, or where a task is that still runs."""
     call = f"call this tool again with task={task['id']!r}"
     if task["status"]["state"] in INTERRUPTED:
-        return f"{question_of(task)}\nTo answer, {call} and the answer."
+        return f"{question_of(task)}\nTo answer, {call} and {filled_parameter(task) or MESSAGE}=<the answer>."
     return f"This takes longer than a call may. It goes on: {call} to see how far it is."
 
 

@@ -19,6 +19,16 @@ SENDS = {"sendMessage", "sendStreamingMessage"}
 SAMPLES: Mapping[str, Json] = {"string": "text", "integer": 1, "number": 1, "boolean": True, "array": []}
 """Examples of arguments, by their type."""
 
+FORMATS: Mapping[str, Json] = {
+    "date": "2026-01-31",
+    "date-time": "2026-01-31T12:00:00Z",
+    "time": "12:00:00",
+    "email": "ann@example.com",
+    "uri": "https://example.com",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+}
+"""Examples of texts, by their format."""
+
 MOST_LEVELS = 4
 """Levels of objects in an example: a type may contain itself."""
 
@@ -94,7 +104,9 @@ def _operation(operation: Object, agent: Description, prefix: str, names: Mappin
 
 
 def _sentences(agent: Description, names: Mapping[str, str]) -> Iterator[str]:
-    yield f"{agent.card.description.strip()}\n\nSkills:\n"
+    yield agent.card.description.strip()
+    yield "\nThe same request within 60 seconds, or with the same `Idempotency-Key`, gets the same task."
+    yield "\nSkills:\n"
     for skill in agent.card.skills:
         arguments = f" Arguments, as `data` of a part: `{names[skill.id]}`." if skill.id in names else ""
         yield f"- `{skill.id}`: {skill.description.strip()}{arguments}"
@@ -124,6 +136,7 @@ def _sample(schema: Object, definitions: Mapping[str, Object], levels: int) -> J
     schema = definitions.get(schema.get("$ref", "").removeprefix("#/$defs/"), schema)
     values = [*schema.get("examples", ()), *schema.get("enum", ())]
     values += [schema[key] for key in ("default", "const") if schema.get(key) is not None]
+    values += [FORMATS[schema["format"]]] if schema.get("format") in FORMATS else []
     if values:
         return values[0]
     if not levels:
@@ -141,8 +154,9 @@ def _sample(schema: Object, definitions: Mapping[str, Object], levels: int) -> J
 def _schema_names(agent: Description, prefix: str, taken: Mapping[str, Object]) -> Iterator[tuple[str, str]]:
     """Name of the schema of each skill's parameters, by skill id."""
     names = set(taken)
-    for skill in agent.input_schemas:
-        name = _words(f"{agent.name} {skill}" if prefix else skill) + "Arguments"
+    for number, skill in enumerate(agent.input_schemas):
+        words = _words(skill) or f"Skill{number + 1}"  # an id may have no letter of ASCII
+        name = (_words(agent.name) if prefix else "") + words + "Arguments"
         while name in names:
             name += "_"
         names.add(name)
@@ -159,7 +173,7 @@ def _with_definitions(name: str, schema: Object) -> Iterator[tuple[str, Object]]
 
 
 def _refer(value: Json, references: Mapping[str, str]) -> Json:
-    """A schema with other references."""
+    """A schema with other references, and without titles, by which generators would name its types."""
     if isinstance(value, list):
         return [_refer(item, references) for item in value]
     if not isinstance(value, dict):
@@ -169,6 +183,7 @@ def _refer(value: Json, references: Mapping[str, str]) -> Json:
         if key == "$ref" and isinstance(item, str)
         else _refer(item, references)
         for key, item in value.items()
+        if not (key == "title" and isinstance(item, str))
     }
 
 
