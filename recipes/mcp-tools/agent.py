@@ -42,14 +42,20 @@ async def chat(turn: Turn) -> AsyncIterator[str | Progress]:
                 yield Progress(f"calling {call.function.name}")
                 text = await use(turn, call.function.name, call.function.arguments)
                 messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
-    raise SkillError("I could not answer that with a few calls of tools.")
+    raise SkillError("I could not answer that within the allowed number of tool calls.")
 
 
 async def use(turn: Turn, name: str, arguments: str) -> str:
-    """What a tool answers. Its errors are texts, too: the model reads them and may try again."""
+    """What a tool answers. Mistakes are texts, too: the model reads them and may try again."""
+    try:
+        values = json.loads(arguments or "{}")
+    except ValueError:
+        values = None
+    if not isinstance(values, dict):
+        return "The arguments are not a JSON object."
     async with connect(turn) as server:
-        result = await server.call_tool(name, json.loads(arguments or "{}"))
-    return "\n".join(block.text for block in result.content if isinstance(block, TextContent))
+        result = await server.call_tool(name, values)
+    return "\n".join(block.text for block in result.content if isinstance(block, TextContent)) or "(no text)"
 
 
 @asynccontextmanager

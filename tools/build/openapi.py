@@ -8,7 +8,6 @@ https://docs.aws.amazon.com/bedrock-agentcore/latest/devguide/gateway-schema-ope
 """
 
 import json
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, NotRequired
@@ -315,4 +314,3 @@ def _strip_titles(value: Any) -> None:
 
 if __name__ == "__main__":
     PATH.write_text(openapi_json(), "utf-8")
-    sys.exit(0)

@@ -105,8 +105,11 @@ class Visit:
             for finding in tools["findings"]:
                 self.report.add(*finding)
             *_, answer = [record async for record in McpCaller(http, base, name=name).card()]
-            status = answer.get("status", 200)
-            self.report.add("refuses a call without a key", status in (401, 403), f"status {status}")
+            status = 200 if answer["kind"] == "result" else answer.get("status")
+            verdict = status in (401, 403) if status else None
+            self.report.add(
+                "refuses a call without a key", verdict, f"status {status}" if status else answer["message"]
+            )
 
     async def _agent(
         self,

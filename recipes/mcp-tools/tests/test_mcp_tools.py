@@ -68,10 +68,10 @@ def ask(model: HTTPServer, tools: str) -> Any:
     )
 
 
-def expect(model: HTTPServer, article: str, *texts: str) -> None:
+def expect(model: HTTPServer, arguments: str, *texts: str) -> None:
     """The model asks for the stock of an article, and then answers."""
     call: dict[str, Any] = {"index": 0, "id": "call-1", "type": "function"}
-    call["function"] = {"name": "stock", "arguments": json.dumps({"article": article})}
+    call["function"] = {"name": "stock", "arguments": arguments}
     for deltas in ([{"role": "assistant", "tool_calls": [call]}], [{"content": text} for text in texts]):
         model.expect_ordered_request("/v1/chat/completions").respond_with_data(
             stream_of(*deltas), content_type="text/event-stream"
@@ -79,7 +79,7 @@ def expect(model: HTTPServer, article: str, *texts: str) -> None:
 
 
 def test_the_model_uses_a_tool(httpserver: HTTPServer, tools: str, keys: list[str]) -> None:
-    expect(httpserver, "chair", "Seven ", "chairs.")
+    expect(httpserver, '{"article": "chair"}', "Seven ", "chairs.")
     assert ask(httpserver, tools).text == "Seven chairs."
     first, second = (request.get_json() for request, _ in httpserver.log)
     assert first["tools"][0]["function"]["parameters"]["required"] == ["article"]
@@ -87,11 +87,17 @@ def test_the_model_uses_a_tool(httpserver: HTTPServer, tools: str, keys: list[st
     assert set(keys) == {"Bearer tools-key"}
 
 
-def test_the_model_reads_the_error_of_a_tool(httpserver: HTTPServer, tools: str) -> None:
-    expect(httpserver, "table", "There is no table.")
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [('{"article": "table"}', "Error"), ('{"article', "JSON object"), ("[1]", "JSON object")],
+)
+def test_the_model_reads_what_was_wrong(
+    httpserver: HTTPServer, tools: str, arguments: str, reason: str
+) -> None:
+    expect(httpserver, arguments, "There is no table.")
     assert ask(httpserver, tools).text == "There is no table."
     request, _ = httpserver.log[-1]
-    assert "Error" in request.get_json()["messages"][-1]["content"]
+    assert reason in request.get_json()["messages"][-1]["content"]
 
 
 def test_a_server_that_is_away_is_said_in_words(httpserver: HTTPServer) -> None:

@@ -170,3 +170,79 @@ def test_other_paths_are_none(client: TestClient, path: str, status: int) -> Non
 def test_it_is_only_read(client: TestClient) -> None:
     answer = client.post("/openapi.json")
     assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, HEAD")
+
+
+ODD = """
+from typing import Annotated, Any, Literal
+from pydantic import BaseModel, Field, WithJsonSchema
+from a2a_lambda import skill
+
+class LineItem(BaseModel):
+    title: str
+    default: int = 1
+
+class Line_Item(BaseModel):
+    other: str
+
+class Node(BaseModel):
+    name: str
+    children: list["Node"] = []
+    next: "Node | None" = None
+
+@skill
+def odd(
+    either: Annotated[Any, WithJsonSchema({"type": ["string", "number"]})],
+    nothing: Annotated[Any, WithJsonSchema({"type": "array", "items": False})],
+    one: LineItem,
+    two: Line_Item,
+    tree: Node,
+    pair: tuple[int, str],
+    count: Annotated[int, Field(ge=10)],
+    given: Annotated[dict[str, str], Field(examples=[{"title": "Dune", "$ref": "#/$defs/LineItem"}])],
+    kind: Literal["a", "b"] = "b",
+):
+    return "fits"
+"""
+
+SAMPLES = {
+    **{"either": "text", "nothing": [], "one": {"title": "text", "default": 1}, "two": {"other": "text"}},
+    **{"tree": {"name": "text", "children": []}, "pair": [1, "text"], "count": 10, "kind": "b"},
+    "given": {"title": "Dune", "$ref": "#/$defs/LineItem"},
+}
+
+
+def test_an_odd_agent_is_described_too(settings: Settings, tmp_path: Path) -> None:
+    for name in ("a-b", "a_b", "c"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "agent.py").write_text(ODD)
+        about = f"name: N\ndescription: D.\nversion: '1'\ndefault: {str(name == 'c').lower()}\n"
+        skills = "skills:\n  - { id: odd, name: Odd, description: D. }\n"
+        (tmp_path / name / "card.yaml").write_text(about + skills)
+    kit = Kit(settings.model_copy(update={"agents": tmp_path}))
+    client = TestClient(create_app(kit), base_url=BASE_URL)
+    document = client.get("/openapi.json").json()
+    identities = [item["operationId"] for path in document["paths"].values() for item in path.values()]
+    assert len({*identities}) == len(identities)
+    schemas = document["components"]["schemas"]
+    properties = schemas["OddArguments"]["properties"]
+    one, two = (schemas[properties[name]["$ref"].rpartition("/")[2]] for name in ("one", "two"))
+    assert ([*one["properties"]], [*two["properties"]]) == (["title", "default"], ["other"])
+    assert properties["given"]["examples"] == [SAMPLES["given"]]
+    post = document["paths"]["/message:send"]["post"]
+    [example] = post["requestBody"]["content"]["application/json"]["examples"].values()
+    [part] = example["value"]["message"]["parts"]
+    assert part["data"] == SAMPLES
+    answer = client.post("/message:send", json=example["value"], headers={"X-API-Key": key_of(client)})
+    task = answer.json()["task"]
+    assert task["artifacts"][0]["parts"] == [{"text": "fits"}], task
+
+
+def test_a_hidden_skill_is_not_described(settings: Settings, tmp_path: Path) -> None:
+    buy = "{ id: buy, name: Buy, description: Orders something. }"
+    client = shop(settings, tmp_path, shop=f"extended: {{ skills: [{buy}] }}")
+    card = tmp_path / "shop" / "card.yaml"
+    card.write_text(card.read_text().replace(f"  - {buy}\n", ""))
+    client = TestClient(create_app(Kit(client.app.state.kit.settings)), base_url=BASE_URL)  # type: ignore[attr-defined]
+    text = client.get("/openapi.json").text
+    assert "hello" in text
+    assert "buy" not in text.lower()

@@ -8,7 +8,8 @@ import pytest
 from a2a_lambda.protocol.model import Json, TaskState
 from tests.conftest import BASE_URL
 from tests.helpers.rpc import intent
-from tools.callers.mcp import QUESTION, McpCaller
+from tools.callers.mcp import McpCaller
+from tools.callers.mcp_messages import QUESTION
 from tools.callers.records import Record
 
 pytestmark = pytest.mark.anyio
@@ -92,6 +93,52 @@ async def test_a_server_that_is_none_of_mcp(content: bytes, status: int, reason:
         *_, last = [record async for record in McpCaller(http, BASE_URL).card()]
     assert last["kind"] == "error"
     assert reason in last["message"]
+
+
+TOOL = {"name": "t", "inputSchema": {"type": "object", "properties": {"message": {"type": "string"}}}}
+
+
+@pytest.mark.parametrize(
+    ("call", "shown"),
+    [
+        ({"resultType": "complete", "content": [{"type": "text", "text": "hi"}]}, "hi"),
+        ({"content": [{"type": "text", "text": "no type"}]}, "no type"),
+        ({"content": [{"type": "text", "text": 5}]}, None),
+        ({"resultType": "input_required"}, ""),
+        ({"resultType": "input_required", "inputRequests": {"a": {"params": {"message": 5}}}}, None),
+        ({"resultType": "task"}, None),
+        ({"content": "text"}, None),
+        ([], None),
+    ],
+)
+async def test_what_another_server_may_answer(call: Json, shown: str | None) -> None:
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        body = json.loads(request.content)
+        pages = {
+            None: {"tools": [{"name": "x", "inputSchema": {}}], "nextCursor": "2"},
+            "2": {"tools": [TOOL]},
+        }
+        is_list = body["method"] == "tools/list"
+        result = pages[body["params"].get("cursor")] if is_list else call
+        return httpx2.Response(200, json={"jsonrpc": "2.0", "id": 1, "result": result})
+
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as http:
+        last = await send(McpCaller(http, BASE_URL), "hello")
+    if shown is None:
+        assert last["message"].startswith("the answer is not of MCP")
+    else:
+        parts = [part for artifact in last.get("artifacts", []) for part in artifact["parts"]]
+        assert "".join(part["text"] for part in parts) == shown
+
+
+async def test_data_are_arguments_and_files_are_refused(caller: McpCaller) -> None:
+    parts: list[Json] = [{"data": {"a": 1, "b": 2}}]
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": parts, "metadata": intent("add")}
+    *_, last = [record async for record in caller.call("stream", {"message": message})]
+    assert last["event"]["task"]["artifacts"][0]["parts"] == [{"data": 3}]
+    parts.append({"raw": "aGk=", "filename": "a"})
+    *_, last = [record async for record in caller.call("stream", {"message": message})]
+    assert last["message"] == "MCP's tools take no files"
 
 
 async def test_the_key_is_in_the_curl_only(caller: McpCaller, key: str) -> None:

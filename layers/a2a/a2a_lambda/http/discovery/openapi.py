@@ -26,9 +26,8 @@ async def answer(request: Request, name: str | None) -> Response:
         document = openapi.encode_agent(_api(), agents[0])
     else:
         kit: Kit = request.app.state.kit
-        for other in kit.agents:
-            profile = kit.agents.get(other)
-            if profile is not None and profile.card.public and other != agent.name:
+        for profile in kit.agents.values():
+            if profile.card.public and profile.name != agent.name:
                 agents.append(await describe(request, profile, root=False))
         document = openapi.encode_deployment(_api(), agents)
     body = strictjson.dumps(document)

@@ -162,8 +162,8 @@ def _cancel_later(call: Call, task_id: str) -> None:
 
 
 def _progress_in(event: Event) -> str:
-    """What an event tells of the work: a progress text, or a piece of the answer. The whole answer is in the
-    result alone."""
+    """What an event tells of the work: a progress text, or a piece of the answer. An answer that comes in
+    one piece is only in the result."""
     if "artifactUpdate" in event:
         update = event["artifactUpdate"]
         is_piece = update["append"] or not update["lastChunk"]

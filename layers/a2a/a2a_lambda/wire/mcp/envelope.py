@@ -26,7 +26,7 @@ NAMED = {"tools/call": "name"}
 """Parameter that the header Mcp-Name mirrors, by method."""
 
 MAY_BE_NAMED = {"tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId"}
-"""The same, where a client may leave the header out."""
+"""The same, for methods whose clients must send the header, too, but are heard without it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ def v1_0(source: Description) -> Object:
         "version": card.version,
         "capabilities": {
             **card.capabilities.model_dump(),
-            "extensions": [*_extensions(source), *_tools(source)],
+            "extensions": [*_extensions(source), *_mcp_extension(source)],
             "extendedAgentCard": card.extended is not None,
         },
         "securitySchemes": _schemes_1_0(source),
@@ -183,7 +183,7 @@ def _v0_2(source: Description) -> Object:
     capabilities: Object = {
         **source.card.capabilities.model_dump(),
         "stateTransitionHistory": False,
-        "extensions": [*_extensions(source), *_tools(source)],
+        "extensions": [*_extensions(source), *_mcp_extension(source)],
     }
     return {
         "name": source.card.name,
@@ -240,7 +240,7 @@ def _skills(source: Description) -> list[Object]:
     return [{key: value for key, value in skill.items() if value} for skill in skills]
 
 
-def _tools(source: Description) -> list[Object]:
+def _mcp_extension(source: Description) -> list[Object]:
     """The extension for MCP, if the agent shows a tool."""
     if not source.card.mcp or not any(skill.mcp for skill in source.card.skills):
         return []

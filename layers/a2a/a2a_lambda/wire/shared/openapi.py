@@ -5,6 +5,7 @@ Source: https://spec.openapis.org/oas/v3.1.0
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from a2a_lambda.protocol.alibaba_metadata import intent_metadata
 from a2a_lambda.protocol.card import CardSkill
@@ -16,7 +17,7 @@ SCHEMAS = "#/components/schemas/"
 SENDS = {"sendMessage", "sendStreamingMessage"}
 """Ids of the operations that take a message."""
 
-SAMPLES: Mapping[str, Json] = {"string": "text", "integer": 1, "number": 1, "boolean": True, "array": []}
+SAMPLES: Mapping[str, Json] = {"string": "text", "boolean": True, "null": None}
 """Examples of arguments, by their type."""
 
 FORMATS: Mapping[str, Json] = {
@@ -29,8 +30,16 @@ FORMATS: Mapping[str, Json] = {
 }
 """Examples of texts, by their format."""
 
-MOST_LEVELS = 4
-"""Levels of objects in an example: a type may contain itself."""
+DATA = {"default", "const", "enum", "examples", "example"}
+"""Keywords of schemas whose values are no schemas."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """What is said of an agent's messages: an example for each skill, and a description in Markdown."""
+
+    examples: Object
+    description: str
 
 
 def encode_agent(api: Object, agent: Description) -> Object:
@@ -50,15 +59,17 @@ def _encode(api: Object, title: Description, url: str, places: Sequence[tuple[De
     """places: each agent, and the path before its routes."""
     paths: Object = {}
     schemas = dict(api["components"]["schemas"])
+    suffixes: set[str] = set()
     for agent, prefix in places:
         names = dict(_schema_names(agent, prefix, schemas))
+        suffix = _unique(f"_{_identifier(agent.name)}" if prefix else "", suffixes)
+        body = _Body(dict(_examples(agent)), "\n".join(_sentences(agent, names)))
         for skill, name in names.items():
             schemas |= _with_definitions(name, agent.input_schemas[skill])
         for path, operations in api["paths"].items():
             if _offers(agent, path):
                 paths[prefix + path] = {
-                    verb: _operation(operation, agent, prefix, names)
-                    for verb, operation in operations.items()
+                    verb: _operation(operation, agent, suffix, body) for verb, operation in operations.items()
                 }
     signing_in = {scheme: fields for agent, _ in places for scheme, fields in schemes(agent).items()}
     return {
@@ -84,22 +95,22 @@ def _offers(agent: Description, path: str) -> bool:
     return path != "/extendedAgentCard" or agent.card.extended is not None
 
 
-def _operation(operation: Object, agent: Description, prefix: str, names: Mapping[str, str]) -> Object:
+def _operation(operation: Object, agent: Description, suffix: str, body: _Body) -> Object:
     identity = operation["operationId"]
     result = {
         **operation,
-        # The id is unique in the document, and a name of a function in most languages.
-        "operationId": f"{identity}_{_identifier(agent.name)}" if prefix else identity,
+        # Unique in the document, and a name of a function in most languages.
+        "operationId": identity + suffix,
         "tags": [agent.name],
         "security": [{scheme: [*scopes]} for scheme, scopes in requirements(agent)],
     }
     if identity in SENDS:
         content = {
-            media_type: {**content, "examples": dict(_examples(agent))}
+            media_type: {**content, "examples": body.examples}
             for media_type, content in operation["requestBody"]["content"].items()
         }
         result["requestBody"] = {**operation["requestBody"], "content": content}
-        result["description"] = "\n".join(_sentences(agent, names))
+        result["description"] = body.description
     return result
 
 
@@ -127,28 +138,57 @@ def _examples(agent: Description) -> Iterator[tuple[str, Object]]:
 def _sample_part(agent: Description, skill: CardSkill) -> Part:
     schema = agent.input_schemas.get(skill.id, {})
     if schema.get("properties"):
-        return Part(data=_sample(schema, schema.get("$defs", {}), MOST_LEVELS))
+        return Part(data=_sample(schema, schema.get("$defs", {}), ()))
     return Part(text=next(iter(skill.examples), "Hello"))
 
 
-def _sample(schema: Object, definitions: Mapping[str, Object], levels: int) -> Json:
-    """A value of a schema's type. It may break the schema's limits, because it is only read."""
-    schema = definitions.get(schema.get("$ref", "").removeprefix("#/$defs/"), schema)
-    values = [*schema.get("examples", ()), *schema.get("enum", ())]
-    values += [schema[key] for key in ("default", "const") if schema.get(key) is not None]
+def _sample(schema: Json, definitions: Mapping[str, Object], above: tuple[str, ...]) -> Json:
+    """A value that fits a schema, unless that has a pattern or the like. above: definitions that the value is
+    part of. A property that need not be there is left out if it would contain itself."""
+    reference = _reference(schema)
+    if reference:
+        return _sample(definitions.get(reference, {}), definitions, (*above, reference))
+    if not isinstance(schema, dict):
+        return {}  # true: anything
+    values = [schema[key] for key in ("default", "const") if schema.get(key) is not None]
+    values += [*schema.get("examples", ()), *schema.get("enum", ())]
     values += [FORMATS[schema["format"]]] if schema.get("format") in FORMATS else []
     if values:
         return values[0]
-    if not levels:
-        return SAMPLES.get(schema.get("type", ""), {})
     if alternatives := schema.get("anyOf") or schema.get("oneOf"):
-        return _sample(alternatives[0], definitions, levels - 1)
-    if schema.get("type") == "array":
-        return [_sample(schema.get("items", {}), definitions, levels - 1)]
-    if "properties" in schema:
-        properties = schema["properties"].items()
-        return {name: _sample(property, definitions, levels - 1) for name, property in properties}
-    return SAMPLES.get(schema.get("type", ""), {})
+        return _sample(alternatives[0], definitions, above)
+    return _sample_type(schema, definitions, above)
+
+
+def _sample_type(schema: Object, definitions: Mapping[str, Object], above: tuple[str, ...]) -> Json:
+    kind = schema.get("type")
+    match kind[0] if isinstance(kind, list) and kind else kind:
+        case "array":
+            return _sample_items(schema, definitions, above)
+        case "object":
+            required = schema.get("required", ())
+            return {
+                name: _sample(property, definitions, above)
+                for name, property in schema.get("properties", {}).items()
+                if name in required or _reference(property) not in above
+            }
+        case "number" | "integer":
+            return schema.get("minimum", 1)
+        case other:
+            return SAMPLES.get(str(other), {})
+
+
+def _sample_items(schema: Object, definitions: Mapping[str, Object], above: tuple[str, ...]) -> list[Json]:
+    items = schema.get("prefixItems") or [schema.get("items", {})]
+    if schema.get("items") is False and "prefixItems" not in schema:
+        return []
+    return [_sample(item, definitions, above) for item in items if _reference(item) not in above]
+
+
+def _reference(schema: Json) -> str:
+    """Name of the definition that a schema refers to, or ""."""
+    reference = schema.get("$ref") if isinstance(schema, dict) else None
+    return reference.removeprefix("#/$defs/") if isinstance(reference, str) else ""
 
 
 def _schema_names(agent: Description, prefix: str, taken: Mapping[str, Object]) -> Iterator[tuple[str, str]]:
@@ -157,19 +197,26 @@ def _schema_names(agent: Description, prefix: str, taken: Mapping[str, Object]) 
     for number, skill in enumerate(agent.input_schemas):
         words = _words(skill) or f"Skill{number + 1}"  # an id may have no letter of ASCII
         name = (_words(agent.name) if prefix else "") + words + "Arguments"
-        while name in names:
-            name += "_"
-        names.add(name)
-        yield skill, name
+        yield skill, _unique(name, names)
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    """The name, or a longer one if it is taken; which it is from now on."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
 
 
 def _with_definitions(name: str, schema: Object) -> Iterator[tuple[str, Object]]:
     """A schema and its definitions, each below the components. The definitions' names begin with its own."""
     definitions: Mapping[str, Object] = schema.get("$defs", {})
-    references = {f"#/$defs/{key}": f"{SCHEMAS}{name}.{_words(key)}" for key in definitions}
+    taken: set[str] = set()
+    names = {key: _unique(f"{name}.{_words(key)}", taken) for key in definitions}
+    references = {f"#/$defs/{key}": SCHEMAS + names[key] for key in definitions}
     yield name, _refer({key: value for key, value in schema.items() if key != "$defs"}, references)
     for key, definition in definitions.items():
-        yield f"{name}.{_words(key)}", _refer(definition, references)
+        yield names[key], _refer(definition, references)
 
 
 def _refer(value: Json, references: Mapping[str, str]) -> Json:
@@ -178,13 +225,17 @@ def _refer(value: Json, references: Mapping[str, str]) -> Json:
         return [_refer(item, references) for item in value]
     if not isinstance(value, dict):
         return value
-    return {
-        key: references.get(item, item)
-        if key == "$ref" and isinstance(item, str)
-        else _refer(item, references)
-        for key, item in value.items()
-        if not (key == "title" and isinstance(item, str))
-    }
+    result: Object = {}
+    for key, item in value.items():
+        if key in DATA:
+            result[key] = item
+        elif key == "properties":
+            result[key] = {name: _refer(property, references) for name, property in item.items()}
+        elif key == "$ref":
+            result[key] = references.get(item, item)
+        elif key != "title":
+            result[key] = _refer(item, references)
+    return result
 
 
 def _words(text: str) -> str:

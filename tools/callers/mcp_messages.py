@@ -1,0 +1,156 @@
+"""A host's calls of tools, and their results as tasks of A2A 1.0: translation without I/O.
+
+What a server sends may have any form. The functions raise LookupError, TypeError or AttributeError if it is
+not of MCP.
+"""
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from a2a_lambda import strictjson
+from a2a_lambda.client import AgentError
+from a2a_lambda.errors import ParseError
+from a2a_lambda.protocol.alibaba_metadata import intents
+from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task, TaskState, text_of
+from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY
+from a2a_lambda.wire.mcp.tools import MESSAGE
+from tools.callers.records import Record
+
+QUESTION = "question:"
+"""Prefix of the id of a call that asked a question and is not a task in MCP. The rest is the JSON that
+resumes the call."""
+
+STATES = {
+    "working": TaskState.WORKING,
+    "input_required": TaskState.INPUT_REQUIRED,
+    "cancelled": TaskState.CANCELED,
+    "failed": TaskState.FAILED,
+}
+
+
+def call_of(message: Message, tools: list[Json]) -> dict[str, Json]:
+    """Name and arguments of the tool that a message calls. Raises AgentError."""
+    said = text_of(message["parts"])
+    if any("raw" in part or "url" in part for part in message["parts"]):
+        raise AgentError("MCP's tools take no files")
+    [intent, *_] = [*intents(message.get("metadata", {})), None]
+    if intent is not None:
+        tool = next((tool for tool in tools if tool["name"] == intent.skill), None)
+    else:
+        tool = next((tool for tool in tools if MESSAGE in _properties(tool)), None)
+    if tool is None:
+        raise AgentError(
+            "there is no such tool" if intent else "no tool takes a text: choose one by its name"
+        )
+    properties = _properties(tool)
+    arguments: dict[str, Json] = {MESSAGE: said} if said and MESSAGE in properties else {}
+    for part in message["parts"]:
+        if isinstance(part.get("data"), dict):
+            arguments |= part["data"]
+    if intent is not None:
+        texts = {name: values[0] for name, values in intent.slots.items() if values}
+        arguments |= {name: _value(text, properties.get(name, {})) for name, text in texts.items()}
+    return {"name": tool["name"], "arguments": arguments}
+
+
+def _properties(tool: Json) -> dict[str, Json]:
+    properties: dict[str, Json] = tool["inputSchema"].get("properties", {})
+    return properties
+
+
+def _value(text: str, schema: Json) -> Json:
+    """An argument that was written as text, in the type that the tool wants."""
+    if schema.get("type", "string") == "string":
+        return text
+    try:
+        return strictjson.loads(text.encode())
+    except ParseError:
+        return text
+
+
+def answers_to(requests: Mapping[str, Json], text: str) -> dict[str, Json]:
+    """A user's text as the answer to each question. Raises AgentError."""
+    answers = {}
+    for key, request in requests.items():
+        fields = request["params"]["requestedSchema"]["properties"]
+        if len(fields) != 1:
+            raise AgentError(f"a question has {len(fields)} fields; one can be answered here")
+        content = {field: _value(text, schema) for field, schema in fields.items()}
+        answers[key] = {"action": "accept", "content": content}
+    return answers
+
+
+def questions_in(result: Mapping[str, Any]) -> Iterator[str]:
+    for request in result.get("inputRequests", {}).values():
+        yield request["params"]["message"]
+
+
+def updates_in(record: Record, context_id: str) -> Iterator[Event]:
+    """Events of a frame: its notification of progress."""
+    message = record.get("message", {})
+    if message.get("method") == "notifications/progress":
+        task = new_task("", context_id, TaskState.WORKING, [text_part(message["params"].get("message", ""))])
+        yield {"statusUpdate": {"taskId": "", "contextId": context_id, "status": task["status"]}}
+
+
+def text_part(value: Json) -> Part:
+    """Raises TypeError."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.40} is no text")
+    return Part(text=value)
+
+
+def task_of(result: Json, params: Mapping[str, Json], context_id: str, task_id: str = "") -> Task:
+    """The task of a result. params: of the call, to go on with if it asks."""
+    context_id = result.get("_meta", {}).get(CONTEXT_KEY, context_id)
+    if result.get("resultType") == "input_required":
+        resuming = {key: result[key] for key in ("inputRequests", "requestState") if key in result}
+        resumption = {**params, **resuming}
+        parts = [text_part(text) for text in questions_in(result)]
+        return new_task(QUESTION + json.dumps(resumption), context_id, TaskState.INPUT_REQUIRED, parts)
+    parts = [_part(block) for block in result["content"]]
+    if "structuredContent" in result:
+        others = [part for part in parts if "text" not in part]
+        parts = [Part(data=result["structuredContent"]), *others]
+    if result.get("isError"):
+        return new_task(task_id, context_id, TaskState.FAILED, parts)
+    task = new_task(task_id, context_id, TaskState.COMPLETED, [])
+    task["artifacts"] = [{"artifactId": "result", "parts": parts}]
+    return task
+
+
+def new_task(task_id: str, context_id: str, state: TaskState, parts: list[Part]) -> Task:
+    task = Task(id=task_id, contextId=context_id, status={"state": state})
+    if parts:
+        message = Message(messageId=str(uuid.uuid4()), role=Role.AGENT, parts=parts)
+        task["status"]["message"] = message
+    return task
+
+
+def _part(block: Json) -> Part:
+    """A block of content as a part."""
+    match block["type"]:
+        case "text":
+            return text_part(block["text"])
+        case "image" | "audio":
+            return Part(raw=block["data"], mediaType=block["mimeType"], filename=block["type"])
+        case "resource_link":
+            return Part(url=block["uri"], filename=block["name"], mediaType=block.get("mimeType", ""))
+        case "resource":
+            resource = block["resource"]
+            name = resource["uri"].rpartition("/")[2]
+            if "text" in resource:
+                return text_part(resource["text"])
+            return Part(raw=resource["blob"], filename=name, mediaType=resource.get("mimeType", ""))
+    return Part(data=block)
+
+
+def findings_on(tools: list[Json]) -> Iterator[tuple[str, bool | None, str]]:
+    """What a host's model needs to choose a tool."""
+    names = ", ".join(tool["name"] for tool in tools)
+    yield "the tools", bool(tools) or None, names or "none, as card.yaml says by `mcp: false`"
+    gaps = [tool["name"] for tool in tools if not tool.get("description")]
+    note = f"a model chooses by it; without one: {', '.join(gaps)}" if gaps else ""
+    yield "every tool has a description", not gaps, note
