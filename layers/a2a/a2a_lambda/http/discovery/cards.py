@@ -152,8 +152,11 @@ async def extended_card(request: Request, agent: Profile, wire: Wire) -> Json:
 
 
 async def find_agent(request: Request, name: str | None, *, keyed: bool = False) -> tuple[Profile, bool]:
-    """An agent whose card the caller may read, and whether the caller had to show a key. name: None = the
-    default agent. keyed: it always takes a key. Raises RouteNotFound, Unauthorized, Forbidden, Unavailable."""
+    """An agent whose card the caller may read, and whether the caller had to show a key.
+
+    name: None = the default agent. keyed: it always takes a key. Raises RouteNotFound, Unauthenticated,
+    Forbidden, Unavailable.
+    """
     kit: Kit = request.app.state.kit
     # Whether an agent exists is as public as the default agent's card.
     profile = kit.agents.get(name or kit.agents.default) or kit.agents.find(None)
