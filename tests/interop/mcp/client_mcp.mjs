@@ -16,12 +16,21 @@ const assistant = await connect("assistant");
 const { tools } = await assistant.listTools();
 const sum = await assistant.callTool({ name: "ai-calculate", arguments: { num1: 40, num2: 2 } });
 const unknown = await assistant.callTool({ name: "nothing", arguments: {} }).catch((error) => error.message);
+const asked = (await assistant.callTool({ name: "ai-coach", arguments: {} })).content.at(-1).text;
+const [, task] = asked.match(/task='([^']+)'/);
+const coach = await assistant.callTool({ name: "ai-coach", arguments: { task, message: "football" } });
 await assistant.close();
 const probe = await connect("probe");
 const pieces = await probe.callTool({ name: "pieces", arguments: { count: 3, every: 0.1 } }, undefined, {
   onprogress: ({ message }) => progress.push(message),
 });
 const boom = await probe.callTool({ name: "boom", arguments: { message: "x" } });
+const leaving = new AbortController();
+setTimeout(() => leaving.abort(), 500);
+const options = { signal: leaving.signal, onprogress: () => {} };
+const left = await probe
+  .callTool({ name: "pause", arguments: { seconds: 60 } }, undefined, options)
+  .catch(() => leaving.signal.aborted);
 await probe.close();
 console.log(
   JSON.stringify({
@@ -31,5 +40,7 @@ console.log(
     pieces: pieces.content[0].text,
     progress: progress.join(""),
     boom: boom.isError,
+    coach: coach.content[0].text,
+    left,
   }),
 );

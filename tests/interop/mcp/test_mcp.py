@@ -54,8 +54,18 @@ def test_the_python_sdk(url: str, mode: str, version: str) -> None:
 
 
 def test_fastmcp(url: str) -> None:
+    assert run_fastmcp(url, "assistant") == {
+        **{"tools": TOOLS, "sum": "40 plus 2 is 42.", "coach": "Basketball, then. ", "unknown": True},
+        "asked": ["Which sport should I coach: basketball or football?"],
+    }
+    assert run_fastmcp(url, "probe") == {
+        **{"pieces": "0 1 2 ", "progress": "0 1 2 ", "boom": "ToolError", "left": "TimeoutError"},
+    }
+
+
+def run_fastmcp(url: str, agent: str) -> Json:
     python, script = str(ROOT / ".venvs/mcp/bin/python"), str(ROOT / "tests/interop/mcp/client_fastmcp.py")
-    assert run_client(python, script, url, KEY) == {"tools": TOOLS, "sum": "40 plus 2 is 42."}
+    return run_client(python, script, url, KEY, agent)
 
 
 @pytest.mark.skipif(not NODE_MODULES.exists(), reason="no npm on this machine")
@@ -66,8 +76,9 @@ def test_the_typescript_sdk(url: str, tmp_path: Path) -> None:
     shown = run_client("node", str(script), url, KEY)
     assert (shown["tools"], shown["sum"]) == (TOOLS, "40 plus 2 is 42.")
     assert shown["pieces"] == shown["progress"] == "0 1 2 "
-    assert shown["boom"] is True
+    assert (shown["boom"], shown["left"]) == (True, True)
     assert "unknown tool" in shown["unknown"]
+    assert shown["coach"].startswith("Football, then.")
 
 
 INSPECTOR = NODE_MODULES / ".bin" / "mcp-inspector"
@@ -104,13 +115,10 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-def test_tasks_of_the_python_sdk(endpoint: str) -> None:
-    python, script = str(ROOT / ".venvs/mcp/bin/python"), str(ROOT / "tests/interop/mcp/client_mcp_tasks.py")
-    assert run_client(python, script, endpoint) == {
-        "done": [False, "computed it", "completed"],
-        "failed": [True, "the job failed", "completed"],
-        "answered": [False, "a: yes", "completed"],
-        "canceled": [False, "", "cancelled"],
+def test_tasks_of_fastmcp(endpoint: str) -> None:
+    assert run_fastmcp(endpoint, "") == {
+        **{"done": "computed it", "failed": "ToolError: the job failed", "answered": "a: yes"},
+        **{"asked": ["Delete a?"], "canceled": "cancelled"},
     }
 
 
