@@ -84,8 +84,10 @@ def settings(emulator_url: str) -> Settings:
         agents=AGENTS,
         local=True,
         emulator=emulator_url,
+        files_bucket="tests-files",
     )
     template.create_table(clients.dynamodb(made), made.table, template.properties(ROOT / "template.yaml"))
+    clients.s3(made).create_bucket(Bucket=made.files_bucket)
     SHARED.append(made)
     return made
 

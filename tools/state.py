@@ -10,6 +10,8 @@ from tools.command import is_loopback, read_url
 
 TABLE = "a2a"
 
+BUCKET = "a2a-files"
+
 KEYS_PATH = "/a2a/keys"
 """Path of the development server's keys in Parameter Store."""
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from a2a_lambda.aws import clients
+from a2a_lambda.files.links import Links
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import (
     Artifact,
@@ -166,11 +167,11 @@ def test_an_end_in_the_place_of_a_question_is_told(store: Store, scope: Scope) -
     for name in ("1.0", "0.3"):
         push = PushRegistration(config, name, Cursor(3, 0, TaskState.INPUT_REQUIRED))
         wire = negotiation.wire_named(name)
-        assert list_updates(store, wire, head, push) == []
+        assert list_updates(store, Links(None), wire, head, push) == []
         failed = replace(head, status=status(TaskState.FAILED, 2))
-        [update] = list_updates(store, wire, failed, push)
+        [update] = list_updates(store, Links(None), wire, failed, push)
         assert "failed" in str(update.body).lower()
-        assert list_updates(store, wire, failed, push._replace(cursor=update.cursor)) == []
+        assert list_updates(store, Links(None), wire, failed, push._replace(cursor=update.cursor)) == []
 
 
 def test_a_slow_webhook_gets_the_rest_from_the_next_delivery(
@@ -257,7 +258,7 @@ def test_deliveries_at_any_moment_add_up_to_the_task(store: Store, scope: Scope,
     def look(head: Head, share: float = 0.5) -> None:
         for name, push in pushes.items():
             if chance.random() < share:
-                found = list_updates(store, negotiation.wire_named(name), head, push)
+                found = list_updates(store, Links(None), negotiation.wire_named(name), head, push)
                 reached = chance.randint(1, len(found)) if found and share < 1 else len(found)
                 for body, cursor in found[:reached]:  # the next call fails
                     told[name].append(body)

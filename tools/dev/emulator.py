@@ -1,5 +1,5 @@
-"""moto's DynamoDB, SSM and SQS over HTTP, in a process of its own, so that data survives a reload. Durable
-executions are beside them.
+"""moto's DynamoDB, S3, SSM and SQS over HTTP, in a process of its own, so that data survives a reload.
+Durable executions are beside them.
 
     python -m tools.dev.emulator
 
@@ -32,6 +32,7 @@ FIRST_CALLS = {
     "dynamodbstreams": "list_streams",
     "ssm": "describe_parameters",
     "sqs": "list_queues",
+    "s3": "list_buckets",
 }
 """A call to each service that the development server uses."""
 

@@ -44,7 +44,7 @@ from tools.command import listen, read_port, reports_errors
 from tools.dev import console, emulator, event_sources, own_resources, spans
 from tools.dev.log_lines import LINES
 from tools.playground.app import Playground, Target
-from tools.state import KEYS_PATH, STATE, TABLE, local_key
+from tools.state import BUCKET, KEYS_PATH, STATE, TABLE, local_key
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -83,6 +83,7 @@ def main() -> int:
         prepare(settings, secret)
         if url:
             _create_queues(settings)
+            _create_bucket(settings)
         emulated = _create_own_resources(settings)
         STATE.write_text(json.dumps({"emulator": url}))
         stack.callback(STATE.unlink, missing_ok=True)
@@ -302,6 +303,12 @@ def _create_queues(settings: Settings) -> None:
     os.environ["A2A_LOOPBACK_WEBHOOKS"] = "1"
     os.environ["A2A_DURABLE_FUNCTION"] = "durable:live"
     os.environ["A2A_EXECUTION_TIMEOUT"] = str(366 * 86_400)
+
+
+def _create_bucket(settings: Settings) -> None:
+    """Make the emulator's bucket for files, and configure the server to use it."""
+    clients.s3(settings).create_bucket(Bucket=BUCKET)
+    os.environ["A2A_FILES_BUCKET"] = BUCKET
 
 
 def _create_own_resources(settings: Settings) -> list[str]:

@@ -71,6 +71,16 @@ class StoreError(KitError):
     safe_to_log = True
 
 
+class FilesUnavailable(StoreError):
+    """The bucket did not take a file, or did not give it. No file is half-written."""
+
+
+class FileAbsent(KitError):
+    """The bucket has no such file: it has expired, was erased, or was never there."""
+
+    safe_to_log = True
+
+
 class WriteRefused(KitError):
     """DynamoDB refused a write: it is too large, or not valid. A retry cannot help."""
 

@@ -10,6 +10,7 @@ from a2a_lambda.settings import Settings
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
+    from mypy_boto3_s3 import S3Client
 
     from a2a_lambda.access.keys import Keys
     from a2a_lambda.access.rate_limit import RateLimit
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from a2a_lambda.background.execution_worker import ExecutionWorker
     from a2a_lambda.background.sweep import Sweep
     from a2a_lambda.background.worker import Worker
+    from a2a_lambda.files.files import Files
     from a2a_lambda.operations.messages import Messages
     from a2a_lambda.operations.service import Service
     from a2a_lambda.operations.stream_limit import StreamLimit
@@ -65,6 +67,23 @@ class Kit:
             list_shards=settings.list_shards,
             longest_turn_seconds=settings.execution_timeout,
         )
+
+    @cached_property
+    def files(self) -> "Files":
+        from a2a_lambda.files.bucket import Bucket
+        from a2a_lambda.files.files import Files
+
+        name = self.settings.files_bucket
+        return Files(
+            Bucket(self._make_s3_client, name) if name else None,
+            repeat_seconds=self.settings.repeat_seconds,
+            allow_loopback=self.settings.loopback_webhooks,
+        )
+
+    def _make_s3_client(self) -> "S3Client":
+        from a2a_lambda.aws import clients
+
+        return clients.s3(self.settings)
 
     @cached_property
     def stream_limit(self) -> "StreamLimit":
@@ -127,13 +146,14 @@ class Kit:
             webhooks=self._webhooks,
             stream_limit=self.stream_limit,
             execution_seconds=self.settings.execution_timeout,
+            files=self.files,
         )
 
     @cached_property
     def service(self) -> "Service":
         from a2a_lambda.operations.service import Service
 
-        return Service(self.store, dispatcher=self.dispatcher, webhooks=self._webhooks)
+        return Service(self.store, dispatcher=self.dispatcher, webhooks=self._webhooks, files=self.files)
 
     @cached_property
     def _webhooks(self) -> "WebhookPolicy":
@@ -152,13 +172,13 @@ class Kit:
     def worker(self) -> "Worker":
         from a2a_lambda.background.worker import Worker
 
-        return Worker(self.store, self.agents)
+        return Worker(self.store, self.agents, self.files)
 
     @cached_property
     def execution_worker(self) -> "ExecutionWorker":
         from a2a_lambda.background.execution_worker import ExecutionWorker
 
-        return ExecutionWorker(self.store, self.agents)
+        return ExecutionWorker(self.store, self.agents, self.files)
 
     @cached_property
     def sweep(self) -> "Sweep":
@@ -240,6 +260,7 @@ class Kit:
             hot_path.sqs(self.settings),
             self.settings.notices,
             self.store,
+            files=self.files,
             signer=self.signer,
             allow_loopback=self.settings.loopback_webhooks,
         )

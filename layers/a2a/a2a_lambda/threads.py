@@ -29,3 +29,6 @@ class Pool:
 run = Pool("store", 16).run
 
 run_for_keys = Pool("keys", 4).run
+
+run_for_files = Pool("files", 8).run
+"""A slow bucket must not delay the table."""

@@ -1,8 +1,12 @@
 """An agent that does on purpose what agents do by mistake."""
 
 import asyncio
+import hashlib
+import tempfile
 import time
+import uuid
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 from a2a_lambda import (
@@ -285,3 +289,59 @@ async def patient(turn: Turn) -> Ask | str:
         vars(patient)["seen"].add(turn.message["messageId"])
         await asyncio.sleep(600)
     return "thanks" if turn.answering else Ask("Which?")
+
+
+def drawing(size: int) -> bytes:
+    """A file's content that shows its order."""
+    return (b"0123456789abcde\n" * (size // 16 + 1))[:size]
+
+
+def content_of(kind: str, size: int) -> Any:
+    """A file's content of a kind."""
+    content = drawing(size)
+    if kind == "bytes":
+        return content
+    path = Path(tempfile.gettempdir()) / f"drawing-{uuid.uuid4()}"
+    if kind in ("path", "stream"):
+        path.write_bytes(content)
+        return path if kind == "path" else path.open("rb")
+    if kind == "text":
+        return "a text"
+    return (content[start : start + 70_000] for start in range(0, size, 70_000))
+
+
+@skill
+def draw(turn: Turn, size: int = 200_000, kind: str = "bytes", name: str = "drawing.png") -> Iterator[Any]:
+    content = content_of(kind, size)
+    yield "Here it is. ", File(name, content)
+    if hasattr(content, "close"):
+        content.close()  # what was put out is stored by now
+    yield Artifact("copy", File("again.pdf", content_of("bytes", size), media_type="application/pdf"))
+
+
+@skill
+async def draw_slowly(turn: Turn, size: int = 200_000, kind: str = "pieces") -> AsyncIterator[Any]:
+    async def pieces() -> AsyncIterator[bytes]:
+        for piece in content_of("pieces", size):
+            await asyncio.sleep(0)
+            yield piece
+
+    yield File("drawing.png", pieces() if kind == "pieces" else content_of(kind, size))
+
+
+@skill
+def examine(turn: Turn) -> list[Any]:
+    saved = Path(tempfile.gettempdir()) / f"saved-{uuid.uuid4()}"
+    seen = []
+    for file in turn.files:
+        content = file.read()
+        with file.open() as stream:
+            assert stream.read() == content
+        assert file.save(saved).read_bytes() == content
+        seen.append([file.name, file.media_type, len(content), hashlib.sha256(content).hexdigest()])
+    return seen
+
+
+@skill
+def retell(turn: Turn) -> str:
+    return " | ".join(str(entry["content"]) for entry in turn.messages()[:-1])

@@ -291,6 +291,7 @@ def _part(value: Any) -> Part:
                 raise SkillError(f"File {name!r} needs content or url, and not both")
             part = Part(filename=name)
             if content is not None:
+                assert isinstance(content, bytes)  # `files/sent` has read the others
                 part["raw"] = base64.b64encode(content).decode()
             else:
                 part["url"] = str(url)

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from a2a_lambda import agent_threads
+from a2a_lambda.agent.files import sent
 from a2a_lambda.agent.outputs import Ask, Batch, File, FinalMessage, NamedArtifact
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Suspended
@@ -201,13 +202,14 @@ def _call(call: Callable[[], Any], turn: Turn, channel: _Channel, future: "Futur
             elif inspect.isgenerator(result):
                 try:
                     while not turn.cancelled:
-                        channel.post_blocking(Batch(_outputs(next(result)), last=False), turn)
+                        outputs = sent.store(turn, _outputs(next(result)))
+                        channel.post_blocking(Batch(outputs, last=False), turn)
                 except StopIteration as stop:
-                    channel.post(Batch(_outputs(stop.value), last=True))
+                    channel.post(Batch(sent.store(turn, _outputs(stop.value)), last=True))
                 finally:
                     result.close()
             else:
-                channel.post(Batch(_outputs(result), last=True))
+                channel.post(Batch(sent.store(turn, _outputs(result)), last=True))
         except BaseException as error:
             channel.post(error)
 
@@ -230,7 +232,7 @@ async def _await(
                 result = None
             _check_suspended(turn)
             turn.check_operations()
-            channel.post(Batch(_outputs(result), last=True))
+            channel.post(Batch(await sent.store_async(turn, _outputs(result)), last=True))
         except BaseException as error:
             channel.post(error)
             if isinstance(error, asyncio.CancelledError):
@@ -242,7 +244,7 @@ async def _iterate_waiting(generator: AsyncGenerator[Any, Any], turn: Turn, chan
     reply: Any = None
     with suppress(StopAsyncIteration):
         while True:
-            outputs = _outputs(await generator.asend(reply))
+            outputs = await sent.store_async(turn, _outputs(await generator.asend(reply)))
             _check_suspended(turn)
             reply = None
             questions = [output for output in outputs if isinstance(output, Ask)]

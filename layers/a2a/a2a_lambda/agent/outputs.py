@@ -1,20 +1,30 @@
 """What a skill may return or yield besides text and structured values."""
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, BinaryIO
+
+FileContent = bytes | os.PathLike[str] | BinaryIO | Iterable[bytes] | AsyncIterable[bytes]
+"""Bytes; a path; a file that is open in mode "rb"; or pieces of bytes, asynchronous ones in an asynchronous
+skill."""
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file: its bytes, or a url to get it from.
+    """A file: its content, or a url to get it from.
 
     File("sum.csv", b"1,2", media_type="text/csv")
+    File("film.mp4", Path("/tmp/film.mp4"))
+    File("film.mp4", open("/tmp/film.mp4", "rb"))
     File("map.png", url="https://example.com/map.png")
+
+    A large content goes to the deployment's bucket while the skill waits, at most 5 GB of it, and clients get
+    a URL. media_type: None = as the name ends, for a content that is not bytes, or large.
     """
 
     name: str
-    content: bytes | None = None
+    content: FileContent | None = None
     url: str | None = None
     media_type: str | None = None
 

@@ -5,15 +5,19 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from a2a_lambda import strictjson
 from a2a_lambda.agent.configuration import Configuration, process_configuration
+from a2a_lambda.agent.files.received import ReceivedFile
+from a2a_lambda.agent.files.store import FileStore
 from a2a_lambda.agent.steps import Steps, step_running
 from a2a_lambda.durable.engine import Engine
 from a2a_lambda.errors import ConfigurationError, MemoryFull
 from a2a_lambda.protocol import alibaba_metadata
-from a2a_lambda.protocol.model import Json, Message, Part, RequestOptions, decode_raw, text_of
+from a2a_lambda.protocol.model import Json, Message, Part, RequestOptions, text_of
+from a2a_lambda.protocol.stored_file import is_reference
 from a2a_lambda.tasks.caller import Caller
 from a2a_lambda.tasks.context import (
     MEMORY_BYTES,
@@ -27,18 +31,11 @@ from a2a_lambda.tasks.context import (
 )
 from a2a_lambda.tasks.head import Head, Pending
 
+if TYPE_CHECKING:
+    from a2a_lambda.agent.files.model_blocks import Api
+
 NO_TEXT = "(no text)"
 """What a model gets for a message without text: its API refuses an empty text."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReceivedFile:
-    """A file from the user. content: its bytes, or None if there is only a url."""
-
-    name: str | None
-    media_type: str | None
-    content: bytes | None
-    url: str | None
 
 
 class Memory:
@@ -133,6 +130,7 @@ class Turn(Steps):
     clock: Callable[[], float] = time.monotonic
     configuration: Configuration = field(default_factory=process_configuration, repr=False)
     engine: Engine | None = field(default=None, repr=False)
+    file_store: FileStore | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         # A skill may change its message. What the client said stays as it is, for the conversation, too.
@@ -141,6 +139,7 @@ class Turn(Steps):
         self.memory = Memory(self.context.memory)
         self.slots: dict[str, list[str]] = {}
         self.skill = ""
+        self.file_count = 0
         self._operations = []
         self._cancelled = threading.Event()
 
@@ -156,16 +155,12 @@ class Turn(Steps):
 
     @property
     def files(self) -> list[ReceivedFile]:
-        return [
-            ReceivedFile(
-                part.get("filename"),
-                part.get("mediaType"),
-                decode_raw(part["raw"]) if "raw" in part else None,
-                part.get("url"),
-            )
-            for part in self.parts
-            if "raw" in part or "url" in part
-        ]
+        """The files of the message."""
+        return self.files_in(self.parts)
+
+    def files_in(self, parts: Sequence[Part]) -> list[ReceivedFile]:
+        """The files among parts, such as those of a reply, or of an entry of the history."""
+        return [ReceivedFile(part, self.file_store) for part in parts if "raw" in part or "url" in part]
 
     @property
     def data(self) -> list[Json]:
@@ -177,24 +172,43 @@ class Turn(Steps):
         return self.context.conversation
 
     def messages(
-        self, *, user: str = "user", assistant: str = "assistant", blocks: bool = False
+        self,
+        *,
+        user: str = "user",
+        assistant: str = "assistant",
+        blocks: "bool | Api" = False,
+        files: bool = False,
     ) -> list[dict[str, Json]]:
         """The conversation with this message at its end, as a model's API takes it. Entries alternate, the
         first and the last are the user's, and none is empty. A turn without a reply is left out.
 
         turn.messages()                         OpenAI and Anthropic: {"role": …, "content": "text"}
         turn.messages(blocks=True)              Bedrock Converse: {"role": …, "content": [{"text": "…"}]}
+        turn.messages(files=True)               OpenAI: the last entry has blocks, with pictures and PDFs
+        turn.messages(blocks="anthropic", files=True)   the same for Anthropic, and "bedrock" for Converse
         turn.messages(assistant="model")        another name for a role
 
-        Structured values become JSON. A file becomes its name in brackets, since history keeps no bytes.
+        Structured values become JSON. A file becomes its name in brackets, unless its content is in a block,
+        for which it is read: that blocks, and raises SkillError as `ReceivedFile.read` does.
         """
         entries: list[tuple[str, str]] = []
         earlier = [(entry.role, _plain(entry.parts)) for entry in self.history]
         for (first, question), (second, reply) in itertools.pairwise(earlier):
             if (first, second) == ("user", "agent") and question and reply:
                 entries += [(user, question), (assistant, reply)]
-        entries.append((user, _plain(self.parts) or NO_TEXT))
-        return [{"role": role, "content": [{"text": text}] if blocks else text} for role, text in entries]
+        text = _plain(self.parts) or NO_TEXT
+        entries.append((user, text))
+        if not blocks and not (files and self.files):
+            return [{"role": role, "content": content} for role, content in entries]
+        from a2a_lambda.agent.files import model_blocks
+
+        api: Api = "bedrock" if blocks is True else blocks or "openai"
+        result: list[dict[str, Json]] = [
+            {"role": role, "content": [model_blocks.text_block(api, content)]} for role, content in entries
+        ]
+        if files:
+            result[-1]["content"] += model_blocks.file_blocks(api, self.files)
+        return result
 
     def secret(self, name: str) -> str:
         """A secret, such as the key of a model's API. Set it with `make secret`. It never reaches a log.
@@ -233,7 +247,14 @@ class Turn(Steps):
 
     @property
     def images(self) -> list[alibaba_metadata.Image]:
-        return alibaba_metadata.images(self.metadata)
+        """Pictures in the metadata of Alibaba's suite. A large one that came as base64 has a URL, which is
+        valid for an hour."""
+        return [self._linked(image) for image in alibaba_metadata.images(self.metadata)]
+
+    def _linked(self, image: alibaba_metadata.Image) -> alibaba_metadata.Image:
+        if self.file_store is None or not is_reference({"url": image.value}):
+            return image
+        return replace(image, value=self.file_store.link(image.value, "picture", ""))
 
     @property
     def parameters(self) -> dict[str, Json]:
@@ -309,5 +330,6 @@ def _plain(parts: Sequence[Part]) -> str:
         elif "data" in part:
             texts.append(strictjson.dumps(part["data"]).decode())
         else:
-            texts.append(f"[file: {part.get('filename') or part.get('url') or part.get('mediaType') or '?'}]")
+            url = "" if is_reference(part) else part.get("url")
+            texts.append(f"[file: {part.get('filename') or url or part.get('mediaType') or '?'}]")
     return "\n".join(text for text in texts if text.strip())

@@ -10,13 +10,13 @@ agent's credentials.
 
 import os
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from botocore.config import Config
 from botocore.loaders import Loader
 from botocore.session import Session
 
-from a2a_lambda.aws.limits import ATTEMPTS, EMULATOR_TIMEOUTS, TIMEOUTS
+from a2a_lambda.aws.limits import ATTEMPTS, EMULATOR_TIMEOUTS, FILE_TIMEOUTS, TIMEOUTS, Timeouts
 from a2a_lambda.settings import EMULATOR_REGION, Settings
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
     from mypy_boto3_kms import KMSClient
     from mypy_boto3_lambda import LambdaClient
+    from mypy_boto3_s3 import S3Client
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_ssm import SSMClient
 
@@ -78,8 +79,15 @@ def lambda_(settings: Settings) -> "LambdaClient":
     return cast("LambdaClient", _client("lambda", WITH_RETRIES, settings))
 
 
-def _client(service: str, config: Config, settings: Settings) -> Any:
-    timeouts = EMULATOR_TIMEOUTS if settings.is_emulated else TIMEOUTS
+def s3(settings: Settings) -> "S3Client":
+    """Client of the bucket. It signs for the region's own host, because the global one redirects."""
+    style: Literal["path", "auto"] = "path" if settings.is_emulated else "auto"
+    config = WITH_RETRIES.merge(Config(signature_version="s3v4", s3={"addressing_style": style}))
+    return cast("S3Client", _client("s3", config, settings, FILE_TIMEOUTS))
+
+
+def _client(service: str, config: Config, settings: Settings, timeouts: Timeouts = TIMEOUTS) -> Any:
+    timeouts = EMULATOR_TIMEOUTS if settings.is_emulated else timeouts
     config = config.merge(Config(connect_timeout=timeouts.connect, read_timeout=timeouts.read))
     options: dict[str, Any] = {}
     if settings.local:

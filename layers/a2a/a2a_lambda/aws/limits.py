@@ -12,6 +12,9 @@ class Timeouts(NamedTuple):
 
 TIMEOUTS = Timeouts(connect=2, read=5)
 
+FILE_TIMEOUTS = Timeouts(connect=2, read=20)
+"""For a part of a file, which is a thousand times as large as an item."""
+
 EMULATOR_TIMEOUTS = Timeouts(connect=10, read=120)
 """For the emulator. The machine may be busy, and one slow read must not end the development server."""
 

@@ -22,6 +22,7 @@ from a2a_lambda.background.takeover import TakenTurn
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.durable.engine import Engine, Reply
 from a2a_lambda.errors import StoreError
+from a2a_lambda.files.files import Files
 from a2a_lambda.protocol.model import Event
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.callback_token import callback_token
@@ -46,8 +47,9 @@ MakeEngine = Callable[[Replies, Callable[[str], str]], Engine]
 class ExecutionWorker:
     """Runs turns that have an execution, as `Worker` runs those of the queue."""
 
-    def __init__(self, store: Store, agents: Agents) -> None:
+    def __init__(self, store: Store, agents: Agents, files: Files = Files()) -> None:  # noqa: B008  # immutable
         self._store = store
+        self._files = files
         self._agents = agents
 
     async def run(self, turn: QueuedTurn, arn: str, make_engine: MakeEngine, deadline: float | None) -> None:
@@ -65,7 +67,7 @@ class ExecutionWorker:
             return
         # From here on it is a run like any other. The engine replays what earlier runs have done, and
         # `Replay` keeps its events from being stored twice.
-        run = Run(self._store, self._agents.start(turn.scope.agent), claim)
+        run = Run(self._store, self._agents.start(turn.scope.agent), claim, self._files)
         await run.run_to_end()
         # Another process changed the task under this run. If the turn is still this execution's, Lambda
         # must run it again.

@@ -18,6 +18,7 @@ from a2a_lambda.agent.turn import make_turn
 from a2a_lambda.aws.queue import QueuedTurn
 from a2a_lambda.background import takeover
 from a2a_lambda.catalog.agents import Agents
+from a2a_lambda.files.files import Files
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.turns.claim import Claim
@@ -28,8 +29,9 @@ TURN_ATTEMPTS = 3
 
 
 class Worker:
-    def __init__(self, store: Store, agents: Agents) -> None:
+    def __init__(self, store: Store, agents: Agents, files: Files = Files()) -> None:  # noqa: B008  # immutable
         self._store = store
+        self._files = files
         self._agents = agents
 
     async def run_turn(self, queued_turn: QueuedTurn, deadline: float | None) -> None:
@@ -57,7 +59,7 @@ class Worker:
             deadline=deadline,
         )
         claim = Claim(head, taken_turn.sequence, turn)
-        await Run(self._store, self._agents.start(head.scope.agent), claim).run_to_end()
+        await Run(self._store, self._agents.start(head.scope.agent), claim, self._files).run_to_end()
 
     async def fail_turn(self, turn: QueuedTurn) -> None:
         """End a turn whose message is a dead letter."""

@@ -5,6 +5,7 @@ card routes                       ── cards
 /  /a2a/<agent>  /alibaba…  /v2…  ── rpc  ─┬─ key ── wire ── service
 every other path                  ── rest ─┘
 /mcp  /mcp/<agent>                ── mcp ── key ── envelope ── service
+[/a2a/<agent>] /uploads           ── uploads ── key ── files
 /callbacks/<token>                ── callbacks
 """
 
@@ -40,6 +41,8 @@ CALLBACKS = f"/{CALLBACK_PATH}/"
 """Path of the urls of waits."""
 
 OPENAPI_PATH = re.compile(r"(?:/a2a/(?P<agent>[^/]+))?/openapi\.json")
+
+UPLOADS_PATH = re.compile(r"(?:/a2a/(?P<agent>[^/]+))?/uploads/?")
 
 MCP_PATH = re.compile("/mcp(?:/(?P<agent>[^/]+))?/?")
 
@@ -114,6 +117,12 @@ async def _call(request: Request) -> Response:
         from a2a_lambda.http.mcp import endpoint
 
         return await endpoint.call(request, match["agent"])
+    if match := UPLOADS_PATH.fullmatch(path):
+        if request.method != "POST":
+            raise HTTPException(405, headers={"Allow": "POST"})
+        from a2a_lambda.http import uploads
+
+        return await uploads.call(request, match["agent"])
     if (address := rpc.find_address(request, path)) is None:
         return await rest.call(request, path.removeprefix("/"))
     if request.method != "POST":

@@ -15,6 +15,8 @@ from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.background.placement import Placement
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import StoreError, TooManyStreams
+from a2a_lambda.files.files import Files
+from a2a_lambda.files.links import types_wanted_as_bytes
 from a2a_lambda.operations.follow import follow, follow_from, wait_until_stopped
 from a2a_lambda.operations.intake import Intake
 from a2a_lambda.operations.stream_limit import StreamLimit
@@ -54,9 +56,11 @@ class Messages:
         webhooks: webhook.WebhookPolicy = webhook.WebhookPolicy(),  # noqa: B008  # immutable
         stream_limit: StreamLimit | None = None,
         execution_seconds: int = 0,
+        files: Files = Files(),  # noqa: B008  # immutable
     ) -> None:
         self.store = store
         self.agents = agents
+        self.files = files
         self._dispatcher = dispatcher
         self._webhooks = webhooks
         self._stream_limit = stream_limit
@@ -77,6 +81,7 @@ class Messages:
         # part of the send.
         slotless_until = time.monotonic() + SLOTLESS_SEND_SECONDS
         await self._check(call, request)
+        request = await self._with_stored_files(call, request)
         # Two things may end this send: its turn, or a slot that is not there. `stop` ends the turn's agent,
         # and its run stores that end as it stores any other. A turn that is still being claimed is claimed
         # first.
@@ -109,13 +114,16 @@ class Messages:
         PushNotificationNotSupported if the agent's card says so.
         """
         await self._check(call, request)
+        request = await self._with_stored_files(call, request)
         length = request.get("configuration", {}).get("historyLength")
         result = await self.start(call, request)
         if isinstance(result, Head):
-            return follow(self.store, result, history_length=length, deadline=call.deadline)
-        run = self.make_run(result)
-        run.start(unread_limit=UNREAD_EVENTS)
-        return self._stream(call, result, run, length)
+            events = follow(self.store, result, history_length=length, deadline=call.deadline)
+        else:
+            run = self.make_run(result)
+            run.start(unread_limit=UNREAD_EVENTS)
+            events = self._stream(call, result, run, length)
+        return self.files.links.of_events(call.scope, events, wanted_as_bytes(call, request))
 
     async def _stream(
         self, call: CallContext, claim: Claim, run: Run, history_length: int | None
@@ -155,7 +163,12 @@ class Messages:
 
     def make_run(self, claim: Claim) -> Run:
         """The run of a turn in this process."""
-        return Run(self.store, self.agents.start(claim.head.scope.agent), claim)
+        return Run(self.store, self.agents.start(claim.head.scope.agent), claim, self.files)
+
+    async def _with_stored_files(self, call: CallContext, request: SendMessageRequest) -> SendMessageRequest:
+        """The request with its large files in the bucket. Raises what `Inbox.receive` raises."""
+        message = await self.files.inbox.receive(call.scope, call.request, request["message"])
+        return request if message is request["message"] else {**request, "message": message}
 
     async def _check(self, call: CallContext, request: SendMessageRequest) -> None:
         """Raises if the agent's card, or the policy for webhooks, forbids a message."""
@@ -168,6 +181,12 @@ class Messages:
         if config is not None:
             agent.card.check_operation("set_push")
             await webhook.check(config, self._webhooks)
+
+
+def wanted_as_bytes(call: CallContext, request: SendMessageRequest) -> tuple[str, ...]:
+    """Patterns of the media types whose files an answer has as bytes, and not as URLs."""
+    modes = request.get("configuration", {}).get("acceptedOutputModes", ())
+    return (*call.types_as_bytes, *types_wanted_as_bytes(modes))
 
 
 class _Sending:
@@ -208,7 +227,7 @@ class _Sending:
                 if not run.has_diverged:
                     assert result.task is not None
                     apply(result.task, events)
-                    return self._encode(run.head, result.task)
+                    return await self._encode(run.head, result.task)
                 head = await load_live_head(store, self._call.scope, result.head.task_id)
             else:
                 head = result
@@ -227,11 +246,13 @@ class _Sending:
 
     async def _stored(self, head: Head) -> SendMessageResponse:
         task, _ = await threads.run(self._messages.store.get_task, head)
-        return self._encode(head, task)
+        return await self._encode(head, task)
 
-    def _encode(self, head: Head, task: Task) -> SendMessageResponse:
-        length = self._request.get("configuration", {}).get("historyLength")
-        response = SendMessageResponse(task=truncate_history(task, length))
+    async def _encode(self, head: Head, task: Task) -> SendMessageResponse:
+        task = truncate_history(task, self._request.get("configuration", {}).get("historyLength"))
+        as_bytes = wanted_as_bytes(self._call, self._request)
+        task = await self._messages.files.links.of_task(self._call.scope, task, as_bytes)
+        response = SendMessageResponse(task=task)
         if head.message_only and "message" in task["status"]:
             response["message"] = task["status"]["message"]
         return response

@@ -4,13 +4,14 @@ get, list, cancel, subscribe  ── the head of the caller's task ── follow
 push notification configs     ── push_configs
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 
 from a2a_lambda import telemetry, threads
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.errors import StoreError, TaskNotCancelable, UnsupportedOperation
+from a2a_lambda.files.files import Files
 from a2a_lambda.operations import list_tasks
 from a2a_lambda.operations.follow import follow
 from a2a_lambda.operations.push_configs import PushConfigs
@@ -58,21 +59,22 @@ class Service:
         *,
         dispatcher: Dispatcher = Dispatcher(),  # noqa: B008  # immutable
         webhooks: webhook.WebhookPolicy = webhook.WebhookPolicy(),  # noqa: B008  # immutable
+        files: Files = Files(),  # noqa: B008  # immutable
     ) -> None:
         self._store = store
+        self._links = files.links
         self._dispatcher = dispatcher
         self.configs = PushConfigs(store, webhooks)
 
-    async def get(self, scope: Scope, task_id: str) -> FoundTask:
-        """The whole task. Raises TaskNotFound."""
-        head = await self._load(scope, task_id)
-        task, _ = await threads.run(self._store.get_task, head)
-        return FoundTask.of(task, head)
+    async def get(self, scope: Scope, task_id: str, as_bytes: Collection[str] = ()) -> FoundTask:
+        """The whole task. as_bytes: see `Links.of_task`. Raises TaskNotFound."""
+        return await self._read(await self._load(scope, task_id), as_bytes)
 
     async def list(self, scope: Scope, request: ListTasksRequest) -> ListTasksResponse:
         """A page of the caller's tasks with this agent. Raises InvalidParams for a page token that the kit
         did not make."""
-        return await list_tasks.list_tasks(self._store, scope, request)
+        page = await list_tasks.list_tasks(self._store, scope, request)
+        return {**page, "tasks": [await self._links.of_task(scope, task) for task in page["tasks"]]}
 
     async def cancel(self, scope: Scope, task_id: str) -> FoundTask:
         """End a task as canceled, wherever it runs. Raises TaskNotFound, TaskNotCancelable."""
@@ -86,8 +88,7 @@ class Service:
                 continue
             with suppress(StoreError):  # an execution ends by itself when it continues
                 await self._dispatcher.stop(head)
-            task, _ = await threads.run(self._store.get_task, new_head)
-            return FoundTask.of(task, new_head)
+            return await self._read(new_head)
         raise StoreError("the task changes faster than it can be canceled")
 
     async def subscribe(
@@ -110,7 +111,11 @@ class Service:
             raise UnsupportedOperation("the task has ended; get it instead", path="params.id")
         wait = ANSWER_WAIT_SECONDS if needs_running else 0.0
         events = follow(self._store, head, after=after, deadline=deadline, answer_wait=wait)
-        return Subscription(events, head.wire_name)
+        return Subscription(self._links.of_events(scope, events), head.wire_name)
+
+    async def _read(self, head: Head, as_bytes: Collection[str] = ()) -> FoundTask:
+        task, _ = await threads.run(self._store.get_task, head)
+        return FoundTask.of(await self._links.of_task(head.scope, task, as_bytes), head)
 
     async def _load(self, scope: Scope, task_id: str) -> Head:
         head = await load_live_head(self._store, scope, task_id)

@@ -17,7 +17,8 @@ from a2a_lambda.errors import (
 from a2a_lambda.protocol.requests import Operation
 
 RESERVED = re.compile(
-    r"(v\d+|a2a|alibaba|mcp|stream|tasks|callbacks|message.*|card|extendedagentcard|healthz?)", re.IGNORECASE
+    r"(v\d+|a2a|alibaba|mcp|stream|tasks|callbacks|uploads|message.*|card|extendedagentcard|healthz?)",
+    re.IGNORECASE,
 )
 """Names that the kit's own paths use."""
 

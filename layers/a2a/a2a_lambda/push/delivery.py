@@ -21,6 +21,7 @@ import httpx2
 
 from a2a_lambda import strictjson, telemetry, threads, tracing
 from a2a_lambda.errors import KitError, safe_text
+from a2a_lambda.files.files import Files
 from a2a_lambda.net.addresses import Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import Json, TaskPushNotificationConfig
@@ -68,12 +69,14 @@ class PushNotifications:
         url: str,
         store: Store,
         *,
+        files: Files = Files(),  # noqa: B008  # immutable
         signer: "Signer | None" = None,
         allow_loopback: bool = False,
     ) -> None:
         self._client = client
         self._url = url
         self._store = store
+        self._links = files.links
         self._signer = signer
         self._allow_loopback = allow_loopback
 
@@ -126,7 +129,7 @@ class PushNotifications:
             raise Undelivered("a webhook's config is not stored yet")
         telemetry.bind(context_id=head.context_id, version=push.wire_name)
         wire = negotiation.wire_named(push.wire_name)
-        updates = await threads.run(list_updates, self._store, wire, head, push)
+        updates = await threads.run(list_updates, self._store, self._links, wire, head, push)
         cursor: Cursor | None = None
         is_rest = False
         try:

@@ -9,7 +9,8 @@ earlier notifications
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from a2a_lambda.protocol.model import Event, Json, Published, TaskState
+from a2a_lambda.files.links import Links
+from a2a_lambda.protocol.model import Event, Json, Published, Task, TaskState
 from a2a_lambda.protocol.requests import Recipient
 from a2a_lambda.store.items import Cursor, PushRegistration
 from a2a_lambda.store.store import Store
@@ -31,10 +32,11 @@ class Update(NamedTuple):
 _WithCursor = tuple[Cursor, Event]
 
 
-def list_updates(store: Store, wire: Wire, head: Head, push: PushRegistration) -> list[Update]:
+def list_updates(store: Store, links: Links, wire: Wire, head: Head, push: PushRegistration) -> list[Update]:
     """What the webhook is to be sent, in order. Blocks. Raises StoreError."""
+    encoder = _Encoder(links, wire, head)
     if push.cursor is None:
-        return [_task_as_it_is(store, wire, head)]
+        return [_task_as_it_is(store, encoder)]
     # The cursor may point into an entry that holds several events, because a delivery can break off between
     # two of them.
     pairs = publish(store.get_events(head, after=push.cursor.sequence))
@@ -44,11 +46,11 @@ def list_updates(store: Store, wire: Wire, head: Head, push: PushRegistration) -
     if wire.notifies_events:
         events = coalesce_numbered(news)
         if len(events) <= MAX_EVENTS:
-            return list(_encode(wire, head, events))
-        questions = list(_encode(wire, head, (entry for entry in events if "past" in entry[1])))
+            return list(encoder.events(events))
+        questions = list(encoder.events(entry for entry in events if "past" in entry[1]))
     else:
-        questions = list(_tasks_of_questions(store, wire, head, news))
-    return [*questions, _task_as_it_is(store, wire, head, push.cursor.sequence)]
+        questions = list(_tasks_of_questions(store, encoder, news))
+    return [*questions, _task_as_it_is(store, encoder, push.cursor.sequence)]
 
 
 def _with_cursors(pairs: Iterable[Published], cursor: Cursor) -> Iterator[_WithCursor]:
@@ -83,24 +85,34 @@ def _with_status(head: Head, news: list[_WithCursor], cursor: Cursor) -> list[_W
     return [*news[:place], (status_cursor._replace(state=head.state), head.closing_event()), *rest]
 
 
-def _encode(wire: Wire, head: Head, news: Iterable[_WithCursor]) -> Iterator[Update]:
-    for cursor, event in news:
-        for body in wire.encode_event(event, Recipient(head.scope.owner)):
-            yield Update(body, cursor)
+class _Encoder(NamedTuple):
+    """Makes updates of a task, with a URL for each stored file. head: head of the task."""
+
+    links: Links
+    wire: Wire
+    head: Head
+
+    def events(self, news: Iterable[_WithCursor]) -> Iterator[Update]:
+        for cursor, event in news:
+            shown_event = self.links.in_event(self.head.scope, event)
+            for body in self.wire.encode_event(shown_event, Recipient(self.head.scope.owner)):
+                yield Update(body, cursor)
+
+    def task(self, task: Task, cursor: Cursor) -> Update:
+        return Update(self.wire.encode_notification(self.links.in_task(self.head.scope, task)), cursor)
 
 
-def _tasks_of_questions(
-    store: Store, wire: Wire, head: Head, news: Iterable[_WithCursor]
-) -> Iterator[Update]:
+def _tasks_of_questions(store: Store, encoder: _Encoder, news: Iterable[_WithCursor]) -> Iterator[Update]:
+    head = encoder.head
     questions = [cursor for cursor, event in news if "past" in event]
     events = store.get_events(head) if questions else []
     for cursor in questions:
         task = head.empty_task()
         apply(task, (event for sequence, event in events if sequence <= cursor.sequence))
-        yield Update(wire.encode_notification(task), cursor)
+        yield encoder.task(task, cursor)
 
 
-def _task_as_it_is(store: Store, wire: Wire, head: Head, number: int = 0) -> Update:
+def _task_as_it_is(store: Store, encoder: _Encoder, number: int = 0) -> Update:
     """number: number of the last entry that the webhook has."""
-    task, sequence = store.get_task(head)
-    return Update(wire.encode_notification(task), Cursor(max(sequence, number), 0, head.state))
+    task, sequence = store.get_task(encoder.head)
+    return encoder.task(task, Cursor(max(sequence, number), 0, encoder.head.state))

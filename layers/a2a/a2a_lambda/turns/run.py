@@ -21,6 +21,7 @@ from a2a_lambda.agent.event_builder import FAILED, EventBuilder
 from a2a_lambda.catalog.agents import Loading, agent_of
 from a2a_lambda.durable.engine import Notice, Suspended
 from a2a_lambda.errors import AgentMistake, LimitExceeded, SkillError, StoreError
+from a2a_lambda.files.files import Files
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.head import Head, Pending, Place
@@ -52,8 +53,9 @@ class Run:
     suspension: how the turn was suspended, if it was. Then it has not ended, and another run continues it.
     """
 
-    def __init__(self, store: Store, agent: Loading, claim: Claim) -> None:
+    def __init__(self, store: Store, agent: Loading, claim: Claim, files: Files = Files()) -> None:  # noqa: B008
         head = claim.head
+        claim.turn.file_store = files.of_turn(head)
         self._store = store
         self._agent = agent
         self._claim = claim

@@ -221,7 +221,10 @@ async def describe(
         sign_ins = [
             card_json.SignIn(issuer.name, issuer.url, [*issuer.scopes, *card.scopes]) for issuer in issuers
         ]
-    return card_json.Description(card, agent.name, base_url(request), root, public_schemas, sign_ins)
+    takes_uploads = bool(request.app.state.kit.settings.files_bucket)
+    return card_json.Description(
+        card, agent.name, base_url(request), root, public_schemas, sign_ins, takes_uploads
+    )
 
 
 def cache_headers(body: bytes, agents: Sequence[card_json.Description], *, keyed: bool) -> dict[str, str]:

@@ -20,7 +20,7 @@ from a2a_lambda.wire.shared import fields
 
 async def get(call: Call) -> dict[str, Json]:
     """Raises TaskNotFound."""
-    found = await call.kit.service.get(call.scope, _id(call))
+    found = await call.kit.service.get(call.scope, _id(call), results.AS_BYTES)
     ttl = int((found.expires - found.created) * 1000)
     times = {"createdAt": timestamp(found.created), "ttlMs": ttl}
     return results.encode_task(found.task, tool_of(call, found), times)
@@ -65,7 +65,7 @@ async def wait(call: Call, task_id: str) -> Task:
     async with aclosing(subscription.events) as events:
         async for _ in events:
             pass
-    return (await call.kit.service.get(call.scope, task_id)).task
+    return (await call.kit.service.get(call.scope, task_id, results.AS_BYTES)).task
 
 
 def times_of_new(call: Call, task: Task) -> Mapping[str, Json]:

@@ -11,6 +11,7 @@ from typing import Any
 from a2a_lambda.protocol.alibaba_metadata import INTENT_EXTENSION, PROTOCOL_EXTENSION
 from a2a_lambda.protocol.card import Card
 from a2a_lambda.protocol.model import Json
+from a2a_lambda.protocol.stored_file import FILE_BYTES
 
 Object = dict[str, Json]
 
@@ -26,6 +27,9 @@ SECURITY_SCHEMES_1_0: Mapping[str, Object] = {
 
 MCP_EXTENSION = "urn:a2a-lambda:mcp"
 """Says where the agent's skills are tools of MCP. Its params have `url`."""
+
+UPLOADS_EXTENSION = "urn:a2a-lambda:uploads"
+"""Says where a client uploads a file that is too large for a message. Its params: `url`, `maxBytes`."""
 
 APPBUILDER_SCHEME: Object = {
     "type": "apiKey",
@@ -72,7 +76,7 @@ class Description:
     name: name of the agent. base: url of the deployment, without a trailing slash. root: the agent answers at
     the base.
     input_schemas: JSON Schema by skill id. sign_ins: the issuers whose tokens are accepted; None =
-    they cannot be read now.
+    they cannot be read now. takes_uploads: the deployment takes files that are too large for messages.
     """
 
     card: Card
@@ -81,6 +85,7 @@ class Description:
     root: bool
     input_schemas: dict[str, Object]
     sign_ins: Sequence[SignIn] | None = ()
+    takes_uploads: bool = False
 
     @property
     def http(self) -> str:
@@ -123,7 +128,7 @@ def v1_0(source: Description) -> Object:
         "version": card.version,
         "capabilities": {
             **card.capabilities.model_dump(),
-            "extensions": [*_extensions(source), *_mcp_extension(source)],
+            "extensions": [*_extensions(source), *_mcp_extension(source), *_uploads_extension(source)],
             "extendedAgentCard": card.extended is not None,
         },
         "securitySchemes": _schemes_1_0(source),
@@ -183,7 +188,7 @@ def _v0_2(source: Description) -> Object:
     capabilities: Object = {
         **source.card.capabilities.model_dump(),
         "stateTransitionHistory": False,
-        "extensions": [*_extensions(source), *_mcp_extension(source)],
+        "extensions": [*_extensions(source), *_mcp_extension(source), *_uploads_extension(source)],
     }
     return {
         "name": source.card.name,
@@ -246,6 +251,20 @@ def _mcp_extension(source: Description) -> list[Object]:
         return []
     url = f"{source.base}/mcp" if source.root else f"{source.base}/mcp/{source.name}"
     return [{"uri": MCP_EXTENSION, "description": "The skills as tools of MCP", "params": {"url": url}}]
+
+
+def _uploads_extension(source: Description) -> list[Object]:
+    """The extension for uploads, if the agent takes files."""
+    modes = [
+        *source.card.defaultInputModes,
+        *(mode for skill in source.card.skills for mode in skill.inputModes or ()),
+    ]
+    if not source.takes_uploads or {*modes} <= {*TEXT, JSON_MODE}:
+        return []
+    params = {"url": f"{source.http}/uploads", "maxBytes": FILE_BYTES}
+    return [
+        {"uri": UPLOADS_EXTENSION, "description": "Files that are too large for messages", "params": params}
+    ]
 
 
 def _extensions(source: Description) -> list[Object]:

@@ -1,0 +1,64 @@
+"""Content of messages as the APIs of models take it: texts, and the files that they can read.
+
+Sources: https://platform.openai.com/docs/api-reference/chat (OpenAI, and every API that is compatible)
+https://docs.anthropic.com/en/api/messages
+https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ContentBlock.html
+"""
+
+import base64
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from a2a_lambda.agent.files.received import ReceivedFile
+from a2a_lambda.protocol.model import Json
+
+Api = Literal["openai", "anthropic", "bedrock"]
+
+IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+PDF = "application/pdf"
+
+READABLE = (*IMAGES, PDF)
+"""Media types that these APIs take. Other files are named in the text."""
+
+
+def text_block(api: Api, text: str) -> dict[str, Json]:
+    return {"text": text} if api == "bedrock" else {"type": "text", "text": text}
+
+
+def file_blocks(api: Api, files: Sequence[ReceivedFile]) -> list[dict[str, Json]]:
+    """A block for each file that the API can read. Blocks while the files are read. Raises SkillError as
+    `ReceivedFile.read` does."""
+    readable = [file for file in files if media_type_of(file) in READABLE]
+    return [_block(api, file, number) for number, file in enumerate(readable, 1)]
+
+
+def media_type_of(file: ReceivedFile) -> str:
+    """The media type without its parameters, in lower case; "" if the client names none."""
+    return (file.media_type or "").partition(";")[0].strip().lower()
+
+
+def _block(api: Api, file: ReceivedFile, number: int) -> dict[str, Json]:
+    media_type, content = media_type_of(file), file.read()
+    is_image = media_type in IMAGES
+    if api == "bedrock":
+        source = {"bytes": content}
+        format_name = media_type.partition("/")[2]
+        if is_image:
+            return {"image": {"format": format_name, "source": source}}
+        return {"document": {"format": format_name, "name": _bedrock_name(file, number), "source": source}}
+    text = base64.b64encode(content).decode()
+    if api == "anthropic":
+        data = {"type": "base64", "media_type": media_type, "data": text}
+        return {"type": "image" if is_image else "document", "source": data}
+    url = f"data:{media_type};base64,{text}"
+    if is_image:
+        return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": "file", "file": {"filename": file.name or "file.pdf", "file_data": url}}
+
+
+def _bedrock_name(file: ReceivedFile, number: int) -> str:
+    """Bedrock allows few characters in a name, and each name once."""
+    words = re.sub(r"[^A-Za-z0-9()\[\] -]+", " ", file.name or "file").split()
+    return f"{' '.join(words)[:150]} {number}".strip()

@@ -1,0 +1,83 @@
+"""A file of a message, wherever its content is: in the message, in the bucket, or at a URL of elsewhere."""
+
+import io
+import os
+from pathlib import Path
+from typing import BinaryIO
+
+from a2a_lambda.agent.files.store import FileStore
+from a2a_lambda.errors import FileAbsent, SkillError
+from a2a_lambda.protocol.model import Part, decode_raw
+from a2a_lambda.protocol.stored_file import is_reference
+
+READ_BYTES = 50_000_000
+"""Bytes that `read` returns at most, unless it is told otherwise. A function has 1 GB of memory."""
+
+
+CHUNK_BYTES = 2**20
+"""Bytes that are read at once."""
+
+
+class ReceivedFile:
+    """A file from the user.
+
+    name, media_type: as the client says, or None.
+    url: where the content is, if it is not in the message. `File(name, url=file.url)` sends the same file
+    back.
+
+    The methods block while they read. In an asynchronous skill, write `await asyncio.to_thread(file.read)`.
+    """
+
+    def __init__(self, part: Part, store: FileStore | None = None) -> None:
+        self.name = part.get("filename")
+        self.media_type = part.get("mediaType")
+        self.url = part.get("url")
+        self._part = part
+        self._store = store
+
+    @property
+    def content(self) -> bytes | None:
+        """The bytes of a file that the client has sent; None if there is only a URL of elsewhere."""
+        return self.read() if "raw" in self._part or is_reference(self._part) else None
+
+    def open(self) -> BinaryIO:
+        """The content as a stream, to read once from its beginning. Close it, or use it in `with`.
+
+        Raises SkillError, which ends the task with a text for the client, if the file has expired, or its URL
+        cannot be read. A URL of elsewhere must be public, must answer within a minute, and may lead to
+        100 MB.
+        """
+        if "raw" in self._part:
+            return io.BytesIO(decode_raw(self._part["raw"]))
+        assert self.url is not None
+        try:
+            return self._open_url(self.url)
+        except FileAbsent:
+            raise SkillError(f"The file {self.name or ''} is no longer available.") from None
+
+    def read(self, most_bytes: int = READ_BYTES) -> bytes:
+        """The content. Raises SkillError as `open` does, and for a file that has more bytes."""
+        with self.open() as stream:
+            content = stream.read(most_bytes + 1)
+        if len(content) > most_bytes:
+            raise SkillError(f"The file {self.name or ''} has more than {most_bytes:,} bytes.")
+        return content
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the content to a file, piece by piece; returns its path. Lambda's /tmp has 512 MB."""
+        with self.open() as stream, open(path, "wb") as file:
+            while chunk := stream.read(CHUNK_BYTES):
+                file.write(chunk)
+        return Path(path)
+
+    def _open_url(self, url: str) -> BinaryIO:
+        from a2a_lambda.net.fetch import NotFetched, fetch
+
+        try:
+            # Without a deployment it is a test, whose server is on this machine.
+            return fetch(url, allow_loopback=True) if self._store is None else self._store.open(url)
+        except NotFetched as error:
+            raise SkillError(f"The file {self.name or ''} is not available: {error}.") from None
+
+    def __repr__(self) -> str:
+        return f"ReceivedFile(name={self.name!r}, media_type={self.media_type!r})"

@@ -1,0 +1,151 @@
+"""Files that a skill puts out: a large one goes to the bucket where the skill's code runs, so that the skill
+waits for it, and may close its stream or delete its file afterwards.
+"""
+
+import inspect
+import io
+import os
+from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from a2a_lambda import agent_threads
+from a2a_lambda.agent.files.store import FileStore, FileWriter, NoWriter
+from a2a_lambda.agent.outputs import File, FinalMessage, NamedArtifact
+from a2a_lambda.agent.turn import Turn
+from a2a_lambda.errors import AgentMistake, SkillError
+
+CHUNK_BYTES = 2**20
+"""Bytes that are read at once."""
+
+
+def store(turn: Turn, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Outputs of synchronous code, with what is stored in place of each file's content. Blocks.
+
+    Raises AgentMistake for a content that no file can have, OSError, and what the content and the store
+    raise.
+    """
+    files = {id(file): file for file in _contents(turn, outputs)}
+    stored = {key: _store(turn, file) for key, file in files.items()}
+    return _replace(outputs, stored) if stored else outputs
+
+
+async def store_async(turn: Turn, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same for asynchronous code, on the agent loop."""
+    stored = {}
+    for key, file in {id(file): file for file in _contents(turn, outputs)}.items():
+        if isinstance(file.content, AsyncIterable):
+            stored[key] = await _store_stream(turn, file, file.content)
+        else:
+            stored[key] = await agent_threads.call_in_thread(partial(_store, turn, file), "file")
+    return _replace(outputs, stored) if stored else outputs
+
+
+def _contents(turn: Turn, outputs: Sequence[Any]) -> Iterator[File]:
+    """Files whose content is to be stored, or is not bytes yet."""
+    for output in outputs:
+        if isinstance(output, NamedArtifact | FinalMessage):
+            yield from _contents(turn, output.contents)
+        elif isinstance(output, File) and output.content is not None and output.url is None:
+            content: Any = output.content
+            if not isinstance(content, bytes) or not _is_inline(turn.file_store, len(content)):
+                yield output
+
+
+def _is_inline(file_store: FileStore | None, size: int) -> bool:
+    return file_store is None or file_store.is_inline(size)
+
+
+def _store(turn: Turn, file: File) -> File:
+    writer = _writer(turn)
+    try:
+        if not writer.is_stored:
+            for chunk in _chunks(file):
+                if turn.cancelled:
+                    raise SkillError("The turn has ended.")
+                if writer.add(chunk):
+                    writer.flush()
+        return _with(file, writer.finish())
+    except BaseException:
+        writer.abort()
+        raise
+
+
+async def _store_stream(turn: Turn, file: File, content: AsyncIterable[Any]) -> File:
+    writer = await agent_threads.call_in_thread(partial(_writer, turn), "file")
+    try:
+        if not writer.is_stored:
+            async for chunk in content:
+                if writer.add(_checked(file, chunk)):
+                    await agent_threads.call_in_thread(writer.flush, "file")
+        return _with(file, await agent_threads.call_in_thread(writer.finish, "file"))
+    except BaseException:
+        agent_threads.CodeThread.run(writer.abort, "file")  # the code may be canceled, and must not wait
+        raise
+
+
+def _writer(turn: Turn) -> FileWriter:
+    if turn.file_store is None:
+        return NoWriter()
+    turn.file_count += 1
+    return turn.file_store.writer(turn.file_count)
+
+
+def _chunks(file: File) -> Iterator[bytes]:
+    """The content, piece by piece."""
+    content: Any = file.content
+    if isinstance(content, bytes | bytearray | memoryview):
+        content = io.BytesIO(content)
+    if isinstance(content, os.PathLike):
+        with open(content, "rb") as stream:
+            yield from iter(partial(stream.read, CHUNK_BYTES), b"")
+    elif hasattr(content, "read"):
+        while chunk := _checked(file, content.read(CHUNK_BYTES)):
+            yield chunk
+    elif isinstance(content, Iterable) and not isinstance(content, str):
+        for chunk in content:
+            yield _checked(file, chunk)
+    else:
+        raise AgentMistake(
+            f"the content of File {file.name!r} is of type {type(content).__name__}. It must be bytes, a"
+            " pathlib.Path, a file opened with mode 'rb', or an iterator of bytes; in an asynchronous skill,"
+            " an asynchronous one, too"
+        )
+
+
+def _checked(file: File, chunk: Any) -> bytes:
+    if inspect.isawaitable(chunk):
+        raise AgentMistake(f"File {file.name!r}: its read() is asynchronous; give its asynchronous iterator")
+    if not isinstance(chunk, bytes | bytearray | memoryview):
+        raise AgentMistake(
+            f"File {file.name!r}: its content is {type(chunk).__name__}, not bytes. Open a file with 'rb'"
+        )
+    return bytes(chunk)
+
+
+def _with(file: File, stored: bytes | str) -> File:
+    """The file with what its task keeps of its content."""
+    import mimetypes  # it reads the machine's list of types, and few turns put out large files
+
+    media_type = file.media_type or mimetypes.guess_type(file.name)[0]
+    if isinstance(stored, bytes):
+        return File(file.name, stored, media_type=media_type)
+    return File(file.name, url=stored, media_type=media_type)
+
+
+def _replace(outputs: tuple[Any, ...], stored: dict[int, File]) -> tuple[Any, ...]:
+    return tuple(_replace_in(output, stored) for output in outputs)
+
+
+def _replace_in(output: Any, stored: dict[int, File]) -> Any:
+    match output:
+        case File():
+            return stored.get(id(output), output)
+        case NamedArtifact():
+            contents = _replace(output.contents, stored)
+            return NamedArtifact(
+                output.name, *contents, description=output.description, metadata=output.metadata
+            )
+        case FinalMessage():
+            return FinalMessage(*_replace(output.contents, stored))
+    return output

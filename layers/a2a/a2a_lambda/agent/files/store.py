@@ -1,0 +1,48 @@
+"""What a turn needs for its files. `files/turn_files` has it in a deployment; tests of agents do without."""
+
+from typing import BinaryIO, Protocol
+
+
+class FileWriter(Protocol):
+    """Takes the content of one file. is_stored: an earlier run of the turn has stored it, so none is needed.
+    Calls block."""
+
+    @property
+    def is_stored(self) -> bool: ...
+    def add(self, chunk: bytes, /) -> bool:
+        """Take a piece; returns whether it is time to call `flush`."""
+
+    def flush(self) -> None: ...
+    def finish(self) -> bytes | str:
+        """The content, if it stays in the task; else what the task keeps instead."""
+
+    def abort(self) -> None: ...
+
+
+class FileStore(Protocol):
+    """Calls block."""
+
+    def is_inline(self, size: int, /) -> bool:
+        """Whether a file of so many bytes stays in its task."""
+
+    def writer(self, number: int, /) -> FileWriter: ...
+    def open(self, url: str, /) -> BinaryIO: ...
+    def link(self, reference: str, name: str, media_type: str, /) -> str: ...
+
+
+class NoWriter:
+    """Keeps the content, for a turn without a deployment."""
+
+    def __init__(self) -> None:
+        self._chunks: list[bytes] = []
+        self.is_stored = False
+
+    def add(self, chunk: bytes) -> bool:
+        self._chunks.append(chunk)
+        return False
+
+    def flush(self) -> None: ...
+    def finish(self) -> bytes:
+        return b"".join(self._chunks)
+
+    def abort(self) -> None: ...

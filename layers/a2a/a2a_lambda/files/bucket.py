@@ -1,0 +1,158 @@
+"""The bucket with the content of files. Its objects have no type, so that no browser runs one: each URL says
+how its file is served.
+
+Sources: https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-presigned-url.html
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+from urllib.parse import quote
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from a2a_lambda import tracing
+from a2a_lambda.errors import FileAbsent, FilesUnavailable
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import CompletedPartTypeDef
+
+LINK_SECONDS = 3600
+"""Seconds for which a URL is valid, unless the credentials that signed it end sooner."""
+
+FORM_SECONDS = 3600
+"""Seconds in which an upload must begin."""
+
+UNTYPED = "application/octet-stream"
+
+SHOWN = re.compile(
+    r"image/(png|jpeg|gif|webp|avif|bmp)|audio/[\w.+-]+|video/[\w.+-]+|text/plain|application/pdf"
+)
+"""Media types that a browser shows and cannot run. Every other type is served as a download."""
+
+ABSENT_CODES = frozenset({"404", "NoSuchKey", "NotFound", "403", "AccessDenied"})
+"""Codes of S3 for an object that is not there. Without the right to list a bucket, the answer is 403."""
+
+
+class StoredObject(NamedTuple):
+    """size: in bytes. written_at: when the object was written."""
+
+    size: int
+    written_at: datetime
+
+
+class Form(NamedTuple):
+    """What a client posts as multipart/form-data: these fields, and after them `file`."""
+
+    url: str
+    fields: dict[str, str]
+
+
+class Bucket:
+    """make_client: called when the client is first needed, because botocore's takes a tenth of a second.
+
+    Calls block. They raise FilesUnavailable if S3 does not answer, or refuses.
+    """
+
+    def __init__(self, make_client: "Callable[[], S3Client]", name: str) -> None:
+        self._make_client = make_client
+        self.name = name
+
+    @cached_property
+    def _s3(self) -> "S3Client":
+        return self._make_client()
+
+    def put(self, key: str, content: bytes) -> None:
+        with _errors("PutObject"):
+            self._s3.put_object(Bucket=self.name, Key=key, Body=content, ContentType=UNTYPED)
+
+    def begin_parts(self, key: str) -> str:
+        """Begin an object in parts; returns the id of the upload."""
+        with _errors("CreateMultipartUpload"):
+            answer = self._s3.create_multipart_upload(Bucket=self.name, Key=key, ContentType=UNTYPED)
+        return answer["UploadId"]
+
+    def put_part(self, key: str, upload_id: str, number: int, content: bytes) -> "CompletedPartTypeDef":
+        """Put a part of at least 5 MiB, or the last one; returns what `end_parts` needs. number: from 1."""
+        with _errors("UploadPart"):
+            answer = self._s3.upload_part(
+                Bucket=self.name, Key=key, UploadId=upload_id, PartNumber=number, Body=content
+            )
+        part: CompletedPartTypeDef = {"ETag": answer["ETag"], "PartNumber": number}
+        # botocore asks for this checksum by default, and S3 then wants it for each part.
+        if "ChecksumCRC32" in answer:
+            part["ChecksumCRC32"] = answer["ChecksumCRC32"]
+        return part
+
+    def end_parts(self, key: str, upload_id: str, parts: "list[CompletedPartTypeDef]") -> None:
+        """Make the parts one object. Until then there is no object."""
+        with _errors("CompleteMultipartUpload"):
+            self._s3.complete_multipart_upload(
+                Bucket=self.name, Key=key, UploadId=upload_id, MultipartUpload={"Parts": parts}
+            )
+
+    def abort_parts(self, key: str, upload_id: str) -> None:
+        with _errors("AbortMultipartUpload"):
+            self._s3.abort_multipart_upload(Bucket=self.name, Key=key, UploadId=upload_id)
+
+    def find(self, key: str) -> StoredObject | None:
+        """An object, or None if there is none."""
+        try:
+            with _errors("HeadObject"):
+                answer = self._s3.head_object(Bucket=self.name, Key=key)
+        except FileAbsent:
+            return None
+        return StoredObject(answer["ContentLength"], answer["LastModified"])
+
+    def open(self, key: str) -> BinaryIO:
+        """The content of an object, as a stream. Raises FileAbsent."""
+        with _errors("GetObject"):
+            answer = self._s3.get_object(Bucket=self.name, Key=key)
+        return cast(BinaryIO, answer["Body"])
+
+    def link(self, key: str, name: str, media_type: str) -> str:
+        """A URL of an object, for anyone who has it. It makes no call.
+
+        name: the file's name. media_type: "" = unknown.
+        """
+        is_shown = SHOWN.fullmatch(media_type) is not None
+        disposition = "inline" if is_shown else "attachment"
+        params = {
+            "Bucket": self.name,
+            "Key": key,
+            "ResponseContentType": media_type if is_shown else UNTYPED,
+            "ResponseContentDisposition": f"{disposition}; filename*=UTF-8''{quote(name, safe='')}",
+        }
+        with _errors("presign"):
+            return self._s3.generate_presigned_url("get_object", Params=params, ExpiresIn=LINK_SECONDS)
+
+    def form(self, key: str, most_bytes: int) -> Form:
+        """A form with which anyone who has it can write this object, of 1 to `most_bytes` bytes. It makes no
+        call."""
+        fixed = {"Content-Type": UNTYPED}
+        conditions = [fixed, ["content-length-range", 1, most_bytes]]
+        with _errors("presign"):
+            answer = self._s3.generate_presigned_post(
+                self.name, key, Fields=dict(fixed), Conditions=conditions, ExpiresIn=FORM_SECONDS
+            )
+        return Form(answer["url"], answer["fields"])
+
+
+@contextmanager
+def _errors(operation: str) -> Iterator[None]:
+    """A span of a call; its failures are raised as the kit's own."""
+    try:
+        with tracing.aws_span("S3", operation):
+            yield
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
+        if code in ABSENT_CODES and operation in ("HeadObject", "GetObject"):
+            raise FileAbsent(f"S3 has no such object, or gives it to no one: {code}") from None
+        raise FilesUnavailable(f"S3 refused {operation}: {code}") from error
+    except BotoCoreError as error:
+        raise FilesUnavailable(f"S3 did not answer {operation}: {type(error).__name__}") from error

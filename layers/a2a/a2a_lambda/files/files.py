@@ -1,0 +1,61 @@
+"""What a deployment does with files. `Files` has its parts, which share the bucket.
+
+a message's files   ── inbox ── bucket ── turn_files ── turn.files
+a turn's outputs    ── writer ── bucket ── links ── URLs in answers
+a client's upload   ── new_upload ── bucket ── inbox
+"""
+
+import time
+import uuid
+from collections.abc import Callable
+from typing import NamedTuple
+
+from a2a_lambda import threads
+from a2a_lambda.errors import UnsupportedOperation
+from a2a_lambda.files.bucket import FORM_SECONDS, Bucket, Form
+from a2a_lambda.files.inbox import Inbox
+from a2a_lambda.files.keys import key_of
+from a2a_lambda.files.links import Links
+from a2a_lambda.files.turn_files import TurnFiles
+from a2a_lambda.protocol.stored_file import SCHEME
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.identity import Scope
+
+
+class Upload(NamedTuple):
+    """reference: what a message names the file by. form: what the client posts it with. seconds: for how long
+    the form is valid."""
+
+    reference: str
+    form: Form
+    seconds: int
+
+
+class Files:
+    """bucket: None = every file stays in its task. allow_loopback: URLs of files may lead to this machine."""
+
+    def __init__(
+        self,
+        bucket: Bucket | None = None,
+        *,
+        repeat_seconds: float = 0.0,
+        allow_loopback: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._bucket = bucket
+        self._allow_loopback = allow_loopback
+        self.inbox = Inbox(bucket, repeat_seconds, clock)
+        self.links = Links(bucket)
+
+    def of_turn(self, head: Head) -> TurnFiles:
+        """The files of the turn that a head has."""
+        return TurnFiles(self._bucket, head, allow_loopback=self._allow_loopback)
+
+    async def new_upload(self, scope: Scope, most_bytes: int) -> Upload:
+        """A place for a file of the caller, with the form to write it. Raises UnsupportedOperation if the
+        deployment has no bucket."""
+        if self._bucket is None:
+            raise UnsupportedOperation("this deployment takes no uploads; send files within messages")
+        reference = f"{SCHEME}uploads/{uuid.uuid4().hex}"
+        form = await threads.run_for_files(self._bucket.form, key_of(scope, reference), most_bytes)
+        return Upload(reference, form, FORM_SECONDS)

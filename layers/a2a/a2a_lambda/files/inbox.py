@@ -1,0 +1,88 @@
+"""The files of a message, before it is stored: large ones move to the bucket, and references are checked."""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from a2a_lambda import threads
+from a2a_lambda.errors import InvalidParams
+from a2a_lambda.files.bucket import Bucket
+from a2a_lambda.files.keys import key_of
+from a2a_lambda.files.writer import INLINE_BYTES
+from a2a_lambda.protocol.model import Message, Part, decode_raw
+from a2a_lambda.protocol.stored_file import SCHEME, UPLOAD, change_message, is_reference, parts_of
+from a2a_lambda.tasks.identity import RequestIdentity, Scope
+
+INLINE_CHARACTERS = -(-INLINE_BYTES // 3) * 4
+"""Characters of base64 that INLINE_BYTES have."""
+
+UPLOADS = 100
+"""Uploads that a message may name. Each is a call of S3."""
+
+UPLOAD_SECONDS = 86_400
+"""Seconds for which an upload may be sent in a message. The bucket deletes a file some days after it was
+written, so one that was uploaded long before its task would be gone before it."""
+
+UNKNOWN = "this caller has no such upload for this agent, or it is older than a day; upload the file again"
+
+
+class Inbox:
+    """bucket: None = every file stays in its message. repeat_seconds: see `Intake`."""
+
+    def __init__(
+        self, bucket: Bucket | None, repeat_seconds: float, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._bucket = bucket
+        self._window_seconds = max(1.0, repeat_seconds)
+        self._clock = clock
+
+    async def receive(self, scope: Scope, request: RequestIdentity, message: Message) -> Message:
+        """The message as it is stored. Raises InvalidParams for a reference that is not an upload of the
+        caller for this agent, FilesUnavailable."""
+        parts = parts_of(message)
+        if sum(map(is_reference, parts)) > UPLOADS:
+            raise InvalidParams(f"a message may name at most {UPLOADS} uploads", path="params.message.parts")
+        if not any(is_reference(part) or len(part.get("raw", "")) > INLINE_CHARACTERS for part in parts):
+            return message
+        new_parts = iter(
+            await asyncio.gather(
+                *(self._receive(scope, request, part, index) for index, part in enumerate(parts))
+            )
+        )
+        return change_message(message, lambda part: next(new_parts) or part)
+
+    async def _receive(self, scope: Scope, request: RequestIdentity, part: Part, index: int) -> Part | None:
+        """The part as it is stored, if that is another one."""
+        if is_reference(part):
+            await self._check_upload(scope, part["url"], f"params.message.parts[{index}].url")
+            return None
+        if self._bucket is None or len(part.get("raw", "")) <= INLINE_CHARACTERS:
+            return None
+        try:
+            content = decode_raw(part["raw"])
+        except ValueError:  # a picture in metadata, where a client may write anything
+            return None
+        reference = f"{SCHEME}messages/{self._identify(request, index)}"
+        await threads.run_for_files(self._bucket.put, key_of(scope, reference), content)
+        result = part.copy()
+        del result["raw"]
+        result["url"] = reference
+        return result
+
+    async def _check_upload(self, scope: Scope, reference: str, path: str) -> None:
+        upload = None
+        if self._bucket is not None and UPLOAD.fullmatch(reference):
+            upload = await threads.run_for_files(self._bucket.find, key_of(scope, reference))
+        now = datetime.fromtimestamp(self._clock(), UTC)
+        if upload is None or (now - upload.written_at).total_seconds() > UPLOAD_SECONDS:
+            raise InvalidParams(UNKNOWN, path=path)
+
+    def _identify(self, request: RequestIdentity, index: int) -> str:
+        """Id of a file of a request. A retry has the same, so it writes the same object again. The same bytes
+        after the repeat window make a task of their own, so its file has another id: tasks share no file,
+        because each may be erased alone."""
+        window = int(self._clock() // self._window_seconds)
+        source = f"{request.key}#{request.body}#{window}#{index}"
+        return hashlib.sha256(source.encode()).hexdigest()[:32]

@@ -1,0 +1,19 @@
+"""Keys of the bucket's objects: the owner's digest first, then the agent, then the path of the reference.
+
+<SHA-256 of the owner, 32 hex digits>/<agent>/tasks/<digest>/<turn>/<number>
+"""
+
+import hashlib
+
+from a2a_lambda.protocol.stored_file import SCHEME
+from a2a_lambda.tasks.identity import Scope
+
+
+def owner_prefix(owner: str) -> str:
+    """What the keys of all files of an owner begin with."""
+    return f"{hashlib.sha256(owner.encode()).hexdigest()[:32]}/"
+
+
+def key_of(scope: Scope, reference: str) -> str:
+    """Key of the object that a reference of this owner and agent means."""
+    return f"{owner_prefix(scope.owner)}{scope.agent}/{reference.removeprefix(SCHEME)}"

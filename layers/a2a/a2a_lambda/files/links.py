@@ -1,0 +1,113 @@
+"""What a client gets of a stored file: a URL that is made for its answer, or the bytes if it asks for them.
+
+A client asks for bytes by `;base64` after a media type of its acceptedOutputModes, such as `image/*;base64`.
+"""
+
+import base64
+from collections.abc import AsyncGenerator, Collection
+from contextlib import aclosing
+from fnmatch import fnmatchcase
+
+from a2a_lambda import threads
+from a2a_lambda.errors import FileAbsent
+from a2a_lambda.files.bucket import Bucket
+from a2a_lambda.files.keys import key_of
+from a2a_lambda.protocol.model import Event, Part, Published, Task
+from a2a_lambda.protocol.stored_file import change_event, change_task, is_reference
+from a2a_lambda.tasks.identity import Scope
+
+ANSWER_BYTES = 3_000_000
+"""Bytes of files in an answer, or in an event of a stream. In base64 they are 4 MB, and a buffered answer of
+Lambda has at most 6 MB. Every further file is a URL."""
+
+BYTES_PARAMETER = ";base64"
+
+
+def types_wanted_as_bytes(modes: Collection[str]) -> tuple[str, ...]:
+    """Patterns of the media types that a client wants as bytes. modes: its acceptedOutputModes."""
+    types = (mode.replace(" ", "").lower().rpartition(BYTES_PARAMETER) for mode in modes)
+    return tuple(media_type for media_type, parameter, rest in types if parameter and not rest)
+
+
+class Links:
+    """bucket: None = there are no stored files. Raises FilesUnavailable.
+
+    as_bytes: patterns of the media types that become bytes; every other file becomes a URL.
+    """
+
+    def __init__(self, bucket: Bucket | None) -> None:
+        self._bucket = bucket
+
+    async def of_task(self, scope: Scope, task: Task, as_bytes: Collection[str] = ()) -> Task:
+        """The task as a client gets it."""
+        has_files = self._bucket is not None and change_task(task, _mark) is not task
+        return await threads.run_for_files(self.in_task, scope, task, as_bytes) if has_files else task
+
+    async def of_event(self, scope: Scope, event: Event, as_bytes: Collection[str] = ()) -> Event:
+        """The event as a client gets it."""
+        has_files = self._bucket is not None and change_event(event, _mark) is not event
+        return await threads.run_for_files(self.in_event, scope, event, as_bytes) if has_files else event
+
+    def in_task(self, scope: Scope, task: Task, as_bytes: Collection[str] = ()) -> Task:
+        """The same as `of_task`. Blocks."""
+        return (
+            task if self._bucket is None else change_task(task, _Answer(self._bucket, scope, as_bytes).show)
+        )
+
+    def in_event(self, scope: Scope, event: Event, as_bytes: Collection[str] = ()) -> Event:
+        """The same as `of_event`. Blocks."""
+        return (
+            event
+            if self._bucket is None
+            else change_event(event, _Answer(self._bucket, scope, as_bytes).show)
+        )
+
+    async def of_events(
+        self, scope: Scope, events: AsyncGenerator[Published, None], as_bytes: Collection[str] = ()
+    ) -> AsyncGenerator[Published, None]:
+        """The events of a stream as a client gets them."""
+        async with aclosing(events):
+            async for sequence, event in events:
+                yield sequence, await self.of_event(scope, event, as_bytes)
+
+
+class _Answer:
+    """The files of one answer. Its calls block: the first makes the client of S3, and bytes are read."""
+
+    def __init__(self, bucket: Bucket, scope: Scope, as_bytes: Collection[str]) -> None:
+        self._bucket = bucket
+        self._scope = scope
+        self._as_bytes = as_bytes
+        self._room = ANSWER_BYTES
+
+    def show(self, part: Part) -> Part:
+        """The part as the client gets it."""
+        if not is_reference(part):
+            return part
+        result = part.copy()
+        key, media_type = key_of(self._scope, part["url"]), part.get("mediaType", "")
+        if any(fnmatchcase(media_type.lower(), pattern) for pattern in self._as_bytes):
+            content = self._read(key)
+            if content is not None:
+                del result["url"]
+                result["raw"] = base64.b64encode(content).decode()
+                return result
+        result["url"] = self._bucket.link(key, part.get("filename") or "file", media_type)
+        return result
+
+    def _read(self, key: str) -> bytes | None:
+        """The content, if the answer has room for it."""
+        try:
+            with self._bucket.open(key) as body:
+                content = body.read(self._room + 1)
+        except FileAbsent:
+            return None
+        if len(content) > self._room:
+            return None
+        self._room -= len(content)
+        return content
+
+
+def _mark(part: Part) -> Part:
+    """Another object for a part whose content is stored."""
+    return part.copy() if is_reference(part) else part

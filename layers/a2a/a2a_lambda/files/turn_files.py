@@ -1,0 +1,56 @@
+"""The files of one turn: those that came with its message, and those that it puts out."""
+
+from typing import BinaryIO
+
+from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.files.bucket import Bucket
+from a2a_lambda.files.keys import key_of
+from a2a_lambda.files.writer import INLINE_BYTES, Writer
+from a2a_lambda.protocol.stored_file import SCHEME, output_reference
+from a2a_lambda.tasks.head import Head, Place
+
+
+class TurnFiles:
+    """head: head of the turn's task. allow_loopback: foreign URLs may lead to this machine. Calls block."""
+
+    def __init__(self, bucket: Bucket | None, head: Head, *, allow_loopback: bool) -> None:
+        self._bucket = bucket
+        self._scope = head.scope
+        self._ids = (head.task_id, head.turn_id)
+        self._is_replayed = head.place is Place.EXECUTION
+        self._allow_loopback = allow_loopback
+
+    def is_inline(self, size: int) -> bool:
+        """Whether a file of so many bytes stays in its task."""
+        return self._bucket is None or size <= INLINE_BYTES
+
+    def writer(self, number: int) -> Writer:
+        """What takes the content of a file that the turn puts out. number: counts such files, from 1.
+
+        Another attempt at the turn writes to the same keys. A durable turn is replayed with the same output,
+        so a file that is there is not written again. Raises FilesUnavailable.
+        """
+        reference = output_reference(*self._ids, number)
+        key = key_of(self._scope, reference)
+        is_stored = self._is_replayed and self._bucket is not None and self._bucket.find(key) is not None
+        return Writer(self._bucket, key, reference, is_stored=is_stored)
+
+    def open(self, url: str) -> BinaryIO:
+        """The content at a reference, or at a URL of elsewhere, which is hostile until proved otherwise.
+
+        Raises FileAbsent, FilesUnavailable, and NotFetched for a URL that must not, or cannot, be read.
+        """
+        if url.startswith(SCHEME):
+            return self._require_bucket().open(key_of(self._scope, url))
+        from a2a_lambda.net.fetch import fetch  # few turns read from elsewhere
+
+        return fetch(url, allow_loopback=self._allow_loopback)
+
+    def link(self, reference: str, name: str, media_type: str) -> str:
+        """A URL of a stored file, for a model's API, say."""
+        return self._require_bucket().link(key_of(self._scope, reference), name, media_type)
+
+    def _require_bucket(self) -> Bucket:
+        if self._bucket is None:
+            raise ConfigurationError("environment variable A2A_FILES_BUCKET: a task has a file in a bucket")
+        return self._bucket

@@ -1,0 +1,49 @@
+"""POST /uploads, POST /a2a/<agent>/uploads: a place for a file that is too large for a message.
+
+    client ── {"mediaType", "size"} ──► here ── {"url", "form", "expires"}
+    client ── the form's fields, then the file ───► the bucket
+    client ── a message with a part {"url", …} ───► the agent
+
+The url is a reference. Whoever has the form may write that one file until it expires, and nobody but the
+caller can send the reference. docs/files.md describes it.
+"""
+
+import time
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from a2a_lambda import strictjson, telemetry
+from a2a_lambda.errors import InvalidParams, ProtocolError, StoreError
+from a2a_lambda.http.auth import scope_of
+from a2a_lambda.http.dispatch import accept
+from a2a_lambda.http.error_responses import JSON, error_response, to_protocol_error
+from a2a_lambda.http.request import check_media_type
+from a2a_lambda.protocol.model import timestamp
+from a2a_lambda.protocol.stored_file import FILE_BYTES
+from a2a_lambda.wire.shared import fields
+
+
+async def call(request: Request, name: str | None) -> Response:
+    """name: name of the agent; None = the default agent."""
+    try:
+        accepted_request = await accept(request, check_media_type)
+        kit = accepted_request.kit
+        agent = kit.agents.find(name)
+        scope = scope_of(request, accepted_request.grant, agent)
+        telemetry.bind(agent=agent.name)
+        source = fields.mapping(strictjson.loads(accepted_request.body), "body")
+        size = fields.count(source, "size", "body")
+        if not size or size > FILE_BYTES:
+            raise InvalidParams(f"body.size must be from 1 to {FILE_BYTES} bytes", path="body.size")
+        agent.card.check_media_type(fields.text(source, "mediaType", "body"), "body.mediaType")
+        upload = await kit.files.new_upload(scope, size)
+    except (ProtocolError, StoreError) as cause:
+        error = to_protocol_error(cause)
+        return error_response(error, status=400 if error.status == 200 else None)
+    body = {
+        "url": upload.reference,
+        "form": {"url": upload.form.url, "fields": upload.form.fields},
+        "expires": timestamp(time.time() + upload.seconds),
+    }
+    return Response(strictjson.dumps(body), headers={"Cache-Control": "no-store"}, media_type=JSON)

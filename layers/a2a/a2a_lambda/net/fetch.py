@@ -1,0 +1,81 @@
+"""Reads a URL that a caller supplied: only from public addresses, with limits of redirects, size and time."""
+
+import asyncio
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from typing import BinaryIO, cast
+
+import httpx2
+
+from a2a_lambda.errors import KitError
+from a2a_lambda.net.addresses import Refused, Unresolved
+from a2a_lambda.net.transport import GuardedTransport
+
+FETCH_BYTES = 100_000_000
+"""Bytes of a file that is read from elsewhere. Lambda's /tmp has 512 MB."""
+
+FETCH_SECONDS = 60.0
+"""Seconds for all of it, redirects included."""
+
+SILENCE_SECONDS = 10.0
+"""Seconds between two pieces of it."""
+
+REDIRECTS = 5
+
+MEMORY_BYTES = 1_000_000
+"""Bytes that stay in memory. A larger file is in /tmp until it is closed."""
+
+_threads = ThreadPoolExecutor(4, thread_name_prefix="fetch")
+
+
+class NotFetched(KitError):
+    """A URL that must not be read, or did not answer with a file. The text says why, without the URL, which
+    may hold a secret."""
+
+    safe_to_log = True
+
+
+def fetch(url: str, *, allow_loopback: bool = False) -> BinaryIO:
+    """The content of a URL, from its beginning. Blocks. Raises NotFetched."""
+    # In a thread of its own, because an asynchronous skill calls it in a thread that has a loop.
+    return _threads.submit(asyncio.run, _fetch(url, allow_loopback)).result()
+
+
+async def _fetch(url: str, allow_loopback: bool) -> BinaryIO:
+    content = cast(BinaryIO, tempfile.SpooledTemporaryFile(MEMORY_BYTES))  # noqa: SIM115  # its reader closes it
+    transport = GuardedTransport(allow_loopback=allow_loopback)
+    try:
+        async with (
+            asyncio.timeout(FETCH_SECONDS),
+            httpx2.AsyncClient(transport=transport, timeout=SILENCE_SECONDS) as http,
+        ):
+            await _read(http, httpx2.URL(url), content)
+    except BaseException as error:
+        content.close()
+        if isinstance(error, httpx2.HTTPError | httpx2.InvalidURL | Refused | Unresolved | TimeoutError):
+            # The text of these may have the URL. That of the guard has the host alone.
+            reason = str(error) if isinstance(error, Refused | Unresolved) else type(error).__name__
+            raise NotFetched(f"the file could not be read from its url: {reason}") from None
+        raise
+    content.seek(0)
+    return content
+
+
+async def _read(http: httpx2.AsyncClient, url: httpx2.URL, content: BinaryIO) -> None:
+    # Not by httpx: the transport replaces the host of a request by its address, and a relative redirect
+    # would lead to that. Each request is checked by the transport.
+    for _ in range(REDIRECTS + 1):
+        async with http.stream("GET", url, headers={"Accept-Encoding": "identity"}) as answer:
+            if answer.has_redirect_location:
+                url = url.join(answer.headers["location"])
+                continue
+            if answer.status_code != 200:
+                raise NotFetched(f"the file could not be read from its url: status {answer.status_code}")
+            size = 0
+            async for chunk in answer.aiter_raw():  # unpacked, a few bytes may be very many
+                size += len(chunk)
+                if size > FETCH_BYTES:
+                    raise NotFetched(f"the file at its url has more than {FETCH_BYTES:,} bytes")
+                content.write(chunk)
+            return
+    raise NotFetched(f"the url of the file redirects more than {REDIRECTS} times")

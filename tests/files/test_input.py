@@ -1,0 +1,217 @@
+"""Files that clients send: in messages, and as uploads."""
+
+import base64
+import hashlib
+import uuid
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.testclient import TestClient
+
+from a2a_lambda.aws import clients
+from a2a_lambda.files import inbox
+from a2a_lambda.kit import Kit
+from a2a_lambda.settings import Settings
+from tests.agents.probe.agent import drawing
+from tests.conftest import new_key
+from tests.files.objects import objects_of
+from tests.files.test_output import get
+from tests.helpers.rest import Rest, message_1_0
+from tests.helpers.rpc import Rpc, intent, message
+
+Json = Any
+
+LARGE = drawing(300_000)
+
+NAMED = {"filename": "drawing.png", "mediaType": "image/png"}
+
+
+def inline(content: bytes) -> Json:
+    return {"raw": base64.b64encode(content).decode(), **NAMED}
+
+
+def examined(task: Json) -> Json:
+    """What the agent has read."""
+    assert task["status"]["state"] == "TASK_STATE_COMPLETED", task
+    [part] = task["artifacts"][0]["parts"]
+    return part["data"]
+
+
+def entry(content: bytes) -> list[Any]:
+    return ["drawing.png", "image/png", len(content), hashlib.sha256(content).hexdigest()]
+
+
+def ask_for_upload(rest: Rest, size: int, media_type: str = "image/png", **fields: Json) -> Any:
+    return rest.ask("POST", "uploads", {"size": size, "mediaType": media_type, **fields})
+
+
+def upload(rest: Rest, content: bytes) -> str:
+    """Reference of a file that was uploaded."""
+    answer = ask_for_upload(rest, len(content)).json()
+    post(answer["form"], content).raise_for_status()
+    reference: str = answer["url"]
+    return reference
+
+
+def post(form: Json, content: bytes) -> httpx2.Response:
+    """As `curl -F` does: the fields, and then the file."""
+    return httpx2.post(form["url"], data=form["fields"], files={"file": content})
+
+
+@pytest.mark.parametrize("size", [10, 99_999, 100_000, 100_001, 300_000])
+def test_an_agent_reads_the_same_wherever_a_file_is(rest: Rest, size: int) -> None:
+    content = drawing(size)
+    assert examined(rest.send("examine", parts=[inline(content)])) == [entry(content)]
+
+
+def test_large_files_of_a_message_are_in_the_bucket(rest: Rest, settings: Settings) -> None:
+    before = objects_of(settings)
+    task = rest.send("examine", parts=[{"text": "hi"}, inline(LARGE), inline(b"small"), inline(LARGE[:-1])])
+    assert len(objects_of(settings) - before) == 2
+    assert examined(task) == [entry(LARGE), entry(b"small"), entry(LARGE[:-1])]
+    rows = clients.dynamodb(settings).scan(TableName=settings.table)["Items"]
+    assert sum(len(str(row)) for row in rows if task["id"] in row["pk"]["S"]) < 10_000
+    [said] = rest.call("GET", f"tasks/{task['id']}")["history"]
+    assert [set(part) for part in said["parts"]] == [
+        {"text"},
+        *[{"url", *NAMED}, {"raw", *NAMED}, {"url", *NAMED}],
+    ]
+    assert get(said["parts"][1]["url"])[0] == LARGE
+
+
+def test_versions_send_files_in_their_own_form(rpc: Rpc) -> None:
+    file = {"bytes": base64.b64encode(LARGE).decode(), "name": "drawing.png", "mimeType": "image/png"}
+    sent = message("", metadata=intent("examine"), parts=[{"kind": "file", "file": file}])
+    task = rpc.call("message/send", {"message": sent})
+    assert task["artifacts"][0]["parts"][0]["data"] == {"value": [entry(LARGE)]}
+
+
+def test_a_retry_writes_the_same_object(rest: Rest, settings: Settings) -> None:
+    before = objects_of(settings)
+    identity = str(uuid.uuid4())
+    tasks = [rest.send("examine", parts=[inline(LARGE)], messageId=identity) for _ in range(2)]
+    assert tasks[0]["id"] == tasks[1]["id"]
+    assert len(objects_of(settings) - before) == 1
+
+
+def test_an_upload_is_sent_by_its_reference(rest: Rest) -> None:
+    content = drawing(6_000_000)
+    reference = upload(rest, content)
+    assert reference.startswith("a2a-file:uploads/")
+    task = rest.send("examine", parts=[{"url": reference, **NAMED}])
+    assert examined(task) == [entry(content)]
+    [part] = rest.call("GET", f"tasks/{task['id']}")["history"][0]["parts"]
+    assert get(part["url"])[0] == content
+
+
+def test_an_upload_has_at_most_the_size_that_was_said(rest: Rest) -> None:
+    form = ask_for_upload(rest, 10).json()["form"]
+    policy = base64.b64decode(form["fields"]["policy"]).decode()
+    assert '["content-length-range", 1, 10]' in policy
+    assert '{"Content-Type": "application/octet-stream"}' in policy
+    assert f'{{"key": "{form["fields"]["key"]}"}}' in policy
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({}, "body.size"),
+        ({"size": 0, "mediaType": "image/png"}, "body.size"),
+        ({"size": 5 * 2**30 + 1, "mediaType": "image/png"}, "body.size"),
+        ({"size": 5}, "body.mediaType"),
+        ({"size": "much", "mediaType": "image/png"}, "body.size"),
+        ([], "body"),
+    ],
+)
+def test_what_an_upload_must_say(rest: Rest, fields: Json, path: str) -> None:
+    answer = rest.ask("POST", "uploads", fields)
+    assert answer.status_code == 400
+    assert path in answer.json()["error"]["message"]
+
+
+def test_an_upload_needs_a_key_and_a_post(rest: Rest, client: TestClient) -> None:
+    assert client.post("/uploads", json={"size": 5, "mediaType": "image/png"}).status_code == 401
+    assert rest.ask("GET", "uploads").status_code == 405
+    rest.path = "/a2a/absent"
+    assert ask_for_upload(rest, 5).status_code == 404
+
+
+def test_an_agent_takes_uploads_of_its_types_only(client: TestClient, key: str) -> None:
+    answer = ask_for_upload(Rest(client, key, "/a2a/assistant"), 5)
+    assert answer.status_code == 400
+    assert "the agent takes" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "a2a-file:uploads/" + "0" * 32,
+        "a2a-file:uploads/../tasks/x",
+        "a2a-file:tasks/x/y/1",
+        "a2a-file:",
+        "a2a-file:uploads/",
+    ],
+)
+def test_another_reference_is_unknown(rest: Rest, reference: str) -> None:
+    assert refusal(rest, reference) == inbox.UNKNOWN
+
+
+def refusal(rest: Rest, reference: str) -> str:
+    """The error of a message with a reference."""
+    answer = rest.ask("POST", "message:send", {"message": message_1_0(parts=[{"url": reference}])})
+    assert answer.status_code == 400, answer.text
+    text: str = answer.json()["error"]["message"]
+    return text.partition(": ")[2]
+
+
+def test_uploads_and_outputs_of_others_are_unknown(
+    rest: Rest, client: TestClient, kit: Kit, settings: Settings
+) -> None:
+    reference = upload(rest, LARGE)
+    stranger = Rest(client, new_key(kit.keys, owner=f"owner-{uuid.uuid4()}"))
+    assert refusal(stranger, reference) == inbox.UNKNOWN
+    assert refusal(Rest(client, rest.headers["X-API-Key"], "/a2a/plain"), reference) == inbox.UNKNOWN
+    before = objects_of(settings)
+    rest.send("draw")
+    [first, _] = sorted(objects_of(settings) - before)
+    own_output = "a2a-file:" + first.split("/", 2)[2]
+    assert refusal(rest, own_output) == inbox.UNKNOWN
+    assert examined(rest.send("examine", parts=[{"url": reference, **NAMED}])) == [entry(LARGE)]
+
+
+def test_an_old_upload_is_unknown(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+    reference = upload(rest, LARGE)
+    monkeypatch.setattr(inbox, "UPLOAD_SECONDS", -10)
+    assert refusal(rest, reference) == inbox.UNKNOWN
+
+
+def test_a_message_names_few_uploads(rest: Rest) -> None:
+    parts = [{"url": f"a2a-file:uploads/{number:032x}"} for number in range(101)]
+    answer = rest.ask("POST", "message:send", {"message": message_1_0(parts=parts)})
+    assert "at most 100 uploads" in answer.json()["error"]["message"]
+
+
+def test_pictures_of_alibabas_suite_are_files_too(rest: Rest, settings: Settings) -> None:
+    picture = {"type": "base64", "value": base64.b64encode(LARGE).decode()}
+    before = objects_of(settings)
+    metadata = {**intent("look"), "images": [picture, {"type": "url", "value": "https://example.com/a.png"}]}
+    task = rest.call("POST", "message:send", {"message": {**message_1_0(), "metadata": metadata}})["task"]
+    assert len(objects_of(settings) - before) == 1
+    [said] = rest.call("GET", f"tasks/{task['id']}")["history"]
+    [stored, linked] = said["metadata"]["images"]
+    assert stored["type"] == "url"
+    assert get(stored["value"])[0] == LARGE
+    assert linked == {"type": "url", "value": "https://example.com/a.png"}
+    seen = task["artifacts"][0]["parts"][0]["data"]["images"]
+    assert get(seen[0])[0] == LARGE
+
+
+def test_the_card_says_where_uploads_go(client: TestClient) -> None:
+    for version in ("1.0", "0.3"):
+        card = client.get("/a2a/probe/.well-known/agent-card.json", headers={"A2A-Version": version}).json()
+        [found] = [item for item in card["capabilities"]["extensions"] if item["uri"].endswith(":uploads")]
+        assert found["params"] == {
+            "url": "https://agents.example.com/a2a/probe/uploads",
+            "maxBytes": 5 * 2**30,
+        }
