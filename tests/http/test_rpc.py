@@ -2,6 +2,7 @@
 
 import base64
 import json
+import urllib.request
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -234,12 +235,19 @@ def test_an_unknown_task_is_named_where_it_is(probe: Rpc) -> None:
 
 def test_a_large_message_is_read_back_whole(probe: Rpc) -> None:
     content = base64.b64encode(bytes(range(256)) * 17_000).decode()[: 4_400_000 // 4 * 4]
-    parts = [
-        {"kind": "file", "file": {"name": "big", "mimeType": "application/octet-stream", "bytes": content}},
-        {"kind": "text", "text": "keep it"},
-    ]
-    task = probe.send(parts=parts, metadata=intent("look"))
+    file = {"name": "big", "mimeType": "application/octet-stream", "bytes": content}
+    text = {"kind": "text", "text": "keep it"}
+    task = probe.send(parts=[{"kind": "file", "file": file}, text], metadata=intent("look"))
     assert task["artifacts"][0]["parts"][0]["data"]["files"][0][3] == len(base64.b64decode(content))
+    stored, kept = probe.call("tasks/get", {"id": task["id"]})["history"][0]["parts"]
+    with urllib.request.urlopen(stored["file"]["uri"]) as answer:
+        assert answer.read() == base64.b64decode(content)
+    assert kept == text
+
+
+def test_a_large_text_is_read_back_whole(probe: Rpc) -> None:
+    parts = [{"kind": "text", "text": "x" * 4_000_000}]
+    task = probe.send(parts=parts, metadata=intent("look"))
     read = probe.call("tasks/get", {"id": task["id"]})
     assert read["history"][0]["parts"] == parts
     assert read == task

@@ -43,6 +43,7 @@ def test_functions(translated: Json) -> None:
             "A2A_ORIGIN_DIGESTS",
             "A2A_CORS_ORIGINS",
             "A2A_TASK_DAYS",
+            "A2A_FILES_BUCKET",
             "A2A_EXECUTION_TIMEOUT",
             "A2A_SIGNING_KEY",
             "A2A_QUEUE",

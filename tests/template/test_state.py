@@ -1,9 +1,13 @@
-"""What keeps state: the table and the queues."""
+"""What keeps state: the table, the bucket and the queues."""
 
 import json
 from typing import Any
 
+import pytest
+
+from tests.template.permissions.rendering import Rendered
 from tests.template.resources import of_type
+from tools.build import lint
 
 Json = Any
 
@@ -53,3 +57,63 @@ def test_the_table(translated: Json) -> None:
     assert properties["DeletionProtectionEnabled"] == {"Ref": "DeletionProtection"}
     assert table["UpdateReplacePolicy"] == "Retain"
     assert table["DeletionPolicy"] == "RetainExceptOnCreate", "a first deployment that fails leaves no table"
+
+
+def test_the_bucket_is_private_and_encrypted(translated: Json) -> None:
+    [bucket] = of_type(translated, "AWS::S3::Bucket").values()
+    properties = bucket["Properties"]
+    assert set(properties["PublicAccessBlockConfiguration"].values()) == {True}
+    assert properties["OwnershipControls"] == {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
+    [rule] = properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    _, own, default = rule["Fn::If"]
+    assert own["ServerSideEncryptionByDefault"]["KMSMasterKeyID"] == {"Ref": "TableKeyArn"}
+    assert default["ServerSideEncryptionByDefault"] == {"SSEAlgorithm": "AES256"}
+    assert (bucket["DeletionPolicy"], bucket["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
+    [policy] = of_type(translated, "AWS::S3::BucketPolicy").values()
+    [statement] = policy["Properties"]["PolicyDocument"]["Statement"]
+    assert (statement["Effect"], statement["Principal"]) == ("Deny", "*")
+    assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+    assert len(statement["Resource"]) == 2
+
+
+def test_files_are_deleted_no_sooner_than_tasks(source: str) -> None:
+    def rules(**parameters: Json) -> Json:
+        rendered = Rendered(lint.translate(source, {}), parameters, "a2a-dev")
+        configuration = rendered.resources["FileBucket"]["Properties"]["LifecycleConfiguration"]
+        return {rule["Id"]: rule for rule in configuration["Rules"]}
+
+    assert rules(TaskDays=7)["expire"]["ExpirationInDays"] == 7
+    assert rules(TaskDays=7, FileDays=38)["expire"]["ExpirationInDays"] == 38
+    assert rules()["unfinished"]["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 1}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "is_refused"),
+    [
+        ({"ExecutionTimeout": 3600}, True),
+        ({"ExecutionTimeout": 3600, "FileDays": 32}, False),
+        ({"ExecutionTimeout": 3600, "Files": "false"}, False),
+        ({}, False),
+    ],
+)
+def test_durable_turns_need_files_that_last(source: str, parameters: Json, is_refused: bool) -> None:
+    assert Rendered(lint.translate(source, {}), parameters, "a2a-dev").breaks_a_rule() is is_refused
+
+
+def test_web_pages_reach_the_bucket_from_the_same_origins(source: str) -> None:
+    def origins(text: str) -> Json:
+        rendered = Rendered(lint.translate(source, {}), {"CorsOrigins": text}, "a2a-dev")
+        properties = rendered.resources["FileBucket"]["Properties"]
+        return [
+            rule["AllowedOrigins"] for rule in properties.get("CorsConfiguration", {}).get("CorsRules", [])
+        ]
+
+    assert origins("https://a.example, https://b.example") == [["https://a.example", "https://b.example"]]
+    assert origins("") == []
+
+
+def test_a_stack_may_do_without_a_bucket(source: str) -> None:
+    rendered = Rendered(lint.translate(source, {}), {"Files": "false"}, "a2a-dev")
+    assert not [name for name in rendered.resources if "Bucket" in name]
+    assert "A2A_FILES_BUCKET" not in str(rendered.resources["RpcFunction"])
+    assert "s3:" not in str([rendered.resources[name] for name in rendered.all if name.endswith("Role")])

@@ -7,6 +7,7 @@ functions.
 """
 
 import hashlib
+import math
 import os
 import shlex
 import sys
@@ -85,6 +86,9 @@ def parameters_for(
             "StreamsPerOwner": str(max(1, (most - 4) // 2)),
         }
     parameters = {**template.defaults(TEMPLATE), **facts, **of_stage, **room, **of_call}
+    if parameters["FileDays"] == "0":  # no file is deleted before its task; an upload may be a day older
+        execution_days = math.ceil(int(parameters["ExecutionTimeout"]) / 86_400)
+        parameters["FileDays"] = str(int(parameters["TaskDays"]) + execution_days + 1)
     has_subnets, has_groups = bool(parameters["SubnetIds"]), bool(parameters["SecurityGroupIds"])
     if has_subnets is not has_groups:  # a rule of CloudFormation cannot compare lists with nothing
         raise ConfigurationError("set both SubnetIds and SecurityGroupIds, or neither")

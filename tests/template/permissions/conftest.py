@@ -38,6 +38,7 @@ OPTIONS = {
     "CorsOrigins": "https://example.com",
     "SnapStart": "true",
     "ExecutionTimeout": 3600,
+    "FileDays": 32,
     "SubnetIds": "subnet-1",
     "SecurityGroupIds": "sg-1",
     "ExtraLayerArn": f"{LAYERS}:a:1",

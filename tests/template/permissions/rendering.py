@@ -29,6 +29,7 @@ ARNS = {
     "AWS::Lambda::Url": "lambda:{place}:function:{name}",
     "AWS::Lambda::Version": "lambda:{place}:function:{name}",
     "AWS::Logs::LogGroup": "logs:{place}:log-group:{name}:*",
+    "AWS::S3::Bucket": "s3:::{name}",
     "AWS::SQS::Queue": "sqs:{place}:{name}",
 }
 """The part of an ARN after `arn:aws:`. place: region and account."""
@@ -106,7 +107,8 @@ class Rendered:
         own = next((given[key] for key in keys if key in given), None)
         if own is not None and "Lambda" not in self.all[logical]["Type"].replace("LayerVersion", ""):
             return str(self.resolve(own))
-        return f"{self.stack}-{logical}-X"
+        name = f"{self.stack}-{logical}-X"
+        return name.lower() if self.all[logical]["Type"] == "AWS::S3::Bucket" else name
 
     def arn_of(self, logical: str) -> str:
         form = ARNS[self.all[logical]["Type"]]

@@ -45,6 +45,8 @@ UNUSED = {
     "AWS::Lambda::Version": r"lambda:PutFunctionScalingConfig",
     "AWS::Logs::LogGroup": r"firehose:.*|s3:.*|kms:.*|"
     r"logs:(CreateLogDelivery|.*ResourcePolic.*|.*BearerToken.*)",
+    "AWS::S3::Bucket": r"iam:PassRole|s3tables:.*|s3:(Put|Create|Update|Delete)"
+    r"(?!Bucket(CORS|OwnershipControls|PublicAccessBlock|Tagging|)$|(Encryption|Lifecycle)Configuration$).*",
     "AWS::WAFv2::WebACLAssociation": r"(?!wafv2:|apigateway:).*|wafv2:(Put|Get)PermissionPolicy",
 }
 """What handlers call for properties that no resource of the templates has, by type."""
@@ -104,7 +106,9 @@ def targets(stack: Rendered, logical: str, action: str, roles: Rendered) -> Iter
         yield pass_role(stack, logical, roles)
     elif ANYWHERE.fullmatch(action):
         yield Call(logical, action, "*", {})
-    elif action.startswith("s3:"):
+    elif kind == "AWS::S3::BucketPolicy":
+        yield Call(logical, action, f"arn:aws:s3:::{properties['Bucket']}", {})
+    elif action.startswith("s3:") and kind != "AWS::S3::Bucket":
         bucket = f"arn:aws:s3:::aws-sam-cli-managed-default-source-1/{STACK}/0123"
         yield Call(logical, action, bucket, {})
     elif action.startswith("kms:"):

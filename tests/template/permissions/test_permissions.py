@@ -18,6 +18,8 @@ USE_KEY = (
     "Encrypt Decrypt ReEncryptFrom ReEncryptTo GenerateDataKey GenerateDataKeyWithoutPlaintext DescribeKey"
 )
 
+USE_FILES = "GetObject PutObject AbortMultipartUpload"
+
 NETWORK = (
     "CreateNetworkInterface DeleteNetworkInterface DescribeNetworkInterfaces DescribeSubnets"
     " AssignPrivateIpAddresses UnassignPrivateIpAddresses"
@@ -28,6 +30,11 @@ ACTIONS = {
     ("Api", "Requests"): "dynamodb:UpdateItem",
     ("Rpc", "Table"): "dynamodb:GetItem BatchGetItem PutItem UpdateItem DeleteItem Query",
     ("Worker", "Table"): "dynamodb:GetItem PutItem UpdateItem DeleteItem Query",
+    **{
+        (name, "Files"): "s3:GetObject PutObject AbortMultipartUpload"
+        for name in ("Rpc", "Worker", "Durable")
+    },
+    ("Notifier", "Files"): "s3:GetObject",
     ("Worker", "Turns"): f"sqs:SendMessage {CONSUME}",
     ("Worker", "DeadTurns"): f"sqs:{CONSUME}",
     ("Durable", "Table"): "dynamodb:GetItem PutItem Query",
@@ -64,6 +71,7 @@ RESOURCES = {
     "Table": {"Fn::GetAtt": ["Table", "Arn"]},
     "CopyOfKeys": {"Fn::GetAtt": ["Table", "Arn"]},
     "Requests": {"Fn::GetAtt": ["Table", "Arn"]},
+    "Files": {"Fn::Sub": "${FileBucket.Arn}/*"},
     "StartExecutions": {"Fn::Sub": "${DurableFunction.Arn}:live"},
     "Executions": {"Fn::Sub": "${DurableFunction.Arn}:*"},  # of which the ARN of an execution is one
     "Lists": {"Fn::Sub": "${Table.Arn}/index/by-status-time"},
@@ -133,7 +141,7 @@ def test_the_cards_function_sees_no_task(translated: Json) -> None:
     assert items.count_key("alice", 1, 3)["pk"]["S"] == requests.replace("*", "alice#3")
 
 
-def test_the_tables_key_is_used_through_dynamodb_alone(translated: Json) -> None:
+def test_the_tables_key_is_used_through_dynamodb_and_s3_alone(translated: Json) -> None:
     [policy] = translated["ApiRole"]["Properties"]["Policies"]
     found = [item["Fn::If"] for item in policy["PolicyDocument"]["Statement"] if "Fn::If" in item]
     statements = [statement for name, statement, _ in found if name == "HasTableKey"]
@@ -141,9 +149,12 @@ def test_the_tables_key_is_used_through_dynamodb_alone(translated: Json) -> None
     for statement in statements:
         assert statement["Resource"] == {"Ref": "TableKeyArn"}
         assert not any("*" in action for action in statement["Action"])
-        assert statement["Condition"]["StringEquals"]["kms:ViaService"] == {
-            "Fn::Sub": "dynamodb.${AWS::Region}.${AWS::URLSuffix}"
-        }
+        via = [
+            {"Fn::Sub": f"{service}.${{AWS::Region}}.${{AWS::URLSuffix}}"} for service in ("dynamodb", "s3")
+        ]
+        is_grant = "kms:CreateGrant" in statement["Action"]  # which DynamoDB makes for itself
+        services = statement["Condition"]["StringEquals"]["kms:ViaService"]
+        assert services == (via[0] if is_grant else via)
     [grants] = [statement for statement in statements if "kms:CreateGrant" in statement["Action"]]
     assert grants["Action"] == ["kms:CreateGrant"]
     assert grants["Condition"]["Bool"] == {"kms:GrantIsForAWSResource": True}
