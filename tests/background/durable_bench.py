@@ -18,6 +18,8 @@ from a2a_lambda.background.execution_worker import ExecutionWorker
 from a2a_lambda.background.sweep import Sweep
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import StoreError
+from a2a_lambda.files.bucket import Bucket
+from a2a_lambda.files.files import Files
 from a2a_lambda.lambda_.execution_handler import DurableHandler
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.service import Service
@@ -30,6 +32,7 @@ from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from tests.conftest import AGENTS, DAY, ROOT
+from tests.files.fake_s3 import FakeS3
 from tests.helpers.rpc import intent
 from tools import template
 from tools.dev import emulator, event_sources
@@ -65,17 +68,20 @@ class DurableBench:
         self.store = Store(self.table, settings.table, ttl=30 * DAY)
         self.executions = LambdaExecutions(lambda: clients.lambda_(settings), settings.durable_function)
         dispatcher = Dispatcher(executions=self.executions)
+        self.s3 = FakeS3()
+        files = Files(Bucket(lambda: self.s3, "files"))  # type: ignore[arg-type,return-value]
         self.messages = Messages(
             self.store,
             self.agents,
             dispatcher=dispatcher,
             repeat_seconds=60,
             execution_seconds=settings.execution_timeout,
+            files=files,
         )
-        self.service = Service(self.store, dispatcher=dispatcher)
+        self.service = Service(self.store, dispatcher=dispatcher, files=files)
         self.waits = Waits(self.store, dispatcher)
         self.numbers: list[int] = []
-        self.execution_worker = ExecutionWorker(self.store, self.agents)
+        self.execution_worker = ExecutionWorker(self.store, self.agents, files)
         self.sweep_all = Sweep(self.store, dispatcher)
         self.client = clients.lambda_(settings)
         self.handler = DurableHandler(self.execution_worker, self.client)

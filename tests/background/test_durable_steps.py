@@ -1,5 +1,6 @@
 """Steps of durable turns: tried again, late, canceled, and replayed."""
 
+import base64
 import shutil
 from concurrent.futures import Future
 from itertools import chain, repeat
@@ -9,7 +10,7 @@ import pytest
 
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.lambda_ import execution_handler, sdk_engine
-from a2a_lambda.protocol.model import TaskState
+from a2a_lambda.protocol.model import Part, TaskState
 from tests.background.durable_bench import (
     DurableBench,
     text_of,
@@ -108,3 +109,16 @@ def test_an_operation_after_a_canceled_one_is_a_mistake(bench: DurableBench) -> 
     task = bench.send(skill="hasty")
     failed = bench.wait_for(task["id"], TaskState.FAILED)
     assert text_of(failed["status"]["message"]) == "The agent could not finish this request."
+
+
+def test_files_are_written_once_however_often_a_turn_is_replayed(bench: DurableBench) -> None:
+    sent = Part(raw=base64.b64encode(b"3" * 300_000).decode(), filename="third.bin")
+    task = bench.send(skill="album", parts=[Part(text="hi"), sent])
+    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    [artifact] = done["artifacts"]
+    first, second, text = artifact["parts"]
+    assert (first["filename"], second["filename"]) == ("first.bin", "second.bin")
+    assert text == {"text": "[300000]"}
+    assert first["url"].startswith("https://files.s3/")
+    assert bench.s3.calls["put_object"] == 3
+    assert sorted(len(content) for content in bench.s3.objects.values()) == [200_000, 200_000, 300_000]

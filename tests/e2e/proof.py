@@ -184,10 +184,13 @@ class Proof:
         return str(found)
 
     def delete(self) -> str:
-        """Delete the stack, and what outlives one: the table, the key, what sam has uploaded. Each is tried,
-        whatever becomes of the others."""
+        """Delete the stack, and what outlives one: the table, the bucket, the key, what sam has uploaded.
+        Each is tried, whatever becomes of the others."""
         errors = []
-        for part in (self.stack.delete, self._delete_tables, self._delete_parameters, self._delete_uploads):
+        for part in (
+            *(self.stack.delete, self._delete_tables, self._delete_buckets),
+            *(self._delete_parameters, self._delete_uploads),
+        ):
             try:
                 part()
             except (ClientError, BotoCoreError) as error:
@@ -202,6 +205,14 @@ class Proof:
         for table in self._tables():
             dynamodb.delete_table(TableName=table)
             dynamodb.get_waiter("table_not_exists").wait(TableName=table)
+
+    def _delete_buckets(self) -> None:
+        s3 = self.stack.client("s3")
+        for bucket in self._buckets():
+            for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
+                for item in page.get("Contents", []):
+                    s3.delete_object(Bucket=bucket, Key=item["Key"])
+            s3.delete_bucket(Bucket=bucket)
 
     def _delete_parameters(self) -> None:
         for name in self._parameters_left():
@@ -222,6 +233,7 @@ class Proof:
             if each["FunctionName"].startswith(f"{self.stack.name}-")
         )
         yield from self._tables()
+        yield from self._buckets()
         logs = self.stack.client("logs")
         for place in ("lambda", "apigateway"):
             base = f"/aws/{place}/{self.stack.name}"
@@ -236,6 +248,10 @@ class Proof:
         pages = self.stack.client("dynamodb").get_paginator("list_tables").paginate()
         prefix = f"{self.stack.name}-Table-"
         return [name for page in pages for name in page["TableNames"] if name.startswith(prefix)]
+
+    def _buckets(self) -> list[str]:
+        names = [bucket["Name"] for bucket in self.stack.client("s3").list_buckets()["Buckets"]]
+        return [name for name in names if name.startswith(f"{self.stack.name}-filebucket-")]
 
     def _parameters_left(self) -> list[str]:
         pages = self.stack.client("ssm").get_paginator("get_parameters_by_path")

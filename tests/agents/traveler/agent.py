@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from a2a_lambda import Artifact, Ask, Progress, Reply, Retry, SkillError, StepFailed, Turn, skill
+from a2a_lambda import Artifact, Ask, File, Progress, Reply, Retry, SkillError, StepFailed, Turn, skill
 
 CALLS: Counter[str] = Counter()
 """How often each step ran in this process."""
@@ -52,6 +52,16 @@ async def plan_trip(turn: Turn) -> AsyncIterator[Any]:
     turn.memory.set("city", plan.city)
     yield Artifact("report", f"{hotel}, {train}, {table}")
     yield "Booked."
+
+
+@skill
+async def album(turn: Turn) -> AsyncIterator[Any]:
+    """Puts out a large file on each side of a pause, and reads its own."""
+    yield File("first.bin", b"1" * 200_000)
+    await turn.sleep(hours=24)
+    yield File("second.bin", b"2" * 200_000)
+    await turn.sleep(hours=24)
+    yield str([len(file.read()) for file in turn.files])
 
 
 @skill

@@ -149,7 +149,7 @@ def test_the_boundary_admits_what_the_roles_of_a_stack_may_do(
     documents = [
         document
         for name, resource in stacks[0].resources.items()
-        # AgentPolicy is a fork's, which names its actions in the parameter AgentActions. A bucket's is no role's.
+        # AgentPolicy is a fork's, which names its actions in AgentActions. A bucket's policy is no role's.
         if name not in ("AgentPolicy", "FileBucketPolicy")
         for document in documents_of(resource["Properties"])
     ]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from a2a_lambda import mistakes, strictjson
 from a2a_lambda.agent import configuration, executor
-from a2a_lambda.agent.outputs import Ask, Batch
+from a2a_lambda.agent.outputs import Ask, Batch, File
 from a2a_lambda.agent.skill import MARK, ROUTE, Skill
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.errors import AgentMistake, ConfigurationError
@@ -142,6 +142,7 @@ class Agent:
         text: str = "",
         *,
         parts: Sequence[Part] | None = None,
+        files: Sequence[File | Path] = (),
         skill: str | None = None,
         slots: Mapping[str, str] = MappingProxyType({}),
         metadata: Mapping[str, Json] = MappingProxyType({}),
@@ -153,6 +154,7 @@ class Agent:
         """Run one turn, for tests. Nothing is stored, and what the skill raises is raised here. Pauses of a
         durable skill take no time.
 
+        files: files of the message, beside its text: File("sums.csv", b"1,2"), or the path of one.
         skill, slots: the intent that a client names. after: the answer before this message. The conversation,
             the memory and an open question continue from there.
         replies: to the waits of a durable skill, by name: a text, another JSON value, or TimeoutError.
@@ -163,7 +165,7 @@ class Agent:
         """
         from a2a_lambda.agent import trial  # a function never runs it
 
-        message = trial.make_message(self, text, parts, skill=skill, slots=slots, metadata=metadata)
+        message = trial.make_message(self, text, parts, files, skill=skill, slots=slots, metadata=metadata)
         config = configuration.of_environment(configuration.given(secrets, settings))
         return await trial.run(self, message, after, replies, config)
 

@@ -148,7 +148,7 @@ class EventBuilder:
                     self.closing = self._say(state, text, output.choices, output.fills)
                     self._last_words = [Part(text=text)]
                 case FinalMessage(contents=contents):
-                    parts = [_part(content) for content in contents]
+                    parts = [part_of(content) for content in contents]
                     self.closing = status(
                         TaskState.COMPLETED, self._clock(), agent_message(*self._ids, parts)
                     )
@@ -218,7 +218,7 @@ class EventBuilder:
         return event
 
     def _chunk(self, name: str, contents: tuple[Any, ...], output: NamedArtifact | None = None) -> Event:
-        parts = [_part(content) for content in contents]
+        parts = [part_of(content) for content in contents]
         if not name:
             self._said += parts
         append = name in self._artifacts
@@ -282,7 +282,8 @@ class EventBuilder:
         return chunk
 
 
-def _part(value: Any) -> Part:
+def part_of(value: Any) -> Part:
+    """The part that an output becomes. Raises SkillError, AgentMistake."""
     match value:
         case str():
             part = Part(text=str(value))

@@ -5,12 +5,14 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 from a2a_lambda import mistakes
 from a2a_lambda.agent.configuration import Configuration
-from a2a_lambda.agent.event_builder import EventBuilder
-from a2a_lambda.agent.outputs import Ask, Batch
+from a2a_lambda.agent.event_builder import EventBuilder, part_of
+from a2a_lambda.agent.files.sent import read
+from a2a_lambda.agent.outputs import Ask, Batch, File
 from a2a_lambda.agent.skill import Skill
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Reply, Suspended
@@ -110,6 +112,7 @@ def make_message(
     agent: Performer,
     text: str,
     parts: Sequence[Part] | None,
+    files: Sequence[File | Path],
     *,
     skill: str | None,
     slots: Mapping[str, str],
@@ -121,6 +124,7 @@ def make_message(
         _check_intent(agent, skill, slots)
         entries |= intent_metadata(skill, slots)
     content = list(parts) if parts is not None else [Part(text=text)]
+    content += [part_of(read(File(file.name, file) if isinstance(file, Path) else file)) for file in files]
     return Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=content, metadata=entries)
 
 

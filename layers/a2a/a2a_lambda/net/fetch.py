@@ -65,6 +65,8 @@ async def _read(http: httpx2.AsyncClient, url: httpx2.URL, content: BinaryIO) ->
     # Not by httpx: the transport replaces the host of a request by its address, and a relative redirect
     # would lead to that. Each request is checked by the transport.
     for _ in range(REDIRECTS + 1):
+        if url.scheme not in ("http", "https") or not url.host:
+            raise NotFetched("the file could not be read from its url: only https urls are read")
         async with http.stream("GET", url, headers={"Accept-Encoding": "identity"}) as answer:
             if answer.has_redirect_location:
                 url = url.join(answer.headers["location"])

@@ -41,6 +41,11 @@ async def store_async(turn: Turn, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
     return _replace(outputs, stored) if stored else outputs
 
 
+def read(file: File) -> File:
+    """The file with its content as bytes. Raises AgentMistake, OSError."""
+    return file if file.content is None else _with(file, b"".join(_chunks(file)))
+
+
 def _contents(turn: Turn, outputs: Sequence[Any]) -> Iterator[File]:
     """Files whose content is to be stored, or is not bytes yet."""
     for output in outputs:

@@ -1,0 +1,193 @@
+"""Files as an author sees them: in a message, at a URL, and as blocks for a model."""
+
+import asyncio
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from a2a_lambda import Agent, File, SkillError, Turn
+from a2a_lambda.agent.files.received import ReceivedFile
+from a2a_lambda.errors import FileAbsent
+from a2a_lambda.net import fetch
+from a2a_lambda.protocol.model import Message, Part, Role
+from tests.conftest import AGENTS
+
+PNG, PDF = b"\x89PNG", b"%PDF"
+
+
+class Store:
+    """A deployment's files, of which one is there."""
+
+    def open(self, url: str) -> Any:
+        if url == "a2a-file:uploads/1":
+            return (AGENTS / "probe" / "card.yaml").open("rb")
+        if url.startswith("a2a-file:"):
+            raise FileAbsent("absent")
+        raise fetch.NotFetched("the file could not be read from its url: its address is not public")
+
+
+def turn_with(*parts: Part) -> Turn:
+    turn = Turn(message=Message(messageId="m", role=Role.USER, parts=[Part(text="What is it?"), *parts]))
+    turn.file_store = Store()  # type: ignore[assignment]
+    return turn
+
+
+def inline(content: bytes, name: str, media_type: str) -> Part:
+    return Part(raw=base64.b64encode(content).decode(), filename=name, mediaType=media_type)
+
+
+def test_a_file_of_the_bucket_is_read_as_one_of_the_message(tmp_path: Path) -> None:
+    expected = (AGENTS / "probe" / "card.yaml").read_bytes()
+    [file] = turn_with(Part(url="a2a-file:uploads/1", filename="card.yaml")).files
+    assert file.content == file.read() == expected
+    assert file.save(tmp_path / "copy").read_bytes() == expected
+    with file.open() as stream:
+        assert stream.read(4) == expected[:4]
+    with pytest.raises(SkillError, match=r"card\.yaml has more than 10 bytes"):
+        file.read(10)
+    assert File("card.yaml", url=file.url).url == "a2a-file:uploads/1"
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("a2a-file:uploads/2", r"The file a\.png is no longer available"),
+        ("https://10.0.0.1/a.png", r"The file a\.png is not available: .*its address is not public"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_told_to_the_client(url: str, message: str) -> None:
+    [file] = turn_with(Part(url=url, filename="a.png")).files
+    with pytest.raises(SkillError, match=message):
+        file.read()
+
+
+def test_a_foreign_url_is_not_content() -> None:
+    [file] = turn_with(Part(url="https://example.com/a.png")).files
+    assert file.content is None
+    assert (file.name, file.url) == (None, "https://example.com/a.png")
+
+
+@pytest.mark.parametrize(
+    ("options", "blocks"),
+    [
+        (
+            {},
+            [
+                {"type": "text", "text": "What is it?\n[file: a.png]\n[file: b c.pdf]\n[file: c.zip]"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}},
+                {
+                    "type": "file",
+                    "file": {"filename": "b c.pdf", "file_data": "data:application/pdf;base64,JVBERg=="},
+                },
+            ],
+        ),
+        (
+            {"blocks": "anthropic"},
+            [
+                {"type": "text", "text": "What is it?\n[file: a.png]\n[file: b c.pdf]\n[file: c.zip]"},
+                {
+                    "type": "image",
+                    "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw=="},
+                },
+                {
+                    "type": "document",
+                    "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERg=="},
+                },
+            ],
+        ),
+        (
+            {"blocks": True},
+            [
+                {"text": "What is it?\n[file: a.png]\n[file: b c.pdf]\n[file: c.zip]"},
+                {"image": {"format": "png", "source": {"bytes": PNG}}},
+                {"document": {"format": "pdf", "name": "b c pdf 2", "source": {"bytes": PDF}}},
+            ],
+        ),
+    ],
+)
+def test_blocks_for_models(options: Any, blocks: Any) -> None:
+    turn = turn_with(
+        inline(PNG, "a.png", "image/PNG; q=1"),
+        inline(PDF, "b c.pdf", "application/pdf"),
+        inline(b"PK", "c.zip", "application/zip"),
+    )
+    assert turn.messages(files=True, **options) == [{"role": "user", "content": blocks}]
+    assert isinstance(turn.messages()[0]["content"], str)
+
+
+def test_a_message_without_files_stays_a_text() -> None:
+    turn = turn_with()
+    assert turn.messages(files=True) == [{"role": "user", "content": "What is it?"}]
+
+
+def test_a_test_of_an_agent_sends_and_gets_files(tmp_path: Path) -> None:
+    agent = Agent.load(AGENTS / "probe")
+    path = tmp_path / "sums.csv"
+    path.write_bytes(b"1,2")
+    answer = asyncio.run(agent.run("hi", files=[path, File("a.png", b"x" * 200_000)], skill="examine"))
+    assert [entry[:3] for entry in answer.data[0]] == [
+        ["sums.csv", "text/csv", 3],
+        ["a.png", "image/png", 200_000],
+    ]
+    drawn = asyncio.run(agent.run(skill="draw", slots={"kind": "stream"}))
+    assert len(base64.b64decode(drawn.artifacts[0]["parts"][1]["raw"])) == 200_000
+
+
+def test_a_url_is_read_with_its_redirects(httpserver: Any) -> None:
+    httpserver.expect_request("/a").respond_with_data(status=302, headers={"Location": "/b?x=1"})
+    httpserver.expect_request("/b", query_string="x=1").respond_with_data(b"content")
+    with fetch.fetch(httpserver.url_for("/a"), allow_loopback=True) as stream:
+        assert stream.read() == b"content"
+    # Within a loop, too, as an asynchronous skill calls it.
+    file = ReceivedFile(Part(url=httpserver.url_for("/b?x=1")))
+
+    async def read() -> bytes:
+        return file.read()
+
+    assert asyncio.run(read()) == b"content"
+
+
+@pytest.mark.parametrize(
+    ("location", "reason"),
+    [
+        ("https://169.254.169.254/latest", "its address is not public"),
+        ("http://example.com/", "no address found|only https"),
+        ("/loop", "redirects more than 5 times"),
+        ("file:///etc/passwd", "only https"),
+    ],
+)
+def test_a_redirect_leads_nowhere_else(httpserver: Any, location: str, reason: str) -> None:
+    httpserver.expect_request("/loop").respond_with_data(status=301, headers={"Location": location})
+    with pytest.raises(fetch.NotFetched, match=reason):
+        fetch.fetch(httpserver.url_for("/loop"), allow_loopback=True)
+
+
+def test_a_deployment_reads_no_inner_url(httpserver: Any) -> None:
+    for url in (
+        httpserver.url_for("/"),
+        "https://127.0.0.1/",
+        "http://10.0.0.1/",
+        "file:///etc/passwd",
+        "https:///",
+    ):
+        with pytest.raises(fetch.NotFetched) as refusal:
+            fetch.fetch(url)
+        assert url not in str(refusal.value)
+
+
+def test_a_url_may_lead_to_so_much(httpserver: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "FETCH_BYTES", 1000)
+    httpserver.expect_request("/a").respond_with_data(b"x" * 1001)
+    with pytest.raises(fetch.NotFetched, match="more than 1,000 bytes"):
+        fetch.fetch(httpserver.url_for("/a"), allow_loopback=True)
+    httpserver.expect_request("/none").respond_with_data(status=404)
+    with pytest.raises(fetch.NotFetched, match="status 404"):
+        fetch.fetch(httpserver.url_for("/none"), allow_loopback=True)
+
+
+def test_a_url_may_take_so_long(httpserver: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "FETCH_SECONDS", 0.0)
+    with pytest.raises(fetch.NotFetched, match="TimeoutError"):
+        fetch.fetch(httpserver.url_for("/a"), allow_loopback=True)

@@ -1,0 +1,201 @@
+"""A file's way into the bucket: in few calls, in little memory, and all of it or nothing."""
+
+import asyncio
+import tracemalloc
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from a2a_lambda.agent.files import sent
+from a2a_lambda.agent.outputs import File, FinalMessage, NamedArtifact
+from a2a_lambda.agent.turn import Turn
+from a2a_lambda.errors import AgentMistake, FilesUnavailable, LimitExceeded, SkillError
+from a2a_lambda.files import writer
+from a2a_lambda.files.bucket import Bucket
+from a2a_lambda.files.files import Files
+from a2a_lambda.files.writer import PART_BYTES
+from a2a_lambda.protocol.model import Message, Role, TaskState, status
+from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.tasks.identity import Scope
+from tests.files.fake_s3 import FakeS3
+
+MB = 2**20
+
+
+@pytest.fixture
+def s3() -> FakeS3:
+    return FakeS3()
+
+
+def head_of(turn_id: str = "turn", place: Place = Place.REQUEST) -> Head:
+    return Head(
+        scope=Scope("owner", "agent"),
+        task_id="task",
+        context_id="context",
+        generation="g",
+        created=0,
+        expires=1,
+        status=status(TaskState.WORKING, 0),
+        turn_id=turn_id,
+        place=place,
+    )
+
+
+def turn_on(s3: FakeS3, place: Place = Place.REQUEST, turn_id: str = "turn") -> Turn:
+    turn = Turn(message=Message(messageId="m", role=Role.USER, parts=[]), id=turn_id)
+    turn.file_store = Files(Bucket(lambda: s3, "files")).of_turn(head_of(turn_id, place))  # type: ignore
+    return turn
+
+
+def pieces(total: int, size: int = MB) -> Iterator[bytes]:
+    piece = b"x" * size
+    return (piece for _ in range(total // size))
+
+
+async def async_pieces(total: int, size: int = MB) -> AsyncIterator[bytes]:
+    for piece in pieces(total, size):
+        yield piece
+
+
+@pytest.mark.parametrize(
+    ("size", "calls"),
+    [
+        (100_000, {}),
+        (100_001, {"put_object": 1}),
+        (PART_BYTES - 1, {"put_object": 1}),
+        (PART_BYTES, {"create_multipart_upload": 1, "upload_part": 1, "complete_multipart_upload": 1}),
+        (
+            2 * PART_BYTES + 1,
+            {"create_multipart_upload": 1, "upload_part": 3, "complete_multipart_upload": 1},
+        ),
+    ],
+)
+def test_a_file_is_written_once_in_few_calls(s3: FakeS3, size: int, calls: dict[str, int]) -> None:
+    content = bytes(range(256)) * (size // 256 + 1)
+    [file] = sent.store(turn_on(s3), (File("a.bin", content[:size]),))
+    assert s3.calls == calls
+    if calls:
+        assert s3.objects == {next(iter(s3.objects)): content[:size]}
+        assert file.content is None
+    else:
+        assert file == File("a.bin", content[:size])
+
+
+def test_a_gigabyte_takes_little_memory() -> None:
+    """A part is in memory, and its copy on its way to S3: not the file."""
+    s3 = FakeS3(keeps=False)
+    tracemalloc.start()
+    try:
+        [file] = asyncio.run(sent.store_async(turn_on(s3), (File("film.mp4", async_pieces(1024 * MB)),)))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sum(s3.sizes) == 1024 * MB
+    assert file.url is not None
+    assert peak < 4 * PART_BYTES
+
+
+def test_what_fails_leaves_nothing(s3: FakeS3) -> None:
+    def broken() -> Iterator[bytes]:
+        yield from pieces(3 * PART_BYTES)
+        raise OSError("the disk is gone")
+
+    with pytest.raises(OSError, match="the disk is gone"):
+        sent.store(turn_on(s3), (File("a.bin", broken()),))
+    assert (s3.parts, s3.objects) == ({}, {})
+    s3.failing = {"upload_part"}
+    with pytest.raises(FilesUnavailable, match="S3 did not answer UploadPart"):
+        sent.store(turn_on(s3), (File("a.bin", pieces(3 * PART_BYTES)),))
+    assert (s3.parts, s3.objects) == ({}, {})
+
+
+def test_a_canceled_turn_stops_writing(s3: FakeS3) -> None:
+    turn = turn_on(s3)
+
+    def endless() -> Iterator[bytes]:
+        for number, piece in enumerate(pieces(10 * PART_BYTES)):
+            if number == 20:
+                turn.cancel()
+            yield piece
+
+    with pytest.raises(SkillError):
+        sent.store(turn, (File("a.bin", endless()),))
+    assert (s3.parts, s3.objects) == ({}, {})
+    assert s3.calls["upload_part"] == 2
+
+
+def test_an_asynchronous_turn_that_is_canceled_leaves_nothing(s3: FakeS3) -> None:
+    async def go() -> None:
+        reached = asyncio.Event()
+
+        async def stuck() -> AsyncIterator[bytes]:
+            async for piece in async_pieces(2 * PART_BYTES):
+                yield piece
+            reached.set()
+            await asyncio.Event().wait()
+
+        work = asyncio.create_task(sent.store_async(turn_on(s3), (File("a.bin", stuck()),)))
+        await reached.wait()
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        while s3.parts:
+            await asyncio.sleep(0.001)
+
+    asyncio.run(asyncio.wait_for(go(), 60))
+    assert s3.objects == {}
+
+
+def test_a_file_has_a_limit(s3: FakeS3, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "FILE_BYTES", 10 * MB)
+    with pytest.raises(LimitExceeded, match="at most 10,485,760 bytes"):
+        sent.store(turn_on(s3), (File("a.bin", pieces(11 * MB)),))
+    assert s3.parts == {}
+
+
+def test_another_attempt_writes_to_the_same_keys(s3: FakeS3) -> None:
+    for letter in (b"a", b"b"):
+        sent.store(turn_on(s3), (File("a.bin", letter * MB), File("b.bin", letter * MB)))
+    assert list(s3.objects.values()) == [b"b" * MB] * 2
+    sent.store(turn_on(s3, turn_id="other"), (File("a.bin", b"c" * MB),))
+    assert len(s3.objects) == 3
+
+
+def test_a_replay_writes_nothing_again(s3: FakeS3) -> None:
+    outputs = (File("a.bin", b"a" * MB), "text", File("small.bin", b"s"), File("b.bin", b"b" * MB))
+    first = sent.store(turn_on(s3, Place.EXECUTION), outputs)
+    second = sent.store(turn_on(s3, Place.EXECUTION), outputs)
+    assert first == second
+    assert s3.calls["put_object"] == 2
+
+
+def test_files_within_other_outputs(s3: FakeS3) -> None:
+    file = File("a.bin", b"a" * MB)
+    turn = turn_on(s3)
+    artifact, message, again = sent.store(
+        turn, (NamedArtifact("report", "text", file, description="d"), FinalMessage(file, "end"), file)
+    )
+    assert artifact.contents[1].url == message.contents[0].url == again.url
+    assert (artifact.name, artifact.contents[0], artifact.description) == ("report", "text", "d")
+    assert s3.calls["put_object"] == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("text", "is of type str. It must be bytes, a pathlib.Path"),
+        (7, "is of type int"),
+        (["a", "b"], "its content is str, not bytes"),
+    ],
+)
+def test_what_no_file_can_have(s3: FakeS3, content: Any, message: str) -> None:
+    with pytest.raises(AgentMistake, match=message):
+        sent.store(turn_on(s3), (File("a.bin", content),))
+
+
+def test_without_a_bucket_a_file_stays_in_its_task() -> None:
+    turn = turn_on(FakeS3())
+    turn.file_store = Files().of_turn(head_of())
+    [file] = sent.store(turn, (File("a.bin", pieces(2 * MB)),))
+    assert file.content == b"x" * (2 * MB)
