@@ -4,13 +4,11 @@ make chat                                  AGENT=weather VERSION=0.3 PORT=8080
 make chat URL=https://… KEY=…              any A2A agent
 make chat STACK=a2a-dev KEY=…              a deployed stack
 make chat TEXT="What is 1 plus 2?"         one message; the exit status is 0 if its task has completed
-make chat TEXT="Add them." FILE=sums.csv   with a file; several are separated by spaces
+make chat TEXT="Add them." FILE=sums.csv   with a file, or several, separated by spaces
 """
 
 import asyncio
-import base64
 import importlib
-import mimetypes
 import os
 import sys
 import uuid
@@ -34,10 +32,10 @@ from a2a_lambda.protocol.model import (
     Task,
     TaskState,
     TaskStatus,
-    decode_raw,
 )
 from tools.callers.names import AnyCaller, make_caller
-from tools.callers.records import SILENCE_SECONDS
+from tools.callers.records import FAILURES, SILENCE_SECONDS
+from tools.client import attachments
 from tools.client.view import View
 from tools.command import is_loopback, read_port, reports_errors, split_words
 from tools.deployment.stack import url_of
@@ -59,7 +57,10 @@ Ctrl-C cancels the task that is running."""
 class Chat:
     """A conversation. `send` returns the state of the message's task, or None if the call failed."""
 
-    def __init__(self, caller: AnyCaller, console: Console, *, is_conversation: bool = True) -> None:
+    def __init__(
+        self, http: httpx2.AsyncClient, caller: AnyCaller, console: Console, *, is_conversation: bool = True
+    ) -> None:
+        self._http = http
         self._caller = caller
         self._view = View(console, is_conversation=is_conversation)
         self._card: Json = {}
@@ -68,7 +69,7 @@ class Chat:
         self._state: TaskState | None = None
         self._last_event = ""
         self._waits = False
-        self._attached: list[Part] = []
+        self._attached: list[Path] = []
         self.has_answer = False
         """Whether a server has answered."""
 
@@ -105,7 +106,7 @@ class Chat:
             case "/file":
                 self.attach(rest.strip())
             case "/save":
-                self._save(rest)
+                await self._save(rest)
             case "/skill" if not rest.strip():
                 for skill in self._card.get("skills", []):
                     self._view.note(f"  {skill.get('id')}: {skill.get('description', '')}")
@@ -144,7 +145,12 @@ class Chat:
                 return None
             message["metadata"] = intent_metadata(skill, arguments)
             text = text or skill
-        message["parts"] = [Part(text=text), *self._attached]
+        try:
+            files = await attachments.parts_of(self._http, self._caller, self._attached)
+        except (OSError, *FAILURES) as error:
+            self._view.fail(f"a file cannot be sent: {error}")
+            return None
+        message["parts"] = [Part(text=text), *files]
         if self._context_id:
             message["contextId"] = self._context_id
         if self._state in INTERRUPTED or (self._waits and self._state == TaskState.WORKING):
@@ -276,32 +282,26 @@ class Chat:
         """Send a file with the next message. Returns whether it could be read."""
         path = Path(name).expanduser()
         try:
-            raw = base64.b64encode(path.read_bytes()).decode()
+            path.open("rb").close()
         except OSError as error:
             self._view.fail(f"{path}: {error.strerror}")
             return False
-        media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-        self._attached.append(Part(raw=raw, filename=path.name, mediaType=media_type))
+        self._attached.append(path)
         if self._view.is_conversation:
             self._view.note(f"{path.name} goes with the next message.")
         return True
 
-    def _save(self, rest: str) -> None:
+    async def _save(self, rest: str) -> None:
         number, _, path = rest.strip().partition(" ")
         if not path or not number.isdigit() or not 1 <= int(number) <= len(self._view.files):
             self._view.fail("write /save N PATH, with the number of a file")
             return
         part = self._view.files[int(number) - 1]
-        if "raw" not in part:
-            self._view.fail(f"this file is at {part.get('url')}")
-            return
         try:
-            Path(path).expanduser().write_bytes(decode_raw(part["raw"]))
-        except OSError as error:
-            self._view.fail(f"{path}: {error.strerror}")
-            return
-        except ValueError:
-            self._view.fail("the file is not valid base64")
+            target = Path(path).expanduser()  # noqa: ASYNC240  # nothing else runs
+            await attachments.save(self._http, part, target)
+        except (OSError, ValueError, *FAILURES) as error:
+            self._view.fail(f"the file cannot be saved: {str(error) or type(error).__name__}")
             return
         self._view.note(f"saved {path}")
 
@@ -328,7 +328,7 @@ def run(environ: Mapping[str, str], console: Console) -> int:
         try:
             caller = make_caller(http, url, version, key=key, name=environ.get("AGENT", ""))
             text = environ.get("TEXT", "")
-            chat = Chat(caller, console, is_conversation=not text)
+            chat = Chat(http, caller, console, is_conversation=not text)
             if not runner.run(chat.open()):
                 if is_local and not chat.has_answer:
                     port = f" PORT={environ['PORT']}" if environ.get("PORT") else ""

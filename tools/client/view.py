@@ -45,7 +45,7 @@ class View:
     def show_parts(self, place: str, parts: Sequence[Part], *, append: bool) -> None:
         """Show what is new of an artifact. A part that was shown, and comes again in a task, is left out."""
         history = self._shown.setdefault(place, [])
-        if not append and history and parts[: len(history)] == history:
+        if not append and history and _places(parts[: len(history)]) == _places(history):
             parts = parts[len(history) :]
         for part in parts:
             self._show_part(part)
@@ -73,7 +73,8 @@ class View:
             self.files.append(part)
             name = part.get("filename") or part.get("url") or "a file"
             media_type = part.get("mediaType", "unknown type")
-            source = part.get("url", "") or (f"/save {len(self.files)} PATH" if self.is_conversation else "")
+            url = part.get("url", "")
+            source = f"/save {len(self.files)} PATH" if self.is_conversation else url
             self.note(f"file {len(self.files)}: {name} ({media_type})" + (f": {source}" if source else ""))
 
     def show_state(self, state: str) -> None:
@@ -113,6 +114,11 @@ class View:
         if text.strip():
             # Links show their address: what a terminal opens must be seen.
             self._console.print(Markdown(text, hyperlinks=False))
+
+
+def _places(parts: Sequence[Part]) -> list[Part]:
+    """Parts whose urls have no query: each answer signs the url of the same file anew."""
+    return [{**part, "url": part["url"].partition("?")[0]} if "url" in part else part for part in parts]
 
 
 def split_blocks(text: str) -> tuple[str, str]:

@@ -195,6 +195,7 @@ def application() -> "ASGIApp":
         key=local_key(),
         log=LINES.follow,
         operate=operate,
+        files=f"{os.environ['A2A_EMULATOR']}/{BUCKET}/" if os.environ.get("A2A_FILES_BUCKET") else "",
         error=reason,
     )
     return Playground(target, console.RequestLog(app), hosts=[urlsplit(target.url).hostname or ""])

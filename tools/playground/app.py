@@ -5,16 +5,19 @@ GET  /playground/…        its files
 GET  /playground/config   what can be called
 GET  /playground/log      server-sent events: a line of the log each
 POST /playground/schedules  the agents' schedules; or, with `agent`, `id` and `key`, starts one
+POST /playground/upload   a file for the agent; answered with the part that names it
+GET  /playground/file     a file of the deployment's bucket, by the url that an answer has
 POST /playground/call     one call; answered with records, a line of JSON each (see `callers.records`)
 """
 
 import hmac
 import json
+import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import httpx2
 from pydantic import BaseModel, ValidationError
@@ -27,10 +30,13 @@ from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from a2a_lambda.client import AgentError
 from a2a_lambda.client.discovery import DiscoveredAgent
-from a2a_lambda.protocol.model import Json
+from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.protocol.model import Json, Part
 from tools.callers.names import TITLES, make_caller
-from tools.callers.records import SILENCE_SECONDS
+from tools.callers.records import FAILURES, SILENCE_SECONDS
+from tools.callers.uploads import upload, upload_url
 from tools.log_entry import LogEntry
 
 if TYPE_CHECKING:
@@ -41,13 +47,16 @@ PAGE = Path(__file__).parent / "page"
 HOSTS = ["127.0.0.1", "localhost"]
 """Names of this machine. With another one, a page of the web could have pointed its own name here."""
 
+UPLOAD_TYPE = "application/octet-stream"
+"""Media type of an upload. A form of another page cannot send it without asking."""
+
 COOKIE = "a2a-playground"
 
 HEADERS = {
     "Cache-Control": "no-cache",
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
-        " img-src 'self' data: blob:; media-src blob:; frame-src blob:;"
+        " img-src 'self' data: blob:; media-src 'self' blob:; frame-src blob:;"
         " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "Referrer-Policy": "no-referrer",
@@ -62,7 +71,8 @@ class Target:
     url: url of a deployment, or of an agent. title: what the page says it is. agents: names of agents; "" is
     the one at the url. key: the key that the page fills in. operate: asks the worker about schedules, or
     None; it blocks. log: lines from now on, after the last ones.
-    error: why nothing can be called.
+    files: what the urls of the deployment's bucket begin with; "" = unknown, so that the page shows no file
+    by itself. error: why nothing can be called.
     """
 
     url: str
@@ -71,6 +81,7 @@ class Target:
     key: str = ""
     log: Callable[[], AsyncGenerator[LogEntry | None, None]] | None = None
     operate: Callable[[Json], Json] | None = None
+    files: str = ""
     error: str = ""
 
 
@@ -114,6 +125,8 @@ class Playground:
                 Route("/playground/config", self._config),
                 Route("/playground/log", self._log),
                 Route("/playground/schedules", self._schedules, methods=["POST"]),
+                Route("/playground/upload", self._upload, methods=["POST"]),
+                Route("/playground/file", self._file),
                 Route("/playground/call", self._call, methods=["POST"]),
                 Mount("/playground", StaticFiles(directory=PAGE)),
             ],
@@ -164,6 +177,7 @@ class Playground:
                 "versions": [{"id": name, "title": title} for name, title in TITLES.items()],
                 "hasLog": target.log is not None,
                 "hasSchedules": target.operate is not None,
+                "files": target.files,
                 "error": target.error,
             }
         )
@@ -192,6 +206,62 @@ class Playground:
             return Response(f"not JSON: {error}", 400)
         return JSONResponse(await run_in_threadpool(self._target.operate, wanted))
 
+    async def _upload(self, request: Request) -> Response:
+        """Take the body, and upload it. The query has the call's agent, version and key, and the file's name
+        and type."""
+        if request.headers.get("content-type") != UPLOAD_TYPE:
+            return Response(f"send {UPLOAD_TYPE}", 415)
+        query = request.query_params
+        part = Part(filename=query.get("name") or "file", mediaType=query.get("type") or UPLOAD_TYPE)
+        with tempfile.TemporaryFile() as file:
+            try:
+                async for chunk in request.stream():
+                    await run_in_threadpool(file.write, chunk)
+                size = file.tell()
+                file.seek(0)
+                async with self._client() as http:
+                    return JSONResponse(await self._upload_file(http, request, file, size, part))
+            except (*FAILURES, ClientDisconnect, ConfigurationError) as error:
+                return JSONResponse({"error": str(error) or type(error).__name__})
+
+    async def _upload_file(
+        self, http: httpx2.AsyncClient, request: Request, file: BinaryIO, size: int, part: Part
+    ) -> Part:
+        query = request.query_params
+        caller = make_caller(
+            http,
+            self._target.url,
+            query.get("version", ""),
+            key=request.headers.get("x-api-key", ""),
+            name=query.get("agent", ""),
+        )
+        async for record in caller.card():
+            if record["kind"] == "error":
+                raise AgentError(record["message"])
+        url = upload_url(caller.agent.card, caller.agent.url) if caller.agent is not None else ""
+        if caller.agent is None or not url:
+            raise AgentError("the agent takes no uploads; its card has no such extension")
+        return await upload(http, url, file, part, size=size, headers=caller.agent.headers)
+
+    async def _file(self, request: Request) -> Response:
+        """A file of the bucket. Only of the bucket: what an agent writes must not make this server call
+        anything else."""
+        url = request.query_params.get("url", "")
+        if not self._target.files or not url.startswith(self._target.files):
+            return Response("not a file of this deployment", 403)
+        try:
+            async with AsyncExitStack() as stack:
+                http = await stack.enter_async_context(self._client())
+                answer = await stack.enter_async_context(http.stream("GET", url))
+                content = _closing(stack.pop_all(), answer.aiter_bytes())
+        except httpx2.HTTPError as error:
+            return Response(f"the bucket does not answer: {type(error).__name__}", 502)
+        media_type = answer.headers.get("content-type", UPLOAD_TYPE)
+        return StreamingResponse(content, answer.status_code, media_type=media_type)
+
+    def _client(self) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(timeout=SILENCE_SECONDS, trust_env=False, transport=self._transport)
+
     async def _call(self, request: Request) -> Response:
         if not _is_json(request):
             return Response("send application/json", 415)
@@ -207,9 +277,7 @@ class Playground:
         agent = None if call.operation == "card" else self._known.get(place)
 
         async def body() -> AsyncIterator[bytes]:
-            async with httpx2.AsyncClient(
-                timeout=SILENCE_SECONDS, trust_env=False, transport=self._transport
-            ) as http:
+            async with self._client() as http:
                 caller = make_caller(
                     http, self._target.url, call.version, key=call.key, name=call.agent, agent=agent
                 )
@@ -225,6 +293,12 @@ class Playground:
                     self._known[place] = caller.agent
 
         return StreamingResponse(body(), media_type="application/x-ndjson")
+
+
+async def _closing(stack: AsyncExitStack, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async with stack:
+        async for chunk in chunks:
+            yield chunk
 
 
 def _is_json(request: Request) -> bool:

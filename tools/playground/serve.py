@@ -11,7 +11,10 @@ from pathlib import Path
 
 import uvicorn
 
+from a2a_lambda.aws import clients
 from a2a_lambda.catalog.agents import default_of, read_cards
+from a2a_lambda.files.bucket import Bucket
+from a2a_lambda.settings import Settings
 from tools.client import logs
 from tools.command import listen, read_port, read_url, reports_errors, split_names
 from tools.deployment.stack import outputs_of, parameters_of
@@ -29,7 +32,7 @@ USAGE = "usage: make playground STACK=<stack> or URL=https://… [KEY=…|TOKEN=
 
 def target_of_stack(stack: str, key: str) -> Target:
     """Raises ConfigurationError if there is no such stack."""
-    url = outputs_of(stack)["BaseUrl"]
+    outputs = outputs_of(stack)
 
     async def lines() -> AsyncGenerator[LogEntry | None, None]:
         log = await asyncio.to_thread(logs.log_of, stack)  # each page reads from its own beginning
@@ -44,7 +47,21 @@ def target_of_stack(stack: str, key: str) -> Target:
             yield None
             await asyncio.sleep(pause)
 
-    return Target(url=url, title=stack, agents=agents_of(stack), key=key, log=lines)
+    bucket = outputs.get("FileBucketName", "")
+    return Target(
+        url=outputs["BaseUrl"],
+        title=stack,
+        agents=agents_of(stack),
+        key=key,
+        log=lines,
+        files=url_of_bucket(bucket) if bucket else "",
+    )
+
+
+def url_of_bucket(name: str) -> str:
+    """What the urls of a bucket begin with."""
+    settings = Settings.of(os.environ)
+    return Bucket(lambda: clients.s3(settings), name).link("x", "", "").partition("x?")[0]
 
 
 def agents_of(stack: str) -> list[str]:

@@ -2,9 +2,11 @@
 
 import asyncio
 import hashlib
+import random
 import tempfile
 import time
 import uuid
+import zlib
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -345,3 +347,18 @@ def examine(turn: Turn) -> list[Any]:
 @skill
 def retell(turn: Turn) -> str:
     return " | ".join(str(entry["content"]) for entry in turn.messages()[:-1])
+
+
+@skill
+def picture(turn: Turn) -> File:
+    """A picture that a browser can show, too large for a task."""
+    size = 300
+    rows = b"".join(b"\0" + random.Random(row).randbytes(3 * size) for row in range(size))
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        length = len(content).to_bytes(4, "big")
+        return length + kind + content + zlib.crc32(kind + content).to_bytes(4, "big")
+
+    header = size.to_bytes(4, "big") * 2 + bytes([8, 2, 0, 0, 0])
+    png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows))
+    return File("noise.png", png + chunk(b"IEND", b""))

@@ -1,6 +1,7 @@
 """make chat, as someone at a terminal uses it, against `make run`."""
 
 import asyncio
+import hashlib
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from tests.agents.probe.agent import drawing
 from tests.helpers.dev_server import PATIENCE, DevServer
 from tests.helpers.project import copy_kit
 from tests.processes.servers import answers
@@ -92,6 +94,17 @@ def test_everything_is_shown_once(server: DevServer, tmp_path: Path) -> None:
     assert "never sent" not in said
 
 
+def test_a_large_file_is_uploaded_and_one_is_saved_from_its_url(server: DevServer, tmp_path: Path) -> None:
+    large, saved = tmp_path / "large.png", tmp_path / "saved.png"
+    large.write_bytes(b"x" * 6_000_000)
+    lines = (f"/file {large}", "/skill examine", "/skill draw size=6000000", f"/save 1 {saved}")
+    _, said = chat(server, *lines, AGENT="probe")
+    assert hashlib.sha256(b"x" * 6_000_000).hexdigest() in said, said
+    assert saved.read_bytes() == drawing(6_000_000)
+    status, said = chat(server, AGENT="probe", TEXT="hi", FILE=str(large))
+    assert status == 0, said
+
+
 def test_a_file_goes_with_the_next_message(server: DevServer, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello")
     lines = (f"/file {tmp_path / 'a.txt'}", "/file /no/such/file", "/skill look")
@@ -142,6 +155,8 @@ def test_mistakes_are_explained(server: DevServer) -> None:
 class Away:
     """A caller that fails in the middle of a conversation."""
 
+    agent = None
+
     def __init__(self, *answers: list[Record]) -> None:
         self._answers = iter(answers)
         self.sent: list[dict[str, Any]] = []
@@ -160,7 +175,7 @@ def test_a_message_that_no_one_got_leaves_the_question_open(capsys: pytest.Captu
     }
     error = {"kind": "error", "message": "\x1b[2Jtry again"}
     caller = Away([asked], [error], [asked])
-    made = Chat(caller, Console(color_system=None))  # type: ignore[arg-type]
+    made = Chat(None, caller, Console(color_system=None))  # type: ignore[arg-type]
 
     async def talk() -> None:
         for text in ("ask", "answer", "answer"):

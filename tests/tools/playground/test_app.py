@@ -148,3 +148,27 @@ def test_a_deployed_stack_needs_the_token() -> None:
     cookie = shown.history[0].headers["Set-Cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie
+
+
+def test_it_reads_no_file_but_the_deployments_own() -> None:
+    """An agent chooses urls. Only those of its deployment's bucket are read from this machine."""
+    target = Target(url="http://127.0.0.1:1", title="test", agents=["one"], files="http://127.0.0.1:1/files/")
+    for url, status in (
+        ("http://127.0.0.1:1/files/a?X-Amz-Signature=1", 502),  # allowed, and no one answers
+        ("http://127.0.0.1:1/other/a", 403),
+        ("https://169.254.169.254/latest", 403),
+        ("file:///etc/passwd", 403),
+        ("", 403),
+    ):
+        assert page(target).get("/playground/file", params={"url": url}).status_code == status, url
+    assert page().get("/playground/file", params={"url": "http://127.0.0.1:1/files/a"}).status_code == 403
+
+
+def test_a_form_of_another_page_uploads_nothing() -> None:
+    for media_type in ("text/plain", "multipart/form-data", "application/x-www-form-urlencoded"):
+        answer = page().post("/playground/upload", content=b"x", headers={"Content-Type": media_type})
+        assert answer.status_code == 415
+    query = {"agent": "one", "version": "1.0", "name": "a.bin"}
+    headers = {"Content-Type": "application/octet-stream"}
+    answer = page().post("/playground/upload", params=query, content=b"x", headers=headers)
+    assert "does not answer" in answer.json()["error"]

@@ -1,5 +1,6 @@
 """The playground in a real browser, by clicks, against `make run`."""
 
+import hashlib
 import json
 import re
 import subprocess
@@ -69,6 +70,24 @@ def test_what_an_agent_returns_is_shown(page: "Page", tmp_path: Path) -> None:
     download.value.save_as(tmp_path / "note.txt")
     assert (tmp_path / "note.txt").read_text() == "bytes"
     expect(page.locator("#task")).to_contain_text("artifact-1")
+
+
+def test_a_picture_in_the_bucket_is_shown(page: "Page") -> None:
+    open_agent(page, "probe")
+    choose(page, "picture")
+    reply = send(page)
+    picture = reply.locator("img")
+    expect(picture).to_have_js_property("naturalWidth", 300)
+    expect(reply.locator("a", has_text="noise.png")).to_have_attribute("href", re.compile("/a2a-files/"))
+
+
+def test_a_large_file_is_uploaded(page: "Page", tmp_path: Path) -> None:
+    (tmp_path / "large.bin").write_bytes(b"x" * 5_000_000)
+    open_agent(page, "probe")
+    choose(page, "examine")
+    page.set_input_files("#files", tmp_path / "large.bin")
+    expect(send(page)).to_contain_text(hashlib.sha256(b"x" * 5_000_000).hexdigest())
+    expect(page.locator("article.own").last).to_contain_text("large.bin")
 
 
 def test_files_and_metadata_are_sent(page: "Page", tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import { makeButton } from "./elements.js";
 import { History, readContext } from "./history.js";
 import { readSlots, schemasOf, showParameters } from "./parameters.js";
 import { STOPPED, textOf } from "./protocol.js";
-import { askSchedules, followLog, readConfig, run } from "./server.js";
-import { endsInView, markLines, obey, showHint, showLine, showMessages, showRecord, showTask } from "./views.js";
+import { askSchedules, followLog, readConfig, run, upload } from "./server.js";
+import { endsInView, markLines, obey, showFilesOf, showHint, showLine, showMessages, showRecord, showTask } from "./views.js";
 import { preferredLanguage, translate, words } from "./words.js";
 
 const FILES_BYTES = 3_300_000; // as base64, what a deployed stack takes in one request
@@ -55,6 +55,7 @@ async function readAgain() {
     const found = await readConfig();
     const first = config === null;
     config = found;
+    showFilesOf(config.files);
     $("target").textContent = `${config.title}: ${config.url}`;
     $("tab-log").hidden = !config.hasLog;
     report(config.error);
@@ -201,8 +202,15 @@ async function composeMessage() {
   } else if (text) {
     parts.push({ text });
   }
-  if (attached.reduce((sum, file) => sum + file.size, 0) > FILES_BYTES) throw new Error(words("largeFiles"));
+  let room = FILES_BYTES;
   for (const file of attached) {
+    if (file.size > room) {
+      report(`${words("uploading")} ${file.name} …`);
+      parts.push(await upload({ agent: $("agent").value, version: $("version").value, key: $("key").value }, file));
+      report("");
+      continue;
+    }
+    room -= file.size;
     parts.push({ raw: await base64(file), filename: file.name, mediaType: file.type || "application/octet-stream" });
   }
   if (!parts.length) return null;

@@ -17,6 +17,19 @@ export async function askSchedules(wanted) {
   return answer.ok ? answer.json() : { error: `status ${answer.status}` };
 }
 
+/** Upload a file that is too large for a message; returns the part that names it. Throws with a sentence. */
+export async function upload(call, file) {
+  const query = new URLSearchParams({ agent: call.agent, version: call.version, name: file.name, type: file.type });
+  const answer = await fetch(`/playground/upload?${query}`, {
+    method: "POST",
+    headers: { "Content-Type": "application/octet-stream", "X-API-Key": call.key },
+    body: file,
+  });
+  const part = answer.ok ? await answer.json() : { error: `status ${answer.status}` };
+  if (part.error) throw new Error(`${file.name}: ${part.error}`);
+  return part;
+}
+
 /** Run an operation; yields its records. call: see /playground/call. */
 export async function* run(call, signal) {
   const answer = await fetch("/playground/call", {

@@ -113,6 +113,12 @@ function stepText(step) {
   return step.stage ? `${step.text} (${step.stage})` : step.text;
 }
 
+let bucketUrl = ""; // what the urls of the deployment's files begin with
+
+export function showFilesOf(url) {
+  bucketUrl = url;
+}
+
 const urls = new WeakMap(); // of files, by their parts
 const media = new WeakMap(); // elements that show files, by their parts: what is open or plays stays so
 
@@ -129,7 +135,7 @@ function urlOf(part, type) {
  * what is in them as a part of the page. */
 function showMedia(type, url, name) {
   const [kind] = type.split("/");
-  if (kind === "image") return make("img", { src: url, alt: name });
+  if (kind === "image") return make("img", { src: url, alt: name, onerror: (event) => event.target.remove() }); // its url has expired
   if (kind === "audio" || kind === "video") return make(kind, { src: url, controls: true, preload: "metadata", ariaLabel: name });
   if (type !== "application/pdf") return null;
   const details = make("details", {}, make("summary", { textContent: words("showPdf") }));
@@ -161,6 +167,13 @@ function showPart(part, isSource) {
     const link = safe
       ? make("a", { href: part.url, target: "_blank", rel: "noopener noreferrer", textContent: name })
       : make("span", { textContent: name });
+    // Pictures, sounds and films of the deployment's own bucket are shown. Nothing is read from elsewhere unasked.
+    if (safe && bucketUrl && part.url.startsWith(bucketUrl)) {
+      const type = part.mediaType ?? "";
+      const source = `/playground/file?url=${encodeURIComponent(part.url)}`;
+      if (!media.has(part)) media.set(part, type === "application/pdf" ? null : showMedia(type, source, name));
+      return make("div", { className: "file" }, media.get(part), link);
+    }
     return make("p", {}, link);
   }
   return make("p", { className: "name", textContent: `${name}: ${words("notStored")}` });

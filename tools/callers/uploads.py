@@ -1,0 +1,57 @@
+"""Files that are too large for a message: the deployment's bucket takes them (docs/files.md)."""
+
+from collections.abc import Mapping
+from typing import BinaryIO
+
+import httpx2
+
+from a2a_lambda import strictjson
+from a2a_lambda.client import AgentError, discovery
+from a2a_lambda.protocol.model import Json, Part
+from a2a_lambda.wire.shared.card_json import UPLOADS_EXTENSION
+from tools.callers.records import error_text
+
+MESSAGE_BYTES = 3_300_000
+"""Bytes of the files that a message holds. In base64 they are a third more, and a request has 4.5 MB."""
+
+UPLOAD_SECONDS = 600.0
+"""Seconds of silence after which an upload fails."""
+
+
+def upload_url(card: Mapping[str, Json], home: str) -> str:
+    """Where an agent takes uploads, or "" if it takes none. home: url at which the agent is called, whose key
+    goes nowhere else. Raises AgentError."""
+    capabilities = card.get("capabilities")
+    extensions = capabilities.get("extensions") if isinstance(capabilities, dict) else None
+    for extension in extensions if isinstance(extensions, list) else ():
+        if isinstance(extension, dict) and extension.get("uri") == UPLOADS_EXTENSION:
+            url = str((extension.get("params") or {}).get("url", ""))
+            if not discovery.is_same_origin(httpx2.URL(url), httpx2.URL(home)):
+                raise AgentError(f"the card sends uploads to another origin, {url}")
+            return url
+    return ""
+
+
+async def upload(
+    http: httpx2.AsyncClient,
+    url: str,
+    file: BinaryIO,
+    part: Part,
+    *,
+    size: int,
+    headers: Mapping[str, str],
+) -> Part:
+    """Upload a file; returns the part that names it. Raises AgentError, and what httpx raises.
+
+    url: by `upload_url`. part: the file's filename and mediaType. size: its bytes. headers: those of the key.
+    """
+    answer = await http.post(url, headers=headers, json={"size": size, "mediaType": part["mediaType"]})
+    if answer.status_code != 200:
+        raise AgentError(error_text(answer.content, answer.status_code), status=answer.status_code)
+    place = strictjson.loads(answer.content)
+    form = place["form"]
+    files = {"file": (part["filename"], file)}
+    stored = await http.post(form["url"], data=form["fields"], files=files, timeout=UPLOAD_SECONDS)
+    if stored.status_code >= 300:
+        raise AgentError(f"the upload was refused with status {stored.status_code}: {stored.text[:300]}")
+    return {**part, "url": place["url"]}

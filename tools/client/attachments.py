@@ -1,0 +1,49 @@
+"""Files on their way from this machine to an agent, and back."""
+
+import base64
+import mimetypes
+from collections.abc import Sequence
+from pathlib import Path
+
+import httpx2
+
+from a2a_lambda.client import AgentError
+from a2a_lambda.protocol.model import Part, decode_raw
+from tools.callers.names import AnyCaller
+from tools.callers.uploads import MESSAGE_BYTES, upload, upload_url
+
+
+async def parts_of(http: httpx2.AsyncClient, caller: AnyCaller, paths: Sequence[Path]) -> list[Part]:
+    """Files as parts of a message. What is too large for one is uploaded, if the agent takes uploads.
+
+    Raises OSError, and the FAILURES of a call.
+    """
+    agent = caller.agent
+    url = upload_url(agent.card, agent.url) if agent is not None else ""
+    room = MESSAGE_BYTES
+    parts = []
+    for path in paths:
+        size = path.stat().st_size  # nothing else runs
+        media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        part = Part(filename=path.name, mediaType=media_type)
+        if agent is not None and url and size > room:
+            with path.open("rb") as file:
+                parts.append(await upload(http, url, file, part, size=size, headers=agent.headers))
+            continue
+        room -= size
+        parts.append({**part, "raw": base64.b64encode(path.read_bytes()).decode()})
+    return parts
+
+
+async def save(http: httpx2.AsyncClient, part: Part, path: Path) -> None:
+    """Write the content of a part to a file. Raises OSError, ValueError for what is not base64, and the
+    FAILURES of a call."""
+    if "raw" in part:
+        path.write_bytes(decode_raw(part["raw"]))  # noqa: ASYNC240
+        return
+    async with http.stream("GET", part["url"]) as answer:
+        if answer.status_code != 200:
+            raise AgentError(f"its url answered with status {answer.status_code}", status=answer.status_code)
+        with path.open("wb") as file:
+            async for chunk in answer.aiter_bytes():
+                file.write(chunk)
