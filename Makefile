@@ -25,7 +25,7 @@ export A2A_VARIABLES $(A2A_VARIABLES)
 export A2A_GOALS := $(MAKECMDGOALS)
 
 COMMANDS := run chat playground logs test check build image deploy invoke e2e bench scale costs key issuer secret setting doctor \
-  restore account rollback prune redrive conformance validate agent rename upgrade add remove docs pictures install fire eval
+  restore account rollback prune redrive erase conformance validate agent rename upgrade add remove docs pictures install fire eval
 
 .PHONY: help lock $(COMMANDS)
 .DEFAULT_GOAL := help

@@ -184,6 +184,11 @@ OPERATE = {
         ["tools.client.fire"],
         {"AGENT": "reports", "SCHEDULE": "nightly", "STACK": "…", "PORT": Default("8080")},
     ),
+    "erase": Command(
+        "delete what a stack keeps of an owner",
+        ["tools.deployment.erase"],
+        {"OWNER": "alice", "CONTEXT": "…", "TASK": "…", "AGENT": "weather", "YES": "1", "STACK": "…"},
+    ),
     "rollback": Command(
         "roll back to the previous release",
         ["tools.deployment.versions rollback"],

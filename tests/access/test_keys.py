@@ -415,3 +415,22 @@ def test_a_load_that_parameter_store_refuses_is_another_containers_a_second_late
     assert copies.begin_load(seconds=10, resume=30) is None, "it rests"
     clock.now += 1
     assert copies.begin_load(seconds=10, resume=30) is not None
+
+
+def test_a_load_that_took_too_long_is_another_containers_at_once(
+    register: KeyRegister,
+    make: Callable[[], Keys],
+    copies: Copies,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    secret, slow = register.create("alice"), make()
+
+    def read_a_part(*_: Any, **__: Any) -> bool:
+        clock.now += keys.WAIT_SECONDS
+        return False
+
+    monkeypatch.setattr(slow._reader, "read", read_a_part)
+    with pytest.raises(KeysUnavailable):
+        slow.find(secret)
+    assert copies.begin_load(seconds=10, resume=30) is not None

@@ -5,7 +5,6 @@ import hashlib
 import uuid
 from typing import Any
 
-import httpx2
 import pytest
 from starlette.testclient import TestClient
 
@@ -15,20 +14,14 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from tests.agents.probe.agent import drawing
 from tests.conftest import new_key
-from tests.files.objects import objects_of
-from tests.files.test_output import get
+from tests.files.objects import get, objects_of
+from tests.files.uploading import NAMED, ask_for_upload, inline, upload
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, intent, message
 
 Json = Any
 
 LARGE = drawing(300_000)
-
-NAMED = {"filename": "drawing.png", "mediaType": "image/png"}
-
-
-def inline(content: bytes) -> Json:
-    return {"raw": base64.b64encode(content).decode(), **NAMED}
 
 
 def examined(task: Json) -> Json:
@@ -40,23 +33,6 @@ def examined(task: Json) -> Json:
 
 def entry(content: bytes) -> list[Any]:
     return ["drawing.png", "image/png", len(content), hashlib.sha256(content).hexdigest()]
-
-
-def ask_for_upload(rest: Rest, size: int, media_type: str = "image/png", **fields: Json) -> Any:
-    return rest.ask("POST", "uploads", {"size": size, "mediaType": media_type, **fields})
-
-
-def upload(rest: Rest, content: bytes) -> str:
-    """Reference of a file that was uploaded."""
-    answer = ask_for_upload(rest, len(content)).json()
-    post(answer["form"], content).raise_for_status()
-    reference: str = answer["url"]
-    return reference
-
-
-def post(form: Json, content: bytes) -> httpx2.Response:
-    """As `curl -F` does: the fields, and then the file."""
-    return httpx2.post(form["url"], data=form["fields"], files={"file": content})
 
 
 @pytest.mark.parametrize("size", [10, 99_999, 100_000, 100_001, 300_000])

@@ -2,8 +2,6 @@
 
 import hashlib
 import re
-import urllib.request
-from email.message import Message
 from typing import Any
 
 import pytest
@@ -12,19 +10,13 @@ from a2a_lambda.aws import clients
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from tests.agents.probe.agent import drawing
-from tests.files.objects import objects_of
+from tests.files.objects import get, objects_of
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, intent, message
 
 Json = Any
 
 SIZE = 200_000
-
-
-def get(url: str) -> tuple[bytes, Message]:
-    """Content and headers of a url, for a client without a key."""
-    with urllib.request.urlopen(url) as answer:
-        return answer.read(), answer.headers
 
 
 def parts_of(task: Json) -> list[Json]:

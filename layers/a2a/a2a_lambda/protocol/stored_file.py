@@ -34,11 +34,15 @@ Change = Callable[[Part], Part]
 """Returns a part with another content, or the part itself."""
 
 
+def output_folder(task_id: str) -> str:
+    """What the references of all files begin with that a task's turns put out."""
+    # A client of A2A 0.1 chooses the ids of its tasks, and must not choose a key.
+    return f"{SCHEME}tasks/{hashlib.sha256(task_id.encode()).hexdigest()[:32]}/"
+
+
 def output_reference(task_id: str, turn_id: str, number: int) -> str:
     """Reference of a file that a turn puts out. number: counts the files of the turn, from 1."""
-    # A client of A2A 0.1 chooses the ids of its tasks, and must not choose a key.
-    digest = hashlib.sha256(task_id.encode()).hexdigest()[:32]
-    return f"{SCHEME}tasks/{digest}/{turn_id}/{number}"
+    return f"{output_folder(task_id)}{turn_id}/{number}"
 
 
 def is_reference(part: Part) -> bool:

@@ -1,0 +1,32 @@
+"""Sends files as clients do."""
+
+import base64
+from typing import Any
+
+import httpx2
+
+from tests.helpers.rest import Rest
+
+Json = Any
+
+NAMED = {"filename": "drawing.png", "mediaType": "image/png"}
+
+
+def inline(content: bytes) -> Json:
+    """A file within a message."""
+    return {"raw": base64.b64encode(content).decode(), **NAMED}
+
+
+def ask_for_upload(rest: Rest, size: int, media_type: str = "image/png") -> Any:
+    """The response."""
+    return rest.ask("POST", "uploads", {"size": size, "mediaType": media_type})
+
+
+def upload(rest: Rest, content: bytes) -> str:
+    """Reference of a file that was uploaded."""
+    answer = ask_for_upload(rest, len(content)).json()
+    # As `curl -F` does: the fields, and then the file.
+    form = answer["form"]
+    httpx2.post(form["url"], data=form["fields"], files={"file": content}).raise_for_status()
+    reference: str = answer["url"]
+    return reference

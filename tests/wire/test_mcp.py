@@ -1,0 +1,39 @@
+"""Envelopes and results of MCP, and examples of OpenAPI."""
+
+from typing import Any
+
+import pytest
+
+from a2a_lambda.protocol.model import Task, TaskState, status, text_message
+from a2a_lambda.wire.mcp import envelope, results
+from a2a_lambda.wire.shared import openapi
+
+Json = Any
+
+INITIALIZED = {"mcp-protocol-version": "2025-11-25"}
+
+
+def test_a_task_says_what_its_status_says() -> None:
+    task = Task(id="t", contextId="c", status=status(TaskState.WORKING, 0))
+    assert "statusMessage" not in results.encode_new_task(task, {})
+    task["status"]["message"] = text_message("t", "c", "Reading.")
+    assert results.encode_new_task(task, {})["statusMessage"] == "Reading."
+
+
+@pytest.mark.parametrize("body", [{"id": 1, "result": {}}, {"id": 1, "error": {"code": 1}}])
+def test_a_clients_answer_is_no_request(body: Json) -> None:
+    assert envelope.decode({"jsonrpc": "2.0", **body}, INITIALIZED) is None
+    request = envelope.decode({"jsonrpc": "2.0", "method": "ping", **body}, INITIALIZED)
+    assert request is not None
+    assert request.method == "ping"
+
+
+def test_a_list_without_items_has_an_empty_example() -> None:
+    number, text = {"type": "integer"}, {"type": "string"}
+    properties = {
+        "none": {"type": "array", "items": False},
+        "pair": {"type": "array", "items": False, "prefixItems": [number, text]},
+        "many": {"type": "array", "items": number},
+    }
+    schema = {"type": "object", "properties": properties, "required": [*properties]}
+    assert openapi._sample(schema, {}, ()) == {"none": [], "pair": [1, "text"], "many": [1]}
