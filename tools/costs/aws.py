@@ -61,6 +61,13 @@ WRITE_UNIT = 0.625 / MILLION
 
 READ_UNIT = 0.125 / MILLION
 
+# --- S3. Source: https://aws.amazon.com/s3/pricing/
+
+S3_PUT = 0.005 / 1_000
+"""PUT, and each part of a large file, with two calls more for its begin and its end."""
+
+S3_GET = 0.0004 / 1_000
+
 # --- The others. Sources: https://aws.amazon.com/sqs/pricing/, https://aws.amazon.com/cloudwatch/pricing/
 
 QUEUED = 3 * 0.40 / MILLION

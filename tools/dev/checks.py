@@ -19,6 +19,9 @@ UNTYPED = "lab/bench/(peers|agents|plots)"
 
 RECIPES = ("-m", "pytest", "-o", "addopts=-q --import-mode=importlib", "recipes")
 
+COSTS = ("tests/lambda_/test_costs.py", "tests/files/test_costs.py")
+"""Tests that print the figures of docs/costs.md and docs/files.md."""
+
 NO_BROWSER = "skipped: the playground's browser tests, because there is no chromium or google-chrome"
 
 
@@ -42,7 +45,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
             return _run("-m", "tests.tools.playground.pictures")
         case "costs":  # the figures in docs/costs.md
             environments.install_all()
-            return _run("-m", "pytest", "tests/lambda_/test_costs.py", "-s", "-n", "0")
+            return _run("-m", "pytest", *COSTS, "-s", "-n", "0")
     raise AssertionError(argv)
 
 

@@ -362,3 +362,9 @@ def picture(turn: Turn) -> File:
     header = size.to_bytes(4, "big") * 2 + bytes([8, 2, 0, 0, 0])
     png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows))
     return File("noise.png", png + chunk(b"IEND", b""))
+
+
+@skill
+def gallery(turn: Turn, count: int = 10, size: int = 200_000) -> Iterator[File]:
+    for number in range(count):
+        yield File(f"{number}.png", drawing(size))
