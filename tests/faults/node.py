@@ -1,7 +1,7 @@
 """A process of a deployment that dies at a write: python -m tests.faults.node ROLE PORT [before|after N].
 
 ROLE: serve (the application), work (the worker and the notifier, polling) or stay (the application, which is
-not killed). It is killed, as a container is, before or after its Nth write to DynamoDB or SQS. Leases are
+not killed). It is killed, as a container is, before or after its Nth write to DynamoDB, SQS or S3. Leases are
 short, so that no test waits long. Those of one that stays outlast any pause of a busy machine.
 """
 
@@ -11,12 +11,15 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import uvicorn
 
 from a2a_lambda.aws.lean.connections import HttpAnswer
 from a2a_lambda.aws.lean.json_client import JsonClient
+from a2a_lambda.files.bucket import Bucket
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import follow, intake
@@ -28,6 +31,9 @@ LEASE_SECONDS = 1.0
 LONG_LEASE = 600.0
 
 WRITES = ("PutItem", "DeleteItem", "SendMessage")
+
+BUCKET_WRITES = ("put", "begin_parts", "put_part", "end_parts")
+"""Methods of `Bucket` that write."""
 
 
 def short_leases() -> None:
@@ -74,7 +80,20 @@ def die_at(when: str, number: int, counting: threading.Event) -> None:
             count()
         return answer
 
+    def counted_write(write: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            if when == "before":
+                count()
+            answer = write(*args)
+            if when == "after":
+                count()
+            return answer
+
+        return call
+
     JsonClient._post = count_and_post  # type: ignore[method-assign]
+    for name in BUCKET_WRITES:
+        setattr(Bucket, name, counted_write(getattr(Bucket, name)))
 
 
 def main(role: str, port: str, when: str = "", number: str = "0") -> None:

@@ -2,6 +2,7 @@
 process picks up what is left, and nothing that was promised is missing.
 """
 
+import base64
 import json
 import time
 import uuid
@@ -20,6 +21,7 @@ from a2a_lambda.protocol.model import STOPPED, Json
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.identity import Scope
+from tests.agents.probe.agent import drawing
 from tests.conftest import AGENTS
 from tests.faults import forks, node
 from tests.helpers.rest import message_1_0
@@ -58,8 +60,12 @@ class Deployment:
         queues = event_sources.create_queues(sqs, f"faults-{uuid.uuid4().hex[:8]}")
         for url in (queues.turns, queues.notices):  # a message of a dead process comes again as soon
             sqs.set_queue_attributes(QueueUrl=url, Attributes={"VisibilityTimeout": VISIBILITY_SECONDS})
+        bucket = f"faults-{uuid.uuid4().hex[:8]}"
+        self.s3 = clients.s3(ministack)
+        self.s3.create_bucket(Bucket=bucket)
         self.settings = ministack.model_copy(
             update={
+                "files_bucket": bucket,
                 "queue": queues.turns,
                 "dead_letters": queues.dead_arn,
                 "notices": queues.notices,
@@ -116,6 +122,11 @@ class Deployment:
             time.sleep(0.1)
         raise AssertionError(f"task {task_id} is still {head.state}")
 
+    def objects(self) -> set[str]:
+        """Keys of the bucket's objects."""
+        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.settings.files_bucket)
+        return {item["Key"] for page in pages for item in page.get("Contents", [])}
+
     def turns(self, context_id: str) -> int:
         """How often the agent's memory was written in a conversation."""
         found: int = self.store.get_context(self.scope, context_id).memory.get("turns", 0)
@@ -149,7 +160,7 @@ def send(url: str, key: str, body: Json, *, streaming: bool = False) -> Outcome:
                     event = json.loads(line[5:])
                     outcome.task_id = outcome.task_id or event.get("task", {}).get("id", "")
                     artifact = event.get("artifactUpdate", {}).get("artifact", {"parts": []})
-                    waiting += [part["text"] for part in artifact["parts"]]
+                    waiting += [part.get("text") or part["url"] for part in artifact["parts"]]
                     if numbered:
                         outcome.acknowledged += waiting
                         waiting = []
@@ -222,6 +233,83 @@ def test_a_stream(deployment: Deployment) -> None:
     print(f"\nstream: killed at {(deaths := every_point(flow))} points, nothing acknowledged was lost")
     assert deaths >= 5
     assert len(looks) >= 5
+
+
+FILE = b"f" * 300_000
+
+
+def with_files(context_id: str = "", **slots: str) -> Json:
+    """A message with a large file, to an agent that puts out three."""
+    asked = body("gallery", context_id, count="3", **slots)
+    raw = base64.b64encode(FILE).decode()
+    asked["message"]["parts"].append({"raw": raw, "filename": "sent.bin", "mediaType": "image/png"})
+    return asked
+
+
+def urls_in(task: Json) -> list[str]:
+    messages = [*task.get("history", []), *task.get("artifacts", [])]
+    return [part["url"] for item in messages for part in item["parts"] if "url" in part]
+
+
+def read(url: str) -> bytes:
+    answer = httpx2.get(url, timeout=PATIENCE)
+    assert answer.status_code == 200, answer.text
+    return answer.content
+
+
+def test_a_stream_of_files(deployment: Deployment) -> None:
+    """What a client has seen can be read, and what the task names is there."""
+
+    def flow(when: str, number: str) -> bool:
+        with deployment.serving(when, number) as url:
+            seen = send(url, deployment.key, with_files(), streaming=True)
+        for link in seen.acknowledged:
+            assert read(link) == drawing(200_000)
+        if not seen.task_id:
+            return not seen.finished
+        time.sleep(node.LEASE_SECONDS)
+        with deployment.serving() as url:  # a look ends what no one runs
+            headers = {"X-API-Key": deployment.key, "A2A-Version": "1.0"}
+            found = httpx2.get(f"{url}/a2a/probe/tasks/{seen.task_id}", headers=headers).json()
+        links = urls_in(found)
+        assert read(links[0]) == FILE
+        assert [read(link) for link in links[1:]] == [drawing(200_000)] * (len(links) - 1)
+        assert len(links) - 1 >= len(seen.acknowledged), (when, number)
+        return not seen.finished
+
+    deaths = every_point(flow)
+    print(f"\nfiles: killed at {deaths} points, every file that a client saw can be read")
+    assert deaths >= 8
+
+
+def test_a_background_run_of_files(deployment: Deployment) -> None:
+    """Another worker puts out the same files again, in the same places."""
+
+    def flow(when: str, number: str) -> bool:
+        before = deployment.objects()
+        asked = with_files() | {"configuration": {"returnImmediately": True}}
+        with deployment.serving() as url:
+            first = send(url, deployment.key, asked)
+        with deployment.working(when, number) as worker:
+            deadline = time.monotonic() + PATIENCE
+            while worker.is_alive() and time.monotonic() < deadline:
+                head = deployment.head(first.task_id)
+                if head is None or head.state in STOPPED:
+                    break
+                time.sleep(0.05)
+            died = not worker.is_alive()
+        with deployment.working():
+            head = deployment.wait_until_stopped(first.task_id)
+        assert head.state == "TASK_STATE_COMPLETED", (when, number, head.status)
+        with deployment.serving() as url:
+            headers = {"X-API-Key": deployment.key, "A2A-Version": "1.0"}
+            found = httpx2.get(f"{url}/a2a/probe/tasks/{first.task_id}", headers=headers).json()
+        assert [read(link) for link in urls_in(found)] == [FILE, *[drawing(200_000)] * 3]
+        assert len(deployment.objects() - before) == 4, (when, number)
+        return died
+
+    print(f"\nfiles, worker: killed at {(deaths := every_point(flow))} points, each file is there once")
+    assert deaths >= 6
 
 
 @pytest.mark.parametrize("who", ["serve", "work"])
