@@ -4,15 +4,21 @@ traveler waits ── url of its wait ── webhook of a background turn of pro
 """
 
 import asyncio
+import hashlib
+import io
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import httpx2
+
 from a2a_lambda.client import Client
-from a2a_lambda.protocol.model import TERMINAL, Json, Task, TaskState, state_word
+from a2a_lambda.protocol.model import TERMINAL, Json, Part, Task, TaskState, state_word
 from a2a_lambda.protocol.requests import SendMessageConfiguration
+from tests.agents.probe.agent import drawing
 from tests.helpers.rpc import intent
+from tools.callers.uploads import upload
 
 AGENTS = ("assistant", "probe", "traveler")
 
@@ -61,6 +67,25 @@ class Live:
         assert done["status"]["state"] == paid["status"]["state"] == TaskState.COMPLETED
         assert _task_ids(_data(paid)[-1]["paid"]) == {done["id"]}
         return f"task {done['id']}, webhook and callback in the turn of {paid['id']}"
+
+    async def check_files(self) -> str:
+        """A file is uploaded, read by an agent, and comes back as a url that anyone can read."""
+        content = b"0123456789" * 600_000
+        headers = {"X-API-Key": self.key}
+        async with httpx2.AsyncClient(timeout=PATIENCE_SECONDS) as http, self._client("probe") as probe:
+            url = f"{self.url.rstrip('/')}/a2a/probe/uploads"
+            part = Part(filename="large.bin", mediaType="application/octet-stream")
+            part = await upload(http, url, io.BytesIO(content), part, size=len(content), headers=headers)
+            task: Any = await probe.send([Part(text="hi"), part], metadata=intent("examine"))
+            [[_, _, size, digest]] = _data(task)[0]
+            assert (size, digest) == (len(content), hashlib.sha256(content).hexdigest())
+            drawn: Any = await probe.send("hi", metadata=intent("draw", size="9000000", kind="path"))
+            [link, _] = [
+                part["url"] for item in drawn["artifacts"] for part in item["parts"] if "url" in part
+            ]
+            answer = await http.get(link)
+        assert answer.content == drawing(9_000_000)
+        return f"{size:,} bytes in, {len(answer.content):,} bytes out, as {answer.headers['content-type']}"
 
     async def check_pause(self) -> str:
         """A durable turn pauses three times, and continues."""

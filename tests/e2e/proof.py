@@ -70,6 +70,7 @@ class Proof:
                 self._client.check_background_turn_and_webhook()
             ),
             "a durable turn pauses": lambda: asyncio.run(self._client.check_pause()),
+            "files go through the bucket": lambda: asyncio.run(self._client.check_files()),
             "make doctor passes": self.see_doctor,
             "a canary takes over": self.roll_out,
             "an alarm stops a canary": self.stop_rollout,

@@ -30,3 +30,7 @@ def test_a_background_turn_and_its_webhook(live: Live) -> None:
 
 def test_a_durable_turn_that_pauses(live: Live) -> None:
     asyncio.run(live.check_pause())
+
+
+def test_files_through_the_bucket(live: Live) -> None:
+    assert "6,000,000 bytes in, 9,000,000 bytes out" in asyncio.run(live.check_files())

@@ -1,6 +1,7 @@
 """The deployed stack, as its clients and its operator meet it; `stack` says what the emulator leaves out."""
 
 import asyncio
+import base64
 import io
 import json
 import os
@@ -124,6 +125,27 @@ def test_no_one_without_a_key(stack: EmulatedStack, key: str) -> None:
     assert stack.call("POST", "/", asked).status_code == 401
     assert stack.call("POST", "/", asked, **{"X-API-Key": key[:-1] + "x"}).status_code == 401
     assert stack.call("POST", "/", asked, **{"X-API-Key": key}).json()["error"]["code"] == -32001
+
+
+def test_files_are_in_the_stacks_bucket(stack: EmulatedStack, rest: Rest) -> None:
+    """The emulator checks the signatures of urls and forms, which the functions' own credentials make."""
+    uploaded, inline = b"u" * 5_000_000, b"i" * 300_000
+    place = rest.ask("POST", "/uploads", {"size": len(uploaded), "mediaType": "text/plain"})
+    form = place["form"]
+    posted = httpx2.post(form["url"], data=form["fields"], files={"file": uploaded})
+    assert posted.status_code < 300, posted.text
+    files = [{"url": place["url"]}, {"raw": base64.b64encode(inline).decode()}]
+    parts = [{"text": "What is 1 plus 2?"}, *({**file, "mediaType": "text/plain"} for file in files)]
+    said = message_1_0(messageId=str(uuid.uuid4()), parts=parts)
+    task = rest.ask("POST", "/message:send", {"message": said})["task"]
+    assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+    _, first, second = rest.ask("GET", f"/tasks/{task['id']}")["history"][0]["parts"]
+    assert httpx2.get(first["url"]).content == uploaded
+    assert httpx2.get(second["url"]).content == inline
+    bucket = stack.outputs["FileBucketName"]
+    assert f"/{bucket}/" in first["url"]
+    refused = httpx2.get(first["url"].replace("X-Amz-Signature=", "X-Amz-Signature=0"))
+    assert refused.status_code == 403
 
 
 def test_the_operators_commands(stack: EmulatedStack, key: str) -> None:

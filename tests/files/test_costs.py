@@ -1,4 +1,4 @@
-"""What a large file costs, in the table and in the bucket. `make costs` prints it; prices: tools/costs/aws.py."""
+"""What a large file costs, in the table and in the bucket. `make costs` prints it."""
 
 import asyncio
 import json
