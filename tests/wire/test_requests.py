@@ -8,7 +8,7 @@ from a2a_lambda.errors import InvalidParams, InvalidRequest, MethodNotFound, Ver
 from a2a_lambda.protocol.card import Card
 from a2a_lambda.protocol.model import Task, TaskState, status
 from a2a_lambda.wire import negotiation, qianfan, v0_1, v0_3, v0_3_http, v1_0
-from a2a_lambda.wire.shared import card_json, fields, json_0x, jsonrpc, protojson
+from a2a_lambda.wire.shared import card_json, fields, json_0x, jsonrpc, openapi, protojson
 
 Json = Any
 
@@ -321,3 +321,14 @@ def test_1_0_shows_no_field_that_it_does_not_have() -> None:
     assert protojson.encode_message(cast(Any, {**plain, "kind": "message"})) == plain
     kind_of_part = {**plain, "parts": [{"text": "hi", "kind": "text"}]}
     assert protojson.encode_message(cast(Any, kind_of_part)) == plain
+
+
+def test_a_list_without_items_has_an_empty_example() -> None:
+    number, text = {"type": "integer"}, {"type": "string"}
+    properties = {
+        "none": {"type": "array", "items": False},
+        "pair": {"type": "array", "items": False, "prefixItems": [number, text]},
+        "many": {"type": "array", "items": number},
+    }
+    schema = {"type": "object", "properties": properties, "required": [*properties]}
+    assert openapi._sample(schema, {}, ()) == {"none": [], "pair": [1, "text"], "many": [1]}

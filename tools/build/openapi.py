@@ -14,12 +14,13 @@ from typing import Annotated, Any, NotRequired
 
 from fastapi import FastAPI, Query
 from fastapi.sse import EventSourceResponse
-from pydantic import Field
+from pydantic import BaseModel, Field
 from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import TypedDict
 
 from a2a_lambda.http import discovery
 from a2a_lambda.protocol.model import Role, TaskState
+from a2a_lambda.protocol.stored_file import FILE_BYTES
 
 PATH = Path(discovery.__file__).with_name("openapi.json")
 
@@ -196,6 +197,28 @@ Count = Annotated[int, Field(ge=0)] | SkipJsonSchema[None]
 PageSize = Annotated[int, Field(ge=1, le=100)] | SkipJsonSchema[None]
 
 
+class UploadRequest(BaseModel):
+    """A file that is too large for a message."""
+
+    size: Annotated[int, Field(ge=1, le=FILE_BYTES, description="Bytes of the file, at most.")]
+    mediaType: Annotated[str, Field(description="Media type of the file, which the agent must accept.")]
+
+
+class UploadForm(BaseModel):
+    """What to post as multipart/form-data: these fields, and then the file, as `file`."""
+
+    url: str
+    fields: dict[str, str]
+
+
+class Upload(BaseModel):
+    """A place for a file. Send `url` in a part of a message within a day after the upload."""
+
+    url: str
+    form: UploadForm
+    expires: Annotated[str, Field(description="Until when the form is valid: ISO 8601.")]
+
+
 def api() -> FastAPI:
     """An application with the API's routes. They do nothing: only their types are read."""
     app = FastAPI(title="A2A", version="1.0", responses={"default": {"model": Error, "description": "Error"}})
@@ -268,6 +291,10 @@ def api() -> FastAPI:
         summary="Remove a task's webhook",
     )
     def delete_config(taskId: str, id: str) -> dict[str, Any]:
+        raise NotImplementedError
+
+    @app.post("/uploads", operation_id="createUpload", summary="Get a place for a large file")
+    def create_upload(request: UploadRequest) -> Upload:
         raise NotImplementedError
 
     @app.get("/extendedAgentCard", operation_id="getExtendedAgentCard", summary="Get the extended card")

@@ -92,6 +92,15 @@ def test_it_has_every_operation_of_the_version(settings: Settings, tmp_path: Pat
     assert operations == routes - {("POST", "/tasks/{}:subscribe")}  # which is the same as GET
 
 
+def test_an_agent_that_takes_files_takes_uploads(settings: Settings, tmp_path: Path) -> None:
+    document = (
+        shop(settings, tmp_path, shop="defaultInputModes: [text/plain, image/*]").get("/openapi.json").json()
+    )
+    operation = document["paths"]["/uploads"]["post"]
+    assert operation["operationId"] == "createUpload"
+    assert operation["security"]
+
+
 def test_it_has_only_what_the_card_offers(settings: Settings, tmp_path: Path) -> None:
     fields = "capabilities: { streaming: false, pushNotifications: false }"
     document = shop(settings, tmp_path, shop=fields).get("/openapi.json").json()

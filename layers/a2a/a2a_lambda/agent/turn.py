@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 
 from a2a_lambda import strictjson
 from a2a_lambda.agent.configuration import Configuration, process_configuration
-from a2a_lambda.agent.files.received import ReceivedFile
-from a2a_lambda.agent.files.store import FileStore
 from a2a_lambda.agent.steps import Steps, step_running
 from a2a_lambda.durable.engine import Engine
 from a2a_lambda.errors import ConfigurationError, MemoryFull
@@ -33,6 +31,8 @@ from a2a_lambda.tasks.head import Head, Pending
 
 if TYPE_CHECKING:
     from a2a_lambda.agent.files.model_blocks import Api
+    from a2a_lambda.agent.files.received import ReceivedFile
+    from a2a_lambda.agent.files.store import FileStore
 
 NO_TEXT = "(no text)"
 """What a model gets for a message without text: its API refuses an empty text."""
@@ -130,7 +130,7 @@ class Turn(Steps):
     clock: Callable[[], float] = time.monotonic
     configuration: Configuration = field(default_factory=process_configuration, repr=False)
     engine: Engine | None = field(default=None, repr=False)
-    file_store: FileStore | None = field(default=None, repr=False)
+    file_store: "FileStore | None" = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         # A skill may change its message. What the client said stays as it is, for the conversation, too.
@@ -154,12 +154,14 @@ class Turn(Steps):
         return self.message["parts"]
 
     @property
-    def files(self) -> list[ReceivedFile]:
+    def files(self) -> "list[ReceivedFile]":
         """The files of the message."""
         return self.files_in(self.parts)
 
-    def files_in(self, parts: Sequence[Part]) -> list[ReceivedFile]:
+    def files_in(self, parts: Sequence[Part]) -> "list[ReceivedFile]":
         """The files among parts, such as those of a reply, or of an entry of the history."""
+        from a2a_lambda.agent.files.received import ReceivedFile
+
         return [ReceivedFile(part, self.file_store) for part in parts if "raw" in part or "url" in part]
 
     @property

@@ -30,9 +30,7 @@ FORM_SECONDS = 3600
 
 UNTYPED = "application/octet-stream"
 
-SHOWN = re.compile(
-    r"image/(png|jpeg|gif|webp|avif|bmp)|audio/[\w.+-]+|video/[\w.+-]+|text/plain|application/pdf"
-)
+SHOWN = r"image/(png|jpeg|gif|webp|avif|bmp)|(audio|video)/[\w.+-]+|text/plain|application/pdf"
 """Media types that a browser shows and cannot run. Every other type is served as a download."""
 
 ABSENT_CODES = frozenset({"404", "NoSuchKey", "NotFound", "403", "AccessDenied"})
@@ -120,7 +118,7 @@ class Bucket:
 
         name: the file's name. media_type: "" = unknown.
         """
-        is_shown = SHOWN.fullmatch(media_type) is not None
+        is_shown = re.fullmatch(SHOWN, media_type) is not None
         disposition = "inline" if is_shown else "attachment"
         params = {
             "Bucket": self.name,

@@ -13,13 +13,13 @@ from typing import NamedTuple
 from a2a_lambda import threads
 from a2a_lambda.errors import UnsupportedOperation
 from a2a_lambda.files.bucket import FORM_SECONDS, Bucket, Form
-from a2a_lambda.files.inbox import Inbox
 from a2a_lambda.files.keys import key_of
 from a2a_lambda.files.links import Links
 from a2a_lambda.files.turn_files import TurnFiles
-from a2a_lambda.protocol.stored_file import SCHEME
+from a2a_lambda.protocol.model import Message
+from a2a_lambda.protocol.stored_file import SCHEME, is_stored_apart
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import RequestIdentity, Scope
 
 
 class Upload(NamedTuple):
@@ -43,9 +43,18 @@ class Files:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._bucket = bucket
+        self._repeat_seconds = repeat_seconds
         self._allow_loopback = allow_loopback
-        self.inbox = Inbox(bucket, repeat_seconds, clock)
+        self._clock = clock
         self.links = Links(bucket)
+
+    async def receive(self, scope: Scope, request: RequestIdentity, message: Message) -> Message:
+        """The message as it is stored. Raises what `Inbox.receive` raises."""
+        if not is_stored_apart(message):
+            return message
+        from a2a_lambda.files.inbox import Inbox  # few messages have large files
+
+        return await Inbox(self._bucket, self._repeat_seconds, self._clock).receive(scope, request, message)
 
     def of_turn(self, head: Head) -> TurnFiles:
         """The files of the turn that a head has."""

@@ -10,13 +10,16 @@ from a2a_lambda import threads
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.files.bucket import Bucket
 from a2a_lambda.files.keys import key_of
-from a2a_lambda.files.writer import INLINE_BYTES
 from a2a_lambda.protocol.model import Message, Part, decode_raw
-from a2a_lambda.protocol.stored_file import SCHEME, UPLOAD, change_message, is_reference, parts_of
+from a2a_lambda.protocol.stored_file import (
+    INLINE_CHARACTERS,
+    SCHEME,
+    UPLOAD,
+    change_message,
+    is_reference,
+    parts_of,
+)
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
-
-INLINE_CHARACTERS = -(-INLINE_BYTES // 3) * 4
-"""Characters of base64 that INLINE_BYTES have."""
 
 UPLOADS = 100
 """Uploads that a message may name. Each is a call of S3."""
@@ -44,8 +47,6 @@ class Inbox:
         parts = parts_of(message)
         if sum(map(is_reference, parts)) > UPLOADS:
             raise InvalidParams(f"a message may name at most {UPLOADS} uploads", path="params.message.parts")
-        if not any(is_reference(part) or len(part.get("raw", "")) > INLINE_CHARACTERS for part in parts):
-            return message
         new_parts = iter(
             await asyncio.gather(
                 *(self._receive(scope, request, part, index) for index, part in enumerate(parts))

@@ -1,13 +1,15 @@
 """The files of one turn: those that came with its message, and those that it puts out."""
 
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.files.bucket import Bucket
 from a2a_lambda.files.keys import key_of
-from a2a_lambda.files.writer import INLINE_BYTES, Writer
-from a2a_lambda.protocol.stored_file import SCHEME, output_reference
+from a2a_lambda.protocol.stored_file import INLINE_BYTES, SCHEME, output_reference
 from a2a_lambda.tasks.head import Head, Place
+
+if TYPE_CHECKING:
+    from a2a_lambda.files.writer import Writer
 
 
 class TurnFiles:
@@ -24,12 +26,14 @@ class TurnFiles:
         """Whether a file of so many bytes stays in its task."""
         return self._bucket is None or size <= INLINE_BYTES
 
-    def writer(self, number: int) -> Writer:
+    def writer(self, number: int) -> "Writer":
         """What takes the content of a file that the turn puts out. number: counts such files, from 1.
 
         Another attempt at the turn writes to the same keys. A durable turn is replayed with the same output,
         so a file that is there is not written again. Raises FilesUnavailable.
         """
+        from a2a_lambda.files.writer import Writer  # few turns put out large files
+
         reference = output_reference(*self._ids, number)
         key = key_of(self._scope, reference)
         is_stored = self._is_replayed and self._bucket is not None and self._bucket.find(key) is not None

@@ -9,15 +9,10 @@ from typing import TYPE_CHECKING
 
 from a2a_lambda.errors import FilesUnavailable, LimitExceeded
 from a2a_lambda.files.bucket import Bucket
-from a2a_lambda.protocol.stored_file import FILE_BYTES
+from a2a_lambda.protocol.stored_file import FILE_BYTES, INLINE_BYTES
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import CompletedPartTypeDef
-
-INLINE_BYTES = 100_000
-"""Bytes of a file that stays in its task, so that one answer has it all. The content of a larger one costs
-many times as much in the table as in the bucket, and is read with every read of the task. docs/files.md has
-the figures."""
 
 PART_BYTES = 8 * 2**20
 """Bytes of a part. S3 wants 5 MiB at least, and takes 10,000 parts."""

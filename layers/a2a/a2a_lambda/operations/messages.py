@@ -166,8 +166,8 @@ class Messages:
         return Run(self.store, self.agents.start(claim.head.scope.agent), claim, self.files)
 
     async def _with_stored_files(self, call: CallContext, request: SendMessageRequest) -> SendMessageRequest:
-        """The request with its large files in the bucket. Raises what `Inbox.receive` raises."""
-        message = await self.files.inbox.receive(call.scope, call.request, request["message"])
+        """The request with its large files in the bucket. Raises InvalidParams, FilesUnavailable."""
+        message = await self.files.receive(call.scope, call.request, request["message"])
         return request if message is request["message"] else {**request, "message": message}
 
     async def _check(self, call: CallContext, request: SendMessageRequest) -> None:

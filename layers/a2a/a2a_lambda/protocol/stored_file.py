@@ -20,6 +20,14 @@ from a2a_lambda.protocol.model import Artifact, Event, Json, Message, Part, Task
 
 SCHEME = "a2a-file:"
 
+INLINE_BYTES = 100_000
+"""Bytes of a file that stays in its task, so that one answer has it all. The content of a larger one costs
+many times as much in the table as in the bucket, and is read with every read of the task. docs/files.md has
+the figures."""
+
+INLINE_CHARACTERS = -(-INLINE_BYTES // 3) * 4
+"""Characters of base64 that INLINE_BYTES have."""
+
 FILE_BYTES = 5 * 2**30
 """Bytes of the largest file: what S3 takes from a form."""
 
@@ -48,6 +56,13 @@ def output_reference(task_id: str, turn_id: str, number: int) -> str:
 def is_reference(part: Part) -> bool:
     """Whether the content of a part is in the bucket."""
     return part.get("url", "").startswith(SCHEME)
+
+
+def is_stored_apart(message: Message) -> bool:
+    """Whether a message has a file that is in the bucket, or is too large for the table."""
+    return any(
+        is_reference(part) or len(part.get("raw", "")) > INLINE_CHARACTERS for part in parts_of(message)
+    )
 
 
 def change_task(task: Task, change: Change) -> Task:

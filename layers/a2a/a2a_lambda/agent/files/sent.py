@@ -7,16 +7,36 @@ import io
 import os
 from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from a2a_lambda import agent_threads
-from a2a_lambda.agent.files.store import FileStore, FileWriter, NoWriter
 from a2a_lambda.agent.outputs import File, FinalMessage, NamedArtifact
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.errors import AgentMistake, SkillError
 
+if TYPE_CHECKING:
+    from a2a_lambda.agent.files.store import FileStore, FileWriter
+
 CHUNK_BYTES = 2**20
 """Bytes that are read at once."""
+
+
+class NoWriter:
+    """Keeps the content, for a turn without a deployment."""
+
+    def __init__(self) -> None:
+        self._chunks: list[bytes] = []
+        self.is_stored = False
+
+    def add(self, chunk: bytes) -> bool:
+        self._chunks.append(chunk)
+        return False
+
+    def flush(self) -> None: ...
+    def finish(self) -> bytes:
+        return b"".join(self._chunks)
+
+    def abort(self) -> None: ...
 
 
 def store(turn: Turn, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -57,7 +77,7 @@ def _contents(turn: Turn, outputs: Sequence[Any]) -> Iterator[File]:
                 yield output
 
 
-def _is_inline(file_store: FileStore | None, size: int) -> bool:
+def _is_inline(file_store: "FileStore | None", size: int) -> bool:
     return file_store is None or file_store.is_inline(size)
 
 
@@ -89,7 +109,7 @@ async def _store_stream(turn: Turn, file: File, content: AsyncIterable[Any]) -> 
         raise
 
 
-def _writer(turn: Turn) -> FileWriter:
+def _writer(turn: Turn) -> "FileWriter":
     if turn.file_store is None:
         return NoWriter()
     turn.file_count += 1

@@ -28,21 +28,3 @@ class FileStore(Protocol):
     def writer(self, number: int, /) -> FileWriter: ...
     def open(self, url: str, /) -> BinaryIO: ...
     def link(self, reference: str, name: str, media_type: str, /) -> str: ...
-
-
-class NoWriter:
-    """Keeps the content, for a turn without a deployment."""
-
-    def __init__(self) -> None:
-        self._chunks: list[bytes] = []
-        self.is_stored = False
-
-    def add(self, chunk: bytes) -> bool:
-        self._chunks.append(chunk)
-        return False
-
-    def flush(self) -> None: ...
-    def finish(self) -> bytes:
-        return b"".join(self._chunks)
-
-    def abort(self) -> None: ...

@@ -128,7 +128,7 @@ def v1_0(source: Description) -> Object:
         "version": card.version,
         "capabilities": {
             **card.capabilities.model_dump(),
-            "extensions": [*_extensions(source), *_mcp_extension(source), *_uploads_extension(source)],
+            "extensions": [*_extensions(source), *_mcp_extension(source), *uploads_extension(source)],
             "extendedAgentCard": card.extended is not None,
         },
         "securitySchemes": _schemes_1_0(source),
@@ -188,7 +188,7 @@ def _v0_2(source: Description) -> Object:
     capabilities: Object = {
         **source.card.capabilities.model_dump(),
         "stateTransitionHistory": False,
-        "extensions": [*_extensions(source), *_mcp_extension(source), *_uploads_extension(source)],
+        "extensions": [*_extensions(source), *_mcp_extension(source), *uploads_extension(source)],
     }
     return {
         "name": source.card.name,
@@ -253,7 +253,7 @@ def _mcp_extension(source: Description) -> list[Object]:
     return [{"uri": MCP_EXTENSION, "description": "The skills as tools of MCP", "params": {"url": url}}]
 
 
-def _uploads_extension(source: Description) -> list[Object]:
+def uploads_extension(source: Description) -> list[Object]:
     """The extension for uploads, if the agent takes files."""
     modes = [
         *source.card.defaultInputModes,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from a2a_lambda.protocol.alibaba_metadata import intent_metadata
 from a2a_lambda.protocol.card import CardSkill
 from a2a_lambda.protocol.model import Json, Part, Role
-from a2a_lambda.wire.shared.card_json import Description, Object, requirements, schemes
+from a2a_lambda.wire.shared.card_json import Description, Object, requirements, schemes, uploads_extension
 
 SCHEMAS = "#/components/schemas/"
 
@@ -90,6 +90,8 @@ def _offers(agent: Description, path: str) -> bool:
     """Whether the agent's card offers the operations at a path."""
     if path.endswith((":stream", ":subscribe")):
         return agent.card.capabilities.streaming
+    if path == "/uploads":
+        return bool(uploads_extension(agent))
     if "pushNotificationConfigs" in path:
         return agent.card.capabilities.pushNotifications
     return path != "/extendedAgentCard" or agent.card.extended is not None

@@ -1,4 +1,4 @@
-"""Envelopes and results of MCP, and examples of OpenAPI."""
+"""Envelopes and results of MCP."""
 
 from typing import Any
 
@@ -6,7 +6,6 @@ import pytest
 
 from a2a_lambda.protocol.model import Task, TaskState, status, text_message
 from a2a_lambda.wire.mcp import envelope, results
-from a2a_lambda.wire.shared import openapi
 
 Json = Any
 
@@ -26,14 +25,3 @@ def test_a_clients_answer_is_no_request(body: Json) -> None:
     request = envelope.decode({"jsonrpc": "2.0", "method": "ping", **body}, INITIALIZED)
     assert request is not None
     assert request.method == "ping"
-
-
-def test_a_list_without_items_has_an_empty_example() -> None:
-    number, text = {"type": "integer"}, {"type": "string"}
-    properties = {
-        "none": {"type": "array", "items": False},
-        "pair": {"type": "array", "items": False, "prefixItems": [number, text]},
-        "many": {"type": "array", "items": number},
-    }
-    schema = {"type": "object", "properties": properties, "required": [*properties]}
-    assert openapi._sample(schema, {}, ()) == {"none": [], "pair": [1, "text"], "many": [1]}
