@@ -31,6 +31,10 @@ ACTIONS = {
     "s3:ListObjectsV2": "s3:ListBucket",
     "s3:HeadBucket": "s3:ListBucket",
     "s3:ListObjectVersions": "s3:ListBucketVersions",
+    "s3:ListBuckets": "s3:ListAllMyBuckets",
+    "s3:DeleteObjects": "s3:DeleteObject",
+    "s3:GetPublicAccessBlock": "s3:GetBucketPublicAccessBlock",
+    "s3:GetBucketLifecycleConfiguration": "s3:GetLifecycleConfiguration",
     **dict.fromkeys(
         ("s3:CreateMultipartUpload", "s3:UploadPart", "s3:CompleteMultipartUpload"), "s3:PutObject"
     ),
@@ -140,7 +144,7 @@ def calls_of(method: str, path: str, headers: Mapping[str, str], body: bytes) ->
         fields = {each.partition("=")[0] for each in where.query.split("&")} | set(map(str.lower, headers))
         operation, given = _rest_operation(service, method, where.path, where.query, fields)
     action = ACTIONS.get(f"{prefix}:{operation}", f"{prefix}:{operation}")
-    for resource in _resources(service, given):
+    for resource in _resources(service, operation, given):
         yield Call(action, resource)
 
 
@@ -191,8 +195,10 @@ def _required_fields(model: Json, operation: Json) -> frozenset[str]:
     )
 
 
-def _resources(service: str, given: Json) -> list[str]:
+def _resources(service: str, operation: str, given: Json) -> list[str]:
     """ARNs of what an operation is about."""
+    if service == "s3" and operation == "DeleteObjects":
+        return [f"arn:aws:s3:::{given['Bucket']}/*"]  # the objects are in its body
     if service == "s3" and "Bucket" in given:
         return [f"arn:aws:s3:::{given['Bucket']}" + (f"/{given['Key']}" if "Key" in given else "")]
     version = f":{given['Qualifier']}" if "Qualifier" in given else ""

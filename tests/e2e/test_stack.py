@@ -5,6 +5,7 @@ import base64
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -96,10 +97,11 @@ class Rest:
     """HTTP+JSON of A2A 1.0."""
 
     def __init__(self, stack: EmulatedStack, key: str) -> None:
-        self._stack, self._key = stack, key
+        self._stack = stack
+        self.headers = {"X-API-Key": key, "A2A-Version": "1.0"}
 
     def ask(self, method: str, path: str, body: Json = None) -> Json:
-        answer = self._stack.call(method, path, body, **{"X-API-Key": self._key, "A2A-Version": "1.0"})
+        answer = self._stack.call(method, path, body, **self.headers)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
@@ -367,6 +369,20 @@ def publish_layer(stack: EmulatedStack, name: str) -> str:
     return str(made["LayerVersionArn"])
 
 
+def test_an_owners_tasks_and_files_are_erased(stack: EmulatedStack, rest: Rest) -> None:
+    """rest: of alice, as all calls of the tests above."""
+    bucket = stack.outputs["FileBucketName"]
+    file = {"raw": base64.b64encode(b"e" * 200_000).decode(), "mediaType": "text/plain"}
+    said = message_1_0(messageId=str(uuid.uuid4()), parts=[{"text": "What is 1 plus 2?"}, file])
+    task = rest.ask("POST", "/message:send", {"message": said})["task"]
+    assert stack.client("s3").list_objects_v2(Bucket=bucket)["KeyCount"]
+    erased = stack.run("make", "--silent", "erase", f"STACK={NAME}", "OWNER=alice", "YES=1")
+    assert re.search(r"erased: [\d,]*[1-9] tasks, .* [\d,]*[1-9] files", erased), erased
+    assert rest.ask("GET", "/tasks")["tasks"] == []
+    assert not stack.client("s3").list_objects_v2(Bucket=bucket)["KeyCount"]
+    assert stack.call("GET", f"/tasks/{task['id']}", **rest.headers).status_code == 404
+
+
 def test_an_update_with_all_that_is_optional(stack: EmulatedStack, request: pytest.FixtureRequest) -> None:
     """A second deployment, with every parameter that adds a resource."""
     arn = "arn:aws:{}:us-east-1:000000000000:{}"
@@ -445,13 +461,17 @@ def test_versions_go_back_and_are_deleted(stack: EmulatedStack) -> None:
 
 
 def test_the_roles_of_templates_allow_what_the_commands_asked(stack: EmulatedStack) -> None:
-    """The workflow's role allows make deploy, the operators' policy the other commands. Only
-    an administrator runs make account."""
+    """The workflow's role allows make deploy, the erasers' policy make erase, the operators' policy the
+    other commands. Only an administrator runs make account."""
     roles = render_roles(StackName=NAME)
-    operators = roles.resources["OperatorPolicy"]["Properties"]["PolicyDocument"]["Statement"]
-    assert set(stack.asked) >= {"deploy", "key", "doctor", "redrive", "rollback", "prune", "secret"}
+    operators, erasure = (
+        roles.resources[name]["Properties"]["PolicyDocument"]["Statement"]
+        for name in ("OperatorPolicy", "ErasurePolicy")
+    )
+    assert set(stack.asked) >= {"deploy", "key", "doctor", "redrive", "rollback", "prune", "secret", "erase"}
     for command, calls in stack.asked.items():
-        statements = statements_of(roles, "DeployRole") if command == "deploy" else operators
+        allowed = {"deploy": statements_of(roles, "DeployRole"), "erase": erasure}
+        statements = allowed.get(command, operators)
         assert len(calls) >= 2, command
         refused = {
             call

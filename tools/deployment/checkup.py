@@ -50,6 +50,7 @@ class Checkup:
             "the functions": self._functions,
             "what calls them": self._sources,
             "the table": self._table,
+            "the bucket": self._bucket,
             "the account": self._account,
             "the keys": self._keys,
             "the schedules": self._schedules,
@@ -138,6 +139,21 @@ class Checkup:
             True,
             "no, it is protected" if is_protected else "yes: DeletionProtection=false",
         )
+
+    def _bucket(self) -> Iterator[Row]:
+        s3, name = self._client("s3"), self.resources.get("FileBucket", "")
+        if not name:
+            yield "a bucket for files", None, "no: Files=false"
+            return
+        access = s3.get_public_access_block(Bucket=name)["PublicAccessBlockConfiguration"]
+        yield "files are private", all(access.values()), "" if all(access.values()) else str(access)
+        rules = s3.get_bucket_lifecycle_configuration(Bucket=name)["Rules"]
+        [days] = [rule["Expiration"]["Days"] for rule in rules if "Expiration" in rule]
+        function = self._client("lambda").get_function_configuration(
+            FunctionName=self.resources["RpcFunction"], Qualifier=ALIAS
+        )
+        task_days = float(function["Environment"]["Variables"]["A2A_TASK_DAYS"])
+        yield "files last as long as tasks", days >= task_days, f"{days} days; tasks {task_days:g}"
 
     def _account(self) -> Iterator[Row]:
         limits = self._client("lambda").get_account_settings()["AccountLimit"]

@@ -15,6 +15,9 @@ from tools import template
 
 TABLE, BUCKET = "AWS::DynamoDB::Table", "AWS::S3::Bucket"
 
+OF_THE_KIT = (template.RESOURCE, "FileBucket")
+"""Logical ids in the kit's template of what make run has without EMULATE."""
+
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
 """For a machine that has none. The emulator does not check them."""
 
@@ -27,11 +30,13 @@ def create(path: Path, settings: Settings) -> tuple[list[str], dict[str, str]]:
     """
     if not path.exists():
         raise ConfigurationError(f"EMULATE={path}: there is no such file")
-    tables = template.resources(path, TABLE)
-    if path.resolve() == Path("template.yaml").resolve():
-        del tables[template.RESOURCE]  # the kit's own
+    own = OF_THE_KIT if path.resolve() == Path("template.yaml").resolve() else ()
+    tables, declared = (
+        {name: each for name, each in template.resources(path, kind).items() if name not in own}
+        for kind in (TABLE, BUCKET)
+    )
     # A bucket's name has no capitals, and a logical id may have some.
-    buckets = [name.lower() for name in template.resources(path, BUCKET)]
+    buckets = [name.lower() for name in declared]
     if not tables and not buckets:
         raise ConfigurationError(f"EMULATE={path}: it declares no {TABLE} and no {BUCKET} of yours")
     session = Session()

@@ -88,6 +88,6 @@ def test_a_template_without_any_is_an_error(path: Path, settings: Settings, text
         create(path, settings)
 
 
-def test_the_kits_own_table_is_not_the_forks(settings: Settings) -> None:
+def test_the_kits_own_table_and_bucket_are_not_the_forks(settings: Settings) -> None:
     with pytest.raises(ConfigurationError, match=r"EMULATE=template.yaml: it declares no"):
         create(Path("template.yaml"), settings)
