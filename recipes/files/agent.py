@@ -1,4 +1,4 @@
-"""Adds up the columns of CSV files. A file may be large: it is read and written piece by piece."""
+"""Adds up the columns of CSV files, which may be large: they are read row by row."""
 
 import csv
 import io
@@ -32,12 +32,12 @@ def add_up(turn: Turn) -> tuple[str, File] | Ask:
 
 @skill
 def sort_rows(turn: Turn) -> Iterator[File | Ask]:
-    """Sorts the rows by their first column. The result is as large as the file."""
+    """Sorts the rows by their first column. They are in memory, so `read` refuses a very large file."""
     if not turn.files:
         yield Ask("Please send a CSV file.")
         return
-    with turn.files[0].open() as stream, tempfile.TemporaryFile() as result:
-        header, *rows = stream.read().splitlines(keepends=True) or [b""]
+    header, *rows = turn.files[0].read().splitlines(keepends=True) or [b""]
+    with tempfile.TemporaryFile() as result:
         result.writelines([header, *sorted(rows)])
         result.seek(0)
         yield File("sorted.csv", result, media_type="text/csv")  # uploaded before the next line runs

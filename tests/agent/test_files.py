@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from a2a_lambda import Agent, File, SkillError, Turn
+from a2a_lambda.agent.event_builder import part_of
+from a2a_lambda.agent.files import model_blocks
 from a2a_lambda.agent.files.received import ReceivedFile
-from a2a_lambda.errors import FileAbsent
+from a2a_lambda.errors import AgentMistake, FileAbsent
 from a2a_lambda.net import fetch
 from a2a_lambda.protocol.model import Message, Part, Role
 from tests.conftest import AGENTS
@@ -25,7 +27,7 @@ class Store:
             return (AGENTS / "probe" / "card.yaml").open("rb")
         if url.startswith("a2a-file:"):
             raise FileAbsent("absent")
-        raise fetch.NotFetched("the file could not be read from its url: its address is not public")
+        raise fetch.NotFetched("its server answered 404")
 
 
 def turn_with(*parts: Part) -> Turn:
@@ -47,14 +49,14 @@ def test_a_file_of_the_bucket_is_read_as_one_of_the_message(tmp_path: Path) -> N
         assert stream.read(4) == expected[:4]
     with pytest.raises(SkillError, match=r"card\.yaml has more than 10 bytes"):
         file.read(10)
-    assert File("card.yaml", url=file.url).url == "a2a-file:uploads/1"
+    assert part_of(file) == {"url": "a2a-file:uploads/1", "filename": "card.yaml"}
 
 
 @pytest.mark.parametrize(
     ("url", "message"),
     [
         ("a2a-file:uploads/2", r"The file a\.png is no longer available"),
-        ("https://10.0.0.1/a.png", r"The file a\.png is not available: .*its address is not public"),
+        ("https://10.0.0.1/a.png", r"The file a\.png cannot be read: its server answered 404\."),
     ],
 )
 def test_a_file_that_cannot_be_read_is_told_to_the_client(url: str, message: str) -> None:
@@ -117,6 +119,24 @@ def test_blocks_for_models(options: Any, blocks: Any) -> None:
     assert isinstance(turn.messages()[0]["content"], str)
 
 
+def test_a_model_gets_at_most_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_blocks, "BLOCKS_BYTES", 10)
+    turn = turn_with(*(inline(b"x" * 4, f"{name}.png", "image/png") for name in "abc"))
+    with pytest.raises(SkillError, match=r"c\.png has more than 2 bytes"):
+        turn.messages(files=True)
+
+
+def test_a_file_is_named_by_its_type() -> None:
+    assert part_of(File("a.png", b"")) == {"filename": "a.png", "raw": "", "mediaType": "image/png"}
+    assert part_of(File("a", url="https://example.com/a")) == {
+        "filename": "a",
+        "url": "https://example.com/a",
+    }
+    for file in (File("a.png"), File("a.png", b"", url="https://example.com/a")):
+        with pytest.raises(AgentMistake, match="needs content or url, and not both"):
+            part_of(file)
+
+
 def test_a_message_without_files_stays_a_text() -> None:
     turn = turn_with()
     assert turn.messages(files=True) == [{"role": "user", "content": "What is it?"}]
@@ -152,8 +172,8 @@ def test_a_url_is_read_with_its_redirects(httpserver: Any) -> None:
 @pytest.mark.parametrize(
     ("location", "reason"),
     [
-        ("https://169.254.169.254/latest", "its address is not public"),
-        ("http://example.com/", "no address found|only https"),
+        ("https://169.254.169.254/latest", "no public address"),
+        ("http://example.com/", "its URL is not https"),
         ("/loop", "redirects more than 5 times"),
         ("file:///etc/passwd", "only https"),
     ],
@@ -183,8 +203,14 @@ def test_a_url_may_lead_to_so_much(httpserver: Any, monkeypatch: pytest.MonkeyPa
     with pytest.raises(fetch.NotFetched, match="more than 1,000 bytes"):
         fetch.fetch(httpserver.url_for("/a"), allow_loopback=True)
     httpserver.expect_request("/none").respond_with_data(status=404)
-    with pytest.raises(fetch.NotFetched, match="status 404"):
+    with pytest.raises(fetch.NotFetched, match="answered 404"):
         fetch.fetch(httpserver.url_for("/none"), allow_loopback=True)
+
+
+def test_a_packed_content_is_refused(httpserver: Any) -> None:
+    httpserver.expect_request("/a").respond_with_data(b"x", headers={"Content-Encoding": "gzip"})
+    with pytest.raises(fetch.NotFetched, match="compressed"):
+        fetch.fetch(httpserver.url_for("/a"), allow_loopback=True)
 
 
 def test_a_url_may_take_so_long(httpserver: Any, monkeypatch: pytest.MonkeyPatch) -> None:

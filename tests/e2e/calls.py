@@ -34,6 +34,7 @@ ACTIONS = {
     "s3:ListBuckets": "s3:ListAllMyBuckets",
     "s3:DeleteObjects": "s3:DeleteObject",
     "s3:GetPublicAccessBlock": "s3:GetBucketPublicAccessBlock",
+    "s3:GetBucketLifecycle": "s3:GetLifecycleConfiguration",
     "s3:GetBucketLifecycleConfiguration": "s3:GetLifecycleConfiguration",
     **dict.fromkeys(
         ("s3:CreateMultipartUpload", "s3:UploadPart", "s3:CompleteMultipartUpload"), "s3:PutObject"

@@ -15,6 +15,7 @@ What this emulator cannot do, and what is done about it here:
   processes see their layers, and nothing of its environment (tests/processes/lambda_path).
 - It knows no durable execution by its name, so a durable turn stays `submitted`.
 - Authorization by IAM, throttling, WAF, alarms and domains are stored and do nothing.
+- It gives the bucket no lifecycle: the tests do.
 - It gives tables no TTL and no point-in-time recovery, and takes DeletionProtection=false for true.
 - `sam delete` wants the templates of nested stacks on a host of AWS: the tests delete the stack with
   CloudFormation's own call.
@@ -188,6 +189,10 @@ class EmulatedStack(Stack):
             type="AWS_PROXY",
             integrationHttpMethod="POST",
             uri=f"arn:aws:apigateway:{REGION}:lambda:path/2015-03-31/functions/{arn}/invocations",
+        )
+        expiration: Any = {"ID": "expire", "Status": "Enabled", "Filter": {}, "Expiration": {"Days": 30}}
+        self.client("s3").put_bucket_lifecycle_configuration(
+            Bucket=self.resources["FileBucket"], LifecycleConfiguration={"Rules": [expiration]}
         )
         for mapping in functions.list_event_source_mappings()["EventSourceMappings"]:
             if most := mapping.get("ScalingConfig", {}).get("MaximumConcurrency"):

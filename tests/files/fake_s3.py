@@ -55,13 +55,14 @@ class FakeS3:
         self._count("head_object")
         if Key not in self.objects:
             raise ClientError({"Error": {"Code": "404"}}, "HeadObject")
-        return {"ContentLength": len(self.objects[Key]), "LastModified": datetime.now(UTC)}
+        return {"ETag": '"1"', "LastModified": datetime.now(UTC)}
 
-    def get_object(self, *, Key: str, **_: Any) -> Any:
+    def get_object(self, *, Key: str, Range: str = "bytes=0-", **_: Any) -> Any:
         self._count("get_object")
         if Key not in self.objects:
             raise ClientError({"Error": {"Code": "NoSuchKey"}}, "GetObject")
-        return {"Body": BytesIO(self.objects[Key])}
+        content = self.objects[Key][int(Range[6:-1]) :]
+        return {"Body": BytesIO(content), "ContentLength": len(content), "ETag": '"1"'}
 
     def generate_presigned_url(self, operation: str, *, Params: Any, ExpiresIn: int) -> str:
         self._count("generate_presigned_url")

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from a2a_lambda.settings import Settings
 from tests.agents.probe.agent import drawing
 from tests.conftest import new_key
 from tests.files.objects import get, objects_of
-from tests.files.uploading import NAMED, ask_for_upload, inline, upload
+from tests.files.uploading import NAMED, ask_for_upload, inline, post, upload
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, intent, message
 
@@ -133,9 +134,10 @@ def test_another_reference_is_unknown(rest: Rest, reference: str) -> None:
     assert refusal(rest, reference) == inbox.UNKNOWN
 
 
-def refusal(rest: Rest, reference: str) -> str:
+def refusal(rest: Rest, reference: str, parts: Sequence[Json] = ()) -> str:
     """The error of a message with a reference."""
-    answer = rest.ask("POST", "message:send", {"message": message_1_0(parts=[{"url": reference}])})
+    said = message_1_0(parts=[*parts, {"url": reference}])
+    answer = rest.ask("POST", "message:send", {"message": said})
     assert answer.status_code == 400, answer.text
     text: str = answer.json()["error"]["message"]
     return text.partition(": ")[2]
@@ -154,6 +156,40 @@ def test_uploads_and_outputs_of_others_are_unknown(
     own_output = "a2a-file:" + first.split("/", 2)[2]
     assert refusal(rest, own_output) == inbox.UNKNOWN
     assert examined(rest.send("examine", parts=[{"url": reference, **NAMED}])) == [entry(LARGE)]
+
+
+def test_an_upload_that_was_replaced_is_not_read(rest: Rest) -> None:
+    """Whoever has the form may post another file within its hour. A skill then reads neither."""
+    form = ask_for_upload(rest, 10).json()
+    post(form["form"], b"invoice A")
+    task = rest.send("examine", parts=[{"url": form["url"], **NAMED}])
+    post(form["form"], b"invoice B")
+    [part] = rest.call("GET", f"tasks/{task['id']}")["history"][0]["parts"]
+    again = rest.send("reread", contextId=task["contextId"])
+    assert again["status"]["state"] == "TASK_STATE_FAILED"
+    assert "no longer available" in again["status"]["message"]["parts"][0]["text"]
+    assert get(part["url"])[0] == b"invoice B"
+
+
+def test_nothing_is_written_for_a_message_that_is_refused(rest: Rest, settings: Settings) -> None:
+    before = objects_of(settings)
+    refusal(rest, "a2a-file:uploads/" + "0" * 32, parts=[inline(LARGE)])
+    said = message_1_0(parts=[inline(LARGE)], taskId="absent")
+    assert rest.ask("POST", "message:send", {"message": said}).status_code == 404
+    assert objects_of(settings) == before
+
+
+@pytest.mark.parametrize("kind", ["base64", "URL", "x", [], {}, None, 7])
+def test_a_picture_of_another_kind_names_no_file(rest: Rest, settings: Settings, kind: Json) -> None:
+    before = objects_of(settings)
+    rest.send("draw")
+    [first, _] = sorted(objects_of(settings) - before)
+    picture = {"type": kind, "value": "a2a-file:" + first.split("/", 2)[2]}
+    said = {**message_1_0(), "metadata": {**intent("look"), "images": [picture]}}
+    task = rest.call("POST", "message:send", {"message": said})["task"]
+    shown = task["artifacts"][0]["parts"][0]["data"]["images"]
+    assert not [value for value in shown if "X-Amz" in value]
+    assert "X-Amz" not in str(task["history"])
 
 
 def test_an_old_upload_is_unknown(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:

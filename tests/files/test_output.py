@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from a2a_lambda.aws import clients
+from a2a_lambda.errors import FilesUnavailable
+from a2a_lambda.files.bucket import Bucket
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from tests.agents.probe.agent import drawing
 from tests.files.objects import get, objects_of
+from tests.files.uploading import inline
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, intent, message
 
@@ -128,6 +131,44 @@ def test_a_client_gets_bytes_if_it_asks_for_them(rest: Rest, modes: list[str]) -
     assert ("raw" in document) is (modes == ["*/*;base64"])
 
 
+def test_few_patterns_count(rest: Rest) -> None:
+    """Each is compared with each file of each answer."""
+    modes = [f"image/x{number};base64" for number in range(20)]
+    task = rest.send("draw", configuration={"acceptedOutputModes": [*modes, "image/png;base64"]})
+    assert len(urls_of(task)) == 2
+
+
+def test_bytes_that_cannot_be_read_are_a_url(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise FilesUnavailable("S3 did not answer")
+
+    monkeypatch.setattr(Bucket, "open", fail)
+    task = rest.send("draw", configuration={"acceptedOutputModes": ["*/*;base64"]})
+    assert len(urls_of(task)) == 2
+
+
+def test_a_skill_whose_file_cannot_be_stored_fails(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise FilesUnavailable("S3 did not answer")
+
+    monkeypatch.setattr(Bucket, "put", fail)
+    task = rest.send("draw")
+    assert task["status"]["state"] == "TASK_STATE_FAILED"
+    assert "A file could not be read or stored" in str(task["status"])
+
+
+def test_a_message_whose_file_cannot_be_stored_is_to_be_sent_again(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise FilesUnavailable("S3 did not answer")
+
+    monkeypatch.setattr(Bucket, "put", fail)
+    answer = rest.ask("POST", "message:send", {"message": message_1_0(parts=[inline(drawing(SIZE))])})
+    assert answer.status_code == 503
+    assert "the file store did not answer" in answer.json()["error"]["message"]
+
+
 def test_bytes_stay_within_what_an_answer_may_have(rest: Rest) -> None:
     modes = {"acceptedOutputModes": ["*/*;base64"]}
     task = rest.send("draw", slots={"size": "2000000"}, configuration=modes)
@@ -145,6 +186,18 @@ def test_a_content_of_another_type_is_the_agents_mistake(rest: Rest, caplog: Any
 def test_a_file_in_parts(rest: Rest) -> None:
     [url, _] = urls_of(rest.send("draw", slots={"size": "20000000", "kind": "pieces"}))
     assert get(url)[0] == drawing(20_000_000)
+
+
+@pytest.mark.parametrize("size", [10, SIZE])
+def test_a_skill_sends_a_file_back(rest: Rest, settings: Settings, size: int) -> None:
+    before = objects_of(settings)
+    task = rest.send("give-back", parts=[inline(drawing(size))])
+    [part] = parts_of(task)
+    if size == SIZE:
+        assert get(part["url"])[0] == drawing(size)
+        assert len(objects_of(settings) - before) == 1
+    else:
+        assert part == inline(drawing(size))
 
 
 def test_the_conversation_names_the_file(rest: Rest) -> None:

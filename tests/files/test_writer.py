@@ -1,8 +1,11 @@
 """A file's way into the bucket: in few calls, in little memory, and all of it or nothing."""
 
 import asyncio
+import io
+import threading
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +17,7 @@ from a2a_lambda.errors import AgentMistake, FilesUnavailable, LimitExceeded, Ski
 from a2a_lambda.files import writer
 from a2a_lambda.files.bucket import Bucket
 from a2a_lambda.files.files import Files
-from a2a_lambda.files.writer import PART_BYTES
+from a2a_lambda.files.writer import PART_BYTES, Writer
 from a2a_lambda.protocol.model import Message, Role, TaskState, status
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Scope
@@ -147,6 +150,32 @@ def test_an_asynchronous_turn_that_is_canceled_leaves_nothing(s3: FakeS3) -> Non
     assert s3.objects == {}
 
 
+def test_a_file_that_is_aborted_while_a_part_is_on_its_way_leaves_nothing(s3: FakeS3) -> None:
+    begun, may_go_on = threading.Event(), threading.Event()
+    create = s3.create_multipart_upload
+
+    def create_slowly(**options: Any) -> Any:
+        begun.set()
+        assert may_go_on.wait(60)
+        return create(**options)
+
+    s3.create_multipart_upload = create_slowly  # type: ignore[method-assign]
+    file = Writer(Bucket(lambda: s3, "files"), "key", "reference")  # type: ignore[arg-type,return-value]
+    file.add(b"x" * PART_BYTES)
+    flush = threading.Thread(target=file.flush)
+    flush.start()
+    assert begun.wait(60)
+    abort = threading.Thread(target=file.abort)
+    abort.start()
+    while not file._is_aborted:
+        pass
+    may_go_on.set()
+    for thread in (flush, abort):
+        thread.join()
+    assert s3.parts == {}
+    assert s3.calls["abort_multipart_upload"] == 1
+
+
 def test_a_file_has_a_limit(s3: FakeS3, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "FILE_BYTES", 10 * MB)
     with pytest.raises(LimitExceeded, match="at most 10,485,760 bytes"):
@@ -181,12 +210,20 @@ def test_files_within_other_outputs(s3: FakeS3) -> None:
     assert s3.calls["put_object"] == 1
 
 
+def closed_file() -> io.BytesIO:
+    file = io.BytesIO(b"content")
+    file.close()
+    return file
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ("text", "is of type str. It must be bytes, a pathlib.Path"),
         (7, "is of type int"),
         (["a", "b"], "its content is str, not bytes"),
+        (Path("/nowhere/no.csv"), "No such file or directory: '/nowhere/no.csv'"),
+        (closed_file(), "its content is a closed file"),
     ],
 )
 def test_what_no_file_can_have(s3: FakeS3, content: Any, message: str) -> None:

@@ -25,8 +25,11 @@ def ask_for_upload(rest: Rest, size: int, media_type: str = "image/png") -> Any:
 def upload(rest: Rest, content: bytes) -> str:
     """Reference of a file that was uploaded."""
     answer = ask_for_upload(rest, len(content)).json()
-    # As `curl -F` does: the fields, and then the file.
-    form = answer["form"]
-    httpx2.post(form["url"], data=form["fields"], files={"file": content}).raise_for_status()
+    post(answer["form"], content)
     reference: str = answer["url"]
     return reference
+
+
+def post(form: Json, content: bytes) -> None:
+    """As `curl -F` does: the fields, and then the file."""
+    httpx2.post(form["url"], data=form["fields"], files={"file": content}).raise_for_status()

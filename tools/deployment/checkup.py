@@ -4,6 +4,7 @@ These are the checks of a first deployment in docs/deploying.md that only AWS ca
 nothing. If AWS denies a check, that is a row of its own.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -148,12 +149,15 @@ class Checkup:
         access = s3.get_public_access_block(Bucket=name)["PublicAccessBlockConfiguration"]
         yield "files are private", all(access.values()), "" if all(access.values()) else str(access)
         rules = s3.get_bucket_lifecycle_configuration(Bucket=name)["Rules"]
-        [days] = [rule["Expiration"]["Days"] for rule in rules if "Expiration" in rule]
+        days = min(
+            (rule["Expiration"]["Days"] for rule in rules if "Days" in rule.get("Expiration", {})),
+            default=math.inf,
+        )
         function = self._client("lambda").get_function_configuration(
             FunctionName=self.resources["RpcFunction"], Qualifier=ALIAS
         )
         task_days = float(function["Environment"]["Variables"]["A2A_TASK_DAYS"])
-        yield "files last as long as tasks", days >= task_days, f"{days} days; tasks {task_days:g}"
+        yield "files last as long as tasks", days >= task_days, f"{days:g} days; tasks {task_days:g}"
 
     def _account(self) -> Iterator[Row]:
         limits = self._client("lambda").get_account_settings()["AccountLimit"]

@@ -26,7 +26,7 @@ from rich.progress import Progress
 from a2a_lambda.aws import clients
 from a2a_lambda.catalog.agents import read_cards
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.files.keys import key_of, owner_prefix
+from a2a_lambda.files.keys import folder_key, key_of, owner_prefix
 from a2a_lambda.protocol.stored_file import SCHEME, output_folder
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
@@ -147,7 +147,7 @@ class Erasure:
         rows = [item for page in pages for item in page["Items"]]
         # The files first: the items say which they are.
         self._delete_files_of(scope, rows)
-        self._delete_objects(self._keys_below(key_of(scope, output_folder(task_id))))
+        self._delete_objects(self._keys_below(folder_key(scope, output_folder(task_id))))
         self._delete(rows)
         return bool(rows)
 

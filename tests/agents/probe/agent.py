@@ -345,6 +345,17 @@ def examine(turn: Turn) -> list[Any]:
 
 
 @skill
+def reread(turn: Turn) -> int:
+    """Reads a file of the conversation's first message."""
+    return len(turn.files_in(turn.history[0].parts)[0].read())
+
+
+@skill
+def give_back(turn: Turn) -> Any:
+    return turn.files[0]
+
+
+@skill
 def retell(turn: Turn) -> str:
     return " | ".join(str(entry["content"]) for entry in turn.messages()[:-1])
 

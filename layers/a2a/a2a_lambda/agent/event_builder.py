@@ -1,6 +1,7 @@
 """Builds A2A events from the outputs of a skill: one reply artifact a turn, and named artifacts beside it."""
 
 import base64
+import mimetypes
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
@@ -10,6 +11,7 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from a2a_lambda import strictjson
+from a2a_lambda.agent.files.received import ReceivedFile
 from a2a_lambda.agent.outputs import (
     Ask,
     Authorize,
@@ -53,6 +55,8 @@ ARTIFACTS = 10_000
 """Artifacts of a turn. A client gets each in an event of its own."""
 
 FAILED = "The agent could not finish this request."
+
+FILE_FAILED = "A file could not be read or stored. Please try again."
 
 
 class EventBuilder:
@@ -283,21 +287,23 @@ class EventBuilder:
 
 
 def part_of(value: Any) -> Part:
-    """The part that an output becomes. Raises SkillError, AgentMistake."""
+    """The part that an output becomes. Raises AgentMistake."""
     match value:
         case str():
             part = Part(text=str(value))
         case File(name, content, url, media_type):
             if (content is None) == (url is None):
-                raise SkillError(f"File {name!r} needs content or url, and not both")
+                raise AgentMistake(f"File {name!r} needs content or url, and not both")
             part = Part(filename=name)
             if content is not None:
                 assert isinstance(content, bytes)  # `files/sent` has read the others
                 part["raw"] = base64.b64encode(content).decode()
             else:
                 part["url"] = str(url)
-            if media_type is not None:
+            if media_type := media_type or mimetypes.guess_type(name)[0]:
                 part["mediaType"] = media_type
+        case ReceivedFile():
+            part = value.part.copy()
         case bool() | int() | float() | list() | Mapping():
             part = Part(data=to_jsonable_python(value))
         case _ if isinstance(value, BaseModel) or (is_dataclass(value) and not isinstance(value, type)):

@@ -20,7 +20,7 @@ class File:
     File("map.png", url="https://example.com/map.png")
 
     A large content goes to the deployment's bucket while the skill waits, at most 5 GB of it, and clients get
-    a URL. media_type: None = as the name ends, for a content that is not bytes, or large.
+    a URL. media_type: None = as the name ends.
     """
 
     name: str

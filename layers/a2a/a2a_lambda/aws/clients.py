@@ -80,9 +80,11 @@ def lambda_(settings: Settings) -> "LambdaClient":
 
 
 def s3(settings: Settings) -> "S3Client":
-    """Client of the bucket. It signs for the region's own host, because the global one redirects."""
-    style: Literal["path", "auto"] = "path" if settings.is_emulated else "auto"
-    config = WITH_RETRIES.merge(Config(signature_version="s3v4", s3={"addressing_style": style}))
+    """Client of the bucket. It signs for the bucket's host in its region, because the global host redirects
+    for a new bucket, and does not serve every region."""
+    style: Literal["path", "virtual"] = "path" if settings.is_emulated else "virtual"
+    s3_config: Any = {"addressing_style": style, "us_east_1_regional_endpoint": "regional"}
+    config = WITH_RETRIES.merge(Config(signature_version="s3v4", s3=s3_config))
     return cast("S3Client", _client("s3", config, settings, FILE_TIMEOUTS))
 
 

@@ -5,22 +5,27 @@ Sources: https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-presigned-u
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html
 """
 
+import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from urllib.parse import quote
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda import tracing
 from a2a_lambda.errors import FileAbsent, FilesUnavailable
+from a2a_lambda.files.content import content_of
+from a2a_lambda.protocol import media_types
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import CompletedPartTypeDef
+    from mypy_boto3_s3.type_defs import CompletedPartTypeDef, GetObjectOutputTypeDef
+
+logger = logging.getLogger(__name__)
 
 LINK_SECONDS = 3600
 """Seconds for which a URL is valid, unless the credentials that signed it end sooner."""
@@ -30,17 +35,25 @@ FORM_SECONDS = 3600
 
 UNTYPED = "application/octet-stream"
 
+TEXT = "text/plain; charset=utf-8"
+
 SHOWN = r"image/(png|jpeg|gif|webp|avif|bmp)|(audio|video)/[\w.+-]+|text/plain|application/pdf"
 """Media types that a browser shows and cannot run. Every other type is served as a download."""
 
-ABSENT_CODES = frozenset({"404", "NoSuchKey", "NotFound", "403", "AccessDenied"})
-"""Codes of S3 for an object that is not there. Without the right to list a bucket, the answer is 403."""
+DENIED_CODES = frozenset({"403", "AccessDenied"})
+"""Codes of S3 for an object that is not there, because the functions may not list the bucket; and for one
+that a policy, or the policy of a KMS key, denies."""
+
+ABSENT_CODES = frozenset({"404", "NoSuchKey", "NotFound", "412", "PreconditionFailed"}) | DENIED_CODES
+
+NAME_CHARACTERS = 120
+"""Characters of a file's name that a URL has. A client may write a name of megabytes."""
 
 
 class StoredObject(NamedTuple):
-    """size: in bytes. written_at: when the object was written."""
+    """version: its ETag, without the quotes. written_at: when it was written."""
 
-    size: int
+    version: str
     written_at: datetime
 
 
@@ -105,25 +118,38 @@ class Bucket:
                 answer = self._s3.head_object(Bucket=self.name, Key=key)
         except FileAbsent:
             return None
-        return StoredObject(answer["ContentLength"], answer["LastModified"])
+        return StoredObject(answer["ETag"].strip('"'), answer["LastModified"])
 
-    def open(self, key: str) -> BinaryIO:
-        """The content of an object, as a stream. Raises FileAbsent."""
+    def open(self, key: str, version: str = "") -> BinaryIO:
+        """The content of an object. version: the ETag that it must have; "" = any. Raises FileAbsent; reading
+        raises it, too, and FilesUnavailable."""
+        answer = self._get(key, IfMatch=f'"{version}"') if version else self._get(key)
+        etag = answer["ETag"]
+
+        def read_from(position: int) -> Any:
+            return self._get(key, IfMatch=etag, Range=f"bytes={position}-")["Body"]
+
+        return content_of(answer["Body"], answer["ContentLength"], read_from)
+
+    def _get(self, key: str, **options: str) -> "GetObjectOutputTypeDef":
         with _errors("GetObject"):
-            answer = self._s3.get_object(Bucket=self.name, Key=key)
-        return cast(BinaryIO, answer["Body"])
+            return self._s3.get_object(Bucket=self.name, Key=key, **options)  # type: ignore[arg-type]
 
     def link(self, key: str, name: str, media_type: str) -> str:
         """A URL of an object, for anyone who has it. It makes no call.
 
         name: the file's name. media_type: "" = unknown.
         """
-        is_shown = re.fullmatch(SHOWN, media_type) is not None
+        plain_type = media_types.plain(media_type)
+        is_shown = re.fullmatch(SHOWN, plain_type) is not None
+        shown_type = TEXT if plain_type == "text/plain" else plain_type
         disposition = "inline" if is_shown else "attachment"
+        if len(name) > NAME_CHARACTERS:  # its end says what it is
+            name = name[: NAME_CHARACTERS - 20] + name[-20:]
         params = {
             "Bucket": self.name,
             "Key": key,
-            "ResponseContentType": media_type if is_shown else UNTYPED,
+            "ResponseContentType": shown_type if is_shown else UNTYPED,
             "ResponseContentDisposition": f"{disposition}; filename*=UTF-8''{quote(name, safe='')}",
         }
         with _errors("presign"):
@@ -150,7 +176,9 @@ def _errors(operation: str) -> Iterator[None]:
     except ClientError as error:
         code = error.response["Error"]["Code"]
         if code in ABSENT_CODES and operation in ("HeadObject", "GetObject"):
-            raise FileAbsent(f"S3 has no such object, or gives it to no one: {code}") from None
+            if code in DENIED_CODES and operation == "GetObject":
+                logger.warning("S3 denied GetObject: the file has expired, or a policy denies it")
+            raise FileAbsent(f"S3 has no such object, or denies it: {code}") from None
         raise FilesUnavailable(f"S3 refused {operation}: {code}") from error
     except BotoCoreError as error:
         raise FilesUnavailable(f"S3 did not answer {operation}: {type(error).__name__}") from error

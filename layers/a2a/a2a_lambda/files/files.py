@@ -17,7 +17,7 @@ from a2a_lambda.files.keys import key_of
 from a2a_lambda.files.links import Links
 from a2a_lambda.files.turn_files import TurnFiles
 from a2a_lambda.protocol.model import Message
-from a2a_lambda.protocol.stored_file import SCHEME, is_stored_apart
+from a2a_lambda.protocol.stored_file import SCHEME
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 
@@ -49,9 +49,7 @@ class Files:
         self.links = Links(bucket)
 
     async def receive(self, scope: Scope, request: RequestIdentity, message: Message) -> Message:
-        """The message as it is stored. Raises what `Inbox.receive` raises."""
-        if not is_stored_apart(message):
-            return message
+        """A message that `is_stored_apart`, as it is stored. Raises what `Inbox.receive` raises."""
         from a2a_lambda.files.inbox import Inbox  # few messages have large files
 
         return await Inbox(self._bucket, self._repeat_seconds, self._clock).receive(scope, request, message)

@@ -45,20 +45,30 @@ class Inbox:
         """The message as it is stored. Raises InvalidParams for a reference that is not an upload of the
         caller for this agent, FilesUnavailable."""
         parts = parts_of(message)
-        if sum(map(is_reference, parts)) > UPLOADS:
+        references = {part["url"]: index for index, part in enumerate(parts) if is_reference(part)}
+        if len(references) > UPLOADS:
             raise InvalidParams(f"a message may name at most {UPLOADS} uploads", path="params.message.parts")
-        new_parts = iter(
-            await asyncio.gather(
-                *(self._receive(scope, request, part, index) for index, part in enumerate(parts))
+        # All references first, so that nothing is written for a message that is refused.
+        checked = await asyncio.gather(
+            *(
+                self._check_upload(scope, reference, f"params.message.parts[{index}].url")
+                for reference, index in references.items()
             )
         )
-        return change_message(message, lambda part: next(new_parts) or part)
+        uploads = dict(zip(references, checked, strict=True))
+        stored = await asyncio.gather(
+            *(self._store(scope, request, part, index) for index, part in enumerate(parts))
+        )
+        new_parts = iter(stored)
 
-    async def _receive(self, scope: Scope, request: RequestIdentity, part: Part, index: int) -> Part | None:
-        """The part as it is stored, if that is another one."""
-        if is_reference(part):
-            await self._check_upload(scope, part["url"], f"params.message.parts[{index}].url")
-            return None
+        def change(part: Part) -> Part:
+            new_part = next(new_parts)
+            return {**part, "url": uploads[part["url"]]} if is_reference(part) else new_part or part
+
+        return change_message(message, change)
+
+    async def _store(self, scope: Scope, request: RequestIdentity, part: Part, index: int) -> Part | None:
+        """The part with its content in the bucket, if it is large."""
         if self._bucket is None or len(part.get("raw", "")) <= INLINE_CHARACTERS:
             return None
         try:
@@ -72,18 +82,22 @@ class Inbox:
         result["url"] = reference
         return result
 
-    async def _check_upload(self, scope: Scope, reference: str, path: str) -> None:
+    async def _check_upload(self, scope: Scope, reference: str, path: str) -> str:
+        """The reference as it is stored. It has the ETag, because whoever has the form can write the file
+        again within its hour, and a skill must not read another content than was there when it began."""
         upload = None
         if self._bucket is not None and UPLOAD.fullmatch(reference):
             upload = await threads.run_for_files(self._bucket.find, key_of(scope, reference))
         now = datetime.fromtimestamp(self._clock(), UTC)
         if upload is None or (now - upload.written_at).total_seconds() > UPLOAD_SECONDS:
             raise InvalidParams(UNKNOWN, path=path)
+        return f"{reference}/{upload.version}"
 
     def _identify(self, request: RequestIdentity, index: int) -> str:
         """Id of a file of a request. A retry has the same, so it writes the same object again. The same bytes
-        after the repeat window make a task of their own, so its file has another id: tasks share no file,
-        because each may be erased alone."""
+        after the repeat window make a task of their own, so its file has another id, because each task may be
+        erased alone. A retry across the end of a window leaves an object that no task names, until it
+        expires."""
         window = int(self._clock() // self._window_seconds)
         source = f"{request.key}#{request.body}#{window}#{index}"
         return hashlib.sha256(source.encode()).hexdigest()[:32]

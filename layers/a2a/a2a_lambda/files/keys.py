@@ -5,7 +5,8 @@
 
 import hashlib
 
-from a2a_lambda.protocol.stored_file import SCHEME
+from a2a_lambda.errors import FileAbsent
+from a2a_lambda.protocol.stored_file import REFERENCE, SCHEME
 from a2a_lambda.tasks.identity import Scope
 
 
@@ -15,5 +16,19 @@ def owner_prefix(owner: str) -> str:
 
 
 def key_of(scope: Scope, reference: str) -> str:
-    """Key of the object that a reference of this owner and agent means."""
-    return f"{owner_prefix(scope.owner)}{scope.agent}/{reference.removeprefix(SCHEME)}"
+    """Key of the object that a reference of this owner and agent means. Raises FileAbsent if it is none."""
+    match = REFERENCE.fullmatch(reference)
+    if match is None:
+        raise FileAbsent("this is no reference")
+    return folder_key(scope, f"{SCHEME}{match['path']}")
+
+
+def version_of(reference: str) -> str:
+    """ETag that the object of a reference must have; "" = any."""
+    match = REFERENCE.fullmatch(reference)
+    return (match["version"] or "") if match else ""
+
+
+def folder_key(scope: Scope, folder: str) -> str:
+    """What the keys of all files begin with whose references begin with `folder`."""
+    return f"{owner_prefix(scope.owner)}{scope.agent}/{folder.removeprefix(SCHEME)}"

@@ -6,12 +6,13 @@ A client asks for bytes by `;base64` after a media type of its acceptedOutputMod
 import base64
 from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
-from fnmatch import fnmatchcase
+from itertools import islice
 
 from a2a_lambda import threads
-from a2a_lambda.errors import FileAbsent
+from a2a_lambda.errors import FileAbsent, FilesUnavailable
 from a2a_lambda.files.bucket import Bucket
-from a2a_lambda.files.keys import key_of
+from a2a_lambda.files.keys import key_of, version_of
+from a2a_lambda.protocol import media_types
 from a2a_lambda.protocol.model import Event, Part, Published, Task
 from a2a_lambda.protocol.stored_file import change_event, change_task, is_reference
 from a2a_lambda.tasks.identity import Scope
@@ -22,11 +23,15 @@ Lambda has at most 6 MB. Every further file is a URL."""
 
 BYTES_PARAMETER = ";base64"
 
+TYPES_AS_BYTES = 20
+"""Patterns of one client that count. Each is compared with each file of an answer."""
+
 
 def types_wanted_as_bytes(modes: Collection[str]) -> tuple[str, ...]:
     """Patterns of the media types that a client wants as bytes. modes: its acceptedOutputModes."""
-    types = (mode.replace(" ", "").lower().rpartition(BYTES_PARAMETER) for mode in modes)
-    return tuple(media_type for media_type, parameter, rest in types if parameter and not rest)
+    types = (mode.replace(" ", "").lower() for mode in modes)
+    wanted = (each.removesuffix(BYTES_PARAMETER) for each in types if each.endswith(BYTES_PARAMETER))
+    return tuple(islice(wanted, TYPES_AS_BYTES))
 
 
 class Links:
@@ -84,10 +89,14 @@ class _Answer:
         """The part as the client gets it."""
         if not is_reference(part):
             return part
+        try:
+            key = key_of(self._scope, part["url"])
+        except FileAbsent:  # an agent made it up
+            return part
         result = part.copy()
-        key, media_type = key_of(self._scope, part["url"]), part.get("mediaType", "")
-        if any(fnmatchcase(media_type.lower(), pattern) for pattern in self._as_bytes):
-            content = self._read(key)
+        media_type = part.get("mediaType", "")
+        if media_types.matches(media_type, self._as_bytes):
+            content = self._read(key, version_of(part["url"]))
             if content is not None:
                 del result["url"]
                 result["raw"] = base64.b64encode(content).decode()
@@ -95,12 +104,12 @@ class _Answer:
         result["url"] = self._bucket.link(key, part.get("filename") or "file", media_type)
         return result
 
-    def _read(self, key: str) -> bytes | None:
-        """The content, if the answer has room for it."""
+    def _read(self, key: str, version: str) -> bytes | None:
+        """The content, if the answer has room for it, and S3 answers: a URL is better than no answer."""
         try:
-            with self._bucket.open(key) as body:
+            with self._bucket.open(key, version) as body:
                 content = body.read(self._room + 1)
-        except FileAbsent:
+        except (FileAbsent, FilesUnavailable):
             return None
         if len(content) > self._room:
             return None

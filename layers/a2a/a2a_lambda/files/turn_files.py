@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.files.bucket import Bucket
-from a2a_lambda.files.keys import key_of
+from a2a_lambda.files.keys import key_of, version_of
 from a2a_lambda.protocol.stored_file import INLINE_BYTES, SCHEME, output_reference
 from a2a_lambda.tasks.head import Head, Place
 
@@ -45,7 +45,7 @@ class TurnFiles:
         Raises FileAbsent, FilesUnavailable, and NotFetched for a URL that must not, or cannot, be read.
         """
         if url.startswith(SCHEME):
-            return self._require_bucket().open(key_of(self._scope, url))
+            return self._require_bucket().open(key_of(self._scope, url), version_of(url))
         from a2a_lambda.net.fetch import fetch  # few turns read from elsewhere
 
         return fetch(url, allow_loopback=self._allow_loopback)

@@ -4,6 +4,7 @@ At most PART_BYTES of it are in memory, however large the file is. It is in the 
 is: one PUT, or parts that become one object at the end.
 """
 
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ class Writer:
         self._size = 0
         self._upload_id = ""
         self._parts: list[CompletedPartTypeDef] = []
+        self._lock = threading.Lock()
+        self._is_aborted = False
         self.is_stored = is_stored
 
     def add(self, chunk: bytes) -> bool:
@@ -45,9 +48,11 @@ class Writer:
 
     def flush(self) -> None:
         """Store the parts that are full."""
-        if self._bucket is None:
-            return
-        while len(self._buffer) >= PART_BYTES:
+        with self._lock:
+            self._flush()
+
+    def _flush(self) -> None:
+        while self._bucket is not None and not self._is_aborted and len(self._buffer) >= PART_BYTES:
             if not self._upload_id:
                 self._upload_id = self._bucket.begin_parts(self._key)
             self._put_part(self._bucket, PART_BYTES)
@@ -58,23 +63,31 @@ class Writer:
             return self._reference
         if self._bucket is None or self._size <= INLINE_BYTES:
             return bytes(self._buffer)
-        self.flush()
-        if not self._upload_id:
-            self._bucket.put(self._key, bytes(self._buffer))
+        with self._lock:
+            self._flush()
+            if self._is_aborted:
+                return self._reference
+            if not self._upload_id:
+                self._bucket.put(self._key, bytes(self._buffer))
+                return self._reference
+            if self._buffer:
+                self._put_part(self._bucket, len(self._buffer))
+            self._bucket.end_parts(self._key, self._upload_id, self._parts)
+            self._upload_id = ""
             return self._reference
-        if self._buffer:
-            self._put_part(self._bucket, len(self._buffer))
-        self._bucket.end_parts(self._key, self._upload_id, self._parts)
-        self._upload_id = ""
-        return self._reference
 
     def abort(self) -> None:
-        """Leave nothing of a file that was not finished. The bucket deletes what this misses within a day."""
-        upload_id, self._upload_id = self._upload_id, ""
-        self._buffer.clear()
-        if self._bucket is not None and upload_id:
-            with suppress(FilesUnavailable):
-                self._bucket.abort_parts(self._key, upload_id)
+        """Leave nothing of a file that was not finished. The bucket deletes what this misses, such as when S3
+        does not answer, within two days."""
+        # A flush may be running in another thread, for code that was canceled. It stops after its part, and
+        # what it has begun is known then.
+        self._is_aborted = True
+        with self._lock:
+            self._buffer.clear()
+            if self._bucket is not None and self._upload_id:
+                with suppress(FilesUnavailable):
+                    self._bucket.abort_parts(self._key, self._upload_id)
+            self._upload_id = ""
 
     def _put_part(self, bucket: Bucket, size: int) -> None:
         content = bytes(memoryview(self._buffer)[:size])

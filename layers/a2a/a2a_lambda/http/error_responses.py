@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from starlette.responses import Response
 
-from a2a_lambda.errors import InternalError, ProtocolError, StoreError, Unavailable
+from a2a_lambda.errors import FilesUnavailable, InternalError, ProtocolError, StoreError, Unavailable
 from a2a_lambda.wire import v0_3
 from a2a_lambda.wire.shared import jsonrpc
 
@@ -20,6 +20,8 @@ def to_protocol_error(error: Exception) -> ProtocolError:
         logger.info("refused: %d %s", error.code, type(error).__name__)
         return error
     logger.error("a request failed", exc_info=error)
+    if isinstance(error, FilesUnavailable):
+        return Unavailable("the file store did not answer; try again")
     if isinstance(error, StoreError):
         return Unavailable("the task store did not answer; try again")
     return InternalError("the request failed; the server's log has the cause")

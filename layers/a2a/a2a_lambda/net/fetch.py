@@ -2,6 +2,7 @@
 
 import asyncio
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import BinaryIO, cast
 
@@ -25,7 +26,10 @@ REDIRECTS = 5
 MEMORY_BYTES = 1_000_000
 """Bytes that stay in memory. A larger file is in /tmp until it is closed."""
 
-_threads = ThreadPoolExecutor(4, thread_name_prefix="fetch")
+FETCHES = 16
+"""Files that are read at once. Most of that time is waiting."""
+
+_threads = ThreadPoolExecutor(FETCHES, thread_name_prefix="fetch")
 
 
 class NotFetched(KitError):
@@ -38,24 +42,29 @@ class NotFetched(KitError):
 def fetch(url: str, *, allow_loopback: bool = False) -> BinaryIO:
     """The content of a URL, from its beginning. Blocks. Raises NotFetched."""
     # In a thread of its own, because an asynchronous skill calls it in a thread that has a loop.
-    return _threads.submit(asyncio.run, _fetch(url, allow_loopback)).result()
+    end = time.monotonic() + FETCH_SECONDS  # waiting for a thread counts
+    return _threads.submit(lambda: asyncio.run(_fetch(url, allow_loopback, end))).result()
 
 
-async def _fetch(url: str, allow_loopback: bool) -> BinaryIO:
+async def _fetch(url: str, allow_loopback: bool, end: float) -> BinaryIO:
     content = cast(BinaryIO, tempfile.SpooledTemporaryFile(MEMORY_BYTES))  # noqa: SIM115  # its reader closes it
     transport = GuardedTransport(allow_loopback=allow_loopback)
     try:
         async with (
-            asyncio.timeout(FETCH_SECONDS),
+            asyncio.timeout(end - time.monotonic()),
             httpx2.AsyncClient(transport=transport, timeout=SILENCE_SECONDS) as http,
         ):
             await _read(http, httpx2.URL(url), content)
     except BaseException as error:
         content.close()
-        if isinstance(error, httpx2.HTTPError | httpx2.InvalidURL | Refused | Unresolved | TimeoutError):
-            # The text of these may have the URL. That of the guard has the host alone.
-            reason = str(error) if isinstance(error, Refused | Unresolved) else type(error).__name__
-            raise NotFetched(f"the file could not be read from its url: {reason}") from None
+        # The text of these errors may have the URL. And whether a name is unknown, or is that of a private
+        # address, is not the client's business.
+        if isinstance(error, Refused | Unresolved):
+            raise NotFetched("its URL is not https, or its host has no public address") from None
+        if isinstance(error, httpx2.HTTPError | httpx2.InvalidURL | TimeoutError):
+            raise NotFetched(f"its server did not answer ({type(error).__name__})") from None
+        if isinstance(error, OSError):
+            raise NotFetched("there is no room for it on the disk") from error
         raise
     content.seek(0)
     return content
@@ -66,18 +75,20 @@ async def _read(http: httpx2.AsyncClient, url: httpx2.URL, content: BinaryIO) ->
     # would lead to that. Each request is checked by the transport.
     for _ in range(REDIRECTS + 1):
         if url.scheme not in ("http", "https") or not url.host:
-            raise NotFetched("the file could not be read from its url: only https urls are read")
+            raise NotFetched("only https URLs are read")
         async with http.stream("GET", url, headers={"Accept-Encoding": "identity"}) as answer:
             if answer.has_redirect_location:
                 url = url.join(answer.headers["location"])
                 continue
             if answer.status_code != 200:
-                raise NotFetched(f"the file could not be read from its url: status {answer.status_code}")
+                raise NotFetched(f"its server answered {answer.status_code}")
+            if answer.headers.get("content-encoding", "identity") != "identity":
+                raise NotFetched("its server sent it compressed, unasked")
             size = 0
             async for chunk in answer.aiter_raw():  # unpacked, a few bytes may be very many
                 size += len(chunk)
                 if size > FETCH_BYTES:
-                    raise NotFetched(f"the file at its url has more than {FETCH_BYTES:,} bytes")
+                    raise NotFetched(f"it has more than {FETCH_BYTES:,} bytes")
                 content.write(chunk)
             return
-    raise NotFetched(f"the url of the file redirects more than {REDIRECTS} times")
+    raise NotFetched(f"its URL redirects more than {REDIRECTS} times")

@@ -22,6 +22,7 @@ from a2a_lambda.operations.intake import Intake
 from a2a_lambda.operations.stream_limit import StreamLimit
 from a2a_lambda.protocol.model import Artifact, Event, Part, Published, Task, truncate_history
 from a2a_lambda.protocol.requests import SendMessageRequest, SendMessageResponse
+from a2a_lambda.protocol.stored_file import is_stored_apart
 from a2a_lambda.push import webhook
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call_context import CallContext
@@ -166,9 +167,16 @@ class Messages:
         return Run(self.store, self.agents.start(claim.head.scope.agent), claim, self.files)
 
     async def _with_stored_files(self, call: CallContext, request: SendMessageRequest) -> SendMessageRequest:
-        """The request with its large files in the bucket. Raises InvalidParams, FilesUnavailable."""
-        message = await self.files.receive(call.scope, call.request, request["message"])
-        return request if message is request["message"] else {**request, "message": message}
+        """The request with its large files in the bucket. Raises InvalidParams, FilesUnavailable, and
+        TaskNotFound, so that nothing is written for a task that there is not. A file of a message that is
+        refused later, because its task has ended, say, expires as every other."""
+        message = request["message"]
+        if not is_stored_apart(message):
+            return request
+        if "taskId" in message and not request.get("creates_task"):
+            await load_live_head(self.store, call.scope, message["taskId"], path="params.message.taskId")
+        message = await self.files.receive(call.scope, call.request, message)
+        return {**request, "message": message}
 
     async def _check(self, call: CallContext, request: SendMessageRequest) -> None:
         """Raises if the agent's card, or the policy for webhooks, forbids a message."""

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Collection, Sequence
-from fnmatch import fnmatchcase
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,6 +13,7 @@ from a2a_lambda.errors import (
     PushNotificationNotSupported,
     StreamingNotSupported,
 )
+from a2a_lambda.protocol import media_types
 from a2a_lambda.protocol.requests import Operation
 
 RESERVED = re.compile(
@@ -165,8 +165,8 @@ class Card(CardModel):
         that is not in `also`. path: path of the field, such as skills[0].id."""
         modes = [mode for skill in self.all_skills for mode in skill.inputModes or ()]
         patterns = [*self.defaultInputModes, *modes, *also]
-        plain_type = (media_type or "").partition(";")[0].strip().lower()
-        if plain_type and not any(fnmatchcase(plain_type, mode.lower()) for mode in patterns):
+        plain_type = media_types.plain(media_type)
+        if plain_type and not media_types.matches(plain_type, patterns):
             raise ContentTypeNotSupported(
                 f"{path} is {plain_type[:100]}; the agent takes {', '.join(patterns)}", path=path
             )

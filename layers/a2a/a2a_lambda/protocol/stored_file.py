@@ -6,6 +6,7 @@ the task, so no reference can name a file of another owner or another agent.
     a2a-file:tasks/<digest of the task's id>/<turn id>/<number>   the agent put it out
     a2a-file:messages/<id>                                        it came within a message
     a2a-file:uploads/<id>                                         a client uploaded it; see `http/uploads`
+    a2a-file:uploads/<id>/<ETag>                                  the same, when its message has been received
 
 The log and the conversation hold references. A client gets a URL that is made for its answer instead, so it
 knows only the references of its own uploads.
@@ -34,6 +35,12 @@ FILE_BYTES = 5 * 2**30
 UPLOAD = re.compile(rf"{SCHEME}uploads/[0-9a-f]{{32}}")
 """A reference that a client may send."""
 
+REFERENCE = re.compile(
+    rf"{SCHEME}(?P<path>tasks/[0-9a-f]{{32}}/[\w-]+/\d+|(?:messages|uploads)/[0-9a-f]{{32}})"
+    r"(?:/(?P<version>[\w-]+))?"
+)
+"""Any reference. path: of the object, below its owner and agent. version: the ETag that it must have."""
+
 _Item = TypeVar("_Item")
 
 _Holder = TypeVar("_Holder")
@@ -54,7 +61,7 @@ def output_reference(task_id: str, turn_id: str, number: int) -> str:
 
 
 def is_reference(part: Part) -> bool:
-    """Whether the content of a part is in the bucket."""
+    """Whether the content of a part is said to be in the bucket."""
     return part.get("url", "").startswith(SCHEME)
 
 
@@ -122,9 +129,9 @@ def parts_of(message: Message) -> list[Part]:
 def _image(image: Json, change: Change) -> Json:
     if not isinstance(image, dict) or not isinstance(image.get("value"), str):
         return image
-    field = {"base64": "raw", "url": "url"}.get(image.get("type", ""))
-    if field is None:
+    if image.get("type") not in ("base64", "url"):
         return image
+    field = "raw" if image["type"] == "base64" else "url"
     part = cast(Part, {field: image["value"]})
     new_part = change(part)
     if new_part is part:

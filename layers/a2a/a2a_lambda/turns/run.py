@@ -17,10 +17,17 @@ import time
 from contextlib import aclosing
 
 from a2a_lambda import telemetry, tracing
-from a2a_lambda.agent.event_builder import FAILED, EventBuilder
+from a2a_lambda.agent.event_builder import FAILED, FILE_FAILED, EventBuilder
 from a2a_lambda.catalog.agents import Loading, agent_of
 from a2a_lambda.durable.engine import Notice, Suspended
-from a2a_lambda.errors import AgentMistake, LimitExceeded, SkillError, StoreError
+from a2a_lambda.errors import (
+    AgentMistake,
+    FileAbsent,
+    FilesUnavailable,
+    LimitExceeded,
+    SkillError,
+    StoreError,
+)
 from a2a_lambda.files.files import Files
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.store.store import Conflict, Store
@@ -280,6 +287,8 @@ class Run:
             logger.error("%s: %s", agent_of(self._agent).source_of(self._claim.turn), error)
         else:
             logger.error("skill %s failed", skill, exc_info=error)
+        if isinstance(error, FilesUnavailable | FileAbsent):
+            return FILE_FAILED
         return str(error) if isinstance(error, SkillError) else FAILED
 
     def _measure(self, start: float) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from a2a_lambda.agent.files.received import ReceivedFile
+from a2a_lambda.protocol import media_types
 from a2a_lambda.protocol.model import Json
 
 Api = Literal["openai", "anthropic", "bedrock"]
@@ -18,6 +19,10 @@ Api = Literal["openai", "anthropic", "bedrock"]
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 PDF = "application/pdf"
+
+BLOCKS_BYTES = 20_000_000
+"""Bytes of all files in one message to a model. These APIs take requests of 20 to 50 MB, in which a file is
+base64 and so has a third more."""
 
 READABLE = (*IMAGES, PDF)
 """Media types that these APIs take. Other files are named in the text."""
@@ -29,18 +34,19 @@ def text_block(api: Api, text: str) -> dict[str, Json]:
 
 def file_blocks(api: Api, files: Sequence[ReceivedFile]) -> list[dict[str, Json]]:
     """A block for each file that the API can read. Blocks while the files are read. Raises SkillError as
-    `ReceivedFile.read` does."""
-    readable = [file for file in files if media_type_of(file) in READABLE]
-    return [_block(api, file, number) for number, file in enumerate(readable, 1)]
+    `ReceivedFile.read` does, and if all files together have more than BLOCKS_BYTES."""
+    blocks: list[dict[str, Json]] = []
+    room = BLOCKS_BYTES
+    for file in files:
+        if media_types.plain(file.media_type) in READABLE:
+            content = file.read(room)
+            room -= len(content)
+            blocks.append(_block(api, file, content, len(blocks) + 1))
+    return blocks
 
 
-def media_type_of(file: ReceivedFile) -> str:
-    """The media type without its parameters, in lower case; "" if the client names none."""
-    return (file.media_type or "").partition(";")[0].strip().lower()
-
-
-def _block(api: Api, file: ReceivedFile, number: int) -> dict[str, Json]:
-    media_type, content = media_type_of(file), file.read()
+def _block(api: Api, file: ReceivedFile, content: bytes, number: int) -> dict[str, Json]:
+    media_type = media_types.plain(file.media_type)
     is_image = media_type in IMAGES
     if api == "bedrock":
         source = {"bytes": content}

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from a2a_lambda.agent.files.store import FileStore
+from a2a_lambda.agent.files.store import CHUNK_BYTES, FileStore
 from a2a_lambda.errors import FileAbsent, SkillError
 from a2a_lambda.protocol.model import Part, decode_raw
 from a2a_lambda.protocol.stored_file import is_reference
@@ -14,41 +14,37 @@ READ_BYTES = 50_000_000
 """Bytes that `read` returns at most, unless it is told otherwise. A function has 1 GB of memory."""
 
 
-CHUNK_BYTES = 2**20
-"""Bytes that are read at once."""
-
-
 class ReceivedFile:
     """A file from the user.
 
     name, media_type: as the client says, or None.
-    url: where the content is, if it is not in the message. `File(name, url=file.url)` sends the same file
-    back.
+    url: where the content is, if it is not in the message.
 
-    The methods block while they read. In an asynchronous skill, write `await asyncio.to_thread(file.read)`.
+    A skill that returns or yields it sends the same file back. Its methods, and `content`, block while they
+    read. In an asynchronous skill, write `await asyncio.to_thread(file.read)`.
     """
 
     def __init__(self, part: Part, store: FileStore | None = None) -> None:
         self.name = part.get("filename")
         self.media_type = part.get("mediaType")
         self.url = part.get("url")
-        self._part = part
+        self.part = part
         self._store = store
 
     @property
     def content(self) -> bytes | None:
         """The bytes of a file that the client has sent; None if there is only a URL of elsewhere."""
-        return self.read() if "raw" in self._part or is_reference(self._part) else None
+        return self.read() if "raw" in self.part or is_reference(self.part) else None
 
     def open(self) -> BinaryIO:
-        """The content as a stream, to read once from its beginning. Close it, or use it in `with`.
+        """The content as a binary file that is open for reading. Close it, or use it in `with`. Of a file in
+        the bucket, each jump with `seek` is a request to S3.
 
         Raises SkillError, which ends the task with a text for the client, if the file has expired, or its URL
-        cannot be read. A URL of elsewhere must be public, must answer within a minute, and may lead to
-        100 MB.
+        cannot be read. A URL of elsewhere must be public, answer within a minute, and have at most 100 MB.
         """
-        if "raw" in self._part:
-            return io.BytesIO(decode_raw(self._part["raw"]))
+        if "raw" in self.part:
+            return io.BytesIO(decode_raw(self.part["raw"]))
         assert self.url is not None
         try:
             return self._open_url(self.url)
@@ -77,7 +73,7 @@ class ReceivedFile:
             # Without a deployment it is a test, whose server is on this machine.
             return fetch(url, allow_loopback=True) if self._store is None else self._store.open(url)
         except NotFetched as error:
-            raise SkillError(f"The file {self.name or ''} is not available: {error}.") from None
+            raise SkillError(f"The file {self.name or ''} cannot be read: {error}.") from None
 
     def __repr__(self) -> str:
         return f"ReceivedFile(name={self.name!r}, media_type={self.media_type!r})"

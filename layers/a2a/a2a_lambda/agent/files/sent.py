@@ -10,15 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from a2a_lambda import agent_threads
+from a2a_lambda.agent.files.store import CHUNK_BYTES
 from a2a_lambda.agent.outputs import File, FinalMessage, NamedArtifact
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.errors import AgentMistake, SkillError
 
 if TYPE_CHECKING:
     from a2a_lambda.agent.files.store import FileStore, FileWriter
-
-CHUNK_BYTES = 2**20
-"""Bytes that are read at once."""
 
 
 class NoWriter:
@@ -122,9 +120,17 @@ def _chunks(file: File) -> Iterator[bytes]:
     if isinstance(content, bytes | bytearray | memoryview):
         content = io.BytesIO(content)
     if isinstance(content, os.PathLike):
-        with open(content, "rb") as stream:
+        try:
+            stream = open(content, "rb")  # noqa: SIM115  # closed below
+        except OSError as error:
+            raise AgentMistake(f"File {file.name!r}: {error}") from None
+        with stream:
             yield from iter(partial(stream.read, CHUNK_BYTES), b"")
     elif hasattr(content, "read"):
+        if getattr(content, "closed", False):
+            raise AgentMistake(
+                f"File {file.name!r}: its content is a closed file. Yield it within `with`, or give its Path"
+            )
         while chunk := _checked(file, content.read(CHUNK_BYTES)):
             yield chunk
     elif isinstance(content, Iterable) and not isinstance(content, str):
@@ -143,19 +149,17 @@ def _checked(file: File, chunk: Any) -> bytes:
         raise AgentMistake(f"File {file.name!r}: its read() is asynchronous; give its asynchronous iterator")
     if not isinstance(chunk, bytes | bytearray | memoryview):
         raise AgentMistake(
-            f"File {file.name!r}: its content is {type(chunk).__name__}, not bytes. Open a file with 'rb'"
+            f"File {file.name!r}: its content is {type(chunk).__name__}, not bytes. Encode a text; open a"
+            " file with 'rb'"
         )
     return bytes(chunk)
 
 
 def _with(file: File, stored: bytes | str) -> File:
     """The file with what its task keeps of its content."""
-    import mimetypes  # it reads the machine's list of types, and few turns put out large files
-
-    media_type = file.media_type or mimetypes.guess_type(file.name)[0]
     if isinstance(stored, bytes):
-        return File(file.name, stored, media_type=media_type)
-    return File(file.name, url=stored, media_type=media_type)
+        return File(file.name, stored, media_type=file.media_type)
+    return File(file.name, url=stored, media_type=file.media_type)
 
 
 def _replace(outputs: tuple[Any, ...], stored: dict[int, File]) -> tuple[Any, ...]:
