@@ -377,7 +377,7 @@ def test_an_owners_tasks_and_files_are_erased(stack: EmulatedStack, rest: Rest) 
     task = rest.ask("POST", "/message:send", {"message": said})["task"]
     assert stack.client("s3").list_objects_v2(Bucket=bucket)["KeyCount"]
     erased = stack.run("make", "--silent", "erase", f"STACK={NAME}", "OWNER=alice", "YES=1")
-    assert re.search(r"erased: [\d,]*[1-9] tasks, .* [\d,]*[1-9] files", erased), erased
+    assert re.search(r"tasks: [1-9].*files: [1-9]", erased), erased
     assert rest.ask("GET", "/tasks")["tasks"] == []
     assert not stack.client("s3").list_objects_v2(Bucket=bucket)["KeyCount"]
     assert stack.call("GET", f"/tasks/{task['id']}", **rest.headers).status_code == 404

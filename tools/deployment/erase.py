@@ -6,8 +6,8 @@ make erase OWNER=alice TASK=… STACK=…                  one task
 … AGENT=weather                                        only what the owner has with one agent
 … without STACK                                        the same in the running development server
 
-It reads the whole table, except for a task. If it is interrupted, the same command continues where it
-stopped. It asks before it begins, unless YES=1. docs/operations.md says what backups still have.
+It reads the whole table, except for a task. If it is interrupted, the same command continues within a day
+where it stopped. It asks before it begins, unless YES=1. docs/operations.md says what backups still have.
 """
 
 import json
@@ -44,6 +44,9 @@ OWNER = re.compile(r"[^#\s]{1,512}")
 
 CURSOR = Path(".erase.json")
 """Where an erasure that was interrupted continues."""
+
+CURSOR_SECONDS = 86_400
+"""Seconds for which it does. Later, much may have been written before the cursor, so it begins again."""
 
 WRITES = 25
 """Deletions of a BatchWriteItem."""
@@ -90,8 +93,8 @@ class Counts:
 
     def __str__(self) -> str:
         return (
-            f"{self.tasks:,} tasks, {self.conversations:,} conversations ({self.items:,} items),"
-            f" {self.files:,} files"
+            f"tasks: {self.tasks:,}, conversations: {self.conversations:,}, files: {self.files:,};"
+            f" items of the table: {self.items:,}"
         )
 
 
@@ -105,9 +108,10 @@ class Erasure:
         self._bucket = bucket
         self.counts = Counts()
 
-    def size(self) -> int:
-        """Items of the table, about: DynamoDB counts them every six hours."""
-        return self._dynamodb.describe_table(TableName=self._table)["Table"]["ItemCount"]
+    def table(self) -> tuple[str, int]:
+        """Identity of the table; and its items, about: DynamoDB counts them every six hours."""
+        table = self._dynamodb.describe_table(TableName=self._table)["Table"]
+        return f"{table['TableArn']} of {table['CreationDateTime'].isoformat()}", table["ItemCount"]
 
     def pages(self, selection: Selection, start: Item | None) -> Iterator[tuple[int, Item | None]]:
         """Erase what each page of the table has of a selection. Then yield the number of items that were
@@ -148,7 +152,10 @@ class Erasure:
         # The files first: the items say which they are.
         self._delete_files_of(scope, rows)
         self._delete_objects(self._keys_below(folder_key(scope, output_folder(task_id))))
-        self._delete(rows)
+        # The head last: by it, an erasure of a conversation that was interrupted finds the task again.
+        heads = [item for item in rows if item["sk"]["S"] == "head"]
+        self._delete([item for item in rows if item not in heads])
+        self._delete(heads)
         return bool(rows)
 
     def files(self, selection: Selection) -> None:
@@ -160,7 +167,7 @@ class Erasure:
         if item["sk"]["S"] == "head" and item["context"]["S"] == selection.context:
             scope, task_id = items.task_of_item(item)
             self.task(scope, task_id)
-        elif item["sk"]["S"] == "context" and item["pk"]["S"].endswith(f"#context#{selection.context}"):
+        elif item["pk"]["S"].split("#", 2)[2] == f"context#{selection.context}":
             self._delete([item])  # its files are those of its tasks
 
     def _delete(self, rows: Sequence[Item]) -> None:
@@ -215,27 +222,32 @@ def run(
     if selection.task:
         scopes = [Scope(selection.owner, agent) for agent in agents]
         if not any([erasure.task(scope, selection.task) for scope in scopes]):
-            raise ConfigurationError(f"no {selection} with {', '.join(agents)}; AGENT=… names another agent")
+            raise ConfigurationError(
+                f"{selection.owner} has no task {selection.task} with {', '.join(agents)};"
+                " AGENT=… names another agent"
+            )
         return
-    state = _read_cursor(selection)
+    table, total = erasure.table()
+    work = {"selection": asdict(selection), "table": table}
+    state = _read_cursor(work)
     erasure.counts = Counts(**state["counts"]) if state else erasure.counts
-    reads, total = state["reads"] if state else 0, erasure.size()
+    reads = state["reads"] if state else 0
     for count, cursor in erasure.pages(selection, state["cursor"] if state else None):
         reads += count
         report(reads, total)
-        document = {"selection": asdict(selection), "cursor": cursor, "reads": reads}
-        CURSOR.write_text(json.dumps({**document, "counts": asdict(erasure.counts)}))
+        progress = {"cursor": cursor, "reads": reads, "counts": asdict(erasure.counts)}
+        CURSOR.write_text(json.dumps({**work, **progress}))
     if not selection.context:
         erasure.files(selection)
     CURSOR.unlink(missing_ok=True)
 
 
-def _read_cursor(selection: Selection) -> dict[str, Any] | None:
-    """Where an erasure of the same selection stopped. None = it begins."""
-    if not CURSOR.exists():
+def _read_cursor(work: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Where an erasure of the same selection in the same table stopped. None = it begins."""
+    if not CURSOR.exists() or time.time() - CURSOR.stat().st_mtime > CURSOR_SECONDS:
         return None
     state: dict[str, Any] = json.loads(CURSOR.read_text())
-    return state if state["selection"] == asdict(selection) and state["cursor"] else None
+    return state if state["cursor"] and work.items() <= state.items() else None
 
 
 def erasure_of(environ: Mapping[str, str]) -> Erasure:
@@ -269,22 +281,33 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     with aws_errors(f"erasing in {where}"):
         erasure = erasure_of(environ)
         if not environ.get("YES"):
-            answer = input(f"Erase {selection} in {where}? This cannot be undone. Write yes: ")
+            try:
+                answer = input(f"Erase {selection} in {where}? This cannot be undone. Write yes: ")
+            except EOFError:
+                answer = ""
             if answer.strip() != "yes":
-                print("nothing was erased")
+                print("nothing was erased; YES=1 answers the question")
                 return 1
-        agents = [selection.agent] if selection.agent else sorted(read_cards(Settings().agents)[0])
+        agents = [selection.agent]
+        if selection.task and not selection.agent:
+            agents = sorted(read_cards(Settings().agents)[0])
         with Progress(transient=True) as progress:
-            bar = progress.add_task("reading the table", total=None)
-            run(
-                erasure,
-                selection,
-                agents,
-                lambda reads, total: progress.update(bar, completed=reads, total=max(reads, total)),
-            )
+            bar = progress.add_task("erasing", total=None)
+            try:
+                run(
+                    erasure,
+                    selection,
+                    agents,
+                    lambda reads, total: progress.update(bar, completed=reads, total=max(reads, total)),
+                )
+            except KeyboardInterrupt:
+                raise ConfigurationError("interrupted; the same command continues") from None
+    if erasure.counts == Counts():
+        print(f"nothing was found; make key{' STACK=…' if environ.get('STACK') else ''} lists the owners")
+        return 0
     print(f"erased: {erasure.counts}")
     if erasure.counts.running:
-        print(f"{erasure.counts.running} tasks were running, and may write again: repeat this in 15 minutes")
+        print(f"still running: {erasure.counts.running}; they may write again, so repeat this in 15 minutes")
         return 1
     return 0
 

@@ -1,6 +1,9 @@
 """make erase: all that a stack keeps of an owner goes, and nothing else."""
 
+import io
 import json
+import os
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -123,50 +126,86 @@ def test_one_agents_part_is_erased(alice: Owner, bob: Owner, erasure: Erasure, c
     assert alice.rest.ask("GET", f"tasks/{kept['id']}").status_code == 200
 
 
-def test_an_erasure_continues_where_it_stopped(
-    alice: Owner, bob: Owner, erasure: Erasure, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Interrupted:
+    """A DynamoDB that is asked for pages of three items. most: calls of `name` that end; the next is
+    interrupted."""
+
+    def __init__(self, settings: Settings, name: str, most: int) -> None:
+        self.starts: list[Json] = []
+        self._client = clients.dynamodb(settings)
+        self._name = name
+        self._left = most
+
+    def __getattr__(self, name: str) -> Any:
+        def call(**query: Any) -> Any:
+            if name == self._name:
+                self._left -= 1
+                if self._left < 0:
+                    raise KeyboardInterrupt
+            if name == "scan":
+                self.starts.append(query.get("ExclusiveStartKey"))
+                query["Limit"] = 3
+            return getattr(self._client, name)(**query)
+
+        return getattr(self._client, name) if name == "get_paginator" else call
+
+
+def erasure_on(client: Interrupted, settings: Settings) -> Erasure:
+    return Erasure(client, settings.table, clients.s3(settings), settings.files_bucket)  # type: ignore[arg-type]
+
+
+def interrupt(alice: Owner, settings: Settings) -> Json:
+    """Where an erasure of all of hers was interrupted."""
     for _ in range(5):
         alice.talk()
-
-    class Small:
-        """Pages of three items; the third is never read to its end."""
-
-        def __init__(self) -> None:
-            self.starts: list[Json] = []
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(clients.dynamodb(settings), name)
-
-        def scan(self, **query: Any) -> Any:
-            self.starts.append(query.get("ExclusiveStartKey"))
-            if len(self.starts) == 3:
-                raise KeyboardInterrupt
-            return clients.dynamodb(settings).scan(**query, Limit=3)
-
-    small = Small()
-    interrupted = Erasure(small, settings.table, clients.s3(settings), settings.files_bucket)  # type: ignore[arg-type]
     with pytest.raises(KeyboardInterrupt):
-        run(interrupted, Selection(alice.name))
-    cursor = json.loads(erase.CURSOR.read_text())["cursor"]
-    assert cursor == small.starts[2]
-    # Another erasure begins at the beginning; the same one continues.
-    assert run(erasure, Selection("nobody")).items == 0
-    erase.CURSOR.write_text(
-        json.dumps(
-            {
-                "selection": {"owner": alice.name, "agent": "", "context": "", "task": ""},
-                "cursor": cursor,
-                "reads": 6,
-                "counts": {"tasks": 1, "conversations": 0, "items": 2, "files": 0, "running": 0},
-            }
-        )
-    )
-    counts = run(erasure, Selection(alice.name))
-    assert counts.items >= 2
+        run(erasure_on(Interrupted(settings, "scan", 2), settings), Selection(alice.name))
+    return json.loads(erase.CURSOR.read_text())["cursor"]
+
+
+def test_an_erasure_continues_where_it_stopped(alice: Owner, bob: Owner, settings: Settings) -> None:
+    cursor = interrupt(alice, settings)
+    client = Interrupted(settings, "scan", 1000)
+    run(erasure_on(client, settings), Selection(alice.name))
+    assert client.starts[0] == cursor
     assert not alice.rows()
     assert not alice.objects()
     assert not erase.CURSOR.exists()
+
+
+@pytest.mark.parametrize("change", ["selection", "table", "age"])
+def test_another_erasure_begins_at_the_beginning(
+    alice: Owner, settings: Settings, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    interrupt(alice, settings)
+    selection, client = Selection(alice.name), Interrupted(settings, "scan", 1000)
+    if change == "selection":
+        selection = Selection("nobody")
+    elif change == "age":
+        day_ago = time.time() - erase.CURSOR_SECONDS - 60
+        os.utime(erase.CURSOR, (day_ago, day_ago))
+    else:
+        state = json.loads(erase.CURSOR.read_text())
+        erase.CURSOR.write_text(json.dumps({**state, "table": "another"}))
+    run(erasure_on(client, settings), selection)
+    assert client.starts[0] is None
+
+
+def test_a_conversation_that_was_erased_in_part_is_found_again(alice: Owner, settings: Settings) -> None:
+    alice.talk(contextId="c")
+    before, selection = len(alice.rows()), Selection(alice.name, context="c")
+    with pytest.raises(KeyboardInterrupt):
+        run(erasure_on(Interrupted(settings, "batch_write_item", 1), settings), selection)
+    assert len(alice.rows()) < before
+    run(erasure_on(Interrupted(settings, "scan", 1000), settings), selection)
+    assert not alice.rows()
+
+
+def test_a_conversation_whose_name_ends_alike_stays(alice: Owner, erasure: Erasure) -> None:
+    alice.rest.send("echo", contextId="a#context#b")
+    before = alice.rows()
+    assert run(erasure, Selection(alice.name, context="b")).items == 0
+    assert alice.rows() == before
 
 
 def test_a_task_that_runs_is_counted(alice: Owner, erasure: Erasure) -> None:
@@ -197,6 +236,23 @@ def test_it_asks_first(
     monkeypatch.setattr(erase, "erasure_of", lambda environ: erasure)
     monkeypatch.setattr("builtins.input", lambda question: print(question) or "no")
     assert erase.main({"OWNER": "nobody", "TASK": "t"}) == 1
-    assert (
-        "Erase task t of nobody in the development server? This cannot be undone." in capsys.readouterr().out
-    )
+    shown = capsys.readouterr().out
+    assert "Erase task t of nobody in the development server? This cannot be undone." in shown
+    assert "nothing was erased" in shown
+
+
+def test_it_says_that_there_was_nothing(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], erasure: Erasure
+) -> None:
+    monkeypatch.setattr(erase, "erasure_of", lambda environ: erasure)
+    assert erase.main({"OWNER": "nobody", "YES": "1"}) == 0
+    assert "nothing was found; make key lists the owners" in capsys.readouterr().out
+
+
+def test_without_a_terminal_the_answer_is_no(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], erasure: Erasure
+) -> None:
+    monkeypatch.setattr(erase, "erasure_of", lambda environ: erasure)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert erase.main({"OWNER": "nobody"}) == 1
+    assert "YES=1 answers the question" in capsys.readouterr().out
