@@ -44,6 +44,7 @@ def test_functions(translated: Json) -> None:
             "A2A_CORS_ORIGINS",
             "A2A_TASK_DAYS",
             "A2A_FILES_BUCKET",
+            "A2A_UPLOAD_MEGABYTES",
             "A2A_EXECUTION_TIMEOUT",
             "A2A_SIGNING_KEY",
             "A2A_QUEUE",

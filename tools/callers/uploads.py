@@ -14,6 +14,11 @@ from tools.callers.records import error_text
 MESSAGE_BYTES = 3_300_000
 """Bytes of the files that a message holds. In base64 they are a third more, and a request has 4.5 MB."""
 
+NO_UPLOADS = (
+    f"the files of a message have at most {MESSAGE_BYTES:,} bytes. Larger ones need uploads, which this"
+    " agent's card does not offer, or this version does not have"
+)
+
 UPLOAD_SECONDS = 600.0
 """Seconds of silence after which an upload fails."""
 

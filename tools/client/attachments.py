@@ -10,7 +10,7 @@ import httpx2
 from a2a_lambda.client import AgentError
 from a2a_lambda.protocol.model import Part, decode_raw
 from tools.callers.names import AnyCaller
-from tools.callers.uploads import MESSAGE_BYTES, upload, upload_url
+from tools.callers.uploads import MESSAGE_BYTES, NO_UPLOADS, upload, upload_url
 
 
 async def parts_of(http: httpx2.AsyncClient, caller: AnyCaller, paths: Sequence[Path]) -> list[Part]:
@@ -30,6 +30,8 @@ async def parts_of(http: httpx2.AsyncClient, caller: AnyCaller, paths: Sequence[
             with path.open("rb") as file:
                 parts.append(await upload(http, url, file, part, size=size, headers=agent.headers))
             continue
+        if size > room:
+            raise AgentError(f"{path.name} has {size:,} bytes, and {NO_UPLOADS}")
         room -= size
         parts.append({**part, "raw": base64.b64encode(path.read_bytes()).decode()})
     return parts

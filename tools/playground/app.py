@@ -36,7 +36,7 @@ from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.model import Json, Part
 from tools.callers.names import TITLES, make_caller
 from tools.callers.records import FAILURES, SILENCE_SECONDS
-from tools.callers.uploads import upload, upload_url
+from tools.callers.uploads import NO_UPLOADS, upload, upload_url
 from tools.log_entry import LogEntry
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ class Playground:
                 raise AgentError(record["message"])
         url = upload_url(caller.agent.card, caller.agent.url) if caller.agent is not None else ""
         if caller.agent is None or not url:
-            raise AgentError("the agent takes no uploads; its card has no such extension")
+            raise AgentError(NO_UPLOADS)
         return await upload(http, url, file, part, size=size, headers=caller.agent.headers)
 
     async def _file(self, request: Request) -> Response:
@@ -252,12 +252,16 @@ class Playground:
         try:
             async with AsyncExitStack() as stack:
                 http = await stack.enter_async_context(self._client())
-                answer = await stack.enter_async_context(http.stream("GET", url))
-                content = _closing(stack.pop_all(), answer.aiter_bytes())
+                # A film is played from where its viewer is, so a browser asks for pieces.
+                wanted = {"Range": request.headers["range"]} if "range" in request.headers else {}
+                answer = await stack.enter_async_context(http.stream("GET", url, headers=wanted))
+                content = _closing(stack.pop_all(), answer.aiter_raw())
         except httpx2.HTTPError as error:
             return Response(f"the bucket does not answer: {type(error).__name__}", 502)
         media_type = answer.headers.get("content-type", UPLOAD_TYPE)
-        return StreamingResponse(content, answer.status_code, media_type=media_type)
+        names = ("content-range", "accept-ranges", "content-length")
+        headers = {name: answer.headers[name] for name in names if name in answer.headers}
+        return StreamingResponse(content, answer.status_code, headers, media_type=media_type)
 
     def _client(self) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(timeout=SILENCE_SECONDS, trust_env=False, transport=self._transport)

@@ -37,6 +37,7 @@ class Settings(BaseModel):
     streams_per_owner: streams, followers and long sends that an owner may have at once; 0 = no limit.
     list_shards: partitions over which an owner's list of tasks is spread. It may grow, and never shrink.
     files_bucket: name of the bucket with the content of files. "" = every file stays in its task.
+    upload_megabytes: megabytes of the largest file that a client may upload to it.
     signing_key: ARN of an asymmetric KMS key that signs the cards, or "".
     queue: url of the SQS queue of background turns. "" = every turn runs in its request.
     durable_function: name of the function of durable turns, with its alias. "" = there is none, and durable
@@ -69,6 +70,7 @@ class Settings(BaseModel):
     streams_per_owner: int = Field(default=100, ge=0, le=10_000)
     list_shards: int = Field(default=1, ge=1, le=16)
     files_bucket: str = Field(default="", max_length=63)
+    upload_megabytes: int = Field(default=1000, ge=1, le=5000)
     queue: str = ""
     durable_function: str = ""
     execution_timeout: int = Field(default=0, ge=0, le=31_622_400)
@@ -92,6 +94,10 @@ class Settings(BaseModel):
     def is_emulated(self) -> bool:
         """Whether the kit's calls of AWS go to an emulator."""
         return self.local and bool(self.emulator)
+
+    @property
+    def upload_bytes(self) -> int:
+        return self.upload_megabytes * 1_000_000
 
     @property
     def base_path(self) -> str:

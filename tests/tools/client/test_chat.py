@@ -103,6 +103,10 @@ def test_a_large_file_is_uploaded_and_one_is_saved_from_its_url(server: DevServe
     assert saved.read_bytes() == drawing(6_000_000)
     status, said = chat(server, AGENT="probe", TEXT="hi", FILE=str(large))
     assert status == 0, said
+    for variables in ({"AGENT": "assistant"}, {"AGENT": "probe", "VERSION": "alibaba"}):
+        status, said = chat(server, TEXT="hi", FILE=str(large), **variables)
+        assert status == 1
+        assert "Larger ones need uploads" in " ".join(said.split())
 
 
 def test_a_file_goes_with_the_next_message(server: DevServer, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import httpx2
 import pytest
@@ -162,6 +163,20 @@ def test_it_reads_no_file_but_the_deployments_own() -> None:
     ):
         assert page(target).get("/playground/file", params={"url": url}).status_code == status, url
     assert page().get("/playground/file", params={"url": "http://127.0.0.1:1/files/a"}).status_code == 403
+
+
+def test_a_film_is_played_from_anywhere(httpserver: Any) -> None:
+    """Browsers ask for pieces of it."""
+    headers = {"Content-Range": "bytes 2-4/9", "Accept-Ranges": "bytes"}
+    httpserver.expect_request("/files/a", headers={"Range": "bytes=2-4"}).respond_with_data(
+        b"cde", 206, headers=headers, content_type="video/mp4"
+    )
+    files = httpserver.url_for("/files/")
+    target = Target(url="http://127.0.0.1:1", title="test", agents=["one"], files=files)
+    url = httpserver.url_for("/files/a")
+    answer = page(target).get("/playground/file", params={"url": url}, headers={"Range": "bytes=2-4"})
+    assert (answer.status_code, answer.content) == (206, b"cde")
+    assert {name: answer.headers[name] for name in headers} == headers
 
 
 def test_a_form_of_another_page_uploads_nothing() -> None:

@@ -20,7 +20,6 @@ from a2a_lambda.http.dispatch import accept
 from a2a_lambda.http.error_responses import JSON, error_response, to_protocol_error
 from a2a_lambda.http.request import check_media_type
 from a2a_lambda.protocol.model import timestamp
-from a2a_lambda.protocol.stored_file import FILE_BYTES
 from a2a_lambda.wire.shared import fields
 
 
@@ -34,8 +33,9 @@ async def call(request: Request, name: str | None) -> Response:
         telemetry.bind(agent=agent.name)
         source = fields.mapping(strictjson.loads(accepted_request.body), "body")
         size = fields.count(source, "size", "body")
-        if not size or size > FILE_BYTES:
-            raise InvalidParams(f"body.size must be from 1 to {FILE_BYTES} bytes", path="body.size")
+        most_bytes = kit.settings.upload_bytes
+        if not size or size > most_bytes:
+            raise InvalidParams(f"body.size must be from 1 to {most_bytes} bytes", path="body.size")
         agent.card.check_media_type(fields.text(source, "mediaType", "body"), "body.mediaType")
         upload = await kit.files.new_upload(scope, size)
     except (ProtocolError, StoreError) as cause:

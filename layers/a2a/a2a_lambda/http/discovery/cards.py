@@ -221,9 +221,10 @@ async def describe(
         sign_ins = [
             card_json.SignIn(issuer.name, issuer.url, [*issuer.scopes, *card.scopes]) for issuer in issuers
         ]
-    takes_uploads = bool(request.app.state.kit.settings.files_bucket)
+    settings = request.app.state.kit.settings
+    upload_bytes = settings.upload_bytes if settings.files_bucket else 0
     return card_json.Description(
-        card, agent.name, base_url(request), root, public_schemas, sign_ins, takes_uploads
+        card, agent.name, base_url(request), root, public_schemas, sign_ins, upload_bytes
     )
 
 

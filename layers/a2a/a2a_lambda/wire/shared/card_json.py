@@ -11,7 +11,6 @@ from typing import Any
 from a2a_lambda.protocol.alibaba_metadata import INTENT_EXTENSION, PROTOCOL_EXTENSION
 from a2a_lambda.protocol.card import Card
 from a2a_lambda.protocol.model import Json
-from a2a_lambda.protocol.stored_file import FILE_BYTES
 
 Object = dict[str, Json]
 
@@ -76,7 +75,7 @@ class Description:
     name: name of the agent. base: url of the deployment, without a trailing slash. root: the agent answers at
     the base.
     input_schemas: JSON Schema by skill id. sign_ins: the issuers whose tokens are accepted; None =
-    they cannot be read now. takes_uploads: the deployment takes files that are too large for messages.
+    they cannot be read now. upload_bytes: bytes of the largest file that may be uploaded; 0 = none may.
     """
 
     card: Card
@@ -85,7 +84,7 @@ class Description:
     root: bool
     input_schemas: dict[str, Object]
     sign_ins: Sequence[SignIn] | None = ()
-    takes_uploads: bool = False
+    upload_bytes: int = 0
 
     @property
     def http(self) -> str:
@@ -259,9 +258,9 @@ def uploads_extension(source: Description) -> list[Object]:
         *source.card.defaultInputModes,
         *(mode for skill in source.card.skills for mode in skill.inputModes or ()),
     ]
-    if not source.takes_uploads or {*modes} <= {*TEXT, JSON_MODE}:
+    if not source.upload_bytes or {*modes} <= {*TEXT, JSON_MODE}:
         return []
-    params = {"url": f"{source.http}/uploads", "maxBytes": FILE_BYTES}
+    params = {"url": f"{source.http}/uploads", "maxBytes": source.upload_bytes}
     return [
         {"uri": UPLOADS_EXTENSION, "description": "Files that are too large for messages", "params": params}
     ]
