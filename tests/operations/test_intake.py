@@ -61,9 +61,20 @@ def send(messages: Messages, scope: Scope) -> Send:
         made.update(fields)  # type: ignore[typeddict-item]
         body = json.dumps([text, fields]).encode()
         call = CallContext(scope, RequestIdentity.of(scope, "message/send", body))
-        return asyncio.run(messages.send(call, SendMessageRequest(message=made)))["task"]
+        request = SendMessageRequest(message=made, creates_task="taskId" in fields)
+        return asyncio.run(messages.send(call, request))["task"]
 
     return send
+
+
+def test_a_client_that_chooses_ids_keeps_its_conversation(send: Send) -> None:
+    """As one of A2A 0.1 does."""
+    texts = []
+    for _ in range(2):
+        task = send(contextId="c", taskId=str(uuid.uuid4()), metadata=intent("ai-count"))
+        assert task["contextId"] == "c"
+        texts.append(task["artifacts"][0]["parts"][0]["text"])
+    assert texts[0] != texts[1], texts
 
 
 def test_after_the_window_it_is_a_new_task(send: Send, clock: Clock) -> None:

@@ -45,6 +45,21 @@ def calls(settings: Settings, request: pytest.FixtureRequest) -> Calls:
     return Calls(hot_path.dynamodb(settings.model_copy(update={"botocore": request.param})))
 
 
+def test_every_read_is_of_what_was_written_last(store: Store, calls: Calls, head: Head) -> None:
+    reads = []
+
+    def note(operation: str, arguments: dict[str, Any]) -> None:
+        if operation in ("query", "get_item") and "IndexName" not in arguments:
+            reads.append(arguments.get("ConsistentRead"))
+
+    calls.before = note
+    store.get_task(head)
+    store.get_head(head.scope, head.task_id)
+    store.get_context(head.scope, head.context_id)
+    assert len(reads) >= 3
+    assert set(reads) == {True}
+
+
 @pytest.fixture
 def store(settings: Settings, calls: Calls, clock: Clock) -> Store:
     return Store(calls, settings.table, ttl=1000, clock=clock)  # type: ignore[arg-type]

@@ -159,6 +159,12 @@ def test_a_page_of_tasks_is_read_as_it_is_written() -> None:
     assert refused.value.path.startswith("result.tasks[1]")
 
 
+@pytest.mark.parametrize("request_", [{"taskId": "t"}, {"taskId": "t", "id": "c"}])
+def test_what_a_client_asks_about_a_push_config_is_read(request_: Json) -> None:
+    codec = v0_3.WIRE.requests["get_push"]
+    assert codec.decode(codec.encode(request_)) == request_
+
+
 @pytest.mark.parametrize("wire", [v1_0.WIRE, v0_3.WIRE])
 def test_a_list_of_push_configs_is_read_as_it_is_written(wire: Any) -> None:
     configs = [{"taskId": "t", "id": "a", **CONFIG}, {"taskId": "t", "id": "b", "url": "https://x"}]

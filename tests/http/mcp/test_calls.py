@@ -1,8 +1,10 @@
 """An agent's skills as tools of MCP, in every revision."""
 
+import asyncio
 import json
 import subprocess
 import sys
+import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -206,6 +208,40 @@ def test_progress_only_for_those_who_ask(client: TestClient, key: str, revision:
         assert "".join(each["message"] for each in params) == text_of(last["result"]) == "0 1 2 "
         plain = mcp.post(body, Accept="application/json")
         assert plain.headers["content-type"] == "application/json"
+
+
+def test_a_client_that_leaves_cancels_its_call(client: TestClient, key: str) -> None:
+    mcp, rest = Mcp(client, key), Rest(client, key, "/a2a/probe")
+    call = {"name": "pause", "arguments": {"seconds": 600}}
+    body = mcp.body("tools/call", call, meta={"progressToken": 1})
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": mcp.path,
+        "query_string": b"",
+        "headers": [(name.lower().encode(), value.encode()) for name, value in mcp.headers(body).items()],
+    }
+
+    async def leave_after_progress() -> None:
+        is_streaming = asyncio.Event()
+        received = iter([{"type": "http.request", "body": json.dumps(body).encode()}])
+
+        async def receive() -> Json:
+            for message in received:
+                return message
+            await is_streaming.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Json) -> None:
+            if b"waiting" in message.get("body", b""):
+                is_streaming.set()
+
+        await asyncio.wait_for(client.app(scope, receive, send), 60)
+
+    client.portal.call(leave_after_progress)  # type: ignore[union-attr]
+    end = time.monotonic() + 60
+    while rest.call("GET", "tasks")["tasks"][0]["status"]["state"] != "TASK_STATE_CANCELED":
+        assert time.monotonic() < end
 
 
 def test_a_conversation_needs_its_context(client: TestClient, key: str) -> None:

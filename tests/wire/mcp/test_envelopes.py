@@ -1,11 +1,15 @@
 """Envelopes and results of MCP."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from a2a_lambda.protocol.card import Card, CardSkill
 from a2a_lambda.protocol.model import Task, TaskState, status, text_message
+from a2a_lambda.protocol.profile import Profile
 from a2a_lambda.wire.mcp import envelope, results
+from a2a_lambda.wire.mcp.tools import page_of
 
 Json = Any
 
@@ -17,6 +21,17 @@ def test_a_task_says_what_its_status_says() -> None:
     assert "statusMessage" not in results.encode_new_task(task, {})
     task["status"]["message"] = text_message("t", "c", "Reading.")
     assert results.encode_new_task(task, {})["statusMessage"] == "Reading."
+
+
+def test_a_tool_says_what_it_returns() -> None:
+    schema = {"type": "object", "properties": {"sum": {"type": "number"}}}
+    skill = CardSkill(id="add", name="Add", description="Adds.")
+    card = Card(name="a", description="a", version="1.0.0", skills=[skill])
+    profile = Profile(name="a", card=card, input_schemas={}, modified=0, output_schemas={"add": schema})
+    [tool], _ = page_of(profile, None)
+    assert tool["outputSchema"] == schema
+    [tool], _ = page_of(replace(profile, output_schemas={}), None)
+    assert "outputSchema" not in tool
 
 
 @pytest.mark.parametrize("body", [{"id": 1, "result": {}}, {"id": 1, "error": {"code": 1}}])
