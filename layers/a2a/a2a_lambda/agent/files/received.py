@@ -17,7 +17,7 @@ READ_BYTES = 50_000_000
 class ReceivedFile:
     """A file from the user.
 
-    name, media_type: as the client says, or None.
+    name, media_type: what the client says of the file, or None.
     url: where the content is, if it is not in the message.
 
     A skill that returns or yields it sends the same file back. Its methods, and `content`, block while they

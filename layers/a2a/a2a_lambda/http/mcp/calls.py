@@ -53,12 +53,13 @@ async def _request_of(call: Call, tool: Tool, arguments: dict[str, Json]) -> Sen
         binding = request_state.binding_of(*call.scope_names, tool.name, arguments)
         secret = await threads.run(call.kit.question_secret.get)
         asked = request_state.unseal(params["requestState"], binding, secret, time.time())
-        found = await call.kit.service.get(call.scope, asked.task_id)
-        if question_key(found.task) != asked.key or found.task["status"]["state"] != TaskState.INPUT_REQUIRED:
+        record = await call.kit.service.get(call.scope, asked.task_id)
+        is_asking = record.task["status"]["state"] == TaskState.INPUT_REQUIRED
+        if question_key(record.task) != asked.key or not is_asking:
             raise InvalidParams(request_state.REFUSED, path="params.requestState")
         responses = params.get("inputResponses")
         response = responses.get(asked.key) if isinstance(responses, dict) else None
-        return await tasks.reply_to(call, found.task, response, f"params.inputResponses.{asked.key}")
+        return await tasks.reply_to(call, record.task, response, f"params.inputResponses.{asked.key}")
     if (task_id := task_of(tool, arguments)) is not None:
         maker = tasks.tool_of(call, await call.kit.service.get(call.scope, task_id))
         if maker is not None and maker.name != tool.name:

@@ -20,20 +20,20 @@ from a2a_lambda.wire.shared import fields
 
 async def get(call: Call) -> dict[str, Json]:
     """Raises TaskNotFound."""
-    found = await call.kit.service.get(call.scope, _id(call), results.AS_BYTES)
-    ttl = int((found.expires - found.created) * 1000)
-    times = {"createdAt": timestamp(found.created), "ttlMs": ttl}
-    return results.encode_task(found.task, tool_of(call, found), times)
+    record = await call.kit.service.get(call.scope, _id(call), results.AS_BYTES)
+    ttl = int((record.expires - record.created) * 1000)
+    times = {"createdAt": timestamp(record.created), "ttlMs": ttl}
+    return results.encode_task(record.task, tool_of(call, record), times)
 
 
 async def update(call: Call) -> dict[str, Json]:
     """Answer the task's question. Raises TaskNotFound, InvalidParams."""
-    found = await call.kit.service.get(call.scope, _id(call))
-    key = question_key(found.task)
+    record = await call.kit.service.get(call.scope, _id(call))
+    key = question_key(record.task)
     responses = fields.mapping(call.message.params.get("inputResponses"), "params.inputResponses")
     # An answer to an earlier question, or to one that somebody else has answered, is ignored.
-    if found.task["status"]["state"] in INTERRUPTED and key in responses:
-        request = await reply_to(call, found.task, responses[key], f"params.inputResponses.{key}")
+    if record.task["status"]["state"] in INTERRUPTED and key in responses:
+        request = await reply_to(call, record.task, responses[key], f"params.inputResponses.{key}")
         if not isinstance(request, str):
             request["configuration"] = {"returnImmediately": True}
             await call.kit.messages.send(call.context(request), request)
@@ -81,11 +81,11 @@ def _id(call: Call) -> str:
     return fields.identifier({**call.message.params}, "taskId", "params")
 
 
-def tool_of(call: Call, found: FoundTask) -> Tool | None:
+def tool_of(call: Call, record: FoundTask) -> Tool | None:
     """The tool that made a task, if a message of it names one."""
     named = [
         intent.skill
-        for message in found.task.get("history", [])
+        for message in record.task.get("history", [])
         for intent in intents(message.get("metadata", {}))
     ]
     return next((tool for tool in tools_of(call.agent) if tool.name in named), None)
