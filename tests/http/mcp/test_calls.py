@@ -298,7 +298,8 @@ def test_a_call_costs_the_table_what_a_send_does(
     post = JsonClient._post
 
     def post_counted(self: JsonClient, operation: str, body: bytes) -> Any:
-        calls.append(operation)
+        if b"#tools#" in body:  # turns of earlier tests may still be ending
+            calls.append(operation)
         return post(self, operation, body)
 
     rest, tool = Rest(mcp.client, mcp.key, "/a2a/tools"), in_revision(mcp, revision)
