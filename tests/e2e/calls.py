@@ -202,6 +202,8 @@ def _resources(service: str, operation: str, given: Json) -> list[str]:
         return [f"arn:aws:s3:::{given['Bucket']}/*"]  # the objects are in its body
     if service == "s3" and "Bucket" in given:
         return [f"arn:aws:s3:::{given['Bucket']}" + (f"/{given['Key']}" if "Key" in given else "")]
+    if operation == "BatchWriteItem":
+        return [f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{name}" for name in given["RequestItems"]]
     version = f":{given['Qualifier']}" if "Qualifier" in given else ""
     found = [
         f"arn:aws:{service}:{REGION}:{ACCOUNT}:{form.format(re.sub(path, '', str(name)))}{version}"

@@ -11,7 +11,6 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from a2a_lambda import strictjson
-from a2a_lambda.agent.files.received import ReceivedFile
 from a2a_lambda.agent.outputs import (
     Ask,
     Authorize,
@@ -302,13 +301,15 @@ def part_of(value: Any) -> Part:
                 part["url"] = str(url)
             if media_type := media_type or mimetypes.guess_type(name)[0]:
                 part["mediaType"] = media_type
-        case ReceivedFile():
-            part = value.part.copy()
         case bool() | int() | float() | list() | Mapping():
             part = Part(data=to_jsonable_python(value))
         case _ if isinstance(value, BaseModel) or (is_dataclass(value) and not isinstance(value, type)):
             part = Part(data=to_jsonable_python(value))
         case _:
+            from a2a_lambda.agent.files.received import ReceivedFile  # few skills send a file back
+
+            if isinstance(value, ReceivedFile):
+                return value.part.copy()
             raise AgentMistake(
                 f"a skill cannot return or yield a value of type {type(value).__name__}. Use text; a dict,"
                 " list, number, bool, pydantic model or dataclass; File, Artifact, Progress, Message,"

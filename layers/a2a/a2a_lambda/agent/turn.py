@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from a2a_lambda import strictjson
 from a2a_lambda.agent.configuration import Configuration, process_configuration
-from a2a_lambda.agent.files.received import ReceivedFile
 from a2a_lambda.agent.steps import Steps, step_running
 from a2a_lambda.durable.engine import Engine
 from a2a_lambda.errors import ConfigurationError, MemoryFull
@@ -32,6 +31,7 @@ from a2a_lambda.tasks.head import Head, Pending
 
 if TYPE_CHECKING:
     from a2a_lambda.agent.files.model_blocks import Api
+    from a2a_lambda.agent.files.received import ReceivedFile
     from a2a_lambda.agent.files.store import FileStore
 
 NO_TEXT = "(no text)"
@@ -154,12 +154,14 @@ class Turn(Steps):
         return self.message["parts"]
 
     @property
-    def files(self) -> list[ReceivedFile]:
+    def files(self) -> "list[ReceivedFile]":
         """The files of the message."""
         return self.files_in(self.parts)
 
-    def files_in(self, parts: Sequence[Part]) -> list[ReceivedFile]:
+    def files_in(self, parts: Sequence[Part]) -> "list[ReceivedFile]":
         """The files among parts, such as those of a reply, or of an entry of the history."""
+        from a2a_lambda.agent.files.received import ReceivedFile
+
         return [ReceivedFile(part, self.file_store) for part in parts if "raw" in part or "url" in part]
 
     @property

@@ -18,7 +18,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda import tracing
 from a2a_lambda.errors import FileAbsent, FilesUnavailable
-from a2a_lambda.files.content import content_of
 from a2a_lambda.protocol import media_types
 
 if TYPE_CHECKING:
@@ -123,6 +122,8 @@ class Bucket:
     def open(self, key: str, version: str = "") -> BinaryIO:
         """The content of an object. version: the ETag that it must have; "" = any. Raises FileAbsent; reading
         raises it, too, and FilesUnavailable."""
+        from a2a_lambda.files.content import content_of  # few requests read a file, and it imports urllib3
+
         answer = self._get(key, IfMatch=f'"{version}"') if version else self._get(key)
         etag = answer["ETag"]
 

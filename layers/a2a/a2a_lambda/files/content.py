@@ -9,9 +9,7 @@ from botocore.exceptions import BotoCoreError
 from urllib3.exceptions import HTTPError
 
 from a2a_lambda.errors import FilesUnavailable
-
-CHUNK_BYTES = 2**20
-"""Bytes that are read from S3 at once."""
+from a2a_lambda.protocol.stored_file import CHUNK_BYTES
 
 
 def content_of(body: Any, size: int, read_from: Callable[[int], Any]) -> BinaryIO:

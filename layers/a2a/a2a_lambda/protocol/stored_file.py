@@ -32,6 +32,9 @@ INLINE_CHARACTERS = -(-INLINE_BYTES // 3) * 4
 FILE_BYTES = 5 * 2**30
 """Bytes of the largest file: what S3 takes from a form."""
 
+CHUNK_BYTES = 2**20
+"""Bytes of a file that are read at once."""
+
 UPLOAD = re.compile(rf"{SCHEME}uploads/[0-9a-f]{{32}}")
 """A reference that a client may send."""
 

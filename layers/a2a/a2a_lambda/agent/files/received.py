@@ -5,10 +5,10 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from a2a_lambda.agent.files.store import CHUNK_BYTES, FileStore
+from a2a_lambda.agent.files.store import FileStore
 from a2a_lambda.errors import FileAbsent, SkillError
 from a2a_lambda.protocol.model import Part, decode_raw
-from a2a_lambda.protocol.stored_file import is_reference
+from a2a_lambda.protocol.stored_file import CHUNK_BYTES, is_reference
 
 READ_BYTES = 50_000_000
 """Bytes that `read` returns at most, unless it is told otherwise. A function has 1 GB of memory."""

@@ -10,10 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from a2a_lambda import agent_threads
-from a2a_lambda.agent.files.store import CHUNK_BYTES
 from a2a_lambda.agent.outputs import File, FinalMessage, NamedArtifact
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.errors import AgentMistake, SkillError
+from a2a_lambda.protocol.stored_file import CHUNK_BYTES
 
 if TYPE_CHECKING:
     from a2a_lambda.agent.files.store import FileStore, FileWriter

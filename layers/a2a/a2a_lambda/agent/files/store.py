@@ -2,9 +2,6 @@
 
 from typing import BinaryIO, Protocol
 
-CHUNK_BYTES = 2**20
-"""Bytes that are read at once."""
-
 
 class FileWriter(Protocol):
     """Takes the content of one file. is_stored: an earlier run of the turn has stored it, so none is needed.
