@@ -167,7 +167,10 @@ class Erasure:
         if item["sk"]["S"] == "head" and item["context"]["S"] == selection.context:
             scope, task_id = items.task_of_item(item)
             self.task(scope, task_id)
-        elif item["pk"]["S"].split("#", 2)[2] == f"context#{selection.context}":
+        elif (
+            item["sk"]["S"] == "context"
+            and item["pk"]["S"].split("#", 2)[2] == f"context#{selection.context}"
+        ):
             self._delete([item])  # its files are those of its tasks
 
     def _delete(self, rows: Sequence[Item]) -> None:

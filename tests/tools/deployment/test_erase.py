@@ -97,6 +97,8 @@ def test_an_owner_is_erased(alice: Owner, bob: Owner, erasure: Erasure) -> None:
 
 def test_a_conversation_is_erased_with_its_tasks(alice: Owner, bob: Owner, erasure: Erasure) -> None:
     kept = alice.talk(contextId="other")
+    slot = {"pk": {"S": f"{alice.name}#slots"}, "sk": {"S": "slot#0001"}}  # of a stream
+    erasure._dynamodb.put_item(TableName=erasure._table, Item=slot)
     for _ in range(2):
         alice.talk(contextId="shared-name")
     counts = run(erasure, Selection(alice.name, context="shared-name"))
