@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from botocore.exceptions import FlexibleChecksumError
 from botocore.response import StreamingBody
 
 from a2a_lambda.aws import clients
@@ -69,6 +70,38 @@ def test_a_content_that_has_changed_is_absent(bucket: Bucket) -> None:
     bucket.put("a", b"second")
     with pytest.raises(FileAbsent):
         bucket.open("a", stored.version)
+    etag, _, second = stored.version.rpartition("-")
+    bucket.put("a", b"first")  # the same ETag, as two files may have on purpose
+    with pytest.raises(FileAbsent):
+        bucket.open("a", f"{etag}-{int(second) - 1}")
+
+
+def test_a_content_that_changes_while_it_is_read_is_absent(bucket: Bucket, rows: tuple[str, bytes]) -> None:
+    key, content = rows
+    with bucket.open(key) as stream:
+        stream.read(8)
+        bucket.put(key, content[::-1])
+        stream.seek(-8, io.SEEK_END)
+        with pytest.raises(FileAbsent):
+            stream.read()
+        for offset, whence in ((0, 7), (-1, io.SEEK_SET)):
+            with pytest.raises(ValueError, match=r"position|whence|negative"):
+                stream.seek(offset, whence)
+
+
+class WrongChecksum(io.BytesIO):
+    """What botocore's stream does at its end."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if chunk := super().read(size):
+            return chunk
+        raise FlexibleChecksumError(error_msg="it differs")
+
+
+def test_a_content_has_its_checksum() -> None:
+    with content_of(WrongChecksum(b"abc"), 3, lambda position: None) as stream:  # noqa: SIM117
+        with pytest.raises(FilesUnavailable):
+            stream.read()
 
 
 class Broken(io.BytesIO):

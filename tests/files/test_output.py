@@ -9,6 +9,7 @@ import pytest
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import FilesUnavailable
 from a2a_lambda.files.bucket import Bucket
+from a2a_lambda.files.links import types_wanted_as_bytes
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from tests.agents.probe.agent import drawing
@@ -136,6 +137,12 @@ def test_few_patterns_count(rest: Rest) -> None:
     modes = [f"image/x{number};base64" for number in range(20)]
     task = rest.send("draw", configuration={"acceptedOutputModes": [*modes, "image/png;base64"]})
     assert len(urls_of(task)) == 2
+
+
+def test_a_pattern_that_takes_long_is_none() -> None:
+    assert types_wanted_as_bytes(["[" * 100_000 + "/x;base64", "*/*;BASE64", "image/[a-z]*;base64"]) == (
+        "*/*",
+    )
 
 
 def test_bytes_that_cannot_be_read_are_a_url(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:

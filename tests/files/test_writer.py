@@ -3,6 +3,7 @@
 import asyncio
 import io
 import threading
+import time
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from a2a_lambda.agent.files import sent
+from a2a_lambda.agent.files.received import ReceivedFile
 from a2a_lambda.agent.outputs import File, FinalMessage, NamedArtifact
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.errors import AgentMistake, FilesUnavailable, LimitExceeded, SkillError
@@ -18,7 +20,7 @@ from a2a_lambda.files import writer
 from a2a_lambda.files.bucket import Bucket
 from a2a_lambda.files.files import Files
 from a2a_lambda.files.writer import PART_BYTES, Writer
-from a2a_lambda.protocol.model import Message, Role, TaskState, status
+from a2a_lambda.protocol.model import Message, Part, Role, TaskState, status
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Scope
 from tests.files.fake_s3 import FakeS3
@@ -167,13 +169,27 @@ def test_a_file_that_is_aborted_while_a_part_is_on_its_way_leaves_nothing(s3: Fa
     assert begun.wait(60)
     abort = threading.Thread(target=file.abort)
     abort.start()
+    end = time.monotonic() + 60
     while not file._is_aborted:
-        pass
+        assert time.monotonic() < end
     may_go_on.set()
     for thread in (flush, abort):
         thread.join()
     assert s3.parts == {}
     assert s3.calls["abort_multipart_upload"] == 1
+
+
+def test_a_file_that_is_aborted_is_not_finished(s3: FakeS3) -> None:
+    file = Writer(Bucket(lambda: s3, "files"), "key", "reference")  # type: ignore[arg-type,return-value]
+    file.add(b"x" * MB)
+    file.abort()
+    file.finish()
+    assert s3.objects == {}
+
+
+def test_a_received_file_is_a_content(s3: FakeS3) -> None:
+    received = ReceivedFile(Part(raw="eHl6", filename="a.txt"))
+    assert sent.store(turn_on(s3), (File("copy.txt", received),)) == (File("copy.txt", b"xyz"),)  # type: ignore[arg-type]
 
 
 def test_a_file_has_a_limit(s3: FakeS3, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -239,7 +239,9 @@ def run(
         reads += count
         report(reads, total)
         progress = {"cursor": cursor, "reads": reads, "counts": asdict(erasure.counts)}
-        CURSOR.write_text(json.dumps({**work, **progress}))
+        new_cursor = CURSOR.with_suffix(".new")
+        new_cursor.write_text(json.dumps({**work, **progress}))
+        new_cursor.replace(CURSOR)  # all of it or nothing, whenever it is interrupted
     if not selection.context:
         erasure.files(selection)
     CURSOR.unlink(missing_ok=True)

@@ -57,6 +57,8 @@ FAILED = "The agent could not finish this request."
 
 FILE_FAILED = "A file could not be read or stored. Please try again."
 
+FILE_GONE = "A file is no longer available."
+
 
 class EventBuilder:
     """Composes the events of one turn.
@@ -299,7 +301,8 @@ def part_of(value: Any) -> Part:
                 part["raw"] = base64.b64encode(content).decode()
             else:
                 part["url"] = str(url)
-            if media_type := media_type or mimetypes.guess_type(name)[0]:
+            guessed_type, compression = mimetypes.guess_type(name)
+            if media_type := media_type or (None if compression else guessed_type):
                 part["mediaType"] = media_type
         case bool() | int() | float() | list() | Mapping():
             part = Part(data=to_jsonable_python(value))

@@ -45,12 +45,15 @@ that a policy, or the policy of a KMS key, denies."""
 
 ABSENT_CODES = frozenset({"404", "NoSuchKey", "NotFound", "412", "PreconditionFailed"}) | DENIED_CODES
 
+QUOTE = '"'
+
 NAME_CHARACTERS = 120
 """Characters of a file's name that a URL has. A client may write a name of megabytes."""
 
 
 class StoredObject(NamedTuple):
-    """version: its ETag, without the quotes. written_at: when it was written."""
+    """version: its ETag without the quotes, and the second in which it was written, because the ETag of an
+    upload is an MD5, and two files can be made that have the same. written_at: when it was written."""
 
     version: str
     written_at: datetime
@@ -117,14 +120,19 @@ class Bucket:
                 answer = self._s3.head_object(Bucket=self.name, Key=key)
         except FileAbsent:
             return None
-        return StoredObject(answer["ETag"].strip('"'), answer["LastModified"])
+        written_at = answer["LastModified"]
+        return StoredObject(f"{answer['ETag'].strip(QUOTE)}-{int(written_at.timestamp())}", written_at)
 
     def open(self, key: str, version: str = "") -> BinaryIO:
-        """The content of an object. version: the ETag that it must have; "" = any. Raises FileAbsent; reading
+        """The content of an object. version: what `find` said of it; "" = any. Raises FileAbsent; reading
         raises it, too, and FilesUnavailable."""
         from a2a_lambda.files.content import content_of  # few requests read a file, and it imports urllib3
 
-        answer = self._get(key, IfMatch=f'"{version}"') if version else self._get(key)
+        etag, _, second = version.rpartition("-")
+        answer = self._get(key, IfMatch=f'"{etag}"') if version else self._get(key)
+        if version and int(answer["LastModified"].timestamp()) != int(second):
+            answer["Body"].close()
+            raise FileAbsent("the object was written again")
         etag = answer["ETag"]
 
         def read_from(position: int) -> Any:

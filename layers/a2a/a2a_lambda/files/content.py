@@ -37,9 +37,9 @@ class _Content(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Set the position. The next read is a request of its own."""
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
-        if start + offset < 0:
-            raise ValueError("a position before the beginning of the file")
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}.get(whence)
+        if start is None or start + offset < 0:
+            raise ValueError(f"there is no position {offset} of whence {whence}")
         if start + offset != self._position:
             self._position = start + offset
             self._close_body()
@@ -53,6 +53,8 @@ class _Content(io.RawIOBase):
             self._body = self._read_from(self._position)
         try:
             chunk = self._body.read(wanted)
+            if self._position + len(chunk) == self._size:
+                self._body.read(1)  # at the end, botocore compares the checksum
         except (BotoCoreError, HTTPError, OSError) as error:
             raise FilesUnavailable(f"S3 stopped within a file: {type(error).__name__}") from error
         if not chunk:

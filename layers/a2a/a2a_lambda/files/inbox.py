@@ -83,7 +83,7 @@ class Inbox:
         return result
 
     async def _check_upload(self, scope: Scope, reference: str, path: str) -> str:
-        """The reference as it is stored. It has the ETag, because whoever has the form can write the file
+        """The reference as it is stored. It has the version, because whoever has the form can write the file
         again within its hour, and a skill must not read another content than was there when it began."""
         upload = None
         if self._bucket is not None and UPLOAD.fullmatch(reference):

@@ -24,7 +24,7 @@ def key_of(scope: Scope, reference: str) -> str:
 
 
 def version_of(reference: str) -> str:
-    """ETag that the object of a reference must have; "" = any."""
+    """Version that the object of a reference must have; "" = any."""
     match = REFERENCE.fullmatch(reference)
     return (match["version"] or "") if match else ""
 

@@ -4,6 +4,7 @@ A client asks for bytes by `;base64` after a media type of its acceptedOutputMod
 """
 
 import base64
+import re
 from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 from itertools import islice
@@ -21,7 +22,9 @@ ANSWER_BYTES = 3_000_000
 """Bytes of files in an answer, or in an event of a stream. In base64 they are 4 MB, and a buffered answer of
 Lambda has at most 6 MB. Every further file is a URL."""
 
-BYTES_PARAMETER = ";base64"
+WANTED_AS_BYTES = re.compile(r"([a-z0-9.+*-]{1,60}/[a-z0-9.+*-]{1,60});base64")
+"""A media type that a client wants as bytes. It is short and has no sets of characters, because some patterns
+that a client could write would take very long to match."""
 
 TYPES_AS_BYTES = 20
 """Patterns of one client that count. Each is compared with each file of an answer."""
@@ -29,9 +32,8 @@ TYPES_AS_BYTES = 20
 
 def types_wanted_as_bytes(modes: Collection[str]) -> tuple[str, ...]:
     """Patterns of the media types that a client wants as bytes. modes: its acceptedOutputModes."""
-    types = (mode.replace(" ", "").lower() for mode in modes)
-    wanted = (each.removesuffix(BYTES_PARAMETER) for each in types if each.endswith(BYTES_PARAMETER))
-    return tuple(islice(wanted, TYPES_AS_BYTES))
+    matches = (WANTED_AS_BYTES.fullmatch(mode.replace(" ", "").lower()) for mode in modes)
+    return tuple(islice((match[1] for match in matches if match), TYPES_AS_BYTES))
 
 
 class Links:

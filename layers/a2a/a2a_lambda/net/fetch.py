@@ -1,6 +1,7 @@
 """Reads a URL that a caller supplied: only from public addresses, with limits of redirects, size and time."""
 
 import asyncio
+import re
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,9 @@ REDIRECTS = 5
 
 MEMORY_BYTES = 1_000_000
 """Bytes that stay in memory. A larger file is in /tmp until it is closed."""
+
+PLAIN_ENCODINGS = frozenset({"", "identity", "aws-chunked"})
+"""Values of Content-Encoding of what is not compressed. Some stores like S3 keep the last one."""
 
 FETCHES = 16
 """Files that are read at once. Most of that time is waiting."""
@@ -82,7 +86,9 @@ async def _read(http: httpx2.AsyncClient, url: httpx2.URL, content: BinaryIO) ->
                 continue
             if answer.status_code != 200:
                 raise NotFetched(f"its server answered {answer.status_code}")
-            if answer.headers.get("content-encoding", "identity") != "identity":
+            if not PLAIN_ENCODINGS.issuperset(
+                re.split(r"[\s,]+", answer.headers.get("content-encoding", "").lower())
+            ):
                 raise NotFetched("its server sent it compressed, unasked")
             size = 0
             async for chunk in answer.aiter_raw():  # unpacked, a few bytes may be very many

@@ -6,7 +6,7 @@ the task, so no reference can name a file of another owner or another agent.
     a2a-file:tasks/<digest of the task's id>/<turn id>/<number>   the agent put it out
     a2a-file:messages/<id>                                        it came within a message
     a2a-file:uploads/<id>                                         a client uploaded it; see `http/uploads`
-    a2a-file:uploads/<id>/<ETag>                                  the same, when its message has been received
+    a2a-file:uploads/<id>/<version>                               the same, when its message has been received
 
 The log and the conversation hold references. A client gets a URL that is made for its answer instead, so it
 knows only the references of its own uploads.
@@ -40,9 +40,10 @@ UPLOAD = re.compile(rf"{SCHEME}uploads/[0-9a-f]{{32}}")
 
 REFERENCE = re.compile(
     rf"{SCHEME}(?P<path>tasks/[0-9a-f]{{32}}/[\w-]+/\d+|(?:messages|uploads)/[0-9a-f]{{32}})"
-    r"(?:/(?P<version>[\w-]+))?"
+    r"(?:/(?P<version>[\w-]+-\d+))?",
+    re.ASCII,
 )
-"""Any reference. path: of the object, below its owner and agent. version: the ETag that it must have."""
+"""Any reference. path: of the object, below its owner and agent. version: see `StoredObject`."""
 
 _Item = TypeVar("_Item")
 

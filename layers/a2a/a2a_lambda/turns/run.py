@@ -17,7 +17,7 @@ import time
 from contextlib import aclosing
 
 from a2a_lambda import telemetry, tracing
-from a2a_lambda.agent.event_builder import FAILED, FILE_FAILED, EventBuilder
+from a2a_lambda.agent.event_builder import FAILED, FILE_FAILED, FILE_GONE, EventBuilder
 from a2a_lambda.catalog.agents import Loading, agent_of
 from a2a_lambda.durable.engine import Notice, Suspended
 from a2a_lambda.errors import (
@@ -288,7 +288,7 @@ class Run:
         else:
             logger.error("skill %s failed", skill, exc_info=error)
         if isinstance(error, FilesUnavailable | FileAbsent):
-            return FILE_FAILED
+            return FILE_FAILED if isinstance(error, FilesUnavailable) else FILE_GONE
         return str(error) if isinstance(error, SkillError) else FAILED
 
     def _measure(self, start: float) -> None:

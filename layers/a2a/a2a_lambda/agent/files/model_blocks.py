@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from a2a_lambda.agent.files.received import ReceivedFile
+from a2a_lambda.errors import SkillError
 from a2a_lambda.protocol import media_types
 from a2a_lambda.protocol.model import Json
 
@@ -39,8 +40,11 @@ def file_blocks(api: Api, files: Sequence[ReceivedFile]) -> list[dict[str, Json]
     room = BLOCKS_BYTES
     for file in files:
         if media_types.plain(file.media_type) in READABLE:
-            content = file.read(room)
+            with file.open() as stream:
+                content = stream.read(room + 1)
             room -= len(content)
+            if room < 0:
+                raise SkillError(f"The pictures and PDFs have more than {BLOCKS_BYTES:,} bytes together.")
             blocks.append(_block(api, file, content, len(blocks) + 1))
     return blocks
 

@@ -116,6 +116,8 @@ def _writer(turn: Turn) -> "FileWriter":
 
 def _chunks(file: File) -> Iterator[bytes]:
     """The content, piece by piece."""
+    from a2a_lambda.agent.files.received import ReceivedFile  # few turns put out large files
+
     content: Any = file.content
     if isinstance(content, bytes | bytearray | memoryview):
         content = io.BytesIO(content)
@@ -126,6 +128,9 @@ def _chunks(file: File) -> Iterator[bytes]:
             raise AgentMistake(f"File {file.name!r}: {error}") from None
         with stream:
             yield from iter(partial(stream.read, CHUNK_BYTES), b"")
+    elif isinstance(content, ReceivedFile):
+        with content.open() as received:
+            yield from iter(partial(received.read, CHUNK_BYTES), b"")
     elif hasattr(content, "read"):
         if getattr(content, "closed", False):
             raise AgentMistake(
