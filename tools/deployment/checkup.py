@@ -147,7 +147,8 @@ class Checkup:
             yield "a bucket for files", None, "no: Files=false"
             return
         access = s3.get_public_access_block(Bucket=name)["PublicAccessBlockConfiguration"]
-        yield "files are private", all(access.values()), "" if all(access.values()) else str(access)
+        is_private = all(access.values())
+        yield "files are private", is_private, "" if is_private else str(access)
         rules = s3.get_bucket_lifecycle_configuration(Bucket=name)["Rules"]
         days = min(
             (rule["Expiration"]["Days"] for rule in rules if "Days" in rule.get("Expiration", {})),

@@ -190,8 +190,8 @@ class Turn(Steps):
         turn.messages(blocks="anthropic", files=True)   the same for Anthropic, and "bedrock" for Converse
         turn.messages(assistant="model")        another name for a role
 
-        Structured values become JSON. A file becomes its name in brackets, unless its content is in a block,
-        for which it is read: that blocks, and raises SkillError as `ReceivedFile.read` does.
+        Structured values become JSON. A file becomes its name in brackets. With `files`, the call reads the
+        files of the message: it blocks, and raises SkillError as `ReceivedFile.read` does.
         """
         entries: list[tuple[str, str]] = []
         earlier = [(entry.role, _plain(entry.parts)) for entry in self.history]
@@ -251,9 +251,9 @@ class Turn(Steps):
     def images(self) -> list[alibaba_metadata.Image]:
         """Pictures in the metadata of Alibaba's suite. A large one that came as base64 has a URL, which is
         valid for an hour. Signing the first URL of a process takes a tenth of a second."""
-        return [self._linked(image) for image in alibaba_metadata.images(self.metadata)]
+        return [self._with_url(image) for image in alibaba_metadata.images(self.metadata)]
 
-    def _linked(self, image: alibaba_metadata.Image) -> alibaba_metadata.Image:
+    def _with_url(self, image: alibaba_metadata.Image) -> alibaba_metadata.Image:
         # `files/inbox` has checked the references of this type alone.
         if self.file_store is None or image.type != "url" or not is_reference({"url": image.value}):
             return image

@@ -22,7 +22,11 @@ from a2a_lambda.protocol import media_types
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import CompletedPartTypeDef, GetObjectOutputTypeDef
+    from mypy_boto3_s3.type_defs import (
+        CompletedPartTypeDef,
+        GetObjectOutputTypeDef,
+        HeadObjectOutputTypeDef,
+    )
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +48,6 @@ DENIED_CODES = frozenset({"403", "AccessDenied"})
 that a policy, or the policy of a KMS key, denies."""
 
 ABSENT_CODES = frozenset({"404", "NoSuchKey", "NotFound", "412", "PreconditionFailed"}) | DENIED_CODES
-
-QUOTE = '"'
 
 NAME_CHARACTERS = 120
 """Characters of a file's name that a URL has. A client may write a name of megabytes."""
@@ -120,23 +122,20 @@ class Bucket:
                 answer = self._s3.head_object(Bucket=self.name, Key=key)
         except FileAbsent:
             return None
-        written_at = answer["LastModified"]
-        return StoredObject(f"{answer['ETag'].strip(QUOTE)}-{int(written_at.timestamp())}", written_at)
+        return StoredObject(_version_of(answer), answer["LastModified"])
 
     def open(self, key: str, version: str = "") -> BinaryIO:
         """The content of an object. version: what `find` said of it; "" = any. Raises FileAbsent; reading
         raises it, too, and FilesUnavailable."""
         from a2a_lambda.files.content import content_of  # few requests read a file, and it imports urllib3
 
-        etag, _, second = version.rpartition("-")
-        answer = self._get(key, IfMatch=f'"{etag}"') if version else self._get(key)
-        if version and int(answer["LastModified"].timestamp()) != int(second):
+        answer = self._get(key)
+        if version and _version_of(answer) != version:
             answer["Body"].close()
             raise FileAbsent("the object was written again")
-        etag = answer["ETag"]
 
         def read_from(position: int) -> Any:
-            return self._get(key, IfMatch=etag, Range=f"bytes={position}-")["Body"]
+            return self._get(key, IfMatch=answer["ETag"], Range=f"bytes={position}-")["Body"]
 
         return content_of(answer["Body"], answer["ContentLength"], read_from)
 
@@ -174,6 +173,12 @@ class Bucket:
                 self.name, key, Fields=dict(fixed), Conditions=conditions, ExpiresIn=FORM_SECONDS
             )
         return Form(answer["url"], answer["fields"])
+
+
+def _version_of(answer: "GetObjectOutputTypeDef | HeadObjectOutputTypeDef") -> str:
+    """See `StoredObject`."""
+    etag = answer["ETag"].strip('"')
+    return f"{etag}-{int(answer['LastModified'].timestamp())}"
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from a2a_lambda.errors import InvalidRequest, RequestTooLarge, UnsupportedMediaType
 from a2a_lambda.http.error_responses import JSON
+from a2a_lambda.protocol import media_types
 
 INVOCATION_SECONDS = 900.0
 """Seconds that an invocation of Lambda may take.
@@ -58,7 +59,7 @@ def version(request: Request) -> str:
 
 def check_media_type(request: Request) -> None:
     """Raises UnsupportedMediaType if the body is not JSON."""
-    media_type = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+    media_type = media_types.plain(request.headers.get("content-type", JSON))
     if media_type != JSON and not media_type.endswith("+json"):
         raise UnsupportedMediaType(f"Content-Type is {media_type[:100]}, but must be {JSON}")
 

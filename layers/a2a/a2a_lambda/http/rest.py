@@ -23,6 +23,7 @@ from a2a_lambda.http import sse
 from a2a_lambda.http.dispatch import accept, answer
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
 from a2a_lambda.http.request import check_media_type, version
+from a2a_lambda.protocol import media_types
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire import negotiation
 from a2a_lambda.wire.interface import Route, Wire
@@ -153,8 +154,6 @@ def _media_type(request: Request, wire: Wire) -> str:
 
     Source: A2A 1.0.1 section 11.1.
     """
-    media_types = {
-        item.partition(";")[0].strip().lower() for item in request.headers.get("accept", "").split(",")
-    }
-    only_json = JSON in media_types and not media_types & {wire.media_type, "application/*", "*/*"}
+    types = {media_types.plain(item) for item in request.headers.get("accept", "").split(",")}
+    only_json = JSON in types and not types & {wire.media_type, "application/*", "*/*"}
     return JSON if only_json else wire.media_type

@@ -287,8 +287,10 @@ class Run:
             logger.error("%s: %s", agent_of(self._agent).source_of(self._claim.turn), error)
         else:
             logger.error("skill %s failed", skill, exc_info=error)
-        if isinstance(error, FilesUnavailable | FileAbsent):
-            return FILE_FAILED if isinstance(error, FilesUnavailable) else FILE_GONE
+        if isinstance(error, FilesUnavailable):
+            return FILE_FAILED
+        if isinstance(error, FileAbsent):
+            return FILE_GONE
         return str(error) if isinstance(error, SkillError) else FAILED
 
     def _measure(self, start: float) -> None:

@@ -99,7 +99,7 @@ async def _store_stream(turn: Turn, file: File, content: AsyncIterable[Any]) -> 
     try:
         if not writer.is_stored:
             async for chunk in content:
-                if writer.add(_checked(file, chunk)):
+                if writer.add(_bytes_of(file, chunk)):
                     await agent_threads.call_in_thread(writer.flush, "file")
         return _with(file, await agent_threads.call_in_thread(writer.finish, "file"))
     except BaseException:
@@ -136,11 +136,11 @@ def _chunks(file: File) -> Iterator[bytes]:
             raise AgentMistake(
                 f"File {file.name!r}: its content is a closed file. Yield it within `with`, or give its Path"
             )
-        while chunk := _checked(file, content.read(CHUNK_BYTES)):
+        while chunk := _bytes_of(file, content.read(CHUNK_BYTES)):
             yield chunk
     elif isinstance(content, Iterable) and not isinstance(content, str):
         for chunk in content:
-            yield _checked(file, chunk)
+            yield _bytes_of(file, chunk)
     else:
         raise AgentMistake(
             f"the content of File {file.name!r} is of type {type(content).__name__}. It must be bytes, a"
@@ -149,7 +149,7 @@ def _chunks(file: File) -> Iterator[bytes]:
         )
 
 
-def _checked(file: File, chunk: Any) -> bytes:
+def _bytes_of(file: File, chunk: Any) -> bytes:
     if inspect.isawaitable(chunk):
         raise AgentMistake(f"File {file.name!r}: its read() is asynchronous; give its asynchronous iterator")
     if not isinstance(chunk, bytes | bytearray | memoryview):
