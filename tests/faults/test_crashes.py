@@ -112,6 +112,16 @@ class Deployment:
     def head(self, task_id: str) -> Any:
         return self.store.get_head(self.scope, task_id)
 
+    def has_died(self, worker: BaseProcess, task_id: str) -> bool:
+        """Whether a worker died before a task stopped. Waits until one of these happens."""
+        deadline = time.monotonic() + PATIENCE
+        while worker.is_alive() and time.monotonic() < deadline:
+            head = self.head(task_id)
+            if head is None or head.state in STOPPED:
+                break
+            time.sleep(0.05)
+        return not worker.is_alive()
+
     def wait_until_stopped(self, task_id: str) -> Any:
         """The head, after its task stopped. It must stop, whichever process died."""
         give_up = time.monotonic() + PATIENCE
@@ -180,6 +190,11 @@ def points() -> list[tuple[str, str]]:
     return [(when, str(number)) for number in range(1, POINTS + 1) for when in ("before", "after")]
 
 
+def get_task(url: str, key: str, task_id: str) -> Json:
+    headers = {"X-API-Key": key, "A2A-Version": "1.0"}
+    return httpx2.get(f"{url}/a2a/probe/tasks/{task_id}", headers=headers).json()
+
+
 def every_point(flow: Callable[[str, str], bool]) -> int:
     """Go through a flow with a death at each of its writes; it says whether one happened. Returns the
     number of deaths."""
@@ -223,8 +238,7 @@ def test_a_stream(deployment: Deployment) -> None:
         looks.append(seen.task_id)
         time.sleep(node.LEASE_SECONDS)
         with deployment.serving() as url:  # a look ends what no one runs
-            headers = {"X-API-Key": deployment.key, "A2A-Version": "1.0"}
-            found = httpx2.get(f"{url}/a2a/probe/tasks/{seen.task_id}", headers=headers).json()
+            found = get_task(url, deployment.key, seen.task_id)
         assert found["status"]["state"] in ("TASK_STATE_COMPLETED", "TASK_STATE_FAILED")
         told = "".join(part["text"] for item in found.get("artifacts", []) for part in item["parts"])
         assert told.startswith("".join(seen.acknowledged)), (when, number)
@@ -269,9 +283,8 @@ def test_a_stream_of_files(deployment: Deployment) -> None:
             return not seen.finished
         time.sleep(node.LEASE_SECONDS)
         with deployment.serving() as url:  # a look ends what no one runs
-            headers = {"X-API-Key": deployment.key, "A2A-Version": "1.0"}
-            found = httpx2.get(f"{url}/a2a/probe/tasks/{seen.task_id}", headers=headers).json()
-        links = urls_in(found)
+            task = get_task(url, deployment.key, seen.task_id)
+        links = urls_in(task)
         assert read(links[0]) == FILE
         assert [read(link) for link in links[1:]] == [drawing(200_000)] * (len(links) - 1)
         assert len(links) - 1 >= len(seen.acknowledged), (when, number)
@@ -291,20 +304,13 @@ def test_a_background_run_of_files(deployment: Deployment) -> None:
         with deployment.serving() as url:
             first = send(url, deployment.key, asked)
         with deployment.working(when, number) as worker:
-            deadline = time.monotonic() + PATIENCE
-            while worker.is_alive() and time.monotonic() < deadline:
-                head = deployment.head(first.task_id)
-                if head is None or head.state in STOPPED:
-                    break
-                time.sleep(0.05)
-            died = not worker.is_alive()
+            died = deployment.has_died(worker, first.task_id)
         with deployment.working():
             head = deployment.wait_until_stopped(first.task_id)
         assert head.state == "TASK_STATE_COMPLETED", (when, number, head.status)
         with deployment.serving() as url:
-            headers = {"X-API-Key": deployment.key, "A2A-Version": "1.0"}
-            found = httpx2.get(f"{url}/a2a/probe/tasks/{first.task_id}", headers=headers).json()
-        assert [read(link) for link in urls_in(found)] == [FILE, *[drawing(200_000)] * 3]
+            task = get_task(url, deployment.key, first.task_id)
+        assert [read(link) for link in urls_in(task)] == [FILE, *[drawing(200_000)] * 3]
         assert len(deployment.objects() - before) == 4, (when, number)
         return died
 
@@ -325,13 +331,7 @@ def test_a_background_run(deployment: Deployment, who: str) -> None:
         died = not first.finished
         if who == "work":
             with deployment.working(when, number) as worker:
-                deadline = time.monotonic() + PATIENCE
-                while worker.is_alive() and time.monotonic() < deadline:
-                    head = deployment.head(first.task_id)
-                    if head is None or head.state in STOPPED:
-                        break
-                    time.sleep(0.05)
-                died = not worker.is_alive()
+                died = deployment.has_died(worker, first.task_id)
         with deployment.working():
             if first.task_id:
                 head = deployment.wait_until_stopped(first.task_id)

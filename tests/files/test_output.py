@@ -145,19 +145,17 @@ def test_a_pattern_that_takes_long_is_none() -> None:
     )
 
 
-def test_bytes_that_cannot_be_read_are_a_url(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any) -> None:
-        raise FilesUnavailable("S3 did not answer")
+def fail(*_: Any) -> None:
+    raise FilesUnavailable("S3 did not answer")
 
+
+def test_bytes_that_cannot_be_read_are_a_url(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Bucket, "open", fail)
     task = rest.send("draw", configuration={"acceptedOutputModes": ["*/*;base64"]})
     assert len(urls_of(task)) == 2
 
 
 def test_a_skill_whose_file_cannot_be_stored_fails(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any) -> None:
-        raise FilesUnavailable("S3 did not answer")
-
     monkeypatch.setattr(Bucket, "put", fail)
     task = rest.send("draw")
     assert task["status"]["state"] == "TASK_STATE_FAILED"
@@ -167,9 +165,6 @@ def test_a_skill_whose_file_cannot_be_stored_fails(rest: Rest, monkeypatch: pyte
 def test_a_message_whose_file_cannot_be_stored_is_to_be_sent_again(
     rest: Rest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: Any) -> None:
-        raise FilesUnavailable("S3 did not answer")
-
     monkeypatch.setattr(Bucket, "put", fail)
     answer = rest.ask("POST", "message:send", {"message": message_1_0(parts=[inline(drawing(SIZE))])})
     assert answer.status_code == 503
