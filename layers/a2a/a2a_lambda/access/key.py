@@ -43,31 +43,7 @@ class Key:
     agents: tuple[str, ...] = ()
     local: bool = False
 
-    @classmethod
-    def of_parameter(cls, label: str, text: str) -> "Key":
-        """Key in the value of a parameter. Raises ValueError, TypeError, KeyError."""
-        value = json.loads(text)
-        if not isinstance(value["agents"], list):
-            raise ValueError("not a key")
-        return cls(label, **value | {"agents": tuple(value["agents"])})._check()
-
-    def parameter(self) -> str:
-        """Value of the key's parameter."""
-        return json.dumps({name: value for name, value in asdict(self).items() if name != "label"})
-
-    @classmethod
-    def of_row(cls, row: list[Any]) -> "Key":
-        """Raises ValueError, TypeError if `row` of this release could not have made it."""
-        label, digest, owner, expires, agents, local = row
-        if not isinstance(agents, list):
-            raise ValueError("not a key")
-        return cls(label, digest, owner, expires, tuple(agents), local)._check()
-
-    def row(self) -> list[Any]:
-        """The key as JSON values."""
-        return [self.label, self.digest, self.owner, self.expires, list(self.agents), self.local]
-
-    def _check(self) -> "Key":
+    def __post_init__(self) -> None:
         if not (
             isinstance(self.digest, str)
             and DIGEST.fullmatch(self.digest)
@@ -79,7 +55,30 @@ class Key:
             and isinstance(self.local, bool)
         ):
             raise ValueError("not a key")
-        return self
+
+    @classmethod
+    def of_parameter(cls, label: str, text: str) -> "Key":
+        """Key in the value of a parameter. Raises ValueError, TypeError, KeyError."""
+        value = json.loads(text)
+        if not isinstance(value["agents"], list):
+            raise ValueError("not a key")
+        return cls(label, **value | {"agents": tuple(value["agents"])})
+
+    def parameter(self) -> str:
+        """Value of the key's parameter."""
+        return json.dumps({name: value for name, value in asdict(self).items() if name != "label"})
+
+    @classmethod
+    def of_row(cls, row: list[Any]) -> "Key":
+        """Raises ValueError, TypeError if `row` of this release could not have made it."""
+        label, digest, owner, expires, agents, local = row
+        if not isinstance(agents, list):
+            raise ValueError("not a key")
+        return cls(label, digest, owner, expires, tuple(agents), local)
+
+    def row(self) -> list[Any]:
+        """The key as JSON values."""
+        return [self.label, self.digest, self.owner, self.expires, list(self.agents), self.local]
 
 
 class ParameterRefused(Exception):

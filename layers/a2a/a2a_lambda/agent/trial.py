@@ -121,7 +121,15 @@ def make_message(
     """A user's message. Raises ValueError for an unknown skill or slot."""
     entries = dict(metadata)
     if skill is not None:
-        _check_intent(agent, skill, slots)
+        if skill not in agent.skills:
+            hint = mistakes.did_you_mean(skill, agent.skills)
+            raise ValueError(f"there is no skill {skill!r}{hint} There are: {', '.join(agent.skills)}")
+        parameters = [parameter.name for parameter in agent.skills[skill].parameters]
+        for name in slots:
+            if name not in parameters:
+                hint = mistakes.did_you_mean(name, parameters)
+                names = ", ".join(parameters) or "none"
+                raise ValueError(f"skill {skill} has no parameter {name!r}{hint} It has: {names}")
         entries |= intent_metadata(skill, slots)
     content = list(parts) if parts is not None else [Part(text=text)]
     content += [part_of(read(File(file.name, file) if isinstance(file, Path) else file)) for file in files]
@@ -219,15 +227,3 @@ async def _run_until_suspended(agent: Performer, start: Suspension) -> Answer:
             suspension=start if is_suspended else None,
             skill=turn.skill,
         )
-
-
-def _check_intent(agent: Performer, skill: str, slots: Mapping[str, str]) -> None:
-    if skill not in agent.skills:
-        hint = mistakes.did_you_mean(skill, agent.skills)
-        raise ValueError(f"there is no skill {skill!r}{hint} There are: {', '.join(agent.skills)}")
-    parameters = [parameter.name for parameter in agent.skills[skill].parameters]
-    for name in slots:
-        if name not in parameters:
-            hint = mistakes.did_you_mean(name, parameters)
-            names = ", ".join(parameters) or "none"
-            raise ValueError(f"skill {skill} has no parameter {name!r}{hint} It has: {names}")

@@ -251,13 +251,13 @@ class Turn(Steps):
     def images(self) -> list[alibaba_metadata.Image]:
         """Pictures in the metadata of Alibaba's suite. A large one that came as base64 has a URL, which is
         valid for an hour. Signing the first URL of a process takes a tenth of a second."""
-        return [self._with_url(image) for image in alibaba_metadata.images(self.metadata)]
-
-    def _with_url(self, image: alibaba_metadata.Image) -> alibaba_metadata.Image:
-        # `files/inbox` has checked the references of this type alone.
-        if self.file_store is None or image.type != "url" or not is_reference({"url": image.value}):
-            return image
-        return replace(image, value=self.file_store.link(image.value, "picture", ""))
+        images = alibaba_metadata.images(self.metadata)
+        for index, image in enumerate(images):
+            # `files/inbox` has checked the references of this type alone.
+            is_stored = image.type == "url" and is_reference({"url": image.value})
+            if is_stored and self.file_store is not None:
+                images[index] = replace(image, value=self.file_store.link(image.value, "picture", ""))
+        return images
 
     @property
     def parameters(self) -> dict[str, Json]:

@@ -86,17 +86,14 @@ class ClientCredentials(httpx2.Auth):
         if time.monotonic() >= token.until:
             async with token.locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
                 if time.monotonic() >= token.until:  # another call may have renewed it meanwhile
-                    answer = yield next(self._basic.auth_flow(self._token_request()))
+                    headers = {"Accept": "application/json"}
+                    question = httpx2.Request("POST", self._token_url, data=self._form, headers=headers)
+                    answer = yield next(self._basic.auth_flow(question))
                     self._keep(await answer.aread(), answer.status_code)
         request.headers["Authorization"] = f"Bearer {token.value}"
         answer = yield request
         if answer.status_code == 401:  # it was withdrawn: the next call asks for another
             token.until = float("-inf")
-
-    def _token_request(self) -> httpx2.Request:
-        return httpx2.Request(
-            "POST", self._token_url, data=self._form, headers={"Accept": "application/json"}
-        )
 
     def _keep(self, body: bytes, status: int) -> None:
         try:

@@ -75,7 +75,12 @@ class Inbox:
             content = decode_raw(part["raw"])
         except ValueError:  # a picture in metadata, where a client may write anything
             return None
-        reference = f"{SCHEME}messages/{self._identify(request, index)}"
+        # A retry writes the same object again. The same bytes after the repeat window make a task of their
+        # own, so its file has another id, because each task may be erased alone. A retry across the end of a
+        # window leaves an object that no task names, until it expires.
+        window = int(self._clock() // self._window_seconds)
+        source = f"{request.key}#{request.body}#{window}#{index}"
+        reference = f"{SCHEME}messages/{hashlib.sha256(source.encode()).hexdigest()[:32]}"
         await threads.run_for_files(self._bucket.put, key_of(scope, reference), content)
         result = part.copy()
         del result["raw"]
@@ -92,12 +97,3 @@ class Inbox:
         if upload is None or (now - upload.written_at).total_seconds() > UPLOAD_SECONDS:
             raise InvalidParams(UNKNOWN, path=path)
         return f"{reference}/{upload.version}"
-
-    def _identify(self, request: RequestIdentity, index: int) -> str:
-        """Id of a file of a request. A retry has the same, so it writes the same object again. The same bytes
-        after the repeat window make a task of their own, so its file has another id, because each task may be
-        erased alone. A retry across the end of a window leaves an object that no task names, until it
-        expires."""
-        window = int(self._clock() // self._window_seconds)
-        source = f"{request.key}#{request.body}#{window}#{index}"
-        return hashlib.sha256(source.encode()).hexdigest()[:32]

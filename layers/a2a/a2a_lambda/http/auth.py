@@ -79,7 +79,9 @@ async def _check_key(request: Request, kit: Kit, secret: str) -> Grant:
     """What a secret that is no JWT allows. Raises Unauthenticated, InsufficientScope, KeysUnavailable."""
     # Almost every key is found here: a digest and comparisons, no thread and no call.
     key = kit.keys.find_cached(secret)
-    is_opaque = key is None and _may_be_opaque(request, secret)
+    # What is no known key may be an opaque token, which its issuer is asked about. A mistyped key must not
+    # reach an issuer.
+    is_opaque = key is None and "x-api-key" not in request.headers and not secret.startswith(PREFIX)
     if is_opaque and kit.tokens.find_cached(secret) is not None:
         return await _check_token(request, kit, secret)
     if key is None:  # what an unknown key waits for must not delay a known one
@@ -96,12 +98,6 @@ async def _check_key(request: Request, kit: Kit, secret: str) -> Grant:
     return grant
 
 
-def _may_be_opaque(request: Request, secret: str) -> bool:
-    """Whether a secret that is no known key may be an opaque token, which its issuer is asked about. A
-    mistyped key must not reach an issuer."""
-    return "x-api-key" not in request.headers and not secret.startswith(PREFIX)
-
-
 async def _check_token(request: Request, kit: Kit, token: str) -> Grant:
     """Raises Unauthenticated, InsufficientScope, KeysUnavailable."""
     try:
@@ -112,19 +108,12 @@ async def _check_token(request: Request, kit: Kit, token: str) -> Grant:
     except TokenRefused as error:
         audit.refuse("token", error.reason, issuer=error.issuer, client=error.client)
         if error.scopes:
-            scopes = dict.fromkeys([*error.scopes, *_scopes_of_agent(request)])
+            agent = kit.agents.get(_agent_path(request).rpartition("/")[2] or kit.agents.default)
+            scopes = dict.fromkeys([*error.scopes, *(agent.card.scopes if agent is not None else ())])
             raise InsufficientScope("this call", scopes) from None
         raise Unauthenticated(f"the token is not valid: {error}", is_token=True) from None
     audit.accept(grant.caller)
     return grant
-
-
-def _scopes_of_agent(request: Request) -> Sequence[str]:
-    """Scopes that a token needs for the agent that a request names, or the default one."""
-    kit: Kit = request.app.state.kit
-    name = _agent_path(request).rpartition("/")[2] or kit.agents.default
-    agent = kit.agents.get(name)
-    return agent.card.scopes if agent is not None else ()
 
 
 def scope_of(request: Request, grant: Grant, agent: Profile) -> Scope:

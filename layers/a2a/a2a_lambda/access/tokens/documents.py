@@ -40,6 +40,8 @@ class Documents:
 
     async def post(self, url: str, form: Mapping[str, str], auth: httpx2.Auth | None) -> tuple[int, Json]:
         """Status and JSON of the answer to a form; None if it is no JSON. Raises KeysUnavailable."""
+        if not self.is_safe(url):
+            raise self.problem("its INTROSPECTION must begin with https://")
         return await self._read("POST", url, data=dict(form), auth=auth)
 
     async def _read(self, method: str, url: str, **options: Any) -> tuple[int, Json]:

@@ -12,13 +12,12 @@ Source of tokeninfo: getTokenInfo of https://github.com/googleapis/google-auth-l
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Generator, Mapping
-from typing import Any
+from collections.abc import Callable, Generator
 from urllib.parse import quote_plus
 
 import httpx2
 
-from a2a_lambda.access.tokens.documents import Documents, documents_of
+from a2a_lambda.access.tokens.documents import documents_of
 from a2a_lambda.access.tokens.issuer import Issuer, text_in
 from a2a_lambda.errors import ConfigurationError, ConfigurationUnavailable, KeysUnavailable, TokenRefused
 from a2a_lambda.protocol.model import Json
@@ -70,7 +69,7 @@ async def _ask(
     auth = httpx2.BasicAuth(*map(quote_plus, login)) if login else None
     form = {"token": token, "token_type_hint": "access_token"}
     async with documents_of(issuer, allow_loopback=allow_loopback) as documents:
-        status, claims = await _post(documents, issuer.introspection, form, auth)
+        status, claims = await documents.post(issuer.introspection, form, auth)
         if status == 400:  # some answer so to a token of a form that they do not know
             logger.warning("issuer %s does not understand a question about a token (400)", issuer.name)
             return None
@@ -94,7 +93,7 @@ async def _ask_google(
     issuer: Issuer, token: str, _: tuple[str, str] | None, *, allow_loopback: bool
 ) -> dict[str, Json] | None:
     async with documents_of(issuer, allow_loopback=allow_loopback) as documents:
-        status, claims = await _post(documents, issuer.introspection, {}, _Bearer(token))
+        status, claims = await documents.post(issuer.introspection, {}, _Bearer(token))
         if status in (400, 401):
             return None
         if status != 200 or not isinstance(claims, dict):
@@ -106,15 +105,8 @@ async def _ask_google(
     if not text_in(claims, "sub"):
         raise TokenRefused("owner", "it does not say whose it is: ask for the scope openid")
     # Google writes times as texts.
-    return {name: _number(value) if name in TIMES else value for name, value in claims.items()}
-
-
-async def _post(
-    documents: Documents, url: str, form: Mapping[str, str], auth: httpx2.Auth | None
-) -> tuple[int, Any]:
-    if not documents.is_safe(url):
-        raise documents.problem("its INTROSPECTION must begin with https://")
-    return await documents.post(url, form, auth)
+    times = {name: int(claims[name]) for name in TIMES if DIGITS.fullmatch(text_in(claims, name))}
+    return {**claims, **times}
 
 
 class _Bearer(httpx2.Auth):
@@ -124,7 +116,3 @@ class _Bearer(httpx2.Auth):
     def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
         request.headers["Authorization"] = f"Bearer {self._token}"
         yield request
-
-
-def _number(value: Json) -> Json:
-    return int(value) if isinstance(value, str) and DIGITS.fullmatch(value) else value

@@ -155,7 +155,10 @@ class IssuerKeys:
             keyring = self._read(issuer)
             age = self._clock() - keyring.copy.fetched_at
             if _choose(keyring, kid) is not None and age < STALE_SECONDS:
-                if age >= RENEW_SECONDS and (fetch := self._begin_fetch(issuer)) is not None:
+                if (
+                    age >= RENEW_SECONDS
+                    and (fetch := self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS)) is not None
+                ):
                     thread = threading.Thread(target=self._renew, args=[issuer, fetch], daemon=True)
                     thread.start()
                     thread.join(RENEW_WAIT_SECONDS)
@@ -171,13 +174,10 @@ class IssuerKeys:
             keyring.looked_at = self._clock()
             return keyring
 
-    def _begin_fetch(self, issuer: Issuer) -> Fetch | None:
-        return self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS)
-
     def _ask(self, issuer: Issuer, keyring: Keyring, kid: str) -> Keyring:
         """Ask the issuer, or wait for the container that does. Raises KeysUnavailable if it is silent: the
         key may be a new one."""
-        if (fetch := self._begin_fetch(issuer)) is not None:
+        if (fetch := self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS)) is not None:
             self._renew(issuer, fetch)
             keyring = self._read(issuer)
         give_up = self._clock() + WAIT_SECONDS
@@ -223,24 +223,20 @@ def _import_keys(issuer: Issuer, jwks: list[Json]) -> dict[str, "PublicKey"]:
     jose = _jose()
     keys: dict[str, Any] = {}
     for index, entry in enumerate(jwks):
+        # Of a private key, or of a symmetric one, nothing is imported.
+        if not isinstance(entry, dict) or entry.get("kty") not in ("RSA", "EC", "OKP") or "d" in entry:
+            continue
+        if entry.get("use", "sig") != "sig" or "verify" not in (entry.get("key_ops") or ["verify"]):
+            continue
         try:
-            if (key := _import_key(entry)) is not None:
-                keys[str(entry.get("kid") or f"#{index}")] = key
+            fields = {name: value for name, value in entry.items() if value is not None}
+            key: Any = jose.jwk.import_key(fields)
+            if entry["kty"] == "RSA" and key.public_key.key_size < MIN_RSA_BITS:
+                raise ValueError("an RSA key that is too short")
+            keys[str(entry.get("kid") or f"#{index}")] = key
         except (jose.errors.JoseError, ValueError, TypeError, KeyError, AttributeError) as error:
             logger.warning("a key of issuer %s cannot be used: %s", issuer.name, type(error).__name__)
     return keys
-
-
-def _import_key(entry: Any) -> Any:
-    """A key that can verify, or None. Of a private key, or of a symmetric one, nothing is imported."""
-    if not isinstance(entry, dict) or entry.get("kty") not in ("RSA", "EC", "OKP") or "d" in entry:
-        return None
-    if entry.get("use", "sig") != "sig" or "verify" not in (entry.get("key_ops") or ["verify"]):
-        return None
-    key: Any = _jose().jwk.import_key({name: value for name, value in entry.items() if value is not None})
-    if entry["kty"] == "RSA" and key.public_key.key_size < MIN_RSA_BITS:
-        raise ValueError("an RSA key that is too short")
-    return key
 
 
 class _Jose:
@@ -252,6 +248,4 @@ class _Jose:
         self.errors, self.jwk, self.jws = errors, jwk, jws
 
 
-@cache
-def _jose() -> _Jose:
-    return _Jose()
+_jose = cache(_Jose)

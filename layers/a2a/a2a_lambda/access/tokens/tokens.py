@@ -157,7 +157,16 @@ class Tokens:
         now, client = self._clock(), client_of(claims)
         try:
             end = self._check_claims(issuer, claims, now)
-            grant = Grant(_caller(issuer, claims), issuer.agents, issuer.scopes)
+            caller = Caller(
+                owner=issuer.owner_of(claims),
+                kind="token",
+                issuer=issuer.name,
+                subject=text_in(claims, "sub"),
+                client=client,
+                scopes=scopes_of(claims),
+                claims={name: claims[name] for name in issuer.claims if name in claims},
+            )
+            grant = Grant(caller, issuer.agents, issuer.scopes)
             if not set(issuer.scopes) <= set(grant.caller.scopes):
                 raise TokenRefused("scope", "it lacks a scope", scopes=issuer.scopes)
         except TokenRefused as error:
@@ -219,19 +228,6 @@ def _read(token: str) -> tuple[dict[str, Json], dict[str, Json]]:
 def _choose(issuers: Sequence[Issuer], claims: dict[str, Json]) -> Issuer | None:
     """The issuer that a token names."""
     return next((issuer for issuer in issuers if issuer.url == claims.get("iss")), None)
-
-
-def _caller(issuer: Issuer, claims: dict[str, Json]) -> Caller:
-    """Raises TokenRefused."""
-    return Caller(
-        owner=issuer.owner_of(claims),
-        kind="token",
-        issuer=issuer.name,
-        subject=text_in(claims, "sub"),
-        client=client_of(claims),
-        scopes=scopes_of(claims),
-        claims={name: claims[name] for name in issuer.claims if name in claims},
-    )
 
 
 def _time(claims: dict[str, Json], name: str) -> float | None:

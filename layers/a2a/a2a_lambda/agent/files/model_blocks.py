@@ -55,9 +55,12 @@ def _block(api: Api, file: ReceivedFile, content: bytes, number: int) -> dict[st
     if api == "bedrock":
         source = {"bytes": content}
         format_name = media_type.partition("/")[2]
+        # Bedrock allows few characters in a name, and each name once.
+        words = re.sub(r"[^A-Za-z0-9()\[\] -]+", " ", file.name or "file").split()
+        name = f"{' '.join(words)[:150]} {number}".strip()
         if is_image:
             return {"image": {"format": format_name, "source": source}}
-        return {"document": {"format": format_name, "name": _bedrock_name(file, number), "source": source}}
+        return {"document": {"format": format_name, "name": name, "source": source}}
     text = base64.b64encode(content).decode()
     if api == "anthropic":
         data = {"type": "base64", "media_type": media_type, "data": text}
@@ -66,9 +69,3 @@ def _block(api: Api, file: ReceivedFile, content: bytes, number: int) -> dict[st
     if is_image:
         return {"type": "image_url", "image_url": {"url": url}}
     return {"type": "file", "file": {"filename": file.name or "file.pdf", "file_data": url}}
-
-
-def _bedrock_name(file: ReceivedFile, number: int) -> str:
-    """Bedrock allows few characters in a name, and each name once."""
-    words = re.sub(r"[^A-Za-z0-9()\[\] -]+", " ", file.name or "file").split()
-    return f"{' '.join(words)[:150]} {number}".strip()

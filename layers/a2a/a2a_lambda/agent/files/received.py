@@ -46,10 +46,15 @@ class ReceivedFile:
         if "raw" in self.part:
             return io.BytesIO(decode_raw(self.part["raw"]))
         assert self.url is not None
+        from a2a_lambda.net.fetch import NotFetched, fetch  # few turns read files
+
         try:
-            return self._open_url(self.url)
+            # Without a deployment it is a test, whose server is on this machine.
+            return fetch(self.url, allow_loopback=True) if self._store is None else self._store.open(self.url)
         except FileAbsent:
             raise SkillError(f"The file {self.name or ''} is no longer available.") from None
+        except NotFetched as error:
+            raise SkillError(f"The file {self.name or ''} cannot be read: {error}.") from None
 
     def read(self, most_bytes: int = READ_BYTES) -> bytes:
         """The content. Raises SkillError as `open` does, and for a file that has more bytes."""
@@ -65,15 +70,6 @@ class ReceivedFile:
             while chunk := stream.read(CHUNK_BYTES):
                 file.write(chunk)
         return Path(path)
-
-    def _open_url(self, url: str) -> BinaryIO:
-        from a2a_lambda.net.fetch import NotFetched, fetch
-
-        try:
-            # Without a deployment it is a test, whose server is on this machine.
-            return fetch(url, allow_loopback=True) if self._store is None else self._store.open(url)
-        except NotFetched as error:
-            raise SkillError(f"The file {self.name or ''} cannot be read: {error}.") from None
 
     def __repr__(self) -> str:
         return f"ReceivedFile(name={self.name!r}, media_type={self.media_type!r})"

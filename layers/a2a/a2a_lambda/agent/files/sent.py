@@ -16,7 +16,7 @@ from a2a_lambda.errors import AgentMistake, SkillError
 from a2a_lambda.protocol.stored_file import CHUNK_BYTES
 
 if TYPE_CHECKING:
-    from a2a_lambda.agent.files.store import FileStore, FileWriter
+    from a2a_lambda.agent.files.store import FileWriter
 
 
 class NoWriter:
@@ -71,12 +71,10 @@ def _contents(turn: Turn, outputs: Sequence[Any]) -> Iterator[File]:
             yield from _contents(turn, output.contents)
         elif isinstance(output, File) and output.content is not None and output.url is None:
             content: Any = output.content
-            if not isinstance(content, bytes) or not _is_inline(turn.file_store, len(content)):
+            if not isinstance(content, bytes) or not (
+                turn.file_store is None or turn.file_store.is_inline(len(content))
+            ):
                 yield output
-
-
-def _is_inline(file_store: "FileStore | None", size: int) -> bool:
-    return file_store is None or file_store.is_inline(size)
 
 
 def _store(turn: Turn, file: File) -> File:
@@ -168,18 +166,18 @@ def _with(file: File, stored: bytes | str) -> File:
 
 
 def _replace(outputs: tuple[Any, ...], stored: dict[int, File]) -> tuple[Any, ...]:
-    return tuple(_replace_in(output, stored) for output in outputs)
-
-
-def _replace_in(output: Any, stored: dict[int, File]) -> Any:
-    match output:
-        case File():
-            return stored.get(id(output), output)
-        case NamedArtifact():
-            contents = _replace(output.contents, stored)
-            return NamedArtifact(
-                output.name, *contents, description=output.description, metadata=output.metadata
-            )
-        case FinalMessage():
-            return FinalMessage(*_replace(output.contents, stored))
-    return output
+    result: list[Any] = []
+    for output in outputs:
+        match output:
+            case NamedArtifact():
+                contents = _replace(output.contents, stored)
+                result.append(
+                    NamedArtifact(
+                        output.name, *contents, description=output.description, metadata=output.metadata
+                    )
+                )
+            case FinalMessage():
+                result.append(FinalMessage(*_replace(output.contents, stored)))
+            case _:
+                result.append(stored.get(id(output), output))
+    return tuple(result)

@@ -176,7 +176,21 @@ class JsonClient:
             document = {}
         if answer.status < 300:
             return document
-        raise ClientError(_refusal(answer, document), operation)
+        fields = document if isinstance(document, dict) else {}
+        kind = answer.headers.get("x-amzn-errortype") or fields.get("__type") or str(answer.status)
+        older, _, _ = answer.headers.get("x-amzn-query-error", "").partition(";")
+        cause = {
+            "Code": older or kind.partition(":")[0].rpartition("#")[2],
+            "Message": fields.get("message") or fields.get("Message") or "",
+        }
+        metadata = {
+            "HTTPStatusCode": answer.status,
+            "RequestId": answer.headers.get("x-amzn-requestid", ""),
+            "HTTPHeaders": answer.headers,
+        }
+        # DynamoDB's answer to a failed condition has the item, too.
+        response: Any = {**fields, "Error": cause, "ResponseMetadata": metadata}
+        raise ClientError(response, operation)
 
 
 class RetryQuota:
@@ -217,21 +231,6 @@ def _asked_pause(error: ClientError | BotoCoreError) -> float:
         return 0.0
     milliseconds = error.response["ResponseMetadata"]["HTTPHeaders"].get("x-amz-retry-after", "")
     return int(milliseconds) / 1000 if milliseconds.isdecimal() else 0.0
-
-
-def _refusal(answer: HttpAnswer, document: Any) -> Any:
-    """ClientError.response. DynamoDB's answer to a failed condition has the item, too."""
-    fields = document if isinstance(document, dict) else {}
-    kind = answer.headers.get("x-amzn-errortype") or fields.get("__type") or str(answer.status)
-    older, _, _ = answer.headers.get("x-amzn-query-error", "").partition(";")
-    code = older or kind.partition(":")[0].rpartition("#")[2]
-    message = fields.get("message") or fields.get("Message") or ""
-    metadata = {
-        "HTTPStatusCode": answer.status,
-        "RequestId": answer.headers.get("x-amzn-requestid", ""),
-        "HTTPHeaders": answer.headers,
-    }
-    return {**fields, "Error": {"Code": code, "Message": message}, "ResponseMetadata": metadata}
 
 
 def _text_of_binary(value: object) -> str:

@@ -45,7 +45,8 @@ def signed_headers(
     request = f"POST\n/\n\n{lines}\n{name_list}\n{hashlib.sha256(body).hexdigest()}"
     place = f"{date}/{region}/{service}/aws4_request"
     text = f"{ALGORITHM}\n{timestamp}\n{place}\n{hashlib.sha256(request.encode()).hexdigest()}"
-    signature = _mac(_signing_key(credentials.secret_key, date, region, service), text).hex()
+    key = _signing_key(credentials.secret_key, date, region, service)
+    signature = hmac.digest(key, text.encode(), "sha256").hex()
     fields["authorization"] = (
         f"{ALGORITHM} Credential={credentials.access_key}/{place}, "
         f"SignedHeaders={name_list}, Signature={signature}"
@@ -58,9 +59,5 @@ def _signing_key(secret: str, date: str, region: str, service: str) -> bytes:
     """The key of a day."""
     key = f"AWS4{secret}".encode()
     for part in (date, region, service, "aws4_request"):
-        key = _mac(key, part)
+        key = hmac.digest(key, part.encode(), "sha256")
     return key
-
-
-def _mac(key: bytes, text: str) -> bytes:
-    return hmac.digest(key, text.encode(), "sha256")

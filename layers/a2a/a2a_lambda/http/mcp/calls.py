@@ -31,18 +31,23 @@ async def answer(call: Call) -> Response:
     tool = find_tool(call.agent, call.message.params.get("name"))
     arguments = arguments_of(call.message.params)
     request = await _request_of(call, tool, arguments)
+
+    async def result() -> bytes:
+        if isinstance(request, str):  # how the task is, once it has stopped, or as late as the answer may be
+            task = await tasks.wait(call, request)
+        else:
+            task = (await call.kit.messages.send(call.context(request), request))["task"]
+        return call.encode(await _outcome(call, tool, arguments, task))
+
     if isinstance(request, str):
-        return await respond(_look(call, tool, arguments, request), lambda error: _encode_error(call, error))
-    if _is_long(call, tool) and call.message.has_extension(TASKS):
+        return await respond(result(), lambda error: _encode_error(call, error))
+    # A turn that runs elsewhere may take longer than a request.
+    is_long = call.agent.card.background or tool.name in call.agent.card.durable_skills
+    if is_long and call.message.has_extension(TASKS):
         request["configuration"] = {"returnImmediately": True}
     elif call.message.progress_token is not None and sse.MEDIA_TYPE in call.request.headers.get("accept", ""):
         return await _stream(call, tool, arguments, request)
-
-    async def send() -> bytes:
-        response = await call.kit.messages.send(call.context(request), request)
-        return call.encode(await _outcome(call, tool, arguments, response["task"]))
-
-    return await respond(send(), lambda error: _encode_error(call, error))
+    return await respond(result(), lambda error: _encode_error(call, error))
 
 
 async def _request_of(call: Call, tool: Tool, arguments: dict[str, Json]) -> SendMessageRequest | str:
@@ -67,17 +72,6 @@ async def _request_of(call: Call, tool: Tool, arguments: dict[str, Json]) -> Sen
         if arguments.keys() == {"task"}:
             return task_id
     return decode_call(tool, arguments, call.message.meta)
-
-
-def _is_long(call: Call, tool: Tool) -> bool:
-    """Whether the turn runs elsewhere, and may take longer than a request."""
-    return call.agent.card.background or tool.name in call.agent.card.durable_skills
-
-
-async def _look(call: Call, tool: Tool, arguments: dict[str, Json], task_id: str) -> bytes:
-    """How a task is, once it has stopped, or as late as the answer may be."""
-    task = await tasks.wait(call, task_id)
-    return call.encode(await _outcome(call, tool, arguments, task))
 
 
 async def _outcome(call: Call, tool: Tool, arguments: dict[str, Json], task: Task) -> dict[str, Json]:

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from a2a_lambda import strictjson, telemetry, tracing
 from a2a_lambda.errors import Forbidden, MethodNotFound
 from a2a_lambda.http.auth import scope_of
-from a2a_lambda.http.dispatch import Accepted, accept
+from a2a_lambda.http.dispatch import accept
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
 from a2a_lambda.http.mcp import calls, tasks
 from a2a_lambda.http.mcp.call import Call
@@ -47,21 +47,16 @@ async def call(request: Request, agent: str | None) -> Response:
         if message is None or message.id is None:
             return Response(status_code=202)
         revision = message.revision
-        return await _answer(_call_of(accepted, message, agent))
+        profile = accepted.kit.agents.find(agent)
+        scope = scope_of(request, accepted.grant, profile)
+        telemetry.bind(owner=scope.owner, agent=scope.agent, version=f"mcp-{revision}")
+        name = f"{request.method} {message.method}"
+        tracing.current().set({"rpc.method": message.method}, name=name)
+        return await _answer(Call(request, accepted.kit, accepted.grant.caller, scope, profile, message))
     except Exception as cause:
         error = to_protocol_error(cause)
         body = jsonrpc.error(identity, encode_error(error))
         return Response(body, status_of(error, revision), error.headers, JSON)
-
-
-def _call_of(accepted: Accepted, message: envelope.Request, agent: str | None) -> Call:
-    """Raises RouteNotFound, Forbidden."""
-    profile = accepted.kit.agents.find(agent)
-    scope = scope_of(accepted.request, accepted.grant, profile)
-    telemetry.bind(owner=scope.owner, agent=scope.agent, version=f"mcp-{message.revision}")
-    name = f"{accepted.request.method} {message.method}"
-    tracing.current().set({"rpc.method": message.method}, name=name)
-    return Call(accepted.request, accepted.kit, accepted.grant.caller, scope, profile, message)
 
 
 async def _answer(call: Call) -> Response:

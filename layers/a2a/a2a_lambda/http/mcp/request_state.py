@@ -5,10 +5,10 @@ it is worthless, because it names that question.
 """
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from a2a_lambda import strictjson
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import Json
 
@@ -56,11 +56,5 @@ def unseal(state: Json, binding: Mapping[str, str], secret: bytes, now: float) -
 
 def binding_of(owner: str, agent: str, tool: str, arguments: Mapping[str, Json]) -> dict[str, str]:
     """What a state is for: who calls which tool with what."""
-    source = strictjson.dumps([owner, agent, tool, _sorted(arguments)])
-    return {"call": hashlib.sha256(source).hexdigest()}
-
-
-def _sorted(value: Json) -> Json:
-    if isinstance(value, Mapping):
-        return {name: _sorted(value[name]) for name in sorted(value)}
-    return [_sorted(item) for item in value] if isinstance(value, list) else value
+    source = json.dumps([owner, agent, tool, arguments], sort_keys=True)
+    return {"call": hashlib.sha256(source.encode()).hexdigest()}
