@@ -152,16 +152,17 @@ class NotificationHandler:
     def __call__(self, event: Event, context: Any) -> Any:
         if event["Records"][0]["eventSource"] == "aws:dynamodb":
             return _process(event, self._notifications.relay, EventType.DynamoDBStreams, context)
-        # Their failures are counted as pushes.
-        return _process(event, self._deliver, EventType.SQS, context, counts_failures=False)
 
-    def _deliver(self, record: Event) -> None:
-        try:
-            asyncio.run(self._notifications.deliver(record["body"]))
-        except Exception:
-            attempt = int(record["attributes"]["ApproximateReceiveCount"])
-            self._notifications.postpone(record["receiptHandle"], attempt)
-            raise
+        def deliver(record: Event) -> None:
+            try:
+                asyncio.run(self._notifications.deliver(record["body"]))
+            except Exception:
+                attempt = int(record["attributes"]["ApproximateReceiveCount"])
+                self._notifications.postpone(record["receiptHandle"], attempt)
+                raise
+
+        # Their failures are counted as pushes.
+        return _process(event, deliver, EventType.SQS, context, counts_failures=False)
 
 
 def _process(event: Event, work: Any, kind: EventType, context: Any, *, counts_failures: bool = True) -> Any:

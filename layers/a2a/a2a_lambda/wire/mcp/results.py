@@ -3,8 +3,8 @@
 Source: https://modelcontextprotocol.io/specification/2026-07-28/server/tools, and the extension for tasks.
 """
 
-import re
 from collections.abc import Iterator, Mapping
+from urllib.parse import quote
 
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import (
@@ -130,18 +130,13 @@ def _blocks(part: Part, revision: str) -> Iterator[dict[str, Json]]:
         if kind in ("image", "audio"):
             yield {"type": kind, "data": part["raw"], "mimeType": media_type}
         else:
-            uri = f"attachment:///{_escaped(name)}"
+            uri = f"attachment:///{quote(name, safe='')}"
             resource = {"uri": uri, "mimeType": media_type, "blob": part["raw"]}
             yield {"type": "resource", "resource": resource}
     elif "url" in part and revision == WITHOUT_LINKS:
         yield _text(f"{name}: {part['url']}")
     elif "url" in part:
         yield {"type": "resource_link", "uri": part["url"], "name": name, "mimeType": media_type}
-
-
-def _escaped(name: str) -> str:
-    """A file's name in a uri (RFC 3986 section 2.1)."""
-    return re.sub(rb"[^A-Za-z0-9._~-]", lambda match: b"%%%02X" % match[0][0], name.encode()).decode()
 
 
 def _structured(task: Task) -> Json:

@@ -69,10 +69,12 @@ class Tool:
 
     def encode(self) -> dict[str, Json]:
         annotations = self.skill.annotations
+        examples = "".join(f"\n- {example}" for example in self.skill.examples)
+        description = self.skill.description + (f"\nExamples:{examples}" if examples else "")
         tool: dict[str, Json] = {
             "name": self.name,
             "title": self.skill.name,
-            "description": self._description(),
+            "description": description,
             "inputSchema": self.input_schema,
         }
         if self.output_schema is not None:
@@ -80,10 +82,6 @@ class Tool:
         if annotations is not None:
             tool["annotations"] = annotations.model_dump(exclude_none=True)
         return tool
-
-    def _description(self) -> str:
-        examples = "".join(f"\n- {example}" for example in self.skill.examples)
-        return self.skill.description + (f"\nExamples:{examples}" if examples else "")
 
 
 def tools_of(profile: Profile) -> Iterator[Tool]:

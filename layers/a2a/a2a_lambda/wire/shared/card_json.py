@@ -115,6 +115,10 @@ def v0_3_0(source: Description) -> Object:
 def v1_0(source: Description) -> Object:
     """The strict card: it has only fields of 1.0, and none with its default value."""
     card = source.card
+    sign_ins = {
+        sign_in.scheme: {"openIdConnectSecurityScheme": {"openIdConnectUrl": sign_in.discovery}}
+        for sign_in in source.sign_ins or ()
+    }
     return {
         "name": card.name,
         "description": card.description,
@@ -130,7 +134,7 @@ def v1_0(source: Description) -> Object:
             "extensions": [*_extensions(source), *_mcp_extension(source), *uploads_extension(source)],
             "extendedAgentCard": card.extended is not None,
         },
-        "securitySchemes": _schemes_1_0(source),
+        "securitySchemes": {**sign_ins, **SECURITY_SCHEMES_1_0},
         "securityRequirements": [
             {"schemes": {name: {"list": scopes} if scopes else {}}} for name, scopes in requirements(source)
         ],
@@ -213,14 +217,6 @@ def schemes(source: Description) -> dict[str, Object]:
         for sign_in in source.sign_ins or ()
     }
     return {**sign_ins, **SECURITY_SCHEMES}
-
-
-def _schemes_1_0(source: Description) -> dict[str, Object]:
-    sign_ins = {
-        sign_in.scheme: {"openIdConnectSecurityScheme": {"openIdConnectUrl": sign_in.discovery}}
-        for sign_in in source.sign_ins or ()
-    }
-    return {**sign_ins, **SECURITY_SCHEMES_1_0}
 
 
 def requirements(source: Description) -> list[tuple[str, list[str]]]:

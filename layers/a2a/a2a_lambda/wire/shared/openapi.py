@@ -62,7 +62,7 @@ def _encode(api: Object, title: Description, url: str, places: Sequence[tuple[De
     suffixes: set[str] = set()
     for agent, prefix in places:
         names = dict(_schema_names(agent, prefix, schemas))
-        suffix = _unique(f"_{_identifier(agent.name)}" if prefix else "", suffixes)
+        suffix = _unique("_" + re.sub("[^A-Za-z0-9]", "_", agent.name) if prefix else "", suffixes)
         body = _Body(dict(_examples(agent)), "\n".join(_sentences(agent, names)))
         for skill, name in names.items():
             schemas |= _with_definitions(name, agent.input_schemas[skill])
@@ -243,7 +243,3 @@ def _refer(value: Json, references: Mapping[str, str]) -> Json:
 def _words(text: str) -> str:
     """A name of a type: ai-calculate is AiCalculate."""
     return "".join(word[:1].upper() + word[1:] for word in re.split("[^A-Za-z0-9]+", text))
-
-
-def _identifier(text: str) -> str:
-    return re.sub("[^A-Za-z0-9]", "_", text)
