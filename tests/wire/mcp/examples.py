@@ -1,0 +1,43 @@
+"""Profiles, tools and tasks for tests of MCP's translation."""
+
+from typing import Any
+
+from a2a_lambda.protocol.card import Card, CardSkill
+from a2a_lambda.protocol.model import Artifact, Part, Task, TaskState, agent_message, status
+from a2a_lambda.protocol.profile import Profile
+from a2a_lambda.wire.mcp.tools import Tool, find_tool
+
+Json = Any
+
+NUMBER = {"type": "number"}
+
+
+def profile_of(*skills: CardSkill, schemas: Json = None, text_skills: Json = (), **fields: Json) -> Profile:
+    """schemas: properties of each skill's parameters, by skill id."""
+    card = Card(name="a", description="a", version="1.0.0", skills=[*skills], **fields)
+    inputs = {name: {"type": "object", "properties": of_skill} for name, of_skill in (schemas or {}).items()}
+    return Profile(name="a", card=card, input_schemas=inputs, modified=0, text_skills=frozenset(text_skills))
+
+
+def skill(name: str = "add", **fields: Json) -> CardSkill:
+    return CardSkill(id=name, name="Add", description="Adds.", **fields)
+
+
+def tool(properties: Json = None, *, reads_text: bool = False) -> Tool:
+    """A tool with parameters; without any, it takes a message."""
+    schemas = {"add": properties} if properties else None
+    return find_tool(profile_of(skill(), schemas=schemas, text_skills=["add"] * reads_text), "add")
+
+
+def task(state: TaskState = TaskState.COMPLETED, *parts: Part, says: str = "", metadata: Json = None) -> Task:
+    """A task with an artifact of these parts. says: text of the message of its status."""
+    result = Task(id="t-1", contextId="c-1", status=status(state, 0))
+    if parts:
+        result["artifacts"] = [Artifact(artifactId="artifact-1", parts=[*parts])]
+    if says:
+        message = agent_message("t-1", "c-1", [Part(text=says)])
+        message["messageId"] = "question-1"
+        if metadata:
+            message["metadata"] = metadata
+        result["status"]["message"] = message
+    return result

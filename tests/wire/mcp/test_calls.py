@@ -1,0 +1,88 @@
+"""A call of a tool as a message."""
+
+from typing import Any
+
+import pytest
+
+from a2a_lambda.errors import InvalidParams
+from a2a_lambda.protocol.alibaba_metadata import intents
+from a2a_lambda.wire.mcp.calls import arguments_of, decode_call, message_of, task_of
+from tests.wire.mcp.examples import NUMBER, tool
+
+Json = Any
+
+
+@pytest.mark.parametrize(
+    ("params", "arguments"), [({}, {}), ({"arguments": None}, {}), ({"arguments": {"a": 1}}, {"a": 1})]
+)
+def test_arguments_may_be_absent(params: Json, arguments: Json) -> None:
+    assert arguments_of(params) == arguments
+
+
+@pytest.mark.parametrize("arguments", [[], "a", 1])
+def test_arguments_are_an_object(arguments: Json) -> None:
+    with pytest.raises(InvalidParams, match="arguments"):
+        arguments_of({"arguments": arguments})
+
+
+def test_a_call_names_its_skill_and_carries_text_and_arguments() -> None:
+    adder = tool({"a": NUMBER, "b": NUMBER}, reads_text=True)
+    message = decode_call(adder, {"a": 1, "b": None, "message": "hi"}, {})["message"]
+    assert message["parts"] == [{"text": "hi"}, {"data": {"a": 1}}]
+    assert [intent.skill for intent in intents(message["metadata"])] == ["add"]
+    assert message["role"] == "ROLE_USER"
+    assert "contextId" not in message
+    assert "taskId" not in message
+
+
+def test_a_call_without_anything_has_an_empty_text() -> None:
+    assert decode_call(tool(), {}, {})["message"]["parts"] == [{"text": ""}]
+
+
+def test_two_calls_are_two_messages() -> None:
+    ids = {decode_call(tool(), {}, {})["message"]["messageId"] for _ in range(2)}
+    assert len(ids) == 2
+
+
+def test_a_call_goes_on_with_the_conversation_that_meta_names() -> None:
+    assert decode_call(tool(), {}, {"a2a-lambda/contextId": "c-1"})["message"]["contextId"] == "c-1"
+    with pytest.raises(InvalidParams, match="contextId"):
+        decode_call(tool(), {}, {"a2a-lambda/contextId": 1})
+
+
+def test_an_answer_names_its_task_and_no_skill() -> None:
+    message = decode_call(tool(), {"task": "t-1", "message": "Rome"}, {"a2a-lambda/contextId": "c-1"})[
+        "message"
+    ]
+    assert message["taskId"] == "t-1"
+    assert message["parts"] == [{"text": "Rome"}]
+    assert "metadata" not in message
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_an_empty_task_is_none(value: Json) -> None:
+    assert task_of(tool(), {"task": value}) is None
+    assert task_of(tool(), {}) is None
+    assert task_of(tool(), {"task": "t-1"}) == "t-1"
+
+
+def test_a_parameter_named_task_is_the_skills() -> None:
+    own = tool({"task": NUMBER, "message": NUMBER})
+    assert task_of(own, {"task": "t-1"}) is None
+    assert message_of(own, {"message": "hi"}) == ""
+    message = decode_call(own, {"task": 1, "message": 2}, {})["message"]
+    assert message["parts"] == [{"data": {"task": 1, "message": 2}}]
+
+
+@pytest.mark.parametrize("value", [1, [], {}])
+def test_a_task_and_a_message_are_texts(value: Json) -> None:
+    with pytest.raises(InvalidParams, match="task"):
+        task_of(tool(), {"task": value})
+    with pytest.raises(InvalidParams, match="message"):
+        message_of(tool(), {"message": value})
+
+
+def test_an_unknown_argument_is_refused_by_its_name() -> None:
+    with pytest.raises(InvalidParams, match="add has no argument 'b'") as caught:
+        decode_call(tool({"a": NUMBER}), {"a": 1, "c": 2, "b": 3}, {})
+    assert caught.value.path == "params.arguments.b"

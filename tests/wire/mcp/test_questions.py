@@ -1,0 +1,109 @@
+"""Questions as forms, and their answers."""
+
+from typing import Any
+
+import pytest
+
+from a2a_lambda.errors import InvalidParams
+from a2a_lambda.protocol.model import CHOICES, FILLS, TaskState
+from a2a_lambda.wire.mcp.questions import (
+    CANCELED,
+    DECLINED,
+    answer_of,
+    elicitation,
+    filled_parameter,
+    question_key,
+    question_of,
+)
+from tests.wire.mcp.examples import NUMBER, task, tool
+
+Json = Any
+
+ASKING = TaskState.INPUT_REQUIRED
+
+
+def field_of(metadata: Json, properties: Json) -> tuple[str, Json]:
+    """Name and schema of the one field of a question's form."""
+    form = elicitation(task(ASKING, says="Which?", metadata=metadata), tool(properties))["params"]
+    [(name, field)] = form["requestedSchema"]["properties"].items()
+    assert form["requestedSchema"]["required"] == [name]
+    return name, field
+
+
+def test_a_question_is_a_form_with_one_field() -> None:
+    assert elicitation(task(ASKING, says="Which city?"), None) == {
+        "method": "elicitation/create",
+        "params": {
+            "mode": "form",
+            "message": "Which city?",
+            "requestedSchema": {
+                "type": "object",
+                "properties": {"answer": {"type": "string"}},
+                "required": ["answer"],
+            },
+        },
+    }
+
+
+def test_a_question_without_text_still_asks() -> None:
+    assert elicitation(task(ASKING), None)["params"]["message"] == "Please answer."
+    assert (question_of(task(ASKING)), question_key(task(ASKING))) == ("", "")
+    assert filled_parameter(task(ASKING)) is None
+
+
+def test_a_question_is_named_by_its_message() -> None:
+    asking = task(ASKING, says="Which city?", metadata={FILLS: "city"})
+    assert (question_of(asking), question_key(asking)) == ("Which city?", "question-1")
+    assert filled_parameter(asking) == "city"
+
+
+def test_the_field_is_as_the_parameter() -> None:
+    schema = {
+        "type": "integer",
+        "minimum": 1,
+        "title": "Count",
+        "exclusiveMaximum": 9,
+        "description": "How many.",
+    }
+    assert field_of({FILLS: "count"}, {"count": schema}) == (
+        "count",
+        {"type": "integer", "minimum": 1, "description": "How many."},
+    )
+
+
+@pytest.mark.parametrize("schema", [{"type": "object"}, {"type": "array"}, {"anyOf": [NUMBER]}, {}, True])
+def test_what_no_form_can_hold_is_a_text(schema: Json) -> None:
+    assert field_of({FILLS: "a"}, {"a": schema}) == ("a", {"type": "string"})
+
+
+def test_choices_are_an_enum_of_texts() -> None:
+    choices = {FILLS: "a", CHOICES: ["1", "2"]}
+    assert field_of(choices, {"a": NUMBER}) == ("a", {"type": "string", "enum": ["1", "2"]})
+    assert field_of(choices, {"a": {"type": "boolean"}}) == ("a", {"type": "boolean"})
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("Rome", "Rome"), (2, "2"), (2.5, "2.5"), (True, "true"), ("", ""), (None, "null"), (["a"], '["a"]')],
+)
+def test_an_accepted_answer_is_its_value_in_words(value: Json, text: str) -> None:
+    assert answer_of({"action": "accept", "content": {"answer": value}}, "path") == text
+
+
+def test_a_user_may_decline() -> None:
+    assert answer_of({"action": "decline"}, "path") == DECLINED
+    assert answer_of({"action": "cancel"}, "path") == CANCELED
+
+
+@pytest.mark.parametrize("content", [None, {}, [], "Rome", {"a": 1, "b": 2}])
+def test_an_accepted_answer_has_one_field(content: Json) -> None:
+    with pytest.raises(InvalidParams, match="the one field") as caught:
+        answer_of({"action": "accept", "content": content}, "path")
+    assert caught.value.path == "path"
+
+
+@pytest.mark.parametrize("response", [None, [], "accept", {}, {"action": "yes"}, {"action": None}])
+def test_another_answer_is_refused(response: Json) -> None:
+    with pytest.raises(InvalidParams, match="accept, decline or cancel") as caught:
+        answer_of(response, "path")
+    assert caught.value.path == "path"

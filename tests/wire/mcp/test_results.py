@@ -1,0 +1,189 @@
+"""What a turn came to, as the result of a tool."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from a2a_lambda.protocol.model import FILLS, Part, TaskState
+from a2a_lambda.wire.mcp.results import encode_new_task, encode_result, encode_task, in_revision, progress
+from a2a_lambda.wire.mcp.revisions import STATELESS, WITH_HANDSHAKE, WITHOUT_LINKS
+from a2a_lambda.wire.mcp.tools import find_tool
+from tests.wire.mcp.examples import profile_of, skill, task, tool
+
+Json = Any
+
+WITH_SESSION = WITH_HANDSHAKE[0]
+
+
+def result_of(
+    *parts: Part,
+    state: TaskState = TaskState.COMPLETED,
+    revision: str = STATELESS,
+    says: str = "",
+    promises: bool = False,
+) -> Json:
+    return encode_result(task(state, *parts, says=says), revision, has_output_schema=promises)
+
+
+def text(words: str) -> Json:
+    return {"type": "text", "text": words}
+
+
+def test_a_result_has_every_part_and_the_conversation() -> None:
+    assert result_of(Part(text="one"), Part(text=""), Part(text="two"), says="Done.") == {
+        "content": [text("one"), text("two"), text("Done.")],
+        "_meta": {"a2a-lambda/contextId": "c-1"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("part", "block"),
+    [
+        (Part(raw="AA==", mediaType="image/png"), {"type": "image", "data": "AA==", "mimeType": "image/png"}),
+        (
+            Part(raw="AA==", mediaType="audio/mpeg"),
+            {"type": "audio", "data": "AA==", "mimeType": "audio/mpeg"},
+        ),
+        (
+            Part(raw="AA==", filename="a b/ü~-_.txt"),
+            {
+                "type": "resource",
+                "resource": {
+                    "uri": "attachment:///a%20b%2F%C3%BC~-_.txt",
+                    "mimeType": "application/octet-stream",
+                    "blob": "AA==",
+                },
+            },
+        ),
+        (
+            Part(url="https://a/b", mediaType="text/csv"),
+            {"type": "resource_link", "uri": "https://a/b", "name": "file", "mimeType": "text/csv"},
+        ),
+        (Part(data=[1, "ü"]), text('[1,"ü"]')),
+    ],
+)
+def test_each_kind_of_part_has_its_block(part: Part, block: Json) -> None:
+    assert result_of(part)["content"] == [block]
+
+
+def test_the_revision_without_links_has_the_url_as_a_text() -> None:
+    link = Part(url="https://a/b", filename="b.csv")
+    assert result_of(link, revision=WITHOUT_LINKS)["content"] == [text("b.csv: https://a/b")]
+    assert result_of(link, revision=WITH_SESSION)["content"][0]["type"] == "resource_link"
+
+
+def test_the_only_value_is_structured_content() -> None:
+    assert result_of(Part(text="a"), Part(data={"sum": 2}))["structuredContent"] == {"sum": 2}
+    assert "structuredContent" not in result_of(Part(data={"sum": 2}), Part(data={"sum": 3}))
+    assert "structuredContent" not in result_of(Part(text="a"))
+
+
+def test_before_the_stateless_revision_structured_content_is_an_object() -> None:
+    assert result_of(Part(data=[1]))["structuredContent"] == [1]
+    assert "structuredContent" not in result_of(Part(data=[1]), revision=WITH_SESSION)
+    assert result_of(Part(data={}), revision=WITH_SESSION)["structuredContent"] == {}
+
+
+@pytest.mark.parametrize("state", [TaskState.FAILED, TaskState.REJECTED, TaskState.CANCELED])
+def test_a_turn_that_did_not_complete_is_an_error(state: TaskState) -> None:
+    assert result_of(Part(text="a"), state=state)["isError"] is True
+    assert "isError" not in result_of(Part(text="a"))
+
+
+def test_a_canceled_turn_says_so_only_if_it_said_nothing() -> None:
+    assert result_of(state=TaskState.CANCELED)["content"] == [text("The task was canceled.")]
+    assert result_of(Part(text="a"), state=TaskState.CANCELED)["content"] == [text("a")]
+    assert result_of(state=TaskState.FAILED)["content"] == []
+
+
+def test_a_tool_that_promises_structured_content_fails_without_it() -> None:
+    assert result_of(Part(text="a"), promises=True)["isError"] is True
+    assert "isError" not in result_of(Part(data={"sum": 2}), promises=True)
+    assert result_of(Part(text="a"), state=TaskState.WORKING, promises=True)["isError"] is True
+    assert "isError" not in result_of(Part(text="a"), state=TaskState.WORKING)
+
+
+def test_a_question_says_how_to_answer_it() -> None:
+    asking = task(TaskState.INPUT_REQUIRED, Part(text="a"), says="Which city?")
+    assert encode_result(asking, STATELESS, has_output_schema=False)["content"] == [
+        text("a"),
+        text("Which city?\nTo answer, call this tool again with task='t-1' and message=<the answer>."),
+    ]
+    filling = task(TaskState.INPUT_REQUIRED, says="Which city?", metadata={FILLS: "city"})
+    [block] = encode_result(filling, STATELESS, has_output_schema=False)["content"]
+    assert block["text"].endswith("task='t-1' and city=<the answer>.")
+
+
+def test_a_turn_that_still_runs_says_how_to_look_again() -> None:
+    [block] = encode_result(task(TaskState.WORKING, says="Reading."), STATELESS, has_output_schema=False)[
+        "content"
+    ]
+    assert block["text"].startswith("This takes longer than a call may.")
+    assert "task='t-1'" in block["text"]
+
+
+def test_only_the_stateless_revision_wraps_its_results() -> None:
+    server = {"name": "a", "version": "1"}
+    result = {"content": [], "_meta": {"x": 1}}
+    assert in_revision(result, WITH_SESSION, server) == result
+    assert in_revision(result, STATELESS, server) == {
+        "resultType": "complete",
+        "content": [],
+        "_meta": {"io.modelcontextprotocol/serverInfo": server, "x": 1},
+    }
+    assert in_revision({"resultType": "task"}, STATELESS, server)["resultType"] == "task"
+
+
+@pytest.mark.parametrize(
+    ("state", "name"),
+    [
+        (TaskState.SUBMITTED, "working"),
+        (TaskState.WORKING, "working"),
+        (TaskState.COMPLETED, "completed"),
+        (TaskState.FAILED, "completed"),
+        (TaskState.REJECTED, "completed"),
+        (TaskState.CANCELED, "cancelled"),
+        (TaskState.INPUT_REQUIRED, "input_required"),
+        (TaskState.AUTH_REQUIRED, "input_required"),
+    ],
+)
+def test_a_task_has_a_status_of_mcp(state: TaskState, name: str) -> None:
+    assert encode_new_task(task(state), {"ttlMs": 5}) == {
+        "taskId": "t-1",
+        "status": name,
+        "lastUpdatedAt": "1970-01-01T00:00:00.000Z",
+        "pollIntervalMs": 2000,
+        "ttlMs": 5,
+    }
+
+
+def test_a_task_says_what_its_status_says() -> None:
+    assert encode_new_task(task(TaskState.WORKING, says="Reading."), {})["statusMessage"] == "Reading."
+
+
+def test_a_task_has_its_result_or_its_question() -> None:
+    done = encode_task(task(TaskState.COMPLETED, Part(text="a")), None, {})
+    assert done["result"]["resultType"] == "complete"
+    assert done["result"]["content"] == [text("a")]
+    assert "inputRequests" not in done
+    asking = encode_task(task(TaskState.INPUT_REQUIRED, says="Which?"), tool(), {})
+    assert asking["inputRequests"].keys() == {"question-1"}
+    assert "result" not in asking
+    assert encode_task(task(TaskState.WORKING), None, {}).keys() & {"result", "inputRequests"} == set()
+
+
+def test_a_task_of_a_tool_with_a_schema_must_have_structured_content() -> None:
+    promising = replace(profile_of(skill()), output_schemas={"add": {"type": "object"}})
+    ended = task(TaskState.COMPLETED, Part(text="a"))
+    assert encode_task(ended, find_tool(promising, "add"), {})["result"]["isError"] is True
+    assert "isError" not in encode_task(ended, tool(), {})["result"]
+    assert "isError" not in encode_task(ended, None, {})["result"]
+
+
+def test_progress_is_a_notification() -> None:
+    assert progress("Reading.", 3, "token") == {
+        "jsonrpc": "2.0",
+        "method": "notifications/progress",
+        "params": {"progressToken": "token", "progress": 3, "message": "Reading."},
+    }
