@@ -9,6 +9,9 @@
     owner#requests                  window#<number>            requests of the owner in a window of time
     owner#<n>#requests              window#<number>            the same, of an owner with a high limit
     #keys#<path>                    copy, load                 copy of the API keys; who loads them now
+    #keys#<path>                    jwks#…, fetch#<issuer>     copy of an issuer's keys; who asks it now
+    #secrets#<path>                 <name>                     a secret that containers share
+    #schedules                      mark#<agent>#<schedule>    how far a schedule has been looked at
 
 Index (listing, changed): tasks of an owner and agent by status time. A task that was answered with a
 message only is not in it. Index (shard, due): tasks that should be running, for the sweep.

@@ -84,8 +84,9 @@ class Table:
         if condition:
             conditional = {
                 "ConditionExpression": condition,
-                "ExpressionAttributeValues": values,
                 "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+                # DynamoDB and botocore refuse an empty map, and botocore a null.
+                **({"ExpressionAttributeValues": values} if values else {}),
             }
         try:
             with _errors():

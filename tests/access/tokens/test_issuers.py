@@ -1,0 +1,181 @@
+"""Issuers as Parameter Store has them, and whom their tokens speak for."""
+
+from typing import Any
+
+import pytest
+
+from a2a_lambda.access.tokens.issuer import (
+    COMMON_CLAIMS,
+    DISPLAY_CLAIMS,
+    OWNER_BYTES,
+    Issuer,
+    check_issuer,
+    check_url,
+    client_of,
+    is_issuer_row,
+    is_token,
+    scopes_of,
+    text_in,
+)
+from a2a_lambda.errors import ConfigurationError, TokenRefused
+
+Json = Any
+
+URL = "https://idp.example"
+
+GOOGLE = "https://oauth2.googleapis.com/tokeninfo"
+
+FULL = Issuer(
+    name="idp",
+    url=URL,
+    audiences=("a", "b"),
+    owner_claim="oid",
+    scopes=("s",),
+    agents=("weather",),
+    claims=("tenant",),
+    private=True,
+    introspection="https://idp.example/introspect",
+    client="c",
+    secret="NAME",
+)
+
+
+def issuer(**fields: Json) -> Issuer:
+    return Issuer(**{"name": "idp", "url": URL, "audiences": ("a",), **fields})
+
+
+@pytest.mark.parametrize("made", [issuer(), FULL], ids=["smallest", "full"])
+def test_a_parameter_and_a_row_bring_an_issuer_back(made: Issuer) -> None:
+    assert Issuer.of_parameter(made.name, made.parameter()) == made
+    assert Issuer.of_row(made.row()) == made
+
+
+def test_what_is_stored_has_only_what_was_said() -> None:
+    assert issuer().row() == ["idp", {"url": URL, "audiences": ["a"]}]
+    assert is_issuer_row(issuer().row())
+    assert not is_issuer_row(["label", "digest", "owner", None, [], False])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {},
+        {"url": "", "audiences": ["a"]},
+        {"url": URL, "audiences": []},
+        {"url": 1, "audiences": ["a"]},
+        {"url": URL, "audiences": "a"},
+        {"url": URL, "audiences": [1]},
+        {"url": URL, "audiences": ["a"], "scopes": {}},
+        {"url": URL, "audiences": ["a"], "private": "no"},
+        {"url": URL, "audiences": ["a"], "secret": 1},
+        {"url": URL, "audiences": ["a"], "unknown": 1},
+    ],
+)
+def test_what_no_release_wrote_is_refused(content: Json) -> None:
+    with pytest.raises((ValueError, TypeError, KeyError)):
+        Issuer.of_row(["idp", content])
+
+
+@pytest.mark.parametrize("name", ["iam", "", "a|b", "-a", "a" * 33, "a b"])
+def test_some_names_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="not an issuer"):
+        Issuer.of_row([name, {"url": URL, "audiences": ["a"]}])
+    with pytest.raises(ConfigurationError, match="name"):
+        check_issuer(issuer(name=name), is_local=False)
+
+
+def test_the_owner_is_the_subject_the_client_or_a_claim() -> None:
+    assert issuer().owner_of({"sub": "ann"}) == "idp|sub:ann"
+    assert issuer().owner_of({"sub": "ann", "client_id": "app"}) == "idp|sub:ann"
+    assert issuer(owner_claim="oid").owner_of({"oid": "1|2", "sub": "ann"}) == "idp|oid:1%7C2"
+    assert issuer().owner_of({"sub": "a@b/ü"}) == "idp|sub:a@b%2F%C3%BC"
+
+
+@pytest.mark.parametrize("subject", ["", "app", "app@clients"])
+def test_a_program_that_signs_in_by_itself_owns_as_its_client(subject: str) -> None:
+    claims = {"azp": "app", "sub": subject}
+    assert issuer().owner_of(claims) == "idp|client:app"
+
+
+@pytest.mark.parametrize(("claim", "claims"), [("", {}), ("oid", {"sub": "ann"}), ("oid", {"oid": 1})])
+def test_a_token_without_an_owner_is_refused(claim: str, claims: Json) -> None:
+    with pytest.raises(TokenRefused, match="names the owner") as caught:
+        issuer(owner_claim=claim).owner_of(claims)
+    assert caught.value.reason == "owner"
+
+
+def test_an_owner_has_a_longest_length() -> None:
+    room = OWNER_BYTES - len("idp|sub:")
+    assert len(issuer().owner_of({"sub": "x" * room})) == OWNER_BYTES
+    with pytest.raises(TokenRefused, match="too long"):
+        issuer().owner_of({"sub": "x" * (room + 1)})
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"url": "http://idp.example"}, "ISSUER=http"),
+        ({"introspection": "http://idp.example"}, "INTROSPECTION=http"),
+        ({"client": "c"}, "are for INTROSPECTION"),
+        ({"secret": "NAME"}, "are for INTROSPECTION"),
+        ({"introspection": URL, "client": "c"}, "belong together"),
+        ({"introspection": URL, "secret": "NAME"}, "belong together"),
+        (
+            {"introspection": "https://oauth2.googleapis.com/tokeninfo", "client": "c", "secret": "N"},
+            "Google",
+        ),
+        ({"audiences": ()}, "AUDIENCE"),
+        *(({"owner_claim": claim}, "another person") for claim in DISPLAY_CLAIMS),
+        *(({"owner_claim": claim}, "many callers") for claim in COMMON_CLAIMS),
+    ],
+)
+def test_an_operators_mistake_is_told(changes: Json, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        check_issuer(issuer(**changes), is_local=False)
+
+
+def test_a_right_issuer_is_accepted() -> None:
+    check_issuer(issuer(), is_local=False)
+    check_issuer(FULL, is_local=False)
+    check_issuer(issuer(introspection=URL), is_local=False)
+    check_issuer(issuer(introspection=GOOGLE), is_local=False)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+def test_only_a_local_server_may_ask_an_issuer_on_this_machine_without_tls(host: str) -> None:
+    check_url(f"http://{host}:8080", is_local=True)
+    with pytest.raises(ConfigurationError, match="https"):
+        check_url(f"http://{host}:8080", is_local=False)
+    with pytest.raises(ConfigurationError, match="https"):
+        check_url("http://idp.example", is_local=True)
+    with pytest.raises(ConfigurationError, match="https"):
+        check_url(f"ftp://{host}", is_local=True)
+
+
+@pytest.mark.parametrize("rest", ["?a=1", "#a", "@host", ""])
+def test_a_url_has_no_query_fragment_or_user(rest: str) -> None:
+    url = f"https://user{rest}" if rest == "@host" else f"https://{rest}" if not rest else f"{URL}/{rest}"
+    with pytest.raises(ConfigurationError, match="without a query"):
+        check_url(url, is_local=False)
+
+
+@pytest.mark.parametrize(
+    ("secret", "has_form"),
+    [("eyJ.a.b", True), ("eyJ.a", False), ("eyJ.a.b.c", False), ("abc.a.b", False), ("", False)],
+)
+def test_a_token_has_three_parts(secret: str, has_form: bool) -> None:
+    assert is_token(secret) is has_form
+
+
+def test_the_client_is_the_first_claim_that_names_one() -> None:
+    assert client_of({"cid": "okta", "appid": "entra", "azp": "oidc", "client_id": "rfc"}) == "rfc"
+    assert client_of({"cid": "okta", "appid": "entra", "client_id": ""}) == "entra"
+    assert client_of({"cid": "okta"}) == "okta"
+    assert client_of({"azp": 1}) == ""
+
+
+def test_scopes_are_texts_or_lists() -> None:
+    claims = {"scope": "a b", "scp": ["b", "c", 1, ""], "roles": {"d": 1}, "permissions": ["e"]}
+    assert scopes_of(claims) == ("a", "b", "c", "e")
+    assert scopes_of({}) == ()
+    assert text_in({"a": 1}, "a") == text_in({}, "a") == ""

@@ -1,0 +1,201 @@
+"""What the containers of a deployment share: keys of issuers, marks of schedules, and a secret."""
+
+import uuid
+from dataclasses import dataclass
+
+import pytest
+
+from a2a_lambda.aws import clients
+from a2a_lambda.errors import StoreError
+from a2a_lambda.settings import Settings
+from a2a_lambda.store import items
+from a2a_lambda.store.issuer_copies import FETCH_SECONDS, KEPT_SECONDS, IssuerCopies, IssuerCopy
+from a2a_lambda.store.schedule_mark import MARK_KEPT_SECONDS, ScheduleMarks
+from a2a_lambda.store.shared_secret import BYTES, SharedSecret
+from a2a_lambda.store.table import Table
+from tests.helpers.clock import Clock
+
+JWKS = [{"kty": "RSA", "kid": "ключ"}]
+
+
+@dataclass(frozen=True)
+class Issuer:
+    name: str = "idp"
+    url: str = "https://idp.example"
+
+
+IDP = Issuer()
+
+
+@pytest.fixture
+def table(settings: Settings, clock: Clock) -> Table:
+    return Table(clients.dynamodb(settings), settings.table, clock=clock)
+
+
+@pytest.fixture
+def path() -> str:
+    """A deployment that no one had before: tests share the table."""
+    return f"/path/{uuid.uuid4()}"
+
+
+@pytest.fixture
+def copies(table: Table, path: str) -> IssuerCopies:
+    return IssuerCopies(table, path)
+
+
+def test_what_an_issuer_said_is_shared(copies: IssuerCopies, clock: Clock) -> None:
+    assert (copies.copy(IDP), copies.state_of_fetch(IDP)) == (IssuerCopy(0.0, []), "")
+    fetch = copies.begin_fetch(IDP, rest=30)
+    assert fetch is not None
+    assert copies.state_of_fetch(IDP) == "busy"
+    copies.finish_fetch(IDP, fetch, JWKS)
+    assert copies.copy(IDP) == IssuerCopy(clock.now, JWKS)
+    assert copies.state_of_fetch(IDP) == "done"
+
+
+def test_a_copy_is_of_one_issuer_and_one_deployment(copies: IssuerCopies, table: Table) -> None:
+    fetch = copies.begin_fetch(IDP, rest=30)
+    assert fetch is not None
+    copies.finish_fetch(IDP, fetch, JWKS)
+    assert copies.copy(Issuer(url="https://other.example")).jwks == []
+    assert copies.copy(Issuer(name="other")).jwks == []
+    assert IssuerCopies(table, "/elsewhere").copy(IDP).jwks == []
+
+
+def test_one_container_asks_at_a_time(copies: IssuerCopies, clock: Clock) -> None:
+    assert copies.begin_fetch(IDP, rest=30) is not None
+    clock.now += 29
+    assert copies.begin_fetch(IDP, rest=30) is None
+    assert copies.begin_fetch(Issuer(name="other"), rest=30) is not None
+    clock.now += 1
+    assert copies.begin_fetch(IDP, rest=30) is not None
+
+
+def test_a_fetch_fails_when_its_issuer_or_its_container_is_silent(copies: IssuerCopies, clock: Clock) -> None:
+    fetch = copies.begin_fetch(IDP, rest=30)
+    assert fetch is not None
+    clock.now += FETCH_SECONDS - 1
+    assert copies.state_of_fetch(IDP) == "busy"
+    clock.now += 1
+    assert copies.state_of_fetch(IDP) == "failed"
+    copies.finish_fetch(IDP, fetch, JWKS)
+    assert copies.state_of_fetch(IDP) == "done", "it was late, but it has answered"
+    copies.fail_fetch(IDP, fetch)
+    assert copies.state_of_fetch(IDP) == "failed"
+
+
+def test_a_slow_fetch_replaces_nothing_newer(copies: IssuerCopies, clock: Clock) -> None:
+    slow = copies.begin_fetch(IDP, rest=5)
+    clock.now += 5
+    quick = copies.begin_fetch(IDP, rest=5)
+    assert slow is not None
+    assert quick is not None
+    copies.finish_fetch(IDP, quick, JWKS)
+    copies.finish_fetch(IDP, slow, [])
+    copies.fail_fetch(IDP, slow)
+    assert copies.copy(IDP) == IssuerCopy(clock.now, JWKS)
+    assert copies.state_of_fetch(IDP) == "done"
+
+
+def test_a_fetch_of_another_url_replaces_a_newer_copy(copies: IssuerCopies, clock: Clock) -> None:
+    slow, moved = copies.begin_fetch(IDP, rest=5), Issuer(url="https://moved.example")
+    clock.now += 5
+    quick = copies.begin_fetch(moved, rest=5)
+    assert slow is not None
+    assert quick is not None
+    copies.finish_fetch(moved, quick, JWKS)
+    copies.finish_fetch(IDP, slow, JWKS)
+    assert copies.copy(IDP).jwks == JWKS
+
+
+def test_a_copy_is_kept_for_two_days(copies: IssuerCopies, clock: Clock) -> None:
+    fetch = copies.begin_fetch(IDP, rest=30)
+    assert fetch is not None
+    copies.finish_fetch(IDP, fetch, JWKS)
+    assert KEPT_SECONDS == 2 * 24 * 3600
+    clock.now += KEPT_SECONDS - 1
+    assert copies.copy(IDP).jwks == JWKS
+    assert copies.state_of_fetch(IDP) == "done"
+    clock.now += 1
+    assert copies.copy(IDP).jwks == []
+    assert copies.state_of_fetch(IDP) == ""
+
+
+def test_a_copy_that_cannot_be_read_is_none(
+    copies: IssuerCopies, table: Table, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    fetch = copies.begin_fetch(IDP, rest=30)
+    assert fetch is not None
+    copies.finish_fetch(IDP, fetch, JWKS)
+    key = items.keys_key(path, "jwks#idp")
+    item = {**(table.get(key) or {}), "keys": {"S": "{"}}
+    table.put(item, "attribute_exists(pk)", {})
+    assert copies.copy(IDP) == IssuerCopy()
+    assert "made again" in caplog.text
+
+
+def test_a_mark_moves_forward_only(table: Table, clock: Clock) -> None:
+    marks, agent = ScheduleMarks(table), str(uuid.uuid4())
+    assert marks.read(agent, "daily") is None
+    for until in (clock.now, clock.now + 60.5, clock.now + 30):
+        marks.advance(agent, "daily", until)
+    assert marks.read(agent, "daily") == clock.now + 60.5
+    assert marks.read(agent, "hourly") is None
+    assert marks.read(str(uuid.uuid4()), "daily") is None
+
+
+def test_a_mark_that_nothing_moves_expires(table: Table, clock: Clock) -> None:
+    marks, agent = ScheduleMarks(table), str(uuid.uuid4())
+    marks.advance(agent, "daily", clock.now)
+    clock.now += MARK_KEPT_SECONDS - 1
+    assert marks.read(agent, "daily") is not None
+    clock.now += 1
+    assert marks.read(agent, "daily") is None
+    assert MARK_KEPT_SECONDS == 30 * 24 * 3600
+
+
+def test_all_containers_have_one_secret_for_one_purpose(table: Table, path: str) -> None:
+    first = SharedSecret(table, path, "questions")
+    value = first.get()
+    assert len(value) == BYTES == 32
+    assert first.get() == SharedSecret(table, path, "questions").get() == value
+    assert SharedSecret(table, path, "other").get() != value
+    assert SharedSecret(table, "/elsewhere", "questions").get() != value
+
+
+def test_a_secret_is_read_once(table: Table, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = SharedSecret(table, path, "questions")
+    value = secret.get()
+    monkeypatch.setattr(table, "get", lambda key: pytest.fail("it was read before"))
+    assert secret.get() == value
+
+
+def test_two_containers_that_make_a_secret_agree(
+    table: Table, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one is quicker: it stores its secret after this one has found none."""
+    reads = []
+    get = table.get
+
+    def find_none_at_first(key: dict[str, object]) -> object:
+        reads.append(key)
+        if len(reads) > 1:
+            return get(key)
+        assert get(key) is None
+        monkeypatch.setattr(table, "get", get)
+        other = SharedSecret(table, path, "questions").get()
+        monkeypatch.setattr(table, "get", find_none_at_first)
+        values.append(other)
+        return None
+
+    values: list[bytes] = []
+    monkeypatch.setattr(table, "get", find_none_at_first)
+    assert [SharedSecret(table, path, "questions").get()] == values
+
+
+def test_a_secret_that_cannot_be_made_is_an_error(
+    table: Table, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "get", lambda key: None)
+    with pytest.raises(StoreError, match="could not be made"):
+        SharedSecret(table, path, "questions").get()
