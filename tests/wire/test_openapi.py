@@ -1,0 +1,233 @@
+"""Documents of OpenAPI, from cards and schemas."""
+
+from typing import Any
+
+import pytest
+
+from a2a_lambda.protocol.card import Capabilities, Card, CardSkill, Extended
+from a2a_lambda.wire.shared.card_json import Description, SignIn
+from a2a_lambda.wire.shared.openapi import encode_agent, encode_deployment
+
+Json = Any
+
+PATHS = {
+    "/message:send": "sendMessage",
+    "/message:stream": "sendStreamingMessage",
+    "/tasks/{id}:subscribe": "subscribeToTask",
+    "/tasks/{id}": "getTask",
+    "/tasks/{id}/pushNotificationConfigs": "listConfigs",
+    "/extendedAgentCard": "getExtendedAgentCard",
+    "/uploads": "createUpload",
+}
+
+API: Json = {
+    "openapi": "3.1.0",
+    "paths": {
+        path: {
+            "post": {
+                "operationId": identity,
+                "summary": "stays",
+                "requestBody": {"required": True, "content": {"application/json": {"schema": {}}}},
+            }
+        }
+        for path, identity in PATHS.items()
+    },
+    "components": {"schemas": {"Task": {"type": "object"}}},
+}
+
+
+def description(
+    name: str = "shop", *, root: bool = True, schemas: Json = None, **fields: Json
+) -> Description:
+    """An agent with the skills buy and hello. schemas: by skill id."""
+    options = {key: fields.pop(key) for key in ("sign_ins", "upload_bytes") if key in fields}
+    skills = [
+        CardSkill(id="buy", name="Buy", description=" Orders something.\n"),
+        CardSkill(id="hello", name="Hello", description="Greets.", examples=["Good morning", "Hi"]),
+    ]
+    card = Card(name=name.title(), description=f"About {name}.\n", version="1.2.3", skills=skills, **fields)
+    return Description(card, name, "https://base", root, schemas or {}, **options)
+
+
+def document(**fields: Json) -> Json:
+    return encode_agent(API, description(**fields))
+
+
+def operation(of: Json, path: str = "/message:send") -> Json:
+    return of["paths"][path]["post"]
+
+
+def sample(schema: Json, **definitions: Json) -> Json:
+    """The example of an argument with a schema."""
+    arguments = {"type": "object", "properties": {"a": schema}, "$defs": definitions}
+    examples = operation(document(schemas={"buy": arguments}))["requestBody"]["content"]["application/json"]
+    [part] = examples["examples"]["buy"]["value"]["message"]["parts"]
+    return part["data"].get("a", "absent")
+
+
+def test_a_document_is_about_its_agent() -> None:
+    made = document()
+    assert made["openapi"] == "3.1.0"
+    assert made["info"] == {"title": "Shop", "description": "About shop.\n", "version": "1.2.3"}
+    assert made["servers"] == [{"url": "https://base"}]
+    assert made["tags"] == [{"name": "shop", "description": "About shop.\n"}]
+    assert document(root=False)["servers"] == [{"url": "https://base/a2a/shop"}]
+
+
+@pytest.mark.parametrize(
+    ("fields", "absent"),
+    [
+        ({}, {"/tasks/{id}/pushNotificationConfigs", "/extendedAgentCard", "/uploads"}),
+        (
+            {"capabilities": Capabilities(streaming=False, pushNotifications=True)},
+            {"/message:stream", "/tasks/{id}:subscribe", "/extendedAgentCard", "/uploads"},
+        ),
+        ({"extended": Extended(description="More.")}, {"/tasks/{id}/pushNotificationConfigs", "/uploads"}),
+        (
+            {"upload_bytes": 9, "defaultInputModes": ["image/png"]},
+            {"/tasks/{id}/pushNotificationConfigs", "/extendedAgentCard"},
+        ),
+    ],
+)
+def test_it_has_the_operations_that_the_card_offers(fields: Json, absent: set[str]) -> None:
+    assert PATHS.keys() - document(**fields)["paths"].keys() == absent
+
+
+def test_the_api_itself_stays_as_it_is() -> None:
+    before = str(API)
+    document(schemas={"buy": {"type": "object", "properties": {"a": {}}}})
+    assert str(API) == before
+
+
+def test_an_operation_says_whose_it_is_and_how_a_caller_signs_in() -> None:
+    signs_in = SignIn("idp", "https://idp", ["read"])
+    made = document(sign_ins=[signs_in])
+    found = operation(made)
+    assert (found["operationId"], found["tags"], found["summary"]) == ("sendMessage", ["shop"], "stays")
+    assert {"openIdConnect-idp": ["read"]} in found["security"]
+    assert {"bearer": []} in found["security"]
+    assert made["components"]["securitySchemes"].keys() == {"bearer", "apiKey", "openIdConnect-idp"}
+
+
+def test_operations_that_take_a_message_describe_the_skills() -> None:
+    made = document(schemas={"buy": {"type": "object", "properties": {}}})
+    for path in ("/message:send", "/message:stream"):
+        found = operation(made, path)
+        assert found["description"] == (
+            "About shop.\n"
+            "\nThe same request within 60 seconds, or with the same `Idempotency-Key`, gets the same task.\n"
+            "\nSkills:\n\n"
+            "- `buy`: Orders something. Arguments, as `data` of a part: `BuyArguments`.\n"
+            "- `hello`: Greets."
+        )
+        assert found["requestBody"]["required"] is True
+        assert found["requestBody"]["content"]["application/json"]["examples"].keys() == {"buy", "hello"}
+    assert "description" not in operation(made, "/tasks/{id}")
+    assert operation(made, "/tasks/{id}")["requestBody"] == API["paths"]["/tasks/{id}"]["post"]["requestBody"]
+
+
+def test_each_skill_has_an_example() -> None:
+    examples = operation(document())["requestBody"]["content"]["application/json"]["examples"]
+    buying, greeting = examples["buy"], examples["hello"]
+    assert (buying["summary"], greeting["summary"]) == ("Buy", "Hello")
+    assert buying["value"]["message"]["messageId"] == "message-1"
+    assert greeting["value"]["message"]["messageId"] == "message-2"
+    assert buying["value"]["message"]["role"] == "ROLE_USER"
+    assert buying["value"]["message"]["parts"] == [{"text": "Hello"}]
+    assert greeting["value"]["message"]["parts"] == [{"text": "Good morning"}]
+    assert "buy" in str(buying["value"]["message"]["metadata"])
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "string"}, "text"),
+        ({"type": "boolean"}, True),
+        ({"type": "null"}, None),
+        ({"type": "integer"}, 1),
+        ({"type": "number", "minimum": 5}, 5),
+        ({"type": "string", "format": "date"}, "2026-01-31"),
+        ({"type": "string", "format": "unheard-of"}, "text"),
+        ({"type": "string", "default": "a", "const": "b"}, "a"),
+        ({"type": "string", "default": None, "const": "b"}, "b"),
+        ({"enum": ["x", "y"]}, "x"),
+        ({"examples": ["e"], "enum": ["x"]}, "e"),
+        ({"type": ["integer", "null"]}, 1),
+        ({"type": []}, {}),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, 1),
+        ({"oneOf": [{"type": "string"}]}, "text"),
+        ({"type": "array", "items": {"type": "integer"}}, [1]),
+        ({"type": "array"}, [{}]),
+        ({"type": "array", "items": False}, []),
+        ({"type": "array", "items": False, "prefixItems": [{"type": "integer"}]}, [1]),
+        ({"type": "object", "properties": {"b": {"type": "string"}}}, {"b": "text"}),
+        (True, {}),
+        ({}, {}),
+    ],
+)
+def test_an_example_fits_its_schema(schema: Json, value: Json) -> None:
+    assert sample(schema) == value
+
+
+def test_an_example_ends_where_its_schema_contains_itself() -> None:
+    tree = {"type": "object", "properties": {"child": {"$ref": "#/$defs/Tree"}, "name": {"type": "string"}}}
+    assert sample({"$ref": "#/$defs/Tree"}, Tree=tree) == {"name": "text"}
+    many = {
+        "type": "object",
+        "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/Many"}}},
+    }
+    assert sample({"$ref": "#/$defs/Many"}, Many=many) == {"children": []}
+    assert sample({"$ref": "#/$defs/Absent"}) == {}
+
+
+def test_schemas_are_components_with_names_of_their_own() -> None:
+    line = {"title": "Line", "type": "object", "properties": {"title": {"type": "string", "title": "T"}}}
+    schema = {
+        "title": "buy",
+        "type": "object",
+        "properties": {
+            "lines": {"type": "array", "items": {"$ref": "#/$defs/line-item"}},
+            "other": {"$ref": "#/elsewhere"},
+        },
+        "required": ["lines"],
+        "default": {"title": "kept"},
+        "$defs": {"line-item": line, "line item": True},
+    }
+    schemas = document(schemas={"buy": schema})["components"]["schemas"]
+    assert schemas.keys() == {"Task", "BuyArguments", "BuyArguments.LineItem", "BuyArguments.LineItem_"}
+    assert schemas["BuyArguments"] == {
+        "type": "object",
+        "properties": {
+            "lines": {"type": "array", "items": {"$ref": "#/components/schemas/BuyArguments.LineItem"}},
+            "other": {"$ref": "#/elsewhere"},
+        },
+        "required": ["lines"],
+        "default": {"title": "kept"},
+    }
+    assert schemas["BuyArguments.LineItem"] == {"type": "object", "properties": {"title": {"type": "string"}}}
+    assert schemas["BuyArguments.LineItem_"] is True
+
+
+def test_a_skill_whose_id_has_no_letter_is_counted() -> None:
+    schemas = document(schemas={"购买": {}, "下单": {}, "a-b": {}, "a b": {}})["components"]["schemas"]
+    assert schemas.keys() == {"Task", "Skill1Arguments", "Skill2Arguments", "ABArguments", "ABArguments_"}
+
+
+def test_a_deployment_has_its_first_agent_at_the_root_and_the_others_below() -> None:
+    schemas = {"buy": {"type": "object", "properties": {}}}
+    first, *others = [
+        description("shop", schemas=schemas),
+        description("a-b", root=False, schemas=schemas, sign_ins=[SignIn("idp", "https://idp", [])]),
+        description("a_b", root=False, schemas=schemas),
+    ]
+    made = encode_deployment(API, [first, *others])
+    assert made["info"]["title"] == "Shop"
+    assert made["servers"] == [{"url": "https://base"}]
+    assert [tag["name"] for tag in made["tags"]] == ["shop", "a-b", "a_b"]
+    assert operation(made)["operationId"] == "sendMessage"
+    assert operation(made, "/a2a/a-b/message:send")["operationId"] == "sendMessage_a_b"
+    assert operation(made, "/a2a/a_b/message:send")["operationId"] == "sendMessage_a_b_"
+    assert operation(made, "/a2a/a-b/tasks/{id}")["tags"] == ["a-b"]
+    assert "BuyArguments" in made["components"]["schemas"]
+    assert {"ABBuyArguments", "ABBuyArguments_"} <= made["components"]["schemas"].keys()
+    assert "openIdConnect-idp" in made["components"]["securitySchemes"]
