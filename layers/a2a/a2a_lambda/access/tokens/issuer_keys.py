@@ -223,12 +223,12 @@ def _import_keys(issuer: Issuer, jwks: list[Json]) -> dict[str, "PublicKey"]:
     jose = _jose()
     keys: dict[str, Any] = {}
     for index, entry in enumerate(jwks):
-        # Of a private key, or of a symmetric one, nothing is imported.
-        if not isinstance(entry, dict) or entry.get("kty") not in ("RSA", "EC", "OKP") or "d" in entry:
-            continue
-        if entry.get("use", "sig") != "sig" or "verify" not in (entry.get("key_ops") or ["verify"]):
-            continue
         try:
+            # Of a private key, or of a symmetric one, nothing is imported.
+            if not isinstance(entry, dict) or entry.get("kty") not in ("RSA", "EC", "OKP") or "d" in entry:
+                continue
+            if entry.get("use", "sig") != "sig" or "verify" not in (entry.get("key_ops") or ["verify"]):
+                continue
             fields = {name: value for name, value in entry.items() if value is not None}
             key: Any = jose.jwk.import_key(fields)
             if entry["kty"] == "RSA" and key.public_key.key_size < MIN_RSA_BITS:

@@ -1,0 +1,224 @@
+"""A task's events as a log."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from a2a_lambda import strictjson
+from a2a_lambda.protocol.model import Event, Part, Task, TaskState, status, text_message
+from a2a_lambda.tasks.event_log import (
+    ENTRY_BYTES,
+    GROUPED_CHUNKS,
+    Entry,
+    Fence,
+    apply,
+    coalesce,
+    coalesce_numbered,
+    join,
+    join_texts,
+    publish,
+    restate,
+    split,
+    without_mark,
+)
+from tests.tasks.examples import NOW, chunk, head, status_event
+
+Json = Any
+
+WORKING, ASKING, DONE = TaskState.WORKING, TaskState.INPUT_REQUIRED, TaskState.COMPLETED
+
+events = st.lists(
+    st.builds(chunk, st.text(max_size=3), st.sampled_from("ab"), append=st.booleans(), last=st.booleans())
+    | st.builds(status_event, st.sampled_from([WORKING, ASKING]), st.text(max_size=3))
+    | st.builds(lambda text: Event(message=text_message("task", "context", text)), st.text(max_size=3)),
+    max_size=GROUPED_CHUNKS + 4,
+)
+
+
+def new_task() -> Task:
+    return Task(id="task", contextId="context", status=status(TaskState.SUBMITTED, NOW))
+
+
+def task_of(log: Json) -> Task:
+    task = new_task()
+    apply(task, log)
+    return task
+
+
+def inserted(count: int, size: int) -> list[Event]:
+    return [chunk("x" * size) for _ in range(count)]
+
+
+@given(events, st.integers(min_value=0, max_value=3))
+def test_what_is_split_is_joined(log: list[Event], after: int) -> None:
+    entries = split(log, after=after, epoch=7)
+    assert [entry.sequence for entry in entries] == [*range(after + 1, after + 1 + len(entries))]
+    assert {entry.epoch for entry in entries} <= {7}
+    assert [event for _, event in join([], reversed(entries), after=after)] == log
+
+
+@given(events)
+def test_fewer_events_are_the_same_task(log: list[Event]) -> None:
+    assert task_of(coalesce(log)) == task_of(log)
+    assert coalesce(coalesce(log)) == coalesce(log)
+
+
+@given(events, st.integers(min_value=0))
+def test_a_task_is_the_same_however_its_events_come(log: list[Event], place: int) -> None:
+    task = task_of(log[: place % (len(log) + 1)])
+    apply(task, log[place % (len(log) + 1) :])
+    assert task == task_of(log)
+
+
+def test_few_chunks_have_an_entry_each_and_many_share() -> None:
+    assert len(split(inserted(GROUPED_CHUNKS - 1, 1), after=0, epoch=1)) == GROUPED_CHUNKS - 1
+    [entry] = split(inserted(GROUPED_CHUNKS, 1), after=0, epoch=1)
+    assert isinstance(strictjson.loads(entry.body), list)
+    many = [status_event(WORKING)] * GROUPED_CHUNKS
+    assert len(split(many, after=0, epoch=1)) == GROUPED_CHUNKS, "statuses never share"
+
+
+def test_chunks_that_share_an_entry_fit_into_it() -> None:
+    log = inserted(GROUPED_CHUNKS, ENTRY_BYTES // 4)
+    entries = split(log, after=0, epoch=1)
+    assert len(entries) < GROUPED_CHUNKS
+    assert all(entry.piece == 0 and not entry.more for entry in entries)
+    assert max(len(entry.body) for entry in entries) <= ENTRY_BYTES
+    assert [event for _, event in join([], entries, after=0)] == log
+
+
+@pytest.mark.parametrize("spare", [1, 0, -1])
+def test_an_event_that_does_not_fit_is_in_pieces(spare: int) -> None:
+    size = ENTRY_BYTES - len(strictjson.dumps(chunk(""))) - spare
+    entries = split([chunk("x" * size)], after=4, epoch=1)
+    flags = [(entry.sequence, entry.piece, entry.more) for entry in entries]
+    assert flags == ([(5, 0, False)] if spare >= 0 else [(5, 0, True), (6, 1, False)])
+
+
+def test_what_is_read_stops_at_a_gap_and_leaves_out_half_an_event() -> None:
+    whole, pieces = chunk("a"), split([chunk("x" * 2 * ENTRY_BYTES)], after=1, epoch=1)
+    entries = [*split([whole], after=0, epoch=1), *pieces]
+    assert [number for number, _ in join([], entries, after=0)] == [1, 4]
+    assert list(join([], entries[:-1], after=0)) == [(1, whole)]
+    assert list(join([], entries, after=2)) == [], "the rest of an event is no event"
+    assert list(join([], entries[1:], after=0)) == []
+
+
+def test_events_in_the_head_and_in_the_log_are_one_log() -> None:
+    first, second, third = chunk("1"), chunk("2"), chunk("3")
+    entries = split([second], after=1, epoch=1)
+    assert list(join([(3, third), (1, first)], entries, after=0)) == [(1, first), (2, second), (3, third)]
+    assert list(join([(3, third), (1, first)], entries, after=1)) == [(2, second), (3, third)]
+
+
+def test_an_entry_that_says_nothing_of_it_is_whole() -> None:
+    assert list(join([], [Entry(1, 1, b"{}")], after=0)) == [(1, {})]
+
+
+@pytest.mark.parametrize(
+    ("sequence", "epoch", "last", "counts"),
+    [
+        (2, 1, None, True),
+        (3, 1, None, False),
+        (3, 3, None, True),
+        (4, 3, 4, True),
+        (5, 3, 4, False),
+        (2, 1, 1, False),
+    ],
+)
+def test_what_counts_after_a_run_has_died(sequence: int, epoch: int, last: int | None, counts: bool) -> None:
+    assert Fence(epoch=3, committed=2, last=last).admits(Entry(sequence, epoch, b"{}")) is counts
+
+
+def test_clients_get_artifacts_and_statuses_of_running_turns() -> None:
+    asking, working = status_event(ASKING, "Which?"), status_event(WORKING)
+    log = [(1, Event(message=text_message("task", "context", "hi"))), (2, chunk("a")), (3, working)]
+    log += [(4, asking), (5, status_event(DONE))]
+    assert list(publish(log)) == [(2, chunk("a")), (3, working), (4, {**asking, "past": True})]
+
+
+def test_of_the_events_of_one_entry_the_last_has_the_number() -> None:
+    assert list(publish([(2, chunk("a")), (2, chunk("b")), (3, chunk("c"))])) == [
+        (None, chunk("a")),
+        (2, chunk("b")),
+        (3, chunk("c")),
+    ]
+
+
+def test_clients_do_not_see_marks() -> None:
+    marked: Event = {**chunk("a"), "mark": [1, "x"]}
+    assert list(publish([(1, marked)])) == [(1, chunk("a"))]
+    assert "mark" in marked, "the log itself is not changed"
+    working: Event = {**status_event(WORKING), "mark": [1, "x"]}
+    assert list(publish([(1, working)])) == [(1, status_event(WORKING))]
+    unmarked = chunk("a")
+    assert without_mark(unmarked) is unmarked
+
+
+def test_chunks_that_follow_each_other_become_one() -> None:
+    log = [(1, chunk("a", append=False)), (2, chunk("b")), (3, chunk("c", last=True)), (4, chunk("d", "b"))]
+    assert coalesce_numbered(log) == [(3, chunk("abc", append=False, last=True)), (4, chunk("d", "b"))]
+    assert coalesce([chunk("a"), chunk("b", append=False)]) == [chunk("a"), chunk("b", append=False)]
+    assert coalesce([chunk("a"), status_event(WORKING), chunk("b")]) == [
+        chunk("a"),
+        status_event(WORKING),
+        chunk("b"),
+    ]
+
+
+def test_joined_chunks_have_the_last_mark_and_all_metadata() -> None:
+    log: list[Event] = [
+        {**chunk("a", metadata={"x": 1}), "mark": [1, "x"]},
+        {**chunk("b", metadata={"y": 2}), "mark": [2, "y"]},
+    ]
+    [joined] = coalesce(log)
+    assert joined["mark"] == [2, "y"]
+    assert joined["artifactUpdate"]["artifact"]["metadata"] == {"x": 1, "y": 2}
+    [plain] = coalesce([chunk("a"), chunk("b")])
+    assert "mark" not in plain
+    assert "metadata" not in plain["artifactUpdate"]["artifact"]
+    assert log[0]["artifactUpdate"]["artifact"]["metadata"] == {"x": 1}, "the events themselves stay"
+
+
+def test_a_chunk_that_does_not_append_starts_its_artifact_anew() -> None:
+    task = task_of([chunk("a"), chunk("b", "other"), chunk("c", append=False), chunk("d")])
+    assert [artifact["parts"] for artifact in task["artifacts"]] == [[{"text": "cd"}], [{"text": "b"}]]
+    assert "artifacts" not in task_of([])
+
+
+def test_a_question_that_was_answered_is_history() -> None:
+    answer = Event(message=text_message("task", "context", "Rome"))
+    working = status_event(WORKING, "Reading.")
+    task = task_of([status_event(ASKING, "Which?"), answer, working, status_event(DONE)])
+    assert [message["parts"] for message in task["history"]] == [[{"text": "Which?"}], [{"text": "Rome"}]]
+    assert task["status"] == head(DONE).status
+    silent = task_of([status_event(ASKING, "Which?"), status_event(DONE)])
+    assert [message["parts"] for message in silent["history"]] == [[{"text": "Which?"}]]
+    assert "history" not in task_of([status_event(WORKING, "Reading."), status_event(DONE)])
+
+
+def test_a_question_leaves_a_status_without_it() -> None:
+    task = task_of([status_event(ASKING, "Which?"), Event(message=text_message("task", "context", "Rome"))])
+    assert task["status"] == status(ASKING, NOW - 50)
+
+
+def test_texts_in_a_row_are_joined() -> None:
+    link = Part(url="https://a", mediaType="text/plain")
+    assert join_texts([Part(text="a"), Part(text=""), Part(text="b"), link, Part(text="")]) == [
+        {"text": "ab"},
+        link,
+    ]
+    assert join_texts([Part(text="")]) == join_texts([]) == [{"text": ""}]
+    marked = Part(text="a", metadata={"x": 1})
+    assert join_texts([Part(text="a"), marked]) == [{"text": "a"}, marked]
+
+
+def test_a_task_is_told_again_by_its_artifacts() -> None:
+    task = task_of([chunk("a"), chunk("b"), chunk("c", "other")])
+    assert restate(task) == [
+        chunk("ab", append=False, last=True),
+        chunk("c", "other", append=False, last=True),
+    ]
+    assert restate(new_task()) == []

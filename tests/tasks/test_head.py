@@ -1,0 +1,151 @@
+"""The head of a task: who holds it, and which entries count."""
+
+from dataclasses import replace
+
+import pytest
+
+from a2a_lambda import strictjson
+from a2a_lambda.protocol.model import TaskState, status
+from a2a_lambda.tasks.event_log import Fence
+from a2a_lambda.tasks.execution import Execution, WaitState
+from a2a_lambda.tasks.head import DOCUMENT_BYTES, LEASE_SECONDS, Place, sweep_minute
+from a2a_lambda.tasks.identity import KEPT_REQUESTS, RequestIdentity
+from tests.tasks.examples import NOW, SCOPE, chunk, head
+
+WORKING, DONE, ASKING, FAILED = (
+    TaskState.WORKING,
+    TaskState.COMPLETED,
+    TaskState.INPUT_REQUIRED,
+    TaskState.FAILED,
+)
+
+
+def test_a_new_run_holds_its_task_for_a_lease() -> None:
+    held = head(attempts=1).with_holder(NOW)
+    assert held.status == status(WORKING, NOW)
+    assert (held.lease, held.attempts) == (NOW + LEASE_SECONDS, 2)
+    assert held.due * 60 > held.lease, "by then the lease must have been renewed"
+    assert held.is_running(held.lease)
+    assert not held.is_running(held.lease + 1)
+    assert held.holder != head().with_holder(NOW).holder
+    assert not head().is_running(NOW - 1000)
+
+
+def test_a_stopped_task_is_held_by_no_run() -> None:
+    held = head().with_holder(NOW)
+    assert held.is_held_by(held)
+    assert held.is_held_by(replace(held, version=9))
+    assert not held.is_held_by(replace(held, epoch=9))
+    assert not held.is_held_by(replace(held, holder="other"))
+    stopped = replace(held, status=status(DONE, NOW))
+    assert not stopped.is_held_by(held)
+    assert not stopped.is_running(NOW)
+
+
+def test_the_log_of_a_stopped_task_ends_before_its_closing_status() -> None:
+    assert head(sequence=5, epoch=3, committed=2).fence == Fence(3, 2, None)
+    assert head(DONE, sequence=5, epoch=3, committed=2).fence == Fence(3, 2, 4)
+
+
+def test_a_task_whose_events_are_all_in_the_head_needs_no_log() -> None:
+    inline = ((1, chunk("a")), (2, chunk("b")))
+    assert head(DONE, sequence=3, inline=inline).is_inline
+    assert not head(DONE, sequence=4, inline=inline).is_inline
+    assert not head(WORKING, sequence=3, inline=inline).is_inline
+
+
+def test_a_lost_task_has_answered_no_request() -> None:
+    request = RequestIdentity.of(SCOPE, "send", b"body")
+    failed = head(FAILED).with_request(request, NOW)
+    assert not failed.is_lost
+    assert failed.as_lost().is_lost
+    assert not head(DONE).is_lost
+
+
+def test_a_head_knows_its_newest_requests() -> None:
+    known = head()
+    for number in range(KEPT_REQUESTS + 1):
+        known = known.with_request(RequestIdentity.of(SCOPE, "send", bytes([number])), NOW + number)
+    assert [request["at"] - NOW for request in known.requests] == [*range(1, KEPT_REQUESTS + 1)]
+    assert known.requests[-1]["task"] == "task"
+    assert KEPT_REQUESTS == 8, "README and docs promise so many"
+
+
+@pytest.mark.parametrize(("state", "last"), [(WORKING, 5), (DONE, 4)])
+def test_events_are_numbered_after_the_log(state: TaskState, last: int) -> None:
+    first = head(state, sequence=5)
+    newer, rest = first.with_events([chunk("a"), chunk("b")])
+    if state is DONE:  # its closing status has the number 5, and is the first of the events
+        assert [number for number, _ in newer.inline] == [5, 6]
+    assert rest == []
+    assert newer.sequence == newer.committed
+    after = first.with_events_after([chunk("a"), chunk("b")])
+    assert [number for number, _ in after.inline] == [last + 1, last + 2]
+    assert (after.sequence, after.committed) == (last + 2, last + 2)
+
+
+def test_events_that_do_not_fit_are_appended() -> None:
+    stopped = head(DONE, sequence=5, committed=1)
+    events = [chunk("x" * DOCUMENT_BYTES)]
+    newer, rest = stopped.with_events(events)
+    assert rest == events
+    assert newer.inline == ()
+    assert (newer.sequence, newer.committed) == (4, 4)
+    fresh, rest = head(sequence=0).with_events(events)
+    assert (fresh.sequence, fresh.committed, rest) == (0, 0, events)
+
+
+def test_a_head_fits_up_to_a_size() -> None:
+    room = DOCUMENT_BYTES - len(strictjson.dumps(head(inline=((1, chunk("")),)).document()))
+    assert head(inline=((1, chunk("x" * room)),)).fits
+    assert not head(inline=((1, chunk("x" * (room + 1))),)).fits
+
+
+@pytest.mark.parametrize(("state", "last"), [(WORKING, 5), (DONE, 4), (ASKING, 4)])
+def test_a_new_epoch_keeps_what_the_log_has(state: TaskState, last: int) -> None:
+    newer = head(state, sequence=5, epoch=3, committed=1).with_new_epoch()
+    assert (newer.epoch, newer.committed) == (5, last)
+    assert head(DONE, sequence=0).with_new_epoch().committed == 0
+
+
+def test_a_closing_status_ends_everything_but_the_task() -> None:
+    running = replace(head(execution=Execution("u", "s"), place=Place.EXECUTION), sequence=2).with_holder(NOW)
+    closed = running.with_closing_status(status(DONE, NOW), 7)
+    assert (closed.sequence, closed.holder, closed.lease) == (8, "", 0.0)
+    assert (closed.place, closed.execution, closed.pending) == (Place.REQUEST, None, None)
+    assert not closed.message_only
+    assert closed.is_stopped
+    assert closed.outcome == "completed"
+
+
+def test_only_what_is_there_is_stored() -> None:
+    assert not {"execution", "trace"} & head().document().keys()
+    full = head(trace="00-1", execution=Execution("u", "s")).document()
+    assert full["trace"] == "00-1"
+    assert full["execution"]["url"] == "u"
+
+
+def test_a_message_ends_the_wait_that_asked_or_the_first_that_takes_messages() -> None:
+    silent, takes = WaitState("a", "1"), WaitState("b", "2", takes_messages=True)
+    asks = WaitState("c", "3", is_question=True)
+
+    def waiting(*waits: WaitState, is_suspended: bool = True) -> WaitState | None:
+        execution = Execution("u", "s", is_suspended=is_suspended, waits=waits)
+        return head(execution=execution).message_wait
+
+    assert waiting(silent, takes, asks) == asks
+    assert waiting(silent, takes) == takes
+    assert waiting(silent) is None
+    assert waiting(takes, is_suspended=False) is None
+    assert head().message_wait is None
+    assert not head().is_suspended
+
+
+def test_a_task_begins_as_submitted() -> None:
+    task = head(DONE).empty_task()
+    assert task == {"id": "task", "contextId": "context", "status": status(TaskState.SUBMITTED, NOW - 100)}
+
+
+@pytest.mark.parametrize(("time", "minute"), [(0.0, 1), (59.9, 1), (60.0, 2), (119.0, 2)])
+def test_the_sweep_looks_at_the_next_whole_minute(time: float, minute: int) -> None:
+    assert sweep_minute(time) == minute

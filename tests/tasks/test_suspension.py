@@ -1,0 +1,169 @@
+"""The head of a durable turn, suspended and resumed."""
+
+from dataclasses import replace
+
+import pytest
+
+from a2a_lambda.durable.engine import OpenWait, Suspended, Wait
+from a2a_lambda.protocol.model import Event, TaskState, status, text_message
+from a2a_lambda.tasks.callback_token import MAX_TOKEN_CHARACTERS, CallbackToken, callback_token
+from a2a_lambda.tasks.execution import Execution, WaitState
+from a2a_lambda.tasks.head import Head, Place, sweep_minute
+from a2a_lambda.tasks.suspension import (
+    EXECUTION_LOOK_SECONDS,
+    LATE_SECONDS,
+    REPLY_SECONDS,
+    REPLYING,
+    answered_head,
+    held_for_reply,
+    new_execution,
+    question_of,
+    question_status,
+    reply_events,
+    resumed_head,
+    still_asking,
+    suspended_head,
+)
+from tests.tasks.examples import NOW, head
+
+QUESTION = Wait(key="q", question="Which?", choices=("a", "b"))
+
+CALL = Wait(key="c", question=None)
+
+
+def durable(**fields: object) -> Head:
+    """The head of a durable turn that a run holds."""
+    running = head(place=Place.EXECUTION, execution=Execution("https://base", "secret"), sequence=3)
+    return replace(running.with_holder(NOW), **fields)  # type: ignore[arg-type]
+
+
+def suspend(*waits: OpenWait, until: float = 0.0, of: Head | None = None) -> Head:
+    suspension = Suspended(waits, until)
+    return suspended_head(suspension, question_of(suspension, of), 3, NOW, of or durable())
+
+
+def test_a_pause_is_still_working() -> None:
+    paused = suspend(until=NOW + 600)
+    assert paused.execution is not None
+    assert (paused.state, paused.holder, paused.lease, paused.attempts) == (TaskState.WORKING, "", 0.0, 0)
+    assert (paused.is_suspended, paused.execution.until, paused.sequence) == (True, NOW + 600, 3)
+    assert paused.due == sweep_minute(NOW + 600 + LATE_SECONDS)
+    assert paused.place is Place.EXECUTION
+
+
+def test_a_question_stops_the_task_for_its_client() -> None:
+    asking = suspend(OpenWait(CALL, "cb-1"), OpenWait(QUESTION, "cb-2", NOW + 60))
+    assert asking.execution is not None
+    assert (asking.state, asking.sequence) == (TaskState.INPUT_REQUIRED, 4)
+    assert asking.execution.waits == (WaitState("c", "cb-1"), WaitState("q", "cb-2", is_question=True))
+    assert asking.execution.until == NOW + 60
+    assert asking.status["message"]["parts"] == [{"text": "Which?"}]
+    assert asking.place is Place.EXECUTION
+
+
+def test_a_wait_without_an_end_is_looked_at_once_a_day() -> None:
+    waiting = suspend(OpenWait(CALL, "cb-1"))
+    assert waiting.execution is not None
+    assert waiting.execution.until == 0.0
+    assert waiting.due == sweep_minute(NOW + EXECUTION_LOOK_SECONDS + LATE_SECONDS)
+    assert EXECUTION_LOOK_SECONDS == 24 * 3600
+
+
+def test_of_two_questions_the_one_that_was_asked_stays() -> None:
+    other = Wait(key="p", question="Who?")
+    both = Suspended([OpenWait(other, "cb-1"), OpenWait(QUESTION, "cb-2")])
+    assert question_of(both, None) is other
+    assert question_of(both, durable()) is other
+    assert question_of(both, suspend(OpenWait(QUESTION, "cb-2"))) is QUESTION
+    assert question_of(both, suspend(OpenWait(CALL, "cb-1"))) is other
+    assert question_of(Suspended([OpenWait(CALL, "cb-1")]), None) is None
+
+
+def test_a_sign_in_is_a_state_of_its_own() -> None:
+    asked = question_status("task", "context", replace(QUESTION, is_sign_in=True), NOW)
+    assert asked["state"] == TaskState.AUTH_REQUIRED
+    assert question_status("task", "context", QUESTION, NOW)["state"] == TaskState.INPUT_REQUIRED
+
+
+def test_a_question_that_is_asked_again_is_one_question() -> None:
+    first = suspend(OpenWait(QUESTION, "cb-1"))
+    again = suspended_head(Suspended([OpenWait(QUESTION, "cb-2")]), QUESTION, 4, NOW + 5, durable())
+    kept = still_asking(again, first)
+    assert (kept.status, kept.sequence, kept.committed) == (first.status, first.sequence, first.sequence - 1)
+    assert kept.execution == again.execution
+    other = suspended_head(Suspended(), replace(QUESTION, question="Who?"), 4, NOW, durable())
+    assert still_asking(other, first) is other
+    assert still_asking(durable(), first).state == TaskState.WORKING
+
+
+def test_a_run_that_continues_has_no_waits() -> None:
+    paused = suspend(OpenWait(CALL, "cb-1"), until=NOW + 60)
+    resumed, events = resumed_head("arn", paused, NOW + 60)
+    assert resumed.execution is not None
+    assert (resumed.execution.arn, resumed.execution.waits, resumed.execution.until) == ("arn", (), 0.0)
+    assert not resumed.is_suspended
+    assert (events, resumed.attempts) == ([], 1)
+    assert resumed.is_running(NOW + 60)
+    assert resumed.epoch == paused.epoch
+
+
+def test_a_question_without_a_reply_is_history_when_the_turn_continues() -> None:
+    asking = suspend(OpenWait(QUESTION, "cb-1"))
+    resumed, overflow = resumed_head("arn", asking, NOW)
+    assert resumed.inline[-1] == (4, asking.closing_event())
+    assert (overflow, resumed.epoch, resumed.sequence) == ([], asking.epoch + 2, 4)
+
+
+def test_a_reply_is_in_the_log_after_its_question() -> None:
+    reply = Event(message=text_message("task", "context", "a"))
+    asking = suspend(OpenWait(QUESTION, "cb-1"))
+    assert reply_events(asking, reply) == [asking.closing_event(), reply]
+    assert reply_events(suspend(OpenWait(CALL, "cb-1")), reply) == [reply]
+
+
+def test_a_reply_wakes_the_execution_and_ends_its_wait() -> None:
+    waiting = suspend(OpenWait(CALL, "cb-1"), OpenWait(QUESTION, "cb-2"))
+    assert waiting.execution is not None
+    answered = answered_head(waiting, waiting.execution.waits[1], NOW + 9)
+    assert answered.execution is not None
+    assert answered.execution.waits == (WaitState("c", "cb-1"),)
+    assert answered.execution.wakes == ("cb-2",)
+    assert answered.status == status(TaskState.WORKING, NOW + 9)
+    assert answered.due == sweep_minute(NOW + 9 + LATE_SECONDS)
+
+
+def test_while_a_large_reply_is_stored_no_run_continues() -> None:
+    waiting = suspend(OpenWait(CALL, "cb-1"))
+    held = held_for_reply(waiting, NOW)
+    assert (held.holder, held.lease, held.epoch) == (REPLYING, NOW + REPLY_SECONDS, waiting.epoch + 2)
+    assert held.is_running(NOW)
+
+
+def test_an_execution_is_stored_as_it_is() -> None:
+    execution = Execution("u", "s", "arn", True, 5.0, (WaitState("k", "cb", True, True),), ("w",))
+    assert Execution.of_document(execution.document()) == execution
+    assert execution.find_wait("k") == execution.waits[0]
+    assert execution.find_wait("other") is None
+    assert new_execution("u").secret != new_execution("u").secret
+    assert len(new_execution("u").secret) >= 40
+
+
+def test_a_token_is_of_its_turn_its_wait_and_its_task() -> None:
+    given = durable(turn_id="turn-1")
+    token = CallbackToken.read(callback_token(given, "key"))
+    assert (token.scope, token.task_id, token.key) == (given.scope, "task", "key")
+    assert token.is_genuine(given)
+    assert not token.is_genuine(replace(given, turn_id="turn-2"))
+    assert not token.is_genuine(replace(given, execution=Execution("https://base", "other")))
+    assert not token.is_genuine(replace(given, place=Place.WORKER))
+    assert not replace(token, key="other").is_genuine(given)
+    assert not replace(token, signature="ü").is_genuine(given)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", "W10", "WzEsMiwzLDRd.x", "e30.x", "WyJhIiwiYiIsImMiXQ.x", "ü.x", "x" * 3000]
+)
+def test_what_no_turn_has_made_is_no_token(text: str) -> None:
+    with pytest.raises(ValueError, match=r"too long|not JSON|not a place"):
+        CallbackToken.read(text)
+    assert MAX_TOKEN_CHARACTERS < 3000
