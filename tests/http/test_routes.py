@@ -1,0 +1,270 @@
+"""What each path answers, before any agent runs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from starlette.testclient import TestClient
+
+from a2a_lambda.http.app import create_app
+from a2a_lambda.http.request import base_url, deadline, last_event_id, requested_extensions, version
+from a2a_lambda.kit import Kit
+from a2a_lambda.settings import Settings
+from tests.conftest import BASE_URL, new_key
+from tests.helpers.rest import Rest, message_1_0
+from tests.helpers.rpc import Rpc, message, request
+
+Json = Any
+
+Make = Callable[..., TestClient]
+
+
+@pytest.fixture
+def deployed(settings: Settings) -> Make:
+    """A client of a deployment with other settings."""
+
+    def make(**changes: Json) -> TestClient:
+        app = create_app(Kit(settings.model_copy(update=changes)))
+        return TestClient(app, base_url=BASE_URL)
+
+    return make
+
+
+def asked(headers: Json = None, query: str = "", scope: Json = None, **settings: Json) -> Request:
+    """A request as the application sees it."""
+    pairs = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+    app = create_app(Kit(Settings(table="t", keys_path="/k", **settings)))
+    base = {"type": "http", "path": "/", "headers": pairs, "query_string": query.encode(), "app": app}
+    return Request({**base, **(scope or {})})
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "allowed"),
+    [
+        ("GET", "/", {"POST"}),
+        ("GET", "/a2a/assistant", {"POST"}),
+        ("PUT", "/alibaba/assistant", {"POST"}),
+        ("GET", "/v2/assistant", {"POST"}),
+        ("GET", "/mcp", {"POST"}),
+        ("GET", "/mcp/assistant", {"POST"}),
+        ("GET", "/uploads", {"POST"}),
+        ("PUT", "/a2a/assistant/uploads", {"POST"}),
+        ("GET", "/callbacks/token", {"POST"}),
+        ("POST", "/openapi.json", {"GET", "HEAD"}),
+        ("POST", "/a2a/assistant/openapi.json", {"GET", "HEAD"}),
+        ("GET", "/message:send", {"POST"}),
+        ("PUT", "/a2a/assistant/tasks/t", {"GET"}),
+        ("PATCH", "/v1/tasks/t/pushNotificationConfigs/c", {"GET", "DELETE"}),
+    ],
+)
+def test_another_method_is_told_which_to_use(
+    client: TestClient, verb: str, path: str, allowed: set[str]
+) -> None:
+    answer = client.request(verb, path, json={})
+    assert answer.status_code == 405
+    assert set(answer.headers["allow"].split(", ")) == allowed
+    assert f"{verb} is not allowed here; use" in answer.text
+
+
+@pytest.mark.parametrize(
+    "path", ["/nothing", "/a2a/assistant/nothing", "/v1/nothing", "/mcp/a/b", "/callbacks"]
+)
+def test_an_unknown_path_is_named(client: TestClient, key: str, path: str) -> None:
+    answer = client.post(path, json={}, headers={"X-API-Key": key})
+    assert answer.status_code == 404
+    assert f"nothing is served at {path}" in answer.text
+
+
+def test_a_long_path_is_cut(client: TestClient) -> None:
+    assert f'/{"x" * 200}"' in client.post(f"/{'x' * 300}", json={}).text.replace("\\", "")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/stream",
+        "/a2a/assistant",
+        "/a2a/assistant/",
+        "/a2a//assistant",
+        "/a2a/assistant/stream",
+        "/a2a/assistant//stream/",
+    ],
+)
+def test_spellings_of_a_path(client: TestClient, key: str, path: str) -> None:
+    body = request("message/send", {"message": message("hello")})
+    answer = client.post(path, json=body, headers={"X-API-Key": key})
+    assert answer.json()["result"]["kind"] == "task", answer.text
+
+
+def test_a_base_path_of_a_domain_is_no_part_of_a_path(deployed: Make) -> None:
+    behind = deployed(base_url=f"{BASE_URL}/agents")
+    assert behind.get("/agents/.well-known/agent-card.json").status_code == 200
+    assert behind.get("/.well-known/agent-card.json").status_code == 200
+    assert behind.post("/agents", json={}).status_code == 401
+    assert behind.get("/agentsx/.well-known/agent-card.json").status_code == 404
+
+
+def test_pages_of_other_sites_may_call_if_the_deployment_says_so(deployed: Make) -> None:
+    page = {"Origin": "https://page.example", "Access-Control-Request-Method": "POST"}
+    allowing = deployed(cors_origins=["https://page.example"])
+    answer = allowing.options(
+        "/", headers={**page, "Access-Control-Request-Headers": "X-API-Key, A2A-Version"}
+    )
+    assert answer.status_code == 200
+    assert answer.headers["access-control-allow-origin"] == "https://page.example"
+    assert answer.headers["access-control-max-age"] == "600"
+    assert {"POST", "DELETE", "GET"} <= set(answer.headers["access-control-allow-methods"].split(", "))
+    other = allowing.options("/", headers={**page, "Origin": "https://other.example"})
+    assert "access-control-allow-origin" not in other.headers
+    assert "access-control-allow-origin" not in deployed().options("/", headers=page).headers
+
+
+@pytest.mark.parametrize(
+    ("types", "answered"),
+    [
+        ("application/json", "application/json"),
+        ("*/*", "application/a2a+json"),
+        ("application/json, application/a2a+json", "application/a2a+json"),
+        ("application/json; q=1, application/*", "application/a2a+json"),
+        ("text/html", "application/a2a+json"),
+    ],
+)
+def test_http_answers_in_the_versions_type_unless_a_client_takes_json_only(
+    rest: Rest, types: str, answered: str
+) -> None:
+    assert rest.ask("GET", "tasks", Accept=types).headers["content-type"] == answered
+
+
+@pytest.mark.parametrize("path", ["message:send", "message:stream"])
+@pytest.mark.parametrize("body", ["[]", '"text"', "1", "null"])
+def test_a_body_is_an_object(rest: Rest, path: str, body: str) -> None:
+    headers = {**rest.headers, "Content-Type": "application/json"}
+    answer = rest.client.post(f"{rest.path}/{path}", content=body, headers=headers)
+    assert answer.status_code == 400
+    assert "the body must be an object" in answer.text
+
+
+def test_the_path_and_the_body_name_one_task(rest: Rest) -> None:
+    task = rest.send()
+    path = f"tasks/{task['id']}:cancel"
+    assert "differ in id" in rest.ask("POST", path, {"id": "other"}).text
+    for same in ({"id": task["id"]}, {"id": ""}, {"id": None}, None):
+        assert "differ" not in rest.ask("POST", path, same).text
+
+
+def test_a_path_of_one_version_is_none_of_another(rest: Rest) -> None:
+    answer = rest.ask("GET", "tasks", **{"A2A-Version": "0.3"})
+    assert answer.status_code == 400
+    assert "The paths of 0.3 begin with /v1" in answer.text
+
+
+def test_the_path_and_the_tenant_name_one_agent(client: TestClient, key: str) -> None:
+    rpc = Rpc(client, key, "/a2a/probe")
+    send = {"message": message_1_0()}
+    headers = {"X-API-Key": key, "A2A-Version": "1.0"}
+    for tenant, is_taken in (("probe", True), ("assistant", False), ("", True)):
+        body = request("SendMessage", {**send, "tenant": tenant})
+        text = rpc.client.post("/a2a/probe", json=body, headers=headers).text
+        assert ("the path and the tenant name different agents" in text) is not is_taken
+
+
+@pytest.mark.parametrize("path", ["/uploads", "/a2a/probe/uploads"])
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({}, "body.size"),
+        ({"size": 0, "mediaType": "image/png"}, "from 1 to"),
+        ({"size": -1, "mediaType": "image/png"}, "size"),
+        ({"size": 10**12, "mediaType": "image/png"}, "from 1 to"),
+        ({"size": 1}, "mediaType"),
+        ([], "body"),
+    ],
+)
+def test_a_wrong_wish_for_an_upload_is_a_400(
+    client: TestClient, key: str, path: str, body: Json, words: str
+) -> None:
+    answer = client.post(path, json=body, headers={"X-API-Key": key})
+    assert answer.status_code == 400
+    assert words in answer.json()["error"]["message"]
+
+
+def test_an_upload_has_a_form_that_nobody_keeps(client: TestClient, key: str) -> None:
+    wish = {"size": 5, "mediaType": "image/png"}
+    answer = client.post("/a2a/probe/uploads", json=wish, headers={"X-API-Key": key})
+    assert answer.status_code == 200
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["content-type"] == "application/json"
+    body = answer.json()
+    assert body.keys() == {"url", "form", "expires"}
+    assert body["form"].keys() == {"url", "fields"}
+    assert client.post("/a2a/probe/uploads", json=wish).status_code == 401
+    text = {"X-API-Key": key, "Content-Type": "text/plain"}
+    assert client.post("/a2a/probe/uploads", content="{}", headers=text).status_code == 400
+    assert client.post("/a2a/nobody/uploads", json=wish, headers={"X-API-Key": key}).status_code == 404
+
+
+def test_a_largest_upload_is_allowed_and_one_byte_more_is_not(deployed: Make) -> None:
+    small = deployed(upload_megabytes=1)
+    app: Any = small.app
+    headers = {"X-API-Key": new_key(app.state.kit.keys)}
+    most = app.state.kit.settings.upload_bytes
+    for size, status in ((most, 200), (most + 1, 400)):
+        wish = {"size": size, "mediaType": "image/png"}
+        assert small.post("/a2a/probe/uploads", json=wish, headers=headers).status_code == status
+
+
+def test_the_url_is_a_setting_or_the_gateways_and_no_header_is_asked() -> None:
+    forged = {"host": "evil.example", "x-forwarded-host": "evil.example"}
+    assert base_url(asked(forged, base_url="https://mine.example/")) == "https://mine.example"
+    event = {"path": "/a", "requestContext": {"domainName": "api.example", "path": "/dev/a"}}
+    assert base_url(asked(forged, scope={"aws.event": event})) == "https://api.example/dev"
+    root = {"path": "/", "requestContext": {"domainName": "api.example", "path": "/dev/"}}
+    assert base_url(asked(scope={"aws.event": root})) == "https://api.example/dev"
+    plain = {"path": "/a", "requestContext": {"domainName": "api.example", "path": "/b"}}
+    assert base_url(asked(scope={"aws.event": plain})) == "https://api.example"
+    assert base_url(asked(scope={"aws.event": {"requestContext": None}})) == "https://localhost"
+
+
+def test_an_answer_is_out_before_lambda_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: 100.0)
+
+    class Context:
+        def get_remaining_time_in_millis(self) -> int:
+            return 30_000
+
+    assert deadline(asked(scope={"aws.context": Context()})) == 128.0
+    assert deadline(asked()) == 100 + 900 - 2
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        ("7", 7),
+        ("0", 0),
+        ("1234567890", 1234567890),
+        ("12345678901", None),
+        ("", None),
+        ("-1", None),
+        ("1.5", None),
+        ("٣", None),
+        ("x", None),
+    ],
+)
+def test_a_last_event_id_is_a_number_that_the_kit_can_have_sent(value: str, number: int | None) -> None:
+    headers = [(b"last-event-id", value.encode("utf-8"))]
+    assert last_event_id(asked(scope={"headers": headers})) == number
+    assert last_event_id(asked()) is None
+
+
+def test_a_version_is_in_the_header_or_the_query() -> None:
+    assert version(asked({"a2a-version": " 1.0 "}, "A2A-Version=0.3")) == "1.0"
+    assert version(asked(query="A2A-Version=0.3")) == "0.3"
+    assert version(asked()) == ""
+
+
+def test_extensions_are_asked_for_under_two_names() -> None:
+    headers = {"a2a-extensions": "urn:a, urn:b", "x-a2a-extensions": "urn:c,urn:a"}
+    assert requested_extensions(asked(headers), ["urn:a", "urn:c", "urn:d"]) == ("urn:a", "urn:c")
+    assert requested_extensions(asked(), ["urn:a"]) == ()
