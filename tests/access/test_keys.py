@@ -12,8 +12,9 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from starlette.testclient import TestClient
 
 from a2a_lambda.access import key, keys
+from a2a_lambda.access.key import Key
 from a2a_lambda.access.key_reader import KeyReader
-from a2a_lambda.access.key_register import KeyRegister
+from a2a_lambda.access.key_register import MOST_DAYS, KeyRegister
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable
@@ -434,3 +435,42 @@ def test_a_load_that_took_too_long_is_another_containers_at_once(
     with pytest.raises(KeysUnavailable):
         slow.find(secret)
     assert copies.begin_load(seconds=10, resume=30) is not None
+
+
+def test_a_key_is_valid_for_a_century_at_most(register: KeyRegister, clock: Clock) -> None:
+    register.create("old", days=MOST_DAYS)
+    assert register.list()[0].expires == clock.now + MOST_DAYS * 86_400
+    for days in (0, -1, MOST_DAYS + 1, float("nan"), float("inf")):
+        with pytest.raises(ConfigurationError, match="DAYS must be greater than 0, and at most 36,500"):
+            register.create("alice", days=days)
+
+
+def test_a_local_key_opens_no_other_server(
+    register: KeyRegister, made: Keys, ssm: Ssm, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    secret = register.create("local", local=True)
+    assert made.find(secret) is None
+    assert "the local key local was refused" in caplog.text
+    local = Keys(ssm, path, local=True)  # type: ignore[arg-type]
+    assert local.find(secret) is not None
+
+
+def test_what_no_release_wrote_is_no_key() -> None:
+    good: list[Any] = ["label", "0" * 64, "owner", None, [], False]
+    assert Key.of_row(good).row() == good
+    for place, value in (
+        (1, "0" * 63),
+        (1, 7),
+        (2, ""),
+        (2, 7),
+        (3, "soon"),
+        (3, 1e12),
+        (4, "a"),
+        (4, [7]),
+        (5, 1),
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            Key.of_row([*good[:place], value, *good[place + 1 :]])
+    with pytest.raises(ValueError, match="not a key"):
+        Key.of_parameter("label", json.dumps({"digest": "0" * 64, "owner": "o", "agents": "a"}))

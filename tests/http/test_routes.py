@@ -1,5 +1,6 @@
 """What each path answers, before any agent runs."""
 
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -268,3 +269,18 @@ def test_extensions_are_asked_for_under_two_names() -> None:
     headers = {"a2a-extensions": "urn:a, urn:b", "x-a2a-extensions": "urn:c,urn:a"}
     assert requested_extensions(asked(headers), ["urn:a", "urn:c", "urn:d"]) == ("urn:a", "urn:c")
     assert requested_extensions(asked(), ["urn:a"]) == ()
+
+
+def test_only_the_newest_version_names_its_agent_by_a_tenant(client: TestClient, key: str) -> None:
+    rpc = Rpc(client, key, "/a2a/probe")
+    assert rpc.call("message/send", {"message": message("hi"), "tenant": "assistant"})["kind"] == "task"
+
+
+def test_an_application_starts_and_ends_behind_every_door(deployed: Make) -> None:
+    """The doors are of HTTP; the server's own start and end pass through them."""
+    secret = hashlib.sha256(b"cdn").hexdigest()
+    doors = {"tracing": True, "origin_digests": (secret,), "base_url": f"{BASE_URL}/agents"}
+    with deployed(**doors, cors_origins=["https://page.example"]) as served:
+        path = "/agents//.well-known/agent-card.json"
+        assert served.get(path).status_code == 403
+        assert served.get(path, headers={"X-Origin-Secret": "cdn"}).status_code == 200

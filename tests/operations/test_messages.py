@@ -24,7 +24,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.turns import audience
-from tests.turns.run_bench import RunBench, until, within
+from tests.turns.run_bench import PATIENCE, RunBench, until, within
 
 
 @pytest.fixture
@@ -347,3 +347,19 @@ def test_a_large_message_whose_claim_was_ended_meanwhile(
 def within_thread(what: Any) -> None:
     """The calls of the table come from threads, which have no event loop."""
     asyncio.run(what)
+
+
+def test_a_question_that_was_answered_is_not_waited_for_again(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A follower who has only the first part of a log gets the rest at once, where answers are waited for."""
+    monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", PATIENCE)
+    task = within(bench.send("question"))
+
+    async def read() -> list[Published]:
+        found = await bench.service.subscribe(
+            bench.scope, task["id"], after=0, needs_running=True, deadline=None
+        )
+        return [published async for published in found.events]
+
+    assert states(within(read()))[-1] == TaskState.INPUT_REQUIRED

@@ -2,9 +2,11 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from a2a_lambda import telemetry
 from a2a_lambda.errors import TaskNotFound
 from a2a_lambda.protocol.model import TaskState, agent_message, status
 from a2a_lambda.store.store import Conflict, Store
@@ -62,3 +64,24 @@ def test_a_run_that_is_faster_than_the_end_of_its_task_wins(store: Store, head: 
     store.update_head(head)
     with pytest.raises(Conflict):
         asyncio.run(end_task(store, head, lost_status(store, head)))
+
+
+def test_a_turn_that_is_ended_from_outside_is_counted(
+    store: Store, head: Head, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question that is taken back is not: its turn was counted when it asked."""
+    measured: list[Any] = []
+    monkeypatch.setattr(telemetry, "sink", lambda values, dimensions: measured.append((values, dimensions)))
+
+    def counts() -> list[Any]:
+        return [dimensions for values, dimensions in measured if values == {"Turns": 1}]
+
+    canceled = status(TaskState.CANCELED, store.clock())
+    asyncio.run(end_task(store, head, canceled))
+    [dimensions] = counts()
+    assert dimensions.items() >= {"agent": head.scope.agent, "outcome": "canceled"}.items()
+    stopped = store.get_head(head.scope, head.task_id)
+    assert stopped is not None
+    asking = store.update_head(replace(stopped, status=status(TaskState.INPUT_REQUIRED, store.clock())))
+    asyncio.run(end_task(store, asking, canceled))
+    assert len(counts()) == 1

@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from a2a_lambda.agent.event_builder import FAILED, EventBuilder
+from a2a_lambda.agent.event_builder import FAILED, FILE_FAILED, FILE_GONE, EventBuilder
 from a2a_lambda.agent.outputs import Batch
 from a2a_lambda.catalog.agents import Loading
-from a2a_lambda.errors import MemoryFull, StoreError
+from a2a_lambda.errors import FileAbsent, FilesUnavailable, MemoryFull, StoreError
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Published, Task, TaskState
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import Entry
+from a2a_lambda.tasks.head import Head
 from a2a_lambda.turns import ending, journal, lease, run
 from a2a_lambda.turns.claim import Claim
 from tests.helpers.clock import Clock
@@ -536,3 +537,59 @@ def test_what_is_shown_before_it_is_stored_has_no_number(
     shown = within(go())
     assert [number for number, event in shown if "artifactUpdate" in event][:-1] == [None, None]
     assert shown[-1][0] is not None
+
+
+def test_a_first_attempt_reads_no_context_to_end(bench: RunBench) -> None:
+    """Nor does a second turn of its conversation."""
+    within(bench.send("mutate"))
+    bench.calls.during()
+    within(bench.send("mutate"))
+    counts = bench.calls.during()
+    assert counts == {"put_item": 3}, "the claim, the context and the end"
+
+
+def test_what_failed_is_told_as_far_as_a_client_may_know_it(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file that is gone, and a bucket that does not answer, have sentences of their own."""
+    for error, text in ((FileAbsent("key"), FILE_GONE), (FilesUnavailable("key"), FILE_FAILED)):
+
+        def fail(*_: object, error: Exception = error) -> None:
+            raise error
+
+        monkeypatch.setattr("a2a_lambda.agent.files.sent.store", fail)
+        task = within(bench.send("echo"))
+        assert task["status"]["state"] == TaskState.FAILED
+        assert task["status"]["message"]["parts"] == [{"text": text}]
+    assert "skill echo failed" in caplog.text
+
+
+def test_a_run_whose_renewal_fails_gives_its_task_up(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing more is stored, and the client is told the task as the table has it."""
+
+    async def fail(_: object) -> None:
+        raise RuntimeError("a fault of the kit's own")
+
+    monkeypatch.setattr("a2a_lambda.turns.lease.Lease.renew_until_lost", fail)
+    call, request = bench.sent("pause", deadline=time.monotonic() + 2)
+    task = within(bench.messages.send(call, request))["task"]
+    assert task["status"]["state"] == TaskState.WORKING
+    assert "was given up" in caplog.text
+    assert "a fault of the kit's own" in caplog.text
+
+
+def test_a_run_that_is_stopped_before_it_starts_runs_no_code(bench: RunBench) -> None:
+    async def go() -> Head:
+        claim = await bench.messages.start(*bench.sent("boom"))
+        assert isinstance(claim, Claim)
+        run = bench.messages.make_run(claim)
+        run.stop("Not now.")
+        await run.run_to_end()
+        run.stop("too late")
+        return run.head
+
+    head = within(go())
+    assert (head.state, head.requests) == (TaskState.FAILED, ())
+    assert head.status["message"]["parts"] == [{"text": "Not now."}]
