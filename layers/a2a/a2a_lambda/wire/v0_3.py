@@ -26,24 +26,21 @@ def decode_send(params: Json) -> SendMessageRequest:
     source = fields.mapping(params, "params")
     message = fields.mapping(source.get("message"), "params.message")
     request = SendMessageRequest(message=json_0x.decode_message(message, "params.message"))
+    path = "params.configuration"
     if (options := fields.optional_mapping(source, "configuration", "params")) is not None:
-        request["configuration"] = _decode_configuration(options, "params.configuration")
+        result = request["configuration"] = SendMessageConfiguration()
+        if modes := fields.strings(options, "acceptedOutputModes", path):
+            result["acceptedOutputModes"] = modes
+        if (length := fields.count(options, "historyLength", path)) is not None:
+            result["historyLength"] = length
+        if (is_blocking := fields.flag(options, "blocking", path)) is not None:
+            result["returnImmediately"] = not is_blocking
+        if (config := fields.optional_mapping(options, "pushNotificationConfig", path)) is not None:
+            config_path = f"{path}.pushNotificationConfig"
+            result["taskPushNotificationConfig"] = json_0x.decode_config(config, config_path)
     if (metadata := fields.optional_mapping(source, "metadata", "params")) is not None:
         request["metadata"] = metadata
     return request
-
-
-def _decode_configuration(source: Object, path: str) -> SendMessageConfiguration:
-    result = SendMessageConfiguration()
-    if modes := fields.strings(source, "acceptedOutputModes", path):
-        result["acceptedOutputModes"] = modes
-    if (length := fields.count(source, "historyLength", path)) is not None:
-        result["historyLength"] = length
-    if (is_blocking := fields.flag(source, "blocking", path)) is not None:
-        result["returnImmediately"] = not is_blocking
-    if (config := fields.optional_mapping(source, "pushNotificationConfig", path)) is not None:
-        result["taskPushNotificationConfig"] = json_0x.decode_config(config, f"{path}.pushNotificationConfig")
-    return result
 
 
 def encode_send(request: SendMessageRequest) -> Json:

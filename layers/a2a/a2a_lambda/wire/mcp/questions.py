@@ -47,7 +47,10 @@ def elicitation(task: Task, tool: Tool | None) -> dict[str, Json]:
     message: Message | None = task["status"].get("message")
     metadata: Mapping[str, Any] = {} if message is None else message.get("metadata", {})
     name = filled_parameter(task) or ANSWER
-    field = _field(tool.parameters.get(name, {})) if tool is not None else {"type": "string"}
+    parameter = tool.parameters.get(name) if tool is not None else None
+    field: dict[str, Json] = {"type": "string"}  # a form is flat: what is not, is a text
+    if isinstance(parameter, dict) and parameter.get("type") in FLAT_TYPES:
+        field = {keyword: value for keyword, value in parameter.items() if keyword in FLAT_KEYWORDS}
     choices = metadata.get(CHOICES)
     if choices and field["type"] != "boolean":
         field = {**field, "type": "string", "enum": choices}
@@ -57,13 +60,6 @@ def elicitation(task: Task, tool: Tool | None) -> dict[str, Json]:
         "method": "elicitation/create",
         "params": {"mode": "form", "message": text, "requestedSchema": schema},
     }
-
-
-def _field(schema: Json) -> dict[str, Json]:
-    """A parameter's schema as a field of a form, which is flat: anything else is a text."""
-    if not isinstance(schema, dict) or schema.get("type") not in FLAT_TYPES:
-        return {"type": "string"}
-    return {name: value for name, value in schema.items() if name in FLAT_KEYWORDS}
 
 
 def answer_of(response: Json, path: str) -> str:

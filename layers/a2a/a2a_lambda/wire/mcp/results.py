@@ -56,7 +56,9 @@ def encode_result(task: Task, revision: str, *, has_output_schema: bool) -> dict
         }
         is_error = has_output_schema
     else:
-        data = _structured(task)
+        parts = [part for artifact in task.get("artifacts", []) for part in artifact["parts"]]
+        values = [part["data"] for part in parts if "data" in part]
+        data = values[0] if len(values) == 1 else None
         result = {"content": [*_content(task, revision)]}
         if state == TaskState.CANCELED and not result["content"]:
             result["content"] = [_text("The task was canceled.")]
@@ -137,13 +139,6 @@ def _blocks(part: Part, revision: str) -> Iterator[dict[str, Json]]:
         yield _text(f"{name}: {part['url']}")
     elif "url" in part:
         yield {"type": "resource_link", "uri": part["url"], "name": name, "mimeType": media_type}
-
-
-def _structured(task: Task) -> Json:
-    """The only value that a turn put out as data, or None."""
-    parts = [part for artifact in task.get("artifacts", []) for part in artifact["parts"]]
-    values = [part["data"] for part in parts if "data" in part]
-    return values[0] if len(values) == 1 else None
 
 
 def _text(text: str) -> dict[str, Json]:

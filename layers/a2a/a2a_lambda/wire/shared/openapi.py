@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from a2a_lambda.protocol.alibaba_metadata import intent_metadata
-from a2a_lambda.protocol.card import CardSkill
 from a2a_lambda.protocol.model import Json, Part, Role
 from a2a_lambda.wire.shared.card_json import Description, Object, requirements, schemes, uploads_extension
 
@@ -128,20 +127,17 @@ def _sentences(agent: Description, names: Mapping[str, str]) -> Iterator[str]:
 def _examples(agent: Description) -> Iterator[tuple[str, Object]]:
     """A message for each skill."""
     for number, skill in enumerate(agent.card.skills):
+        schema = agent.input_schemas.get(skill.id, {})
+        part = Part(text=next(iter(skill.examples), "Hello"))
+        if schema.get("properties"):
+            part = Part(data=_sample(schema, schema.get("$defs", {}), ()))
         message = {
             "messageId": f"message-{number + 1}",
             "role": Role.USER,
-            "parts": [_sample_part(agent, skill)],
+            "parts": [part],
             "metadata": intent_metadata(skill.id, {}),
         }
         yield skill.id, {"summary": skill.name, "value": {"message": message}}
-
-
-def _sample_part(agent: Description, skill: CardSkill) -> Part:
-    schema = agent.input_schemas.get(skill.id, {})
-    if schema.get("properties"):
-        return Part(data=_sample(schema, schema.get("$defs", {}), ()))
-    return Part(text=next(iter(skill.examples), "Hello"))
 
 
 def _sample(schema: Json, definitions: Mapping[str, Object], above: tuple[str, ...]) -> Json:
