@@ -1,5 +1,7 @@
 """Lists of tasks (A2A 1.0 section 3.1.4)."""
 
+import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,9 +9,14 @@ from starlette.testclient import TestClient
 
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.kit import Kit
+from a2a_lambda.protocol.model import TaskState, status
+from a2a_lambda.protocol.requests import ListTasksRequest
+from a2a_lambda.settings import Settings
+from a2a_lambda.store import items
 from tests.conftest import new_key
 from tests.helpers.rest import Rest
 from tests.helpers.rpc import Rpc
+from tests.turns.run_bench import RunBench, within
 
 pytestmark = pytest.mark.slow
 
@@ -163,3 +170,52 @@ def test_a_page_ends_by_bytes_and_the_next_continues(rest: Rest, monkeypatch: py
             assert page["totalSize"] == len(sizes)
             token = page["nextPageToken"]
         assert seen == ids[::-1]
+
+
+@pytest.fixture
+def bench(kit: Kit, settings: Settings) -> RunBench:
+    return RunBench(kit, settings)
+
+
+def listed(bench: RunBench, **request: Any) -> list[TaskState]:
+    """States of the tasks in a list."""
+    page = within(bench.service.list(bench.scope, ListTasksRequest(**request)))  # type: ignore[typeddict-item]
+    return [task["status"]["state"] for task in page["tasks"]]
+
+
+def test_a_task_whose_run_has_died_is_listed_as_it_ended(bench: RunBench) -> None:
+    """The index has it as working, until someone looks."""
+    claim = within(bench.messages.start(*bench.sent("echo")))
+    bench.store.clock = lambda: time.time() + 3600
+    assert listed(bench, status=TaskState.WORKING) == []
+    assert listed(bench) == [TaskState.FAILED]
+    assert bench.head(claim.head.task_id).is_lost
+
+
+def test_a_task_that_ends_while_it_is_listed_is_left_out_of_its_old_state(bench: RunBench) -> None:
+    claim = within(bench.messages.start(*bench.sent("echo")))
+    ended = replace(claim.head, status=status(TaskState.COMPLETED, time.time()), holder="", lease=0.0)
+
+    def end(operation: str, _: object) -> None:
+        """Between the read of the index and that of the heads."""
+        if operation == "batch_get_item":
+            bench.calls.before = lambda *_: None
+            bench.store.update_head(ended)
+
+    bench.calls.before = end
+    assert listed(bench, status=TaskState.WORKING) == []
+    assert listed(bench) == [TaskState.COMPLETED]
+
+
+def test_a_task_that_is_deleted_while_it_is_listed_is_left_out(bench: RunBench, settings: Settings) -> None:
+    task_id = within(bench.send("echo"))["id"]
+
+    def delete(operation: str, _: object) -> None:
+        if operation == "batch_get_item":
+            bench.calls.before = lambda *_: None
+            bench.calls.delete_item(TableName=settings.table, Key=items.head_key(bench.scope, task_id))
+
+    bench.calls.before = delete
+    page = within(bench.service.list(bench.scope, ListTasksRequest()))
+    assert page["tasks"] == []
+    assert page["totalSize"] == 1, "the index still had it"

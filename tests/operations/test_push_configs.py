@@ -1,18 +1,24 @@
 """Push notification configs: set, read and deleted, in every version, by their owner alone."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from a2a_lambda.errors import InvalidParams
+from a2a_lambda.errors import InvalidParams, TaskNotFound
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations.push_configs import ID_BYTES, MAX_CONFIGS, with_ids
 from a2a_lambda.protocol.model import TaskPushNotificationConfig
+from a2a_lambda.protocol.requests import ListPushConfigsRequest, PushConfigRequest
+from a2a_lambda.settings import Settings
+from a2a_lambda.tasks.head import Head
 from tests.conftest import new_key
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, message
 from tests.store.heads import head_with_configs
+from tests.turns.run_bench import RunBench, within
 
 Json = Any
 
@@ -208,3 +214,63 @@ def test_an_id_has_a_length() -> None:
     with_ids(head_with_configs(), TaskPushNotificationConfig(id="x" * ID_BYTES, url=HOOK), "")
     with pytest.raises(InvalidParams, match=f"at most {ID_BYTES} bytes"):
         with_ids(head_with_configs(), TaskPushNotificationConfig(id="é" * (ID_BYTES // 2 + 1), url=HOOK), "")
+
+
+NEVER_RESOLVED = "https://93.184.215.14/hook"
+
+
+@pytest.fixture
+def bench(kit: Kit, settings: Settings) -> RunBench:
+    return RunBench(kit, settings)
+
+
+def change_once(bench: RunBench, change: Callable[[Head], Head]) -> None:
+    """Let another process change a head just before it is written."""
+    changes = [change]
+
+    def before(operation: str, arguments: dict[str, Any]) -> None:
+        if operation == "put_item" and arguments["Item"]["sk"]["S"] == "head" and changes:
+            bench.store.update_head(
+                changes.pop()(bench.head(arguments["Item"]["pk"]["S"].rpartition("#")[2]))
+            )
+
+    bench.calls.before = before
+
+
+def names_of(bench: RunBench, task_id: str) -> set[str]:
+    request = ListPushConfigsRequest(taskId=task_id)
+    configs = within(bench.service.configs.list(bench.scope, request))["configs"]
+    return {config["id"] for config in configs}
+
+
+def test_two_configs_that_are_set_at_once_are_both_kept(bench: RunBench) -> None:
+    task_id = within(bench.send("echo"))["id"]
+    for name in ("first", "second"):
+        config = TaskPushNotificationConfig(taskId=task_id, id=name, url=NEVER_RESOLVED)
+        if name == "second":
+            change_once(bench, lambda head: replace(head, trace="another write"))
+        within(bench.service.configs.set(bench.scope, config, "v1_0"))
+    assert names_of(bench, task_id) == {"first", "second"}
+    assert bench.head(task_id).trace == "another write"
+
+
+def test_a_config_that_is_deleted_while_its_task_changes_is_gone(bench: RunBench) -> None:
+    task_id = within(bench.send("echo"))["id"]
+    config = TaskPushNotificationConfig(taskId=task_id, id="first", url=NEVER_RESOLVED)
+    within(bench.service.configs.set(bench.scope, config, "v1_0"))
+    change_once(bench, lambda head: replace(head, trace="another write"))
+    within(bench.service.configs.delete(bench.scope, PushConfigRequest(taskId=task_id, id="first")))
+    assert names_of(bench, task_id) == set()
+    assert bench.head(task_id).push_config_ids == ()
+    assert bench.head(task_id).trace == "another write"
+
+
+def test_a_config_without_a_name_is_the_first(bench: RunBench) -> None:
+    task_id = within(bench.send("echo"))["id"]
+    with pytest.raises(TaskNotFound, match="no such push notification config"):
+        within(bench.service.configs.get(bench.scope, PushConfigRequest(taskId=task_id)))
+    for name in ("first", "second"):
+        config = TaskPushNotificationConfig(taskId=task_id, id=name, url=NEVER_RESOLVED)
+        within(bench.service.configs.set(bench.scope, config, "v1_0"))
+    got = within(bench.service.configs.get(bench.scope, PushConfigRequest(taskId=task_id)))
+    assert got["id"] == "first"

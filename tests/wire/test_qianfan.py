@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import (
     STAGE,
     Artifact,
@@ -96,3 +97,56 @@ def test_a_file_has_its_type_in_either_field(file: dict[str, str], media_type: s
     message = {"messageId": "m", "role": "user", "parts": [part]}
     [decoded] = qianfan.decode_send({"message": message})["message"]["parts"]
     assert decoded.get("mediaType") == media_type
+
+
+@pytest.mark.parametrize(
+    ("params", "is_from_it"),
+    [
+        ({"message": {"messageId": ""}}, True),
+        ({"message": {}}, True),
+        ({"message": {"messageId": "m"}}, False),
+        ({"message": {"messageId": "m", "metadata": {"end_user_id": "u"}}}, True),
+        ({"message": {"messageId": "m", "metadata": {"file_ids": []}}}, True),
+        ({"message": {"messageId": "m", "metadata": {"other": 1}}}, False),
+        ({"message": {"messageId": "m", "metadata": []}}, False),
+        ({"message": "hi"}, False),
+        ({}, False),
+        (None, False),
+        ([], False),
+    ],
+)
+def test_appbuilders_messages_are_known_by_their_ids(params: Any, is_from_it: bool) -> None:
+    assert qianfan.is_from_appbuilder(params) is is_from_it
+
+
+def test_what_has_no_form_in_the_dialect_is_left_out() -> None:
+    message = agent_message("t", "c", [Part(text="a")])
+    assert qianfan.encode_event(Event(message=message), RECIPIENT) == []
+    asking = TaskStatusUpdateEvent(
+        taskId="t", contextId="c", status=status(TaskState.INPUT_REQUIRED, 0, message)
+    )
+    assert qianfan.encode_event(Event(statusUpdate=asking, past=True), RECIPIENT) == []
+    assert len(qianfan.encode_event(Event(statusUpdate=asking), RECIPIENT)) == 1
+
+
+def test_a_message_without_an_id_gets_one() -> None:
+    parts = [{"type": "text", "text": "hi"}]
+    ids = {
+        qianfan.decode_send({"message": {"messageId": identity, "role": "user", "parts": parts}})["message"][
+            "messageId"
+        ]
+        for identity in ("", None, "")
+    }
+    assert len(ids) == 3
+    assert all(ids)
+
+
+@pytest.mark.parametrize(("length", "is_taken"), [(5, False), (6, True), (64, True), (65, False)])
+def test_a_users_id_has_a_length(length: int, is_taken: bool) -> None:
+    metadata = {"end_user_id": "u" * length}
+    message = {"role": "user", "parts": [{"type": "text", "text": "hi"}], "metadata": metadata}
+    if is_taken:
+        assert qianfan.decode_send({"message": message})["message"]["metadata"] == metadata
+    else:
+        with pytest.raises(InvalidParams, match="6 to 64 characters"):
+            qianfan.decode_send({"message": message})

@@ -3,7 +3,8 @@
 import pytest
 
 from a2a_lambda.errors import InvalidParams
-from a2a_lambda.protocol.model import Json
+from a2a_lambda.protocol.model import Json, Part, Task, TaskState, TaskStatus, agent_message, status
+from a2a_lambda.protocol.requests import SendMessageResponse
 from a2a_lambda.wire import v0_3_http
 
 HOOK = "https://example.com/hook"
@@ -82,3 +83,27 @@ def test_a_wrong_configuration_is_refused_by_its_field(configuration: Json, fiel
 )
 def test_a_config_has_its_id_in_one_of_four_places(params: Json) -> None:
     assert v0_3_http.decode_config(params) == {"taskId": "t", "id": "c", "url": HOOK}
+
+
+def test_answers_are_messages_or_tasks() -> None:
+    message = agent_message("t", "c", [Part(text="hi")])
+    task = Task(id="t", contextId="c", status=status(TaskState.COMPLETED, 0, message))
+    encoded = v0_3_http.encode_outcome(SendMessageResponse(task=task, message=message))
+    assert encoded["message"]["content"] == [{"text": "hi"}]
+    assert v0_3_http.encode_outcome(SendMessageResponse(task=task))["task"]["id"] == "t"
+
+
+def test_a_status_may_have_no_time_and_no_message() -> None:
+    bare: TaskStatus = {"state": TaskState.WORKING}
+    assert v0_3_http.encode_status(bare) == {"state": "TASK_STATE_WORKING"}
+
+
+def test_a_message_in_a_task_has_the_tasks_context() -> None:
+    spoken = {**SAID, "taskId": "t", "contextId": "made up"}
+    assert "contextId" not in v0_3_http.decode_send({"message": spoken})["message"]
+    assert v0_3_http.decode_send({"message": {**SAID, "contextId": "c"}})["message"]["contextId"] == "c"
+
+
+@pytest.mark.parametrize("role", ["user", "ROLE_USER"])
+def test_a_role_has_either_spelling(role: str) -> None:
+    assert v0_3_http.decode_send({"message": {**SAID, "role": role}})["message"]["role"] == "ROLE_USER"
