@@ -74,11 +74,11 @@ PURE_LIBRARIES = {
         "json",
         "math",
         "pydantic",
-        "urllib.parse",  # and not the rest of urllib
         "re",
         "secrets",
         "types",
         "typing",
+        "urllib.parse",  # and not the rest of urllib
         "uuid",
     ),
 }

@@ -308,11 +308,18 @@ def test_a_parameter_that_is_no_key_lets_no_one_in(
     assert len(caplog.messages) == len(wrong), "the operator learns of each"
 
 
-def test_the_local_key_works_in_development_only(settings: Settings, path: str) -> None:
-    KeyRegister(clients.ssm(settings), path).create("local", secret="local-key", local=True)
+def test_the_local_key_works_in_development_only(
+    settings: Settings, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    register = KeyRegister(clients.ssm(settings), path)
+    register.create("local", secret="local-key", local=True)
     local = Keys(clients.ssm(settings), path, local=True)
     assert local.find("local-key")
     assert Keys(clients.ssm(settings), path).find("local-key") is None
+    secret = register.create("other", local=True)
+    assert Keys(clients.ssm(settings), path).find(secret) is None
+    assert "the local key other was refused" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "x" * 65, "ä", "a b"])
@@ -441,36 +448,27 @@ def test_a_key_is_valid_for_a_century_at_most(register: KeyRegister, clock: Cloc
     register.create("old", days=MOST_DAYS)
     assert register.list()[0].expires == clock.now + MOST_DAYS * 86_400
     for days in (0, -1, MOST_DAYS + 1, float("nan"), float("inf")):
-        with pytest.raises(ConfigurationError, match="DAYS must be greater than 0, and at most 36,500"):
+        with pytest.raises(ConfigurationError, match="DAYS must be greater than 0 and at most 36500"):
             register.create("alice", days=days)
 
 
-def test_a_local_key_opens_no_other_server(
-    register: KeyRegister, made: Keys, ssm: Ssm, path: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.WARNING)
-    secret = register.create("local", local=True)
-    assert made.find(secret) is None
-    assert "the local key local was refused" in caplog.text
-    local = Keys(ssm, path, local=True)  # type: ignore[arg-type]
-    assert local.find(secret) is not None
+ROW: list[Any] = ["label", "0" * 64, "owner", None, [], False]
 
 
-def test_what_no_release_wrote_is_no_key() -> None:
-    good: list[Any] = ["label", "0" * 64, "owner", None, [], False]
-    assert Key.of_row(good).row() == good
-    for place, value in (
-        (1, "0" * 63),
-        (1, 7),
-        (2, ""),
-        (2, 7),
-        (3, "soon"),
-        (3, 1e12),
-        (4, "a"),
-        (4, [7]),
-        (5, 1),
-    ):
-        with pytest.raises((ValueError, TypeError)):
-            Key.of_row([*good[:place], value, *good[place + 1 :]])
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        *((1, "0" * 63), (1, 7), (2, ""), (2, 7)),
+        *((3, "soon"), (3, 1e12), (3, float("nan"))),
+        *((4, "a"), (4, [7]), (5, 1)),
+    ],
+)
+def test_a_row_that_no_release_wrote_is_no_key(place: int, value: Any) -> None:
+    assert Key.of_row(ROW).row() == ROW
+    with pytest.raises(ValueError, match="not a key"):
+        Key.of_row([*ROW[:place], value, *ROW[place + 1 :]])
+
+
+def test_a_parameter_that_no_release_wrote_is_no_key() -> None:
     with pytest.raises(ValueError, match="not a key"):
         Key.of_parameter("label", json.dumps({"digest": "0" * 64, "owner": "o", "agents": "a"}))

@@ -32,7 +32,7 @@ def deployed(settings: Settings) -> Make:
     return make
 
 
-def asked(headers: Json = None, query: str = "", scope: Json = None, **settings: Json) -> Request:
+def request_of(headers: Json = None, query: str = "", scope: Json = None, **settings: Json) -> Request:
     """A request as the application sees it."""
     pairs = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
     app = create_app(Kit(Settings(table="t", keys_path="/k", **settings)))
@@ -59,7 +59,7 @@ def asked(headers: Json = None, query: str = "", scope: Json = None, **settings:
         ("PATCH", "/v1/tasks/t/pushNotificationConfigs/c", {"GET", "DELETE"}),
     ],
 )
-def test_another_method_is_told_which_to_use(
+def test_a_refused_method_names_those_that_are_allowed(
     client: TestClient, verb: str, path: str, allowed: set[str]
 ) -> None:
     answer = client.request(verb, path, json={})
@@ -78,7 +78,7 @@ def test_an_unknown_path_is_named(client: TestClient, key: str, path: str) -> No
 
 
 def test_a_long_path_is_cut(client: TestClient) -> None:
-    assert f'/{"x" * 200}"' in client.post(f"/{'x' * 300}", json={}).text.replace("\\", "")
+    assert f'/{"x" * 200}"' in client.post(f"/{'x' * 300}", json={}).text
 
 
 @pytest.mark.parametrize(
@@ -93,31 +93,31 @@ def test_a_long_path_is_cut(client: TestClient) -> None:
         "/a2a/assistant//stream/",
     ],
 )
-def test_spellings_of_a_path(client: TestClient, key: str, path: str) -> None:
+def test_extra_slashes_do_not_change_a_path(client: TestClient, key: str, path: str) -> None:
     body = request("message/send", {"message": message("hello")})
     answer = client.post(path, json=body, headers={"X-API-Key": key})
     assert answer.json()["result"]["kind"] == "task", answer.text
 
 
 def test_a_base_path_of_a_domain_is_no_part_of_a_path(deployed: Make) -> None:
-    behind = deployed(base_url=f"{BASE_URL}/agents")
-    assert behind.get("/agents/.well-known/agent-card.json").status_code == 200
-    assert behind.get("/.well-known/agent-card.json").status_code == 200
-    assert behind.post("/agents", json={}).status_code == 401
-    assert behind.get("/agentsx/.well-known/agent-card.json").status_code == 404
+    site = deployed(base_url=f"{BASE_URL}/agents")
+    assert site.get("/agents/.well-known/agent-card.json").status_code == 200
+    assert site.get("/.well-known/agent-card.json").status_code == 200
+    assert site.post("/agents", json={}).status_code == 401
+    assert site.get("/agentsx/.well-known/agent-card.json").status_code == 404
 
 
 def test_pages_of_other_sites_may_call_if_the_deployment_says_so(deployed: Make) -> None:
     page = {"Origin": "https://page.example", "Access-Control-Request-Method": "POST"}
-    allowing = deployed(cors_origins=["https://page.example"])
-    answer = allowing.options(
+    gateway = deployed(cors_origins=["https://page.example"])
+    answer = gateway.options(
         "/", headers={**page, "Access-Control-Request-Headers": "X-API-Key, A2A-Version"}
     )
     assert answer.status_code == 200
     assert answer.headers["access-control-allow-origin"] == "https://page.example"
     assert answer.headers["access-control-max-age"] == "600"
     assert {"POST", "DELETE", "GET"} <= set(answer.headers["access-control-allow-methods"].split(", "))
-    other = allowing.options("/", headers={**page, "Origin": "https://other.example"})
+    other = gateway.options("/", headers={**page, "Origin": "https://other.example"})
     assert "access-control-allow-origin" not in other.headers
     assert "access-control-allow-origin" not in deployed().options("/", headers=page).headers
 
@@ -152,7 +152,7 @@ def test_the_path_and_the_body_name_one_task(rest: Rest) -> None:
     path = f"tasks/{task['id']}:cancel"
     assert "differ in id" in rest.ask("POST", path, {"id": "other"}).text
     for same in ({"id": task["id"]}, {"id": ""}, {"id": None}, None):
-        assert "differ" not in rest.ask("POST", path, same).text
+        assert "the task has already ended" in rest.ask("POST", path, same).text
 
 
 def test_a_path_of_one_version_is_none_of_another(rest: Rest) -> None:
@@ -161,14 +161,21 @@ def test_a_path_of_one_version_is_none_of_another(rest: Rest) -> None:
     assert "The paths of 0.3 begin with /v1" in answer.text
 
 
-def test_the_path_and_the_tenant_name_one_agent(client: TestClient, key: str) -> None:
-    rpc = Rpc(client, key, "/a2a/probe")
-    send = {"message": message_1_0()}
+def send_to(client: TestClient, key: str, tenant: str) -> Json:
+    """The answer to a message at the path of the agent probe."""
+    body = request("SendMessage", {"message": message_1_0(), "tenant": tenant})
     headers = {"X-API-Key": key, "A2A-Version": "1.0"}
-    for tenant, is_taken in (("probe", True), ("assistant", False), ("", True)):
-        body = request("SendMessage", {**send, "tenant": tenant})
-        text = rpc.client.post("/a2a/probe", json=body, headers=headers).text
-        assert ("the path and the tenant name different agents" in text) is not is_taken
+    return client.post("/a2a/probe", json=body, headers=headers).json()
+
+
+@pytest.mark.parametrize("tenant", ["probe", ""])
+def test_a_tenant_may_repeat_the_agent_of_the_path(client: TestClient, key: str, tenant: str) -> None:
+    assert "task" in send_to(client, key, tenant)["result"]
+
+
+def test_a_tenant_that_names_another_agent_than_the_path_is_refused(client: TestClient, key: str) -> None:
+    message = send_to(client, key, "assistant")["error"]["message"]
+    assert "the path and the tenant name different agents" in message
 
 
 @pytest.mark.parametrize("path", ["/uploads", "/a2a/probe/uploads"])
@@ -177,13 +184,13 @@ def test_the_path_and_the_tenant_name_one_agent(client: TestClient, key: str) ->
     [
         ({}, "body.size"),
         ({"size": 0, "mediaType": "image/png"}, "from 1 to"),
-        ({"size": -1, "mediaType": "image/png"}, "size"),
+        ({"size": -1, "mediaType": "image/png"}, "an integer of 0 or more"),
         ({"size": 10**12, "mediaType": "image/png"}, "from 1 to"),
         ({"size": 1}, "mediaType"),
-        ([], "body"),
+        ([], "body must be an object"),
     ],
 )
-def test_a_wrong_wish_for_an_upload_is_a_400(
+def test_an_invalid_upload_request_is_refused_with_400(
     client: TestClient, key: str, path: str, body: Json, words: str
 ) -> None:
     answer = client.post(path, json=body, headers={"X-API-Key": key})
@@ -206,7 +213,7 @@ def test_an_upload_has_a_form_that_nobody_keeps(client: TestClient, key: str) ->
     assert client.post("/a2a/nobody/uploads", json=wish, headers={"X-API-Key": key}).status_code == 404
 
 
-def test_a_largest_upload_is_allowed_and_one_byte_more_is_not(deployed: Make) -> None:
+def test_the_largest_upload_is_allowed_and_one_byte_more_is_not(deployed: Make) -> None:
     small = deployed(upload_megabytes=1)
     app: Any = small.app
     headers = {"X-API-Key": new_key(app.state.kit.keys)}
@@ -216,16 +223,16 @@ def test_a_largest_upload_is_allowed_and_one_byte_more_is_not(deployed: Make) ->
         assert small.post("/a2a/probe/uploads", json=wish, headers=headers).status_code == status
 
 
-def test_the_url_is_a_setting_or_the_gateways_and_no_header_is_asked() -> None:
+def test_the_url_is_a_setting_or_the_gateways_and_no_header_is_request_of() -> None:
     forged = {"host": "evil.example", "x-forwarded-host": "evil.example"}
-    assert base_url(asked(forged, base_url="https://mine.example/")) == "https://mine.example"
+    assert base_url(request_of(forged, base_url="https://mine.example/")) == "https://mine.example"
     event = {"path": "/a", "requestContext": {"domainName": "api.example", "path": "/dev/a"}}
-    assert base_url(asked(forged, scope={"aws.event": event})) == "https://api.example/dev"
+    assert base_url(request_of(forged, scope={"aws.event": event})) == "https://api.example/dev"
     root = {"path": "/", "requestContext": {"domainName": "api.example", "path": "/dev/"}}
-    assert base_url(asked(scope={"aws.event": root})) == "https://api.example/dev"
+    assert base_url(request_of(scope={"aws.event": root})) == "https://api.example/dev"
     plain = {"path": "/a", "requestContext": {"domainName": "api.example", "path": "/b"}}
-    assert base_url(asked(scope={"aws.event": plain})) == "https://api.example"
-    assert base_url(asked(scope={"aws.event": {"requestContext": None}})) == "https://localhost"
+    assert base_url(request_of(scope={"aws.event": plain})) == "https://api.example"
+    assert base_url(request_of(scope={"aws.event": {"requestContext": None}})) == "https://localhost"
 
 
 def test_an_answer_is_out_before_lambda_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,8 +242,8 @@ def test_an_answer_is_out_before_lambda_ends(monkeypatch: pytest.MonkeyPatch) ->
         def get_remaining_time_in_millis(self) -> int:
             return 30_000
 
-    assert deadline(asked(scope={"aws.context": Context()})) == 128.0
-    assert deadline(asked()) == 100 + 900 - 2
+    assert deadline(request_of(scope={"aws.context": Context()})) == 128.0
+    assert deadline(request_of()) == 100 + 900 - 2
 
 
 @pytest.mark.parametrize(
@@ -249,26 +256,26 @@ def test_an_answer_is_out_before_lambda_ends(monkeypatch: pytest.MonkeyPatch) ->
         ("", None),
         ("-1", None),
         ("1.5", None),
-        ("٣", None),
+        ("²", None),
         ("x", None),
     ],
 )
 def test_a_last_event_id_is_a_number_that_the_kit_can_have_sent(value: str, number: int | None) -> None:
-    headers = [(b"last-event-id", value.encode("utf-8"))]
-    assert last_event_id(asked(scope={"headers": headers})) == number
-    assert last_event_id(asked()) is None
+    headers = [(b"last-event-id", value.encode("latin-1"))]
+    assert last_event_id(request_of(scope={"headers": headers})) == number
+    assert last_event_id(request_of()) is None
 
 
 def test_a_version_is_in_the_header_or_the_query() -> None:
-    assert version(asked({"a2a-version": " 1.0 "}, "A2A-Version=0.3")) == "1.0"
-    assert version(asked(query="A2A-Version=0.3")) == "0.3"
-    assert version(asked()) == ""
+    assert version(request_of({"a2a-version": " 1.0 "}, "A2A-Version=0.3")) == "1.0"
+    assert version(request_of(query="A2A-Version=0.3")) == "0.3"
+    assert version(request_of()) == ""
 
 
 def test_extensions_are_asked_for_under_two_names() -> None:
     headers = {"a2a-extensions": "urn:a, urn:b", "x-a2a-extensions": "urn:c,urn:a"}
-    assert requested_extensions(asked(headers), ["urn:a", "urn:c", "urn:d"]) == ("urn:a", "urn:c")
-    assert requested_extensions(asked(), ["urn:a"]) == ()
+    assert requested_extensions(request_of(headers), ["urn:a", "urn:c", "urn:d"]) == ("urn:a", "urn:c")
+    assert requested_extensions(request_of(), ["urn:a"]) == ()
 
 
 def test_only_the_newest_version_names_its_agent_by_a_tenant(client: TestClient, key: str) -> None:

@@ -360,7 +360,7 @@ def test_a_late_duplicate_answers_no_one_elses_question(
 
 
 def test_a_key_with_another_body_is_refused_whatever_answered_last(once: Once) -> None:
-    """The context knows the key, also when its task is not the newest."""
+    """The context knows the key, even when its task is not the newest."""
     context = str(uuid.uuid4())
     once.send("look", contextId=context)
     once.send("look", contextId=context, body="else", key="PAY-2")

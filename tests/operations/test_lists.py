@@ -177,7 +177,7 @@ def bench(kit: Kit, settings: Settings) -> RunBench:
     return RunBench(kit, settings)
 
 
-def listed(bench: RunBench, **request: Any) -> list[TaskState]:
+def states_in_list(bench: RunBench, **request: Any) -> list[TaskState]:
     """States of the tasks in a list."""
     page = within(bench.service.list(bench.scope, ListTasksRequest(**request)))  # type: ignore[typeddict-item]
     return [task["status"]["state"] for task in page["tasks"]]
@@ -187,8 +187,8 @@ def test_a_task_whose_run_has_died_is_listed_as_it_ended(bench: RunBench) -> Non
     """The index has it as working, until someone looks."""
     claim = within(bench.messages.start(*bench.sent("echo")))
     bench.store.clock = lambda: time.time() + 3600
-    assert listed(bench, status=TaskState.WORKING) == []
-    assert listed(bench) == [TaskState.FAILED]
+    assert states_in_list(bench, status=TaskState.WORKING) == []
+    assert states_in_list(bench) == [TaskState.FAILED]
     assert bench.head(claim.head.task_id).is_lost
 
 
@@ -203,8 +203,8 @@ def test_a_task_that_ends_while_it_is_listed_is_left_out_of_its_old_state(bench:
             bench.store.update_head(ended)
 
     bench.calls.before = end
-    assert listed(bench, status=TaskState.WORKING) == []
-    assert listed(bench) == [TaskState.COMPLETED]
+    assert states_in_list(bench, status=TaskState.WORKING) == []
+    assert states_in_list(bench) == [TaskState.COMPLETED]
 
 
 def test_a_task_that_is_deleted_while_it_is_listed_is_left_out(bench: RunBench, settings: Settings) -> None:

@@ -349,17 +349,17 @@ def within_thread(what: Any) -> None:
     asyncio.run(what)
 
 
-def test_a_question_that_was_answered_is_not_waited_for_again(
+def test_a_follower_that_lacks_the_question_gets_it_without_a_wait(
     bench: RunBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A follower who has only the first part of a log gets the rest at once, where answers are waited for."""
-    monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", PATIENCE)
+    """Where its version's subscriptions outlive a question."""
+    monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 2 * PATIENCE)
     task = within(bench.send("question"))
 
     async def read() -> list[Published]:
-        found = await bench.service.subscribe(
+        subscription = await bench.service.subscribe(
             bench.scope, task["id"], after=0, needs_running=True, deadline=None
         )
-        return [published async for published in found.events]
+        return [published async for published in subscription.events]
 
     assert states(within(read()))[-1] == TaskState.INPUT_REQUIRED

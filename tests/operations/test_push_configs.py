@@ -272,5 +272,5 @@ def test_a_config_without_a_name_is_the_first(bench: RunBench) -> None:
     for name in ("first", "second"):
         config = TaskPushNotificationConfig(taskId=task_id, id=name, url=NEVER_RESOLVED)
         within(bench.service.configs.set(bench.scope, config, "v1_0"))
-    got = within(bench.service.configs.get(bench.scope, PushConfigRequest(taskId=task_id)))
-    assert got["id"] == "first"
+    config = within(bench.service.configs.get(bench.scope, PushConfigRequest(taskId=task_id)))
+    assert config["id"] == "first"

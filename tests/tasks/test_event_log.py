@@ -47,7 +47,7 @@ def task_of(log: Json) -> Task:
     return task
 
 
-def inserted(count: int, size: int) -> list[Event]:
+def chunks(count: int, size: int) -> list[Event]:
     return [chunk("x" * size) for _ in range(count)]
 
 
@@ -73,15 +73,15 @@ def test_a_task_is_the_same_however_its_events_come(log: list[Event], place: int
 
 
 def test_few_chunks_have_an_entry_each_and_many_share() -> None:
-    assert len(split(inserted(GROUPED_CHUNKS - 1, 1), after=0, epoch=1)) == GROUPED_CHUNKS - 1
-    [entry] = split(inserted(GROUPED_CHUNKS, 1), after=0, epoch=1)
+    assert len(split(chunks(GROUPED_CHUNKS - 1, 1), after=0, epoch=1)) == GROUPED_CHUNKS - 1
+    [entry] = split(chunks(GROUPED_CHUNKS, 1), after=0, epoch=1)
     assert isinstance(strictjson.loads(entry.body), list)
     many = [status_event(WORKING)] * GROUPED_CHUNKS
     assert len(split(many, after=0, epoch=1)) == GROUPED_CHUNKS, "statuses never share"
 
 
 def test_chunks_that_share_an_entry_fit_into_it() -> None:
-    log = inserted(GROUPED_CHUNKS, ENTRY_BYTES // 4)
+    log = chunks(GROUPED_CHUNKS, ENTRY_BYTES // 4)
     entries = split(log, after=0, epoch=1)
     assert len(entries) < GROUPED_CHUNKS
     assert all(entry.piece == 0 and not entry.more for entry in entries)
@@ -113,7 +113,7 @@ def test_events_in_the_head_and_in_the_log_are_one_log() -> None:
     assert list(join([(3, third), (1, first)], entries, after=1)) == [(2, second), (3, third)]
 
 
-def test_an_entry_that_says_nothing_of_it_is_whole() -> None:
+def test_an_entry_is_whole_unless_it_says_otherwise() -> None:
     assert list(join([], [Entry(1, 1, b"{}")], after=0)) == [(1, {})]
 
 

@@ -63,25 +63,26 @@ def test_a_lost_task_has_answered_no_request() -> None:
 
 
 def test_a_head_knows_its_newest_requests() -> None:
-    known = head()
+    newest = head()
     for number in range(KEPT_REQUESTS + 1):
-        known = known.with_request(RequestIdentity.of(SCOPE, "send", bytes([number])), NOW + number)
-    assert [request["at"] - NOW for request in known.requests] == [*range(1, KEPT_REQUESTS + 1)]
-    assert known.requests[-1]["task"] == "task"
-    assert KEPT_REQUESTS == 8, "README and docs promise so many"
+        newest = newest.with_request(RequestIdentity.of(SCOPE, "send", bytes([number])), NOW + number)
+    assert [request["at"] - NOW for request in newest.requests] == [*range(1, KEPT_REQUESTS + 1)]
+    assert newest.requests[-1]["task"] == "task"
+    assert KEPT_REQUESTS == 8, "README and docs promise this number"
 
 
 @pytest.mark.parametrize(("state", "last"), [(WORKING, 5), (DONE, 4)])
 def test_events_are_numbered_after_the_log(state: TaskState, last: int) -> None:
     first = head(state, sequence=5)
-    newer, rest = first.with_events([chunk("a"), chunk("b")])
-    if state is DONE:  # its closing status has the number 5, and is the first of the events
-        assert [number for number, _ in newer.inline] == [5, 6]
-    assert rest == []
-    assert newer.sequence == newer.committed
     after = first.with_events_after([chunk("a"), chunk("b")])
     assert [number for number, _ in after.inline] == [last + 1, last + 2]
     assert (after.sequence, after.committed) == (last + 2, last + 2)
+
+
+def test_events_of_a_stopped_task_begin_with_its_closing_status() -> None:
+    newer, rest = head(DONE, sequence=5).with_events([chunk("a"), chunk("b")])
+    assert [number for number, _ in newer.inline] == [5, 6]
+    assert (newer.sequence, newer.committed, rest) == (6, 6, [])
 
 
 def test_events_that_do_not_fit_are_appended() -> None:

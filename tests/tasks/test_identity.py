@@ -21,7 +21,7 @@ MESSAGE = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
 PLAIN = RequestIdentity.of(SCOPE, "send", b"body")
 
 
-def known(request: RequestIdentity, at: float = NOW, task: str = "t") -> KnownRequest:
+def record_of(request: RequestIdentity, at: float = NOW, task: str = "t") -> KnownRequest:
     return KnownRequest(key=request.key, body=request.body, task=task, at=at)
 
 
@@ -44,21 +44,21 @@ def test_a_key_takes_the_place_of_the_body() -> None:
     assert other.key == KEYED.key
     assert RequestIdentity.of(SCOPE, "send", b"body", "other").key != KEYED.key
     with pytest.raises(InvalidParams, match="Idempotency-Key was used"):
-        other.repeats([known(KEYED)], since=0)
+        other.repeats([record_of(KEYED)], since=0)
 
 
-def test_the_same_bytes_repeat_within_their_window_and_a_key_for_ever() -> None:
-    assert PLAIN.repeats([known(PLAIN)], since=NOW - 1)
-    assert not PLAIN.repeats([known(PLAIN)], since=NOW)
-    assert KEYED.repeats([known(KEYED)], since=NOW + 1)
-    assert not PLAIN.repeats([known(KEYED)], since=0)
+def test_the_same_bytes_repeat_within_their_window_and_a_key_forever() -> None:
+    assert PLAIN.repeats([record_of(PLAIN)], since=NOW - 1)
+    assert not PLAIN.repeats([record_of(PLAIN)], since=NOW)
+    assert KEYED.repeats([record_of(KEYED)], since=NOW + 1)
+    assert not PLAIN.repeats([record_of(KEYED)], since=0)
     assert not PLAIN.repeats([], since=0)
 
 
 def test_the_newest_of_equal_requests_counts() -> None:
-    newest = known(PLAIN, NOW + 5, "new")
-    assert PLAIN.find([known(PLAIN), newest, known(KEYED)]) == newest
-    assert PLAIN.find([known(KEYED)]) is None
+    newest = record_of(PLAIN, NOW + 5, "new")
+    assert PLAIN.find([record_of(PLAIN), newest, record_of(KEYED)]) == newest
+    assert PLAIN.find([record_of(KEYED)]) is None
 
 
 def test_ids_are_the_same_for_every_retry_and_are_uuids() -> None:
@@ -109,7 +109,7 @@ def test_a_message_for_another_process_carries_its_options() -> None:
 
 
 @pytest.mark.parametrize("caller", [None, Caller("o")])
-def test_a_key_is_told_as_no_caller(caller: Caller | None) -> None:
+def test_a_caller_with_a_key_is_not_described(caller: Caller | None) -> None:
     request = SendMessageRequest(message=MESSAGE)
     options = CallContext(SCOPE, PLAIN, caller=caller).options(request, "turn")
     assert options == {"turn": "turn", "acceptedOutputModes": [], "extensions": [], "metadata": {}}

@@ -145,7 +145,6 @@ def test_an_execution_is_stored_as_it_is() -> None:
     assert execution.find_wait("k") == execution.waits[0]
     assert execution.find_wait("other") is None
     assert new_execution("u").secret != new_execution("u").secret
-    assert len(new_execution("u").secret) >= 40
 
 
 def test_a_token_is_of_its_turn_its_wait_and_its_task() -> None:
@@ -161,9 +160,13 @@ def test_a_token_is_of_its_turn_its_wait_and_its_task() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a", "W10", "WzEsMiwzLDRd.x", "e30.x", "WyJhIiwiYiIsImMiXQ.x", "ü.x", "x" * 3000]
+    ("text", "problem"),
+    [
+        *((text, "not JSON") for text in ("", "a", "ü.x")),
+        *((text, "not a place") for text in ("W10", "WzEsMiwzLDRd.x", "e30.x", "WyJhIiwiYiIsImMiXQ.x")),
+        ("x" * (MAX_TOKEN_CHARACTERS + 1), "too long"),
+    ],
 )
-def test_what_no_turn_has_made_is_no_token(text: str) -> None:
-    with pytest.raises(ValueError, match=r"too long|not JSON|not a place"):
+def test_what_no_turn_has_made_is_no_token(text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
         CallbackToken.read(text)
-    assert MAX_TOKEN_CHARACTERS < 3000

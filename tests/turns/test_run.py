@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from a2a_lambda import telemetry
 from a2a_lambda.agent.event_builder import FAILED, FILE_FAILED, FILE_GONE, EventBuilder
 from a2a_lambda.agent.outputs import Batch
 from a2a_lambda.catalog.agents import Loading
@@ -540,7 +541,7 @@ def test_what_is_shown_before_it_is_stored_has_no_number(
 
 
 def test_a_first_attempt_reads_no_context_to_end(bench: RunBench) -> None:
-    """Nor does a second turn of its conversation."""
+    """The first send loads the agent; the second begins another conversation."""
     within(bench.send("mutate"))
     bench.calls.during()
     within(bench.send("mutate"))
@@ -593,3 +594,19 @@ def test_a_run_that_is_stopped_before_it_starts_runs_no_code(bench: RunBench) ->
     head = within(go())
     assert (head.state, head.requests) == (TaskState.FAILED, ())
     assert head.status["message"]["parts"] == [{"text": "Not now."}]
+
+
+@pytest.mark.parametrize(
+    ("skill", "outcome"), [("echo", "completed"), ("boom", "failed"), ("refuse", "rejected")]
+)
+def test_a_turn_is_counted_with_its_outcome_and_its_times(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch, skill: str, outcome: str
+) -> None:
+    measures: list[Any] = []
+    monkeypatch.setattr(telemetry, "sink", lambda values, dimensions: measures.append((values, dimensions)))
+    within(bench.send(skill))
+    [dimensions] = [dimensions for values, dimensions in measures if values == {"Turns": 1}]
+    assert dimensions.items() >= {"agent": "probe", "outcome": outcome}.items()
+    [times] = [values for values, _ in measures if "RunTime" in values]
+    assert times["FirstEventTime"] > 0
+    assert 0 < times["RunTime"] < PATIENCE

@@ -141,12 +141,18 @@ def test_a_message_without_an_id_gets_one() -> None:
     assert all(ids)
 
 
-@pytest.mark.parametrize(("length", "is_taken"), [(5, False), (6, True), (64, True), (65, False)])
-def test_a_users_id_has_a_length(length: int, is_taken: bool) -> None:
+def with_user_id(length: int) -> Any:
     metadata = {"end_user_id": "u" * length}
-    message = {"role": "user", "parts": [{"type": "text", "text": "hi"}], "metadata": metadata}
-    if is_taken:
-        assert qianfan.decode_send({"message": message})["message"]["metadata"] == metadata
-    else:
-        with pytest.raises(InvalidParams, match="6 to 64 characters"):
-            qianfan.decode_send({"message": message})
+    return {"message": {"role": "user", "parts": [{"type": "text", "text": "hi"}], "metadata": metadata}}
+
+
+@pytest.mark.parametrize("length", [6, 64])
+def test_a_users_id_is_kept(length: int) -> None:
+    message = qianfan.decode_send(with_user_id(length))["message"]
+    assert message["metadata"] == {"end_user_id": "u" * length}
+
+
+@pytest.mark.parametrize("length", [5, 65])
+def test_a_users_id_has_six_to_sixty_four_characters(length: int) -> None:
+    with pytest.raises(InvalidParams, match="6 to 64 characters"):
+        qianfan.decode_send(with_user_id(length))

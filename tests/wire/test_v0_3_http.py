@@ -99,8 +99,8 @@ def test_a_status_may_have_no_time_and_no_message() -> None:
 
 
 def test_a_message_in_a_task_has_the_tasks_context() -> None:
-    spoken = {**SAID, "taskId": "t", "contextId": "made up"}
-    assert "contextId" not in v0_3_http.decode_send({"message": spoken})["message"]
+    message = {**SAID, "taskId": "t", "contextId": "made up"}
+    assert "contextId" not in v0_3_http.decode_send({"message": message})["message"]
     assert v0_3_http.decode_send({"message": {**SAID, "contextId": "c"}})["message"]["contextId"] == "c"
 
 

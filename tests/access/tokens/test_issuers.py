@@ -44,10 +44,10 @@ def issuer(**fields: Json) -> Issuer:
     return Issuer(**{"name": "idp", "url": URL, "audiences": ("a",), **fields})
 
 
-@pytest.mark.parametrize("made", [issuer(), FULL], ids=["smallest", "full"])
-def test_a_parameter_and_a_row_bring_an_issuer_back(made: Issuer) -> None:
-    assert Issuer.of_parameter(made.name, made.parameter()) == made
-    assert Issuer.of_row(made.row()) == made
+@pytest.mark.parametrize("example", [issuer(), FULL], ids=["smallest", "full"])
+def test_a_parameter_and_a_row_bring_an_issuer_back(example: Issuer) -> None:
+    assert Issuer.of_parameter(example.name, example.parameter()) == example
+    assert Issuer.of_row(example.row()) == example
 
 
 def test_what_is_stored_has_only_what_was_said() -> None:
@@ -72,19 +72,19 @@ def test_what_is_stored_has_only_what_was_said() -> None:
     ],
 )
 def test_what_no_release_wrote_is_refused(content: Json) -> None:
-    with pytest.raises((ValueError, TypeError, KeyError)):
+    with pytest.raises((ValueError, TypeError)):
         Issuer.of_row(["idp", content])
 
 
 @pytest.mark.parametrize("name", ["iam", "", "a|b", "-a", "a" * 33, "a b"])
-def test_some_names_are_refused(name: str) -> None:
+def test_a_name_that_no_issuer_may_have_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="not an issuer"):
         Issuer.of_row([name, {"url": URL, "audiences": ["a"]}])
     with pytest.raises(ConfigurationError, match="name"):
         check_issuer(issuer(name=name), is_local=False)
 
 
-def test_the_owner_is_the_subject_the_client_or_a_claim() -> None:
+def test_the_owner_is_the_subject_or_a_claim() -> None:
     assert issuer().owner_of({"sub": "ann"}) == "idp|sub:ann"
     assert issuer().owner_of({"sub": "ann", "client_id": "app"}) == "idp|sub:ann"
     assert issuer(owner_claim="oid").owner_of({"oid": "1|2", "sub": "ann"}) == "idp|oid:1%7C2"
@@ -104,7 +104,7 @@ def test_a_token_without_an_owner_is_refused(claim: str, claims: Json) -> None:
     assert caught.value.reason == "owner"
 
 
-def test_an_owner_has_a_longest_length() -> None:
+def test_an_owner_has_a_maximum_length() -> None:
     room = OWNER_BYTES - len("idp|sub:")
     assert len(issuer().owner_of({"sub": "x" * room})) == OWNER_BYTES
     with pytest.raises(TokenRefused, match="too long"):
@@ -129,12 +129,12 @@ def test_an_owner_has_a_longest_length() -> None:
         *(({"owner_claim": claim}, "many callers") for claim in COMMON_CLAIMS),
     ],
 )
-def test_an_operators_mistake_is_told(changes: Json, text: str) -> None:
+def test_an_operators_mistake_is_explained(changes: Json, text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         check_issuer(issuer(**changes), is_local=False)
 
 
-def test_a_right_issuer_is_accepted() -> None:
+def test_a_valid_issuer_is_accepted() -> None:
     check_issuer(issuer(), is_local=False)
     check_issuer(FULL, is_local=False)
     check_issuer(issuer(introspection=URL), is_local=False)
@@ -152,9 +152,8 @@ def test_only_a_local_server_may_ask_an_issuer_on_this_machine_without_tls(host:
         check_url(f"ftp://{host}", is_local=True)
 
 
-@pytest.mark.parametrize("rest", ["?a=1", "#a", "@host", ""])
-def test_a_url_has_no_query_fragment_or_user(rest: str) -> None:
-    url = f"https://user{rest}" if rest == "@host" else f"https://{rest}" if not rest else f"{URL}/{rest}"
+@pytest.mark.parametrize("url", [f"{URL}/?a=1", f"{URL}/#a", "https://user@host", "https://"])
+def test_a_url_has_no_query_fragment_or_user(url: str) -> None:
     with pytest.raises(ConfigurationError, match="without a query"):
         check_url(url, is_local=False)
 
@@ -178,4 +177,7 @@ def test_scopes_are_texts_or_lists() -> None:
     claims = {"scope": "a b", "scp": ["b", "c", 1, ""], "roles": {"d": 1}, "permissions": ["e"]}
     assert scopes_of(claims) == ("a", "b", "c", "e")
     assert scopes_of({}) == ()
+
+
+def test_a_claim_that_is_no_text_is_empty() -> None:
     assert text_in({"a": 1}, "a") == text_in({}, "a") == ""

@@ -59,10 +59,12 @@ def test_an_answer_names_its_task_and_no_skill() -> None:
     assert "metadata" not in message
 
 
-@pytest.mark.parametrize("value", [None, ""])
-def test_an_empty_task_is_none(value: Json) -> None:
-    assert task_of(tool(), {"task": value}) is None
-    assert task_of(tool(), {}) is None
+@pytest.mark.parametrize("arguments", [{}, {"task": None}, {"task": ""}])
+def test_an_empty_task_is_none(arguments: Json) -> None:
+    assert task_of(tool(), arguments) is None
+
+
+def test_a_task_is_named_by_its_argument() -> None:
     assert task_of(tool(), {"task": "t-1"}) == "t-1"
 
 

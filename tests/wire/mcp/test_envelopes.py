@@ -107,9 +107,12 @@ def test_another_name_in_the_header_is_refused(name: str) -> None:
         decode("tools/call", {"name": "add"}, headers={"mcp-name": name})
 
 
-def test_a_call_without_the_header_is_refused_and_a_look_at_a_task_is_not() -> None:
+def test_a_call_without_the_header_is_refused() -> None:
     with pytest.raises(HeaderMismatch, match="Mcp-Name must be 'add'"):
         decode("tools/call", {"name": "add"})
+
+
+def test_a_look_at_a_task_needs_no_header_but_must_not_have_another() -> None:
     assert decode("tasks/get", {"taskId": "t-1"}).params["taskId"] == "t-1"
     with pytest.raises(HeaderMismatch, match="t-1"):
         decode("tasks/get", {"taskId": "t-1"}, headers={"mcp-name": "t-2"})

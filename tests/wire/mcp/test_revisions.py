@@ -37,17 +37,17 @@ def test_codes_that_mcp_has_set_aside_are_not_used_for_errors_of_a2a() -> None:
     assert TaskNotFound("a").code == -32001
     assert encode_error(TaskNotFound("a"))["code"] == InvalidParams.code
 
-    class Last(TaskNotFound):
+    class Reserved(TaskNotFound):
         code = -32019
 
-    class Before(TaskNotFound):
-        code = -32018 - 2
+    class Free(TaskNotFound):
+        code = -32020
 
     class Fault(TaskNotFound):
         code, status = -32000, 503
 
-    assert encode_error(Last("a"))["code"] == InvalidParams.code
-    assert encode_error(Before("a"))["code"] == -32020
+    assert encode_error(Reserved("a"))["code"] == InvalidParams.code
+    assert encode_error(Free("a"))["code"] == -32020
     assert encode_error(Fault("a"))["code"] == ProtocolError.code
 
 

@@ -66,11 +66,11 @@ def sample(schema: Json, **definitions: Json) -> Json:
 
 
 def test_a_document_is_about_its_agent() -> None:
-    made = document()
-    assert made["openapi"] == "3.1.0"
-    assert made["info"] == {"title": "Shop", "description": "About shop.\n", "version": "1.2.3"}
-    assert made["servers"] == [{"url": "https://base"}]
-    assert made["tags"] == [{"name": "shop", "description": "About shop.\n"}]
+    api = document()
+    assert api["openapi"] == "3.1.0"
+    assert api["info"] == {"title": "Shop", "description": "About shop.\n", "version": "1.2.3"}
+    assert api["servers"] == [{"url": "https://base"}]
+    assert api["tags"] == [{"name": "shop", "description": "About shop.\n"}]
     assert document(root=False)["servers"] == [{"url": "https://base/a2a/shop"}]
 
 
@@ -99,31 +99,31 @@ def test_the_api_itself_stays_as_it_is() -> None:
     assert str(API) == before
 
 
-def test_an_operation_says_whose_it_is_and_how_a_caller_signs_in() -> None:
-    signs_in = SignIn("idp", "https://idp", ["read"])
-    made = document(sign_ins=[signs_in])
-    found = operation(made)
-    assert (found["operationId"], found["tags"], found["summary"]) == ("sendMessage", ["shop"], "stays")
-    assert {"openIdConnect-idp": ["read"]} in found["security"]
-    assert {"bearer": []} in found["security"]
-    assert made["components"]["securitySchemes"].keys() == {"bearer", "apiKey", "openIdConnect-idp"}
+def test_an_operation_says_whose_it_is_and_how_a_caller_sign_in() -> None:
+    sign_in = SignIn("idp", "https://idp", ["read"])
+    api = document(sign_ins=[sign_in])
+    send = operation(api)
+    assert (send["operationId"], send["tags"], send["summary"]) == ("sendMessage", ["shop"], "stays")
+    assert {"openIdConnect-idp": ["read"]} in send["security"]
+    assert {"bearer": []} in send["security"]
+    assert api["components"]["securitySchemes"].keys() == {"bearer", "apiKey", "openIdConnect-idp"}
 
 
 def test_operations_that_take_a_message_describe_the_skills() -> None:
-    made = document(schemas={"buy": {"type": "object", "properties": {}}})
+    api = document(schemas={"buy": {"type": "object", "properties": {}}})
     for path in ("/message:send", "/message:stream"):
-        found = operation(made, path)
-        assert found["description"] == (
+        send = operation(api, path)
+        assert send["description"] == (
             "About shop.\n"
             "\nThe same request within 60 seconds, or with the same `Idempotency-Key`, gets the same task.\n"
             "\nSkills:\n\n"
             "- `buy`: Orders something. Arguments, as `data` of a part: `BuyArguments`.\n"
             "- `hello`: Greets."
         )
-        assert found["requestBody"]["required"] is True
-        assert found["requestBody"]["content"]["application/json"]["examples"].keys() == {"buy", "hello"}
-    assert "description" not in operation(made, "/tasks/{id}")
-    assert operation(made, "/tasks/{id}")["requestBody"] == API["paths"]["/tasks/{id}"]["post"]["requestBody"]
+        assert send["requestBody"]["required"] is True
+        assert send["requestBody"]["content"]["application/json"]["examples"].keys() == {"buy", "hello"}
+    assert "description" not in operation(api, "/tasks/{id}")
+    assert operation(api, "/tasks/{id}")["requestBody"] == API["paths"]["/tasks/{id}"]["post"]["requestBody"]
 
 
 def test_each_skill_has_an_example() -> None:
@@ -208,7 +208,7 @@ def test_schemas_are_components_with_names_of_their_own() -> None:
     assert schemas["BuyArguments.LineItem_"] is True
 
 
-def test_a_skill_whose_id_has_no_letter_is_counted() -> None:
+def test_a_skill_whose_id_has_no_letter_is_numbered() -> None:
     schemas = document(schemas={"购买": {}, "下单": {}, "a-b": {}, "a b": {}})["components"]["schemas"]
     assert schemas.keys() == {"Task", "Skill1Arguments", "Skill2Arguments", "ABArguments", "ABArguments_"}
 
@@ -220,14 +220,14 @@ def test_a_deployment_has_its_first_agent_at_the_root_and_the_others_below() -> 
         description("a-b", root=False, schemas=schemas, sign_ins=[SignIn("idp", "https://idp", [])]),
         description("a_b", root=False, schemas=schemas),
     ]
-    made = encode_deployment(API, [first, *others])
-    assert made["info"]["title"] == "Shop"
-    assert made["servers"] == [{"url": "https://base"}]
-    assert [tag["name"] for tag in made["tags"]] == ["shop", "a-b", "a_b"]
-    assert operation(made)["operationId"] == "sendMessage"
-    assert operation(made, "/a2a/a-b/message:send")["operationId"] == "sendMessage_a_b"
-    assert operation(made, "/a2a/a_b/message:send")["operationId"] == "sendMessage_a_b_"
-    assert operation(made, "/a2a/a-b/tasks/{id}")["tags"] == ["a-b"]
-    assert "BuyArguments" in made["components"]["schemas"]
-    assert {"ABBuyArguments", "ABBuyArguments_"} <= made["components"]["schemas"].keys()
-    assert "openIdConnect-idp" in made["components"]["securitySchemes"]
+    api = encode_deployment(API, [first, *others])
+    assert api["info"]["title"] == "Shop"
+    assert api["servers"] == [{"url": "https://base"}]
+    assert [tag["name"] for tag in api["tags"]] == ["shop", "a-b", "a_b"]
+    assert operation(api)["operationId"] == "sendMessage"
+    assert operation(api, "/a2a/a-b/message:send")["operationId"] == "sendMessage_a_b"
+    assert operation(api, "/a2a/a_b/message:send")["operationId"] == "sendMessage_a_b_"
+    assert operation(api, "/a2a/a-b/tasks/{id}")["tags"] == ["a-b"]
+    assert "BuyArguments" in api["components"]["schemas"]
+    assert {"ABBuyArguments", "ABBuyArguments_"} <= api["components"]["schemas"].keys()
+    assert "openIdConnect-idp" in api["components"]["securitySchemes"]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
 
 MOST_DAYS = 36_500
-"""Days for which a key may be valid: a century."""
+"""Most days for which a key may be valid: a century."""
 
 
 class KeyRegister:
@@ -57,7 +57,7 @@ class KeyRegister:
         if not OWNER.fullmatch(owner):
             raise ConfigurationError(f"an owner is 1 to 64 letters, digits, _ . @ : or -, not {owner!r}")
         if days is not None and not 0 < days <= MOST_DAYS:
-            raise ConfigurationError(f"DAYS must be greater than 0, and at most {MOST_DAYS:,}, not {days:g}")
+            raise ConfigurationError(f"DAYS must be greater than 0 and at most {MOST_DAYS}, not {days}")
         secret = secret or f"a2a_{secrets.token_urlsafe(32)}"
         expires = None if days is None else self._clock() + days * 86_400
         key = Key(label, digest_of(secret), owner, expires, agents, local)

@@ -108,6 +108,7 @@ async def _check_token(request: Request, kit: Kit, token: str) -> Grant:
     except TokenRefused as error:
         audit.refuse("token", error.reason, issuer=error.issuer, client=error.client)
         if error.scopes:
+            # The agent that the request names, or the default one, may need more scopes.
             agent = kit.agents.get(_agent_path(request).rpartition("/")[2] or kit.agents.default)
             scopes = dict.fromkeys([*error.scopes, *(agent.card.scopes if agent is not None else ())])
             raise InsufficientScope("this call", scopes) from None

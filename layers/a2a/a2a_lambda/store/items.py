@@ -9,7 +9,8 @@
     owner#requests                  window#<number>            requests of the owner in a window of time
     owner#<n>#requests              window#<number>            the same, of an owner with a high limit
     #keys#<path>                    copy, load                 copy of the API keys; who loads them now
-    #keys#<path>                    jwks#…, fetch#<issuer>     copy of an issuer's keys; who asks it now
+    #keys#<path>                    jwks#<issuer>              copy of an issuer's keys
+    #keys#<path>                    fetch#<issuer>             who asks the issuer now
     #secrets#<path>                 <name>                     a secret that containers share
     #schedules                      mark#<agent>#<schedule>    how far a schedule has been looked at
 

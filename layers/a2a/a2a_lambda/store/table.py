@@ -80,17 +80,12 @@ class Table:
     def put(self, item: dict[str, Any], condition: str = "", values: Mapping[str, Any] | None = None) -> None:
         """Put an item. Raises ConditionFailed, unless the item in the way is this very one: then an
         earlier try succeeded after all."""
-        conditional: dict[str, Any] = {}
+        options = _options(condition, values)
         if condition:
-            conditional = {
-                "ConditionExpression": condition,
-                "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-                # DynamoDB and botocore refuse an empty map, and botocore a null.
-                **({"ExpressionAttributeValues": values} if values else {}),
-            }
+            options["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
         try:
             with _errors():
-                self._client.put_item(TableName=self.name, Item=item, **conditional)
+                self._client.put_item(TableName=self.name, Item=item, **options)
         except ConditionFailed as conflict:
             if conflict.item != item:
                 raise
@@ -138,11 +133,8 @@ class Table:
         self, key: dict[str, Any], condition: str = "", values: Mapping[str, Any] | None = None
     ) -> None:
         """Delete an item. Raises ConditionFailed."""
-        conditional: dict[str, Any] = {}
-        if condition:
-            conditional = {"ConditionExpression": condition, "ExpressionAttributeValues": values}
         with _errors():
-            self._client.delete_item(TableName=self.name, Key=key, **conditional)
+            self._client.delete_item(TableName=self.name, Key=key, **_options(condition, values))
 
     def pages(self, query: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         """Answers of a query, page by page."""
@@ -158,6 +150,15 @@ class Table:
         """One answer of a query."""
         with _errors():
             return self._client.query(TableName=self.name, **query)
+
+
+def _options(condition: str, values: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Options of a write with a condition, or without one. DynamoDB refuses an empty map of values, and
+    botocore also refuses None."""
+    options: dict[str, Any] = {"ConditionExpression": condition} if condition else {}
+    if condition and values:
+        options["ExpressionAttributeValues"] = values
+    return options
 
 
 @contextmanager

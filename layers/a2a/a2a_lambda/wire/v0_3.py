@@ -26,18 +26,19 @@ def decode_send(params: Json) -> SendMessageRequest:
     source = fields.mapping(params, "params")
     message = fields.mapping(source.get("message"), "params.message")
     request = SendMessageRequest(message=json_0x.decode_message(message, "params.message"))
-    path = "params.configuration"
     if (options := fields.optional_mapping(source, "configuration", "params")) is not None:
-        result = request["configuration"] = SendMessageConfiguration()
+        path, configuration = "params.configuration", SendMessageConfiguration()
+        request["configuration"] = configuration
         if modes := fields.strings(options, "acceptedOutputModes", path):
-            result["acceptedOutputModes"] = modes
+            configuration["acceptedOutputModes"] = modes
         if (length := fields.count(options, "historyLength", path)) is not None:
-            result["historyLength"] = length
+            configuration["historyLength"] = length
         if (is_blocking := fields.flag(options, "blocking", path)) is not None:
-            result["returnImmediately"] = not is_blocking
+            configuration["returnImmediately"] = not is_blocking
         if (config := fields.optional_mapping(options, "pushNotificationConfig", path)) is not None:
-            config_path = f"{path}.pushNotificationConfig"
-            result["taskPushNotificationConfig"] = json_0x.decode_config(config, config_path)
+            configuration["taskPushNotificationConfig"] = json_0x.decode_config(
+                config, f"{path}.pushNotificationConfig"
+            )
     if (metadata := fields.optional_mapping(source, "metadata", "params")) is not None:
         request["metadata"] = metadata
     return request

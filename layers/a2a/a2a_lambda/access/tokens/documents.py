@@ -39,7 +39,10 @@ class Documents:
         return content if status == 200 else None
 
     async def post(self, url: str, form: Mapping[str, str], auth: httpx2.Auth | None) -> tuple[int, Json]:
-        """Status and JSON of the answer to a form; None if it is no JSON. Raises KeysUnavailable."""
+        """Status and JSON of the answer to a form; None if it is no JSON. url: the issuer's INTROSPECTION.
+
+        Raises KeysUnavailable.
+        """
         if not self.is_safe(url):
             raise self.problem("its INTROSPECTION must begin with https://")
         return await self._read("POST", url, data=dict(form), auth=auth)

@@ -155,10 +155,7 @@ class IssuerKeys:
             keyring = self._read(issuer)
             age = self._clock() - keyring.copy.fetched_at
             if _choose(keyring, kid) is not None and age < STALE_SECONDS:
-                if (
-                    age >= RENEW_SECONDS
-                    and (fetch := self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS)) is not None
-                ):
+                if age >= RENEW_SECONDS and (fetch := self._begin_fetch(issuer)) is not None:
                     thread = threading.Thread(target=self._renew, args=[issuer, fetch], daemon=True)
                     thread.start()
                     thread.join(RENEW_WAIT_SECONDS)
@@ -174,10 +171,13 @@ class IssuerKeys:
             keyring.looked_at = self._clock()
             return keyring
 
+    def _begin_fetch(self, issuer: Issuer) -> Fetch | None:
+        return self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS)
+
     def _ask(self, issuer: Issuer, keyring: Keyring, kid: str) -> Keyring:
         """Ask the issuer, or wait for the container that does. Raises KeysUnavailable if it is silent: the
         key may be a new one."""
-        if (fetch := self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS)) is not None:
+        if (fetch := self._begin_fetch(issuer)) is not None:
             self._renew(issuer, fetch)
             keyring = self._read(issuer)
         give_up = self._clock() + WAIT_SECONDS

@@ -55,11 +55,11 @@ def _block(api: Api, file: ReceivedFile, content: bytes, number: int) -> dict[st
     if api == "bedrock":
         source = {"bytes": content}
         format_name = media_type.partition("/")[2]
-        # Bedrock allows few characters in a name, and each name once.
-        words = re.sub(r"[^A-Za-z0-9()\[\] -]+", " ", file.name or "file").split()
-        name = f"{' '.join(words)[:150]} {number}".strip()
         if is_image:
             return {"image": {"format": format_name, "source": source}}
+        # Bedrock allows only some characters in a name, and each name only once.
+        words = re.sub(r"[^A-Za-z0-9()\[\] -]+", " ", file.name or "file").split()
+        name = f"{' '.join(words)[:150]} {number}".strip()
         return {"document": {"format": format_name, "name": name, "source": source}}
     text = base64.b64encode(content).decode()
     if api == "anthropic":

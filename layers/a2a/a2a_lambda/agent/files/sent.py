@@ -71,9 +71,11 @@ def _contents(turn: Turn, outputs: Sequence[Any]) -> Iterator[File]:
             yield from _contents(turn, output.contents)
         elif isinstance(output, File) and output.content is not None and output.url is None:
             content: Any = output.content
-            if not isinstance(content, bytes) or not (
-                turn.file_store is None or turn.file_store.is_inline(len(content))
-            ):
+            file_store = turn.file_store
+            is_inline = isinstance(content, bytes) and (
+                file_store is None or file_store.is_inline(len(content))
+            )
+            if not is_inline:
                 yield output
 
 

@@ -33,20 +33,21 @@ async def answer(call: Call) -> Response:
     request = await _request_of(call, tool, arguments)
 
     async def result() -> bytes:
-        if isinstance(request, str):  # how the task is, once it has stopped, or as late as the answer may be
+        if isinstance(request, str):
+            # The task once it has stopped, or as it is when the answer must be out.
             task = await tasks.wait(call, request)
         else:
             task = (await call.kit.messages.send(call.context(request), request))["task"]
         return call.encode(await _outcome(call, tool, arguments, task))
 
-    if isinstance(request, str):
-        return await respond(result(), lambda error: _encode_error(call, error))
-    # A turn that runs elsewhere may take longer than a request.
-    is_long = call.agent.card.background or tool.name in call.agent.card.durable_skills
-    if is_long and call.message.has_extension(TASKS):
-        request["configuration"] = {"returnImmediately": True}
-    elif call.message.progress_token is not None and sse.MEDIA_TYPE in call.request.headers.get("accept", ""):
-        return await _stream(call, tool, arguments, request)
+    if not isinstance(request, str):
+        # A turn that runs elsewhere may take longer than a request.
+        is_long = call.agent.card.background or tool.name in call.agent.card.durable_skills
+        takes_events = sse.MEDIA_TYPE in call.request.headers.get("accept", "")
+        if is_long and call.message.has_extension(TASKS):
+            request["configuration"] = {"returnImmediately": True}
+        elif call.message.progress_token is not None and takes_events:
+            return await _stream(call, tool, arguments, request)
     return await respond(result(), lambda error: _encode_error(call, error))
 
 

@@ -54,7 +54,7 @@ def unseal(state: Json, binding: Mapping[str, str], secret: bytes, now: float) -
     return Asked(claims["task"], claims["key"])
 
 
-def binding_of(owner: str, agent: str, tool: str, arguments: Mapping[str, Json]) -> dict[str, str]:
+def binding_of(owner: str, agent: str, tool: str, arguments: dict[str, Json]) -> dict[str, str]:
     """What a state is for: who calls which tool with what."""
     source = json.dumps([owner, agent, tool, arguments], sort_keys=True)
     return {"call": hashlib.sha256(source.encode()).hexdigest()}

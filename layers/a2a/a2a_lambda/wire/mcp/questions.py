@@ -48,7 +48,7 @@ def elicitation(task: Task, tool: Tool | None) -> dict[str, Json]:
     metadata: Mapping[str, Any] = {} if message is None else message.get("metadata", {})
     name = filled_parameter(task) or ANSWER
     parameter = tool.parameters.get(name) if tool is not None else None
-    field: dict[str, Json] = {"type": "string"}  # a form is flat: what is not, is a text
+    field: dict[str, Json] = {"type": "string"}  # a form is flat, so a parameter that is not becomes a text
     if isinstance(parameter, dict) and parameter.get("type") in FLAT_TYPES:
         field = {keyword: value for keyword, value in parameter.items() if keyword in FLAT_KEYWORDS}
     choices = metadata.get(CHOICES)
