@@ -219,3 +219,18 @@ def test_a_task_that_is_deleted_while_it_is_listed_is_left_out(bench: RunBench, 
     page = within(bench.service.list(bench.scope, ListTasksRequest()))
     assert page["tasks"] == []
     assert page["totalSize"] == 1, "the index still had it"
+
+
+def test_a_page_is_in_the_order_of_what_it_shows(bench: RunBench) -> None:
+    """A head may be newer than the index that lists it."""
+    first, second = (within(bench.send("echo"))["id"] for _ in range(2))
+    newest = status(TaskState.COMPLETED, time.time() + 60)
+
+    def touch(operation: str, _: object) -> None:
+        if operation == "batch_get_item":
+            bench.calls.before = lambda *_: None
+            bench.store.update_head(replace(bench.head(first), status=newest))
+
+    bench.calls.before = touch
+    page = within(bench.service.list(bench.scope, ListTasksRequest()))
+    assert [task["id"] for task in page["tasks"]] == [first, second]

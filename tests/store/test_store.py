@@ -587,3 +587,12 @@ def test_chunks_that_share_an_entry_fill_it_at_most(extra: int) -> None:
     entries = split([chunk("x" * size) for size in sizes], after=0, epoch=0)
     assert [(entry.piece, entry.more) for entry in entries] == [(0, False)] * len(entries)
     assert len(entries) == (1 if extra < 0 else 2)
+
+
+def test_each_context_that_is_stored_is_the_next_revision(store: Store, scope: Scope) -> None:
+    for number in range(3):
+        context = store.get_context(scope, "revised")
+        assert context.revision == number
+        store.update_context(
+            scope, "revised", context, lambda old: replace(old, waiting=f"task {old.revision}")
+        )
