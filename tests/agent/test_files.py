@@ -157,6 +157,12 @@ def test_a_test_of_an_agent_sends_and_gets_files(tmp_path: Path) -> None:
     assert len(base64.b64decode(drawn.artifacts[0]["parts"][1]["raw"])) == 200_000
 
 
+@pytest.mark.parametrize("file", ["sums.csv", b"1,2", None])
+def test_a_test_that_sends_no_file_is_told_what_to_write(file: Any) -> None:
+    with pytest.raises(TypeError, match=r'write Path\("report.pdf"\), and not '):
+        asyncio.run(Agent.load(AGENTS / "probe").run("hi", files=[file]))
+
+
 def test_a_url_is_read_with_its_redirects(httpserver: Any) -> None:
     httpserver.expect_request("/a").respond_with_data(status=302, headers={"Location": "/b?x=1"})
     httpserver.expect_request("/b", query_string="x=1").respond_with_data(b"content")

@@ -1,12 +1,12 @@
 """Files on their way from this machine to an agent, and back."""
 
 import base64
-import mimetypes
 from collections.abc import Sequence
 from pathlib import Path
 
 import httpx2
 
+from a2a_lambda.agent.outputs import guess_media_type
 from a2a_lambda.client import AgentError
 from a2a_lambda.protocol.model import Part, decode_raw
 from tools.callers.names import AnyCaller
@@ -24,7 +24,7 @@ async def parts_of(http: httpx2.AsyncClient, caller: AnyCaller, paths: Sequence[
     parts = []
     for path in paths:
         size = path.stat().st_size  # nothing else runs
-        media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        media_type = guess_media_type(path.name) or "application/octet-stream"
         part = Part(filename=path.name, mediaType=media_type)
         if agent is not None and url and size > room:
             with path.open("rb") as file:

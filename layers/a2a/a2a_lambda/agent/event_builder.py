@@ -1,7 +1,6 @@
 """Builds A2A events from the outputs of a skill: one reply artifact a turn, and named artifacts beside it."""
 
 import base64
-import mimetypes
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
@@ -21,6 +20,7 @@ from a2a_lambda.agent.outputs import (
     NamedArtifact,
     Progress,
     Reject,
+    guess_media_type,
 )
 from a2a_lambda.durable.engine import Notice
 from a2a_lambda.errors import AgentMistake, LimitExceeded, SkillError
@@ -301,8 +301,7 @@ def part_of(value: Any) -> Part:
                 part["raw"] = base64.b64encode(content).decode()
             else:
                 part["url"] = str(url)
-            guessed_type, compression = mimetypes.guess_type(name)
-            if media_type := media_type or (None if compression else guessed_type):
+            if media_type := media_type or guess_media_type(name):
                 part["mediaType"] = media_type
         case bool() | int() | float() | list() | Mapping():
             part = Part(data=to_jsonable_python(value))

@@ -1,5 +1,6 @@
 """What a skill may return or yield besides text and structured values."""
 
+import mimetypes
 import os
 from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,13 @@ class File:
     content: FileContent | None = None
     url: str | None = None
     media_type: str | None = None
+
+
+def guess_media_type(name: str) -> str | None:
+    """Media type of a file with this name; None if its name does not say. What is compressed is not the type
+    inside."""
+    media_type, compression = mimetypes.guess_type(name)
+    return None if compression else media_type
 
 
 class NamedArtifact:

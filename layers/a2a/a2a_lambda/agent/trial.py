@@ -118,7 +118,7 @@ def make_message(
     slots: Mapping[str, str],
     metadata: Mapping[str, Json],
 ) -> Message:
-    """A user's message. Raises ValueError for an unknown skill or slot."""
+    """A user's message. Raises ValueError for an unknown skill or slot, TypeError for what is no file."""
     entries = dict(metadata)
     if skill is not None:
         if skill not in agent.skills:
@@ -132,7 +132,10 @@ def make_message(
                 raise ValueError(f"skill {skill} has no parameter {name!r}{hint} It has: {names}")
         entries |= intent_metadata(skill, slots)
     content = list(parts) if parts is not None else [Part(text=text)]
-    content += [part_of(read(File(file.name, file) if isinstance(file, Path) else file)) for file in files]
+    for file in files:
+        if not isinstance(file, File | Path):
+            raise TypeError(f'a file is a Path or a File: write Path("report.pdf"), and not {file!r:.80}')
+        content.append(part_of(read(File(file.name, file) if isinstance(file, Path) else file)))
     return Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=content, metadata=entries)
 
 
