@@ -1,5 +1,6 @@
 """POST /callbacks/<token>: what another system gets for its reply."""
 
+import asyncio
 import base64
 from collections.abc import Iterator
 from dataclasses import replace
@@ -28,9 +29,13 @@ class NoExecutions:
 
     def __init__(self) -> None:
         self.woken: list[str] = []
+        self.stopped: list[str] = []
 
     def wake(self, callback: str) -> None:
         self.woken.append(callback)
+
+    def stop(self, arn: str) -> None:
+        self.stopped.append(arn)
 
 
 @pytest.fixture
@@ -151,3 +156,10 @@ def test_what_lambda_does_not_take_now_the_sweep_delivers(
     assert found is not None
     assert found.execution is not None
     assert found.execution.wakes == ("callback-1",)
+
+
+def test_a_task_that_is_canceled_stops_its_execution(durable_kit: Kit, head: Head) -> None:
+    record = asyncio.run(durable_kit.service.cancel(head.scope, head.task_id))
+    assert record.task["status"]["state"] == "TASK_STATE_CANCELED"
+    executions: Any = durable_kit.executions
+    assert executions.stopped == ["arn"]
