@@ -33,8 +33,8 @@ class Key:
     """A key as stored.
 
     digest: SHA-256, hex. expires: Unix seconds, or None. agents: names of those it may call; empty = all.
-    local: the development server made it, and no other server accepts it. Raises ValueError for fields that
-    no key has.
+    local: the development server made it, and no other server accepts it.
+    Raises ValueError for fields that no key has.
     """
 
     label: str
