@@ -330,3 +330,19 @@ def test_a_short_send_costs_no_slot(settings: Settings, monkeypatch: pytest.Monk
     monkeypatch.setattr(kit.store, "take_slot", lambda *_: pytest.fail("a slot was taken"))
     with TestClient(create_app(kit), base_url=BASE_URL) as client:
         assert Rest(client, key).send()["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+def test_an_owner_with_many_streams_gets_the_slot_that_is_free(
+    settings: Settings, owner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chance always meets the one that is taken, so all of them are looked at."""
+    store = Store(clients.dynamodb(settings), settings.table, ttl=86_400)
+    limit = StreamLimit(store, 2)
+    monkeypatch.setattr("a2a_lambda.operations.stream_limit.random.randrange", lambda _: 0)
+
+    async def go() -> None:
+        async with limit.hold_slot(owner), limit.hold_slot(owner):
+            assert set(store.list_slots(owner)) == {0, 1}
+        assert set(store.list_slots(owner)) == set()
+
+    asyncio.run(go())

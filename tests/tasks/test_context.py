@@ -1,6 +1,7 @@
 """What a context keeps of its turns."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from a2a_lambda.tasks.context import (
     Put,
     TurnRecord,
     Utterance,
+    apply_changes,
 )
 from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest
 
@@ -128,3 +130,11 @@ def test_the_bytes_of_files_are_not_kept() -> None:
     context = Context().after(record("a", message=[file]))
     assert context.conversation[0].parts == [{"filename": "a.bin"}]
     assert file["raw"] == "AAAA", "the message itself is not changed"
+
+
+@pytest.mark.parametrize("value", ["1", True, None, [1]])
+def test_only_a_number_is_added_to(value: Any) -> None:
+    with pytest.raises(TypeError):
+        apply_changes({"a": value}, [Add("a", 1)])
+    assert apply_changes({"a": 1.5}, [Add("a", 1)]) == {"a": 2.5}
+    assert apply_changes({}, [Add("a", 1)]) == {"a": 1}

@@ -1,0 +1,37 @@
+"""What a key or a token allows."""
+
+import pytest
+
+from a2a_lambda.access.grant import Grant
+from a2a_lambda.errors import Forbidden, InsufficientScope
+from a2a_lambda.tasks.caller import Caller
+from a2a_lambda.tasks.identity import Scope
+
+PERSON = Caller("ann", kind="token", scopes=("read", "write"))
+
+
+def test_a_grant_without_agents_allows_all() -> None:
+    assert Grant(Caller("ann")).scope("weather", []) == Scope("ann", "weather")
+
+
+def test_a_grant_with_agents_allows_no_other() -> None:
+    grant = Grant(Caller("ann"), agents=("weather",))
+    assert grant.scope("weather", []) == Scope("ann", "weather")
+    with pytest.raises(Forbidden, match="'trip'"):
+        grant.scope("trip", [])
+
+
+@pytest.mark.parametrize("scopes", [[], ["read"], ["write", "read"]])
+def test_a_token_with_the_agents_scopes_is_let_in(scopes: list[str]) -> None:
+    assert Grant(PERSON).scope("weather", scopes) == Scope("ann", "weather")
+
+
+def test_a_token_that_lacks_a_scope_is_told_all_that_it_needs() -> None:
+    """Those of its issuer, too, so that a client which asks for these gets in."""
+    with pytest.raises(InsufficientScope) as caught:
+        Grant(PERSON, scopes=("read",)).scope("weather", ["write", "admin"])
+    assert list(caught.value.scopes) == ["read", "write", "admin"]
+
+
+def test_a_key_needs_no_scope() -> None:
+    assert Grant(Caller("ann")).scope("weather", ["admin"]) == Scope("ann", "weather")
