@@ -58,6 +58,8 @@ def test_a_question_stops_the_task_for_its_client() -> None:
     assert asking.execution.waits == (WaitState("c", "cb-1"), WaitState("q", "cb-2", is_question=True))
     assert asking.execution.until == NOW + 60
     assert asking.status["message"]["parts"] == [{"text": "Which?"}]
+    assert asking.status["message"]["metadata"] == {"choices": ["a", "b"]}
+    assert asking.message_wait == asking.execution.waits[1]
     assert asking.place is Place.EXECUTION
 
 
@@ -65,7 +67,9 @@ def test_a_wait_without_an_end_is_looked_at_once_a_day() -> None:
     waiting = suspend(OpenWait(CALL, "cb-1"))
     assert waiting.execution is not None
     assert waiting.execution.until == 0.0
+    assert waiting.message_wait is None
     assert waiting.due == sweep_minute(NOW + EXECUTION_LOOK_SECONDS + LATE_SECONDS)
+    assert suspend(until=NOW + 10 * EXECUTION_LOOK_SECONDS).due == waiting.due
     assert EXECUTION_LOOK_SECONDS == 24 * 3600
 
 
