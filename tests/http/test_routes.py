@@ -22,7 +22,7 @@ Make = Callable[..., TestClient]
 
 
 @pytest.fixture
-def deployed(settings: Settings) -> Make:
+def deploy(settings: Settings) -> Make:
     """A client of a deployment with other settings."""
 
     def make(**changes: Json) -> TestClient:
@@ -99,17 +99,17 @@ def test_extra_slashes_do_not_change_a_path(client: TestClient, key: str, path: 
     assert answer.json()["result"]["kind"] == "task", answer.text
 
 
-def test_a_base_path_of_a_domain_is_no_part_of_a_path(deployed: Make) -> None:
-    site = deployed(base_url=f"{BASE_URL}/agents")
+def test_a_base_path_of_a_domain_is_no_part_of_a_path(deploy: Make) -> None:
+    site = deploy(base_url=f"{BASE_URL}/agents")
     assert site.get("/agents/.well-known/agent-card.json").status_code == 200
     assert site.get("/.well-known/agent-card.json").status_code == 200
     assert site.post("/agents", json={}).status_code == 401
     assert site.get("/agentsx/.well-known/agent-card.json").status_code == 404
 
 
-def test_pages_of_other_sites_may_call_if_the_deployment_says_so(deployed: Make) -> None:
+def test_pages_of_other_sites_may_call_if_the_deployment_says_so(deploy: Make) -> None:
     page = {"Origin": "https://page.example", "Access-Control-Request-Method": "POST"}
-    gateway = deployed(cors_origins=["https://page.example"])
+    gateway = deploy(cors_origins=["https://page.example"])
     answer = gateway.options(
         "/", headers={**page, "Access-Control-Request-Headers": "X-API-Key, A2A-Version"}
     )
@@ -119,7 +119,7 @@ def test_pages_of_other_sites_may_call_if_the_deployment_says_so(deployed: Make)
     assert {"POST", "DELETE", "GET"} <= set(answer.headers["access-control-allow-methods"].split(", "))
     other = gateway.options("/", headers={**page, "Origin": "https://other.example"})
     assert "access-control-allow-origin" not in other.headers
-    assert "access-control-allow-origin" not in deployed().options("/", headers=page).headers
+    assert "access-control-allow-origin" not in deploy().options("/", headers=page).headers
 
 
 @pytest.mark.parametrize(
@@ -213,8 +213,8 @@ def test_an_upload_has_a_form_that_nobody_keeps(client: TestClient, key: str) ->
     assert client.post("/a2a/nobody/uploads", json=wish, headers={"X-API-Key": key}).status_code == 404
 
 
-def test_the_largest_upload_is_allowed_and_one_byte_more_is_not(deployed: Make) -> None:
-    small = deployed(upload_megabytes=1)
+def test_the_largest_upload_is_allowed_and_one_byte_more_is_not(deploy: Make) -> None:
+    small = deploy(upload_megabytes=1)
     app: Any = small.app
     headers = {"X-API-Key": new_key(app.state.kit.keys)}
     most = app.state.kit.settings.upload_bytes
@@ -230,8 +230,8 @@ def test_the_url_is_a_setting_or_the_gateways_and_no_header_is_request_of() -> N
     assert base_url(request_of(forged, scope={"aws.event": event})) == "https://api.example/dev"
     root = {"path": "/", "requestContext": {"domainName": "api.example", "path": "/dev/"}}
     assert base_url(request_of(scope={"aws.event": root})) == "https://api.example/dev"
-    plain = {"path": "/a", "requestContext": {"domainName": "api.example", "path": "/b"}}
-    assert base_url(request_of(scope={"aws.event": plain})) == "https://api.example"
+    unstaged = {"path": "/a", "requestContext": {"domainName": "api.example", "path": "/b"}}
+    assert base_url(request_of(scope={"aws.event": unstaged})) == "https://api.example"
     assert base_url(request_of(scope={"aws.event": {"requestContext": None}})) == "https://localhost"
 
 
@@ -283,11 +283,11 @@ def test_only_the_newest_version_names_its_agent_by_a_tenant(client: TestClient,
     assert rpc.call("message/send", {"message": message("hi"), "tenant": "assistant"})["kind"] == "task"
 
 
-def test_an_application_starts_and_ends_behind_every_door(deployed: Make) -> None:
+def test_an_application_starts_and_ends_behind_every_door(deploy: Make) -> None:
     """The doors are of HTTP; the server's own start and end pass through them."""
     secret = hashlib.sha256(b"cdn").hexdigest()
     doors = {"tracing": True, "origin_digests": (secret,), "base_url": f"{BASE_URL}/agents"}
-    with deployed(**doors, cors_origins=["https://page.example"]) as served:
+    with deploy(**doors, cors_origins=["https://page.example"]) as served:
         path = "/agents//.well-known/agent-card.json"
         assert served.get(path).status_code == 403
         assert served.get(path, headers={"X-Origin-Secret": "cdn"}).status_code == 200

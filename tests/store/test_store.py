@@ -14,12 +14,10 @@ from a2a_lambda import strictjson
 from a2a_lambda.aws import clients, hot_path
 from a2a_lambda.errors import StoreError
 from a2a_lambda.protocol.model import (
-    Artifact,
     Event,
     Message,
     Part,
     Role,
-    TaskArtifactUpdateEvent,
     TaskPushNotificationConfig,
     TaskState,
     status,
@@ -37,6 +35,7 @@ from a2a_lambda.tasks.identity import Scope
 from tests.helpers.clock import Clock
 from tests.store.calls import Calls
 from tests.store.heads import head_with_configs
+from tests.tasks.examples import chunk
 
 
 @pytest.fixture(params=[False, True], ids=["lean", "botocore"])
@@ -78,14 +77,6 @@ def running(store: Store, scope: Scope, task_id: str) -> Head:
     blank = store.new_head(scope, task_id, "context", status(TaskState.WORKING, store.clock()))
     lease = store.clock() + 30
     return replace(blank, inline=((1, said),), sequence=1, committed=1, holder=str(uuid.uuid4()), lease=lease)
-
-
-def chunk(text: str) -> Event:
-    artifact = Artifact(artifactId="a", parts=[Part(text=text)])
-    update = TaskArtifactUpdateEvent(
-        taskId="t", contextId="context", artifact=artifact, append=True, lastChunk=False
-    )
-    return Event(artifactUpdate=update)
 
 
 def said(store: Store, head: Head) -> str:

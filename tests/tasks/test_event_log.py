@@ -98,10 +98,10 @@ def test_an_event_that_does_not_fit_is_in_pieces(spare: int) -> None:
 
 
 def test_what_is_read_stops_at_a_gap_and_leaves_out_half_an_event() -> None:
-    whole, pieces = chunk("a"), split([chunk("x" * 2 * ENTRY_BYTES)], after=1, epoch=1)
-    entries = [*split([whole], after=0, epoch=1), *pieces]
+    first, pieces = chunk("a"), split([chunk("x" * 2 * ENTRY_BYTES)], after=1, epoch=1)
+    entries = [*split([first], after=0, epoch=1), *pieces]
     assert [number for number, _ in join([], entries, after=0)] == [1, 4]
-    assert list(join([], entries[:-1], after=0)) == [(1, whole)]
+    assert list(join([], entries[:-1], after=0)) == [(1, first)]
     assert list(join([], entries, after=2)) == [], "the rest of an event is no event"
     assert list(join([], entries[1:], after=0)) == []
 

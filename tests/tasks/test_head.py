@@ -21,24 +21,24 @@ WORKING, DONE, ASKING, FAILED = (
 
 
 def test_a_new_run_holds_its_task_for_a_lease() -> None:
-    held = head(attempts=1).with_holder(NOW)
-    assert held.status == status(WORKING, NOW)
-    assert (held.lease, held.attempts) == (NOW + LEASE_SECONDS, 2)
-    assert held.due * 60 > held.lease, "by then the lease must have been renewed"
-    assert held.is_running(held.lease)
-    assert not held.is_running(held.lease + 1)
-    assert held.holder != head().with_holder(NOW).holder
+    working = head(attempts=1).with_holder(NOW)
+    assert working.status == status(WORKING, NOW)
+    assert (working.lease, working.attempts) == (NOW + LEASE_SECONDS, 2)
+    assert working.due * 60 > working.lease, "by then the lease must have been renewed"
+    assert working.is_running(working.lease)
+    assert not working.is_running(working.lease + 1)
+    assert working.holder != head().with_holder(NOW).holder
     assert not head().is_running(NOW - 1000)
 
 
 def test_a_stopped_task_is_held_by_no_run() -> None:
-    held = head().with_holder(NOW)
-    assert held.is_held_by(held)
-    assert held.is_held_by(replace(held, version=9))
-    assert not held.is_held_by(replace(held, epoch=9))
-    assert not held.is_held_by(replace(held, holder="other"))
-    stopped = replace(held, status=status(DONE, NOW))
-    assert not stopped.is_held_by(held)
+    working = head().with_holder(NOW)
+    assert working.is_held_by(working)
+    assert working.is_held_by(replace(working, version=9))
+    assert not working.is_held_by(replace(working, epoch=9))
+    assert not working.is_held_by(replace(working, holder="other"))
+    stopped = replace(working, status=status(DONE, NOW))
+    assert not stopped.is_held_by(working)
     assert not stopped.is_running(NOW)
 
 

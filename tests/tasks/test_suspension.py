@@ -84,17 +84,21 @@ def test_of_two_questions_the_one_that_was_asked_stays() -> None:
 
 
 def test_a_sign_in_is_a_state_of_its_own() -> None:
-    asked = question_status("task", "context", replace(QUESTION, is_sign_in=True), NOW)
-    assert asked["state"] == TaskState.AUTH_REQUIRED
+    sign_in = question_status("task", "context", replace(QUESTION, is_sign_in=True), NOW)
+    assert sign_in["state"] == TaskState.AUTH_REQUIRED
     assert question_status("task", "context", QUESTION, NOW)["state"] == TaskState.INPUT_REQUIRED
 
 
 def test_a_question_that_is_asked_again_is_one_question() -> None:
     first = suspend(OpenWait(QUESTION, "cb-1"))
     again = suspended_head(Suspended([OpenWait(QUESTION, "cb-2")]), QUESTION, 4, NOW + 5, durable())
-    kept = still_asking(again, first)
-    assert (kept.status, kept.sequence, kept.committed) == (first.status, first.sequence, first.sequence - 1)
-    assert kept.execution == again.execution
+    question = still_asking(again, first)
+    assert (question.status, question.sequence, question.committed) == (
+        first.status,
+        first.sequence,
+        first.sequence - 1,
+    )
+    assert question.execution == again.execution
     other = suspended_head(Suspended(), replace(QUESTION, question="Who?"), 4, NOW, durable())
     assert still_asking(other, first) is other
     assert still_asking(durable(), first).state == TaskState.WORKING
@@ -138,9 +142,13 @@ def test_a_reply_wakes_the_execution_and_ends_its_wait() -> None:
 
 def test_while_a_large_reply_is_stored_no_run_continues() -> None:
     waiting = suspend(OpenWait(CALL, "cb-1"))
-    held = held_for_reply(waiting, NOW)
-    assert (held.holder, held.lease, held.epoch) == (REPLYING, NOW + REPLY_SECONDS, waiting.epoch + 2)
-    assert held.is_running(NOW)
+    replying = held_for_reply(waiting, NOW)
+    assert (replying.holder, replying.lease, replying.epoch) == (
+        REPLYING,
+        NOW + REPLY_SECONDS,
+        waiting.epoch + 2,
+    )
+    assert replying.is_running(NOW)
 
 
 def test_an_execution_is_stored_as_it_is() -> None:
@@ -152,15 +160,15 @@ def test_an_execution_is_stored_as_it_is() -> None:
 
 
 def test_a_token_is_of_its_turn_its_wait_and_its_task() -> None:
-    given = durable(turn_id="turn-1")
-    token = CallbackToken.read(callback_token(given, "key"))
-    assert (token.scope, token.task_id, token.key) == (given.scope, "task", "key")
-    assert token.is_genuine(given)
-    assert not token.is_genuine(replace(given, turn_id="turn-2"))
-    assert not token.is_genuine(replace(given, execution=Execution("https://base", "other")))
-    assert not token.is_genuine(replace(given, place=Place.WORKER))
-    assert not replace(token, key="other").is_genuine(given)
-    assert not replace(token, signature="ü").is_genuine(given)
+    turn = durable(turn_id="turn-1")
+    token = CallbackToken.read(callback_token(turn, "key"))
+    assert (token.scope, token.task_id, token.key) == (turn.scope, "task", "key")
+    assert token.is_genuine(turn)
+    assert not token.is_genuine(replace(turn, turn_id="turn-2"))
+    assert not token.is_genuine(replace(turn, execution=Execution("https://base", "other")))
+    assert not token.is_genuine(replace(turn, place=Place.WORKER))
+    assert not replace(token, key="other").is_genuine(turn)
+    assert not replace(token, signature="ü").is_genuine(turn)
 
 
 @pytest.mark.parametrize(

@@ -568,7 +568,7 @@ def test_what_failed_is_told_as_far_as_a_client_may_know_it(
 def test_a_run_whose_renewal_fails_gives_its_task_up(
     bench: RunBench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing more is stored, and the client is told the task as the table has it."""
+    """Nothing more is stored, and the client gets the task as the table has it."""
 
     async def fail(_: object) -> None:
         raise RuntimeError("a fault of the kit's own")
