@@ -15,7 +15,7 @@ from a2a_lambda.protocol.stored_file import (
     INLINE_CHARACTERS,
     SCHEME,
     UPLOAD,
-    change_message,
+    change_parts,
     is_reference,
     parts_of,
 )
@@ -65,7 +65,7 @@ class Inbox:
             new_part = next(new_parts)
             return {**part, "url": uploads[part["url"]]} if is_reference(part) else new_part or part
 
-        return change_message(message, change)
+        return change_parts(message, change)
 
     async def _store(self, scope: Scope, request: RequestIdentity, part: Part, index: int) -> Part | None:
         """The part with its content in the bucket, if it is large."""

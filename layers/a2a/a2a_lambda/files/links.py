@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 from itertools import islice
+from typing import TypeVar
 
 from a2a_lambda import threads
 from a2a_lambda.errors import FileAbsent, FilesUnavailable
@@ -15,7 +16,7 @@ from a2a_lambda.files.bucket import Bucket
 from a2a_lambda.files.keys import key_of, version_of
 from a2a_lambda.protocol import media_types
 from a2a_lambda.protocol.model import Event, Part, Published, Task
-from a2a_lambda.protocol.stored_file import change_event, change_task, is_reference
+from a2a_lambda.protocol.stored_file import change_parts, is_reference
 from a2a_lambda.tasks.identity import Scope
 
 ANSWER_BYTES = 3_000_000
@@ -29,6 +30,8 @@ that a client could write would take very long to match."""
 TYPES_AS_BYTES = 20
 """Patterns of one client that count. Each is compared with each file of an answer."""
 
+Shown = TypeVar("Shown", Task, Event)
+
 
 def types_wanted_as_bytes(modes: Collection[str]) -> tuple[str, ...]:
     """Patterns of the media types that a client wants as bytes. modes: its acceptedOutputModes."""
@@ -39,52 +42,40 @@ def types_wanted_as_bytes(modes: Collection[str]) -> tuple[str, ...]:
 class Links:
     """bucket: None = there are no stored files. Raises FilesUnavailable.
 
-    as_bytes: patterns of the media types that become bytes; every other file becomes a URL.
+    modes: the client's acceptedOutputModes. A file of a type that they ask for as bytes becomes bytes, and
+        every other file a URL.
     """
 
     def __init__(self, bucket: Bucket | None) -> None:
         self._bucket = bucket
 
-    async def of_task(self, scope: Scope, task: Task, as_bytes: Collection[str] = ()) -> Task:
-        """The task as a client gets it."""
-        has_files = self._bucket is not None and change_task(task, _mark) is not task
-        return await threads.run_for_files(self.in_task, scope, task, as_bytes) if has_files else task
+    async def show(self, scope: Scope, holder: Shown, modes: Collection[str] = ()) -> Shown:
+        """A task or an event as a client gets it."""
+        has_files = self._bucket is not None and change_parts(holder, _mark) is not holder
+        return await threads.run_for_files(self.show_blocking, scope, holder, modes) if has_files else holder
 
-    async def of_event(self, scope: Scope, event: Event, as_bytes: Collection[str] = ()) -> Event:
-        """The event as a client gets it."""
-        has_files = self._bucket is not None and change_event(event, _mark) is not event
-        return await threads.run_for_files(self.in_event, scope, event, as_bytes) if has_files else event
+    def show_blocking(self, scope: Scope, holder: Shown, modes: Collection[str] = ()) -> Shown:
+        """The same as `show`. Blocks."""
+        if self._bucket is None:
+            return holder
+        return change_parts(holder, _Answer(self._bucket, scope, modes).show)
 
-    def in_task(self, scope: Scope, task: Task, as_bytes: Collection[str] = ()) -> Task:
-        """The same as `of_task`. Blocks."""
-        return (
-            task if self._bucket is None else change_task(task, _Answer(self._bucket, scope, as_bytes).show)
-        )
-
-    def in_event(self, scope: Scope, event: Event, as_bytes: Collection[str] = ()) -> Event:
-        """The same as `of_event`. Blocks."""
-        return (
-            event
-            if self._bucket is None
-            else change_event(event, _Answer(self._bucket, scope, as_bytes).show)
-        )
-
-    async def of_events(
-        self, scope: Scope, events: AsyncGenerator[Published, None], as_bytes: Collection[str] = ()
+    async def show_events(
+        self, scope: Scope, events: AsyncGenerator[Published, None], modes: Collection[str] = ()
     ) -> AsyncGenerator[Published, None]:
         """The events of a stream as a client gets them."""
         async with aclosing(events):
             async for sequence, event in events:
-                yield sequence, await self.of_event(scope, event, as_bytes)
+                yield sequence, await self.show(scope, event, modes)
 
 
 class _Answer:
     """The files of one answer. Its calls block: the first makes the client of S3, and bytes are read."""
 
-    def __init__(self, bucket: Bucket, scope: Scope, as_bytes: Collection[str]) -> None:
+    def __init__(self, bucket: Bucket, scope: Scope, modes: Collection[str]) -> None:
         self._bucket = bucket
         self._scope = scope
-        self._as_bytes = as_bytes
+        self._types_as_bytes = types_wanted_as_bytes(modes)
         self._room = ANSWER_BYTES
 
     def show(self, part: Part) -> Part:
@@ -97,7 +88,7 @@ class _Answer:
             return part
         result = part.copy()
         media_type = part.get("mediaType", "")
-        if media_types.matches(media_type, self._as_bytes):
+        if media_types.matches(media_type, self._types_as_bytes):
             content = self._read(key, version_of(part["url"]))
             if content is not None:
                 del result["url"]

@@ -170,15 +170,12 @@ async def answer(call: OperationCall) -> Response:
         return await _stream(call)
     binding = call.binding
     if call.operation != "send":  # only a send may take long
-        return Response(binding.result(await _result(call)), 200, call.headers, binding.media_type)
-
-    async def result() -> bytes:
-        return binding.result(await _result(call))
+        return Response(await _result(call), 200, call.headers, binding.media_type)
 
     def encode_error(cause: Exception) -> bytes:
         return binding.error(call.wire, to_protocol_error(cause))
 
-    return await respond(result(), encode_error, call.headers, binding.media_type)
+    return await respond(_result(call), encode_error, call.headers, binding.media_type)
 
 
 async def respond(
@@ -204,7 +201,7 @@ async def respond(
     return StreamingResponse(body, 200, headers, media_type)
 
 
-async def _result(call: OperationCall) -> Json:
+async def _result(call: OperationCall) -> bytes:
     service, wire, scope = call.kit.service, call.wire, call.scope
     operation = call.operation
     request = wire.requests[operation].decode(call.params)
@@ -230,7 +227,7 @@ async def _result(call: OperationCall) -> Json:
             result = None
         case _:
             result = await cards.extended_card(call.request, call.agent, wire)
-    return wire.results[operation].encode(result)
+    return call.binding.result(wire.results[operation].encode(result))
 
 
 async def _stream(call: OperationCall) -> Response:

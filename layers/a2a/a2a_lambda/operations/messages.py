@@ -16,7 +16,6 @@ from a2a_lambda.background.placement import Placement
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import StoreError, TooManyStreams
 from a2a_lambda.files.files import Files
-from a2a_lambda.files.links import types_wanted_as_bytes
 from a2a_lambda.operations.follow import follow, follow_from, wait_until_stopped
 from a2a_lambda.operations.intake import Intake
 from a2a_lambda.operations.stream_limit import StreamLimit
@@ -81,8 +80,7 @@ class Messages:
         # The clock starts before the checks: reading a webhook's name from DNS, and an import, count as
         # part of the send.
         slotless_until = time.monotonic() + SLOTLESS_SEND_SECONDS
-        await self._check(call, request)
-        request = await self._with_stored_files(call, request)
+        request = await self._receive(call, request)
         # Two things may end this send: its turn, or a slot that is not there. `stop` ends the turn's agent,
         # and its run stores that end as it stores any other. A turn that is still being claimed is claimed
         # first.
@@ -114,9 +112,9 @@ class Messages:
         Raises what `Intake.start` raises, and ContentTypeNotSupported, ExtensionSupportRequired and
         PushNotificationNotSupported if the agent's card says so.
         """
-        await self._check(call, request)
-        request = await self._with_stored_files(call, request)
-        length = request.get("configuration", {}).get("historyLength")
+        request = await self._receive(call, request)
+        config = request.get("configuration", {})
+        length, modes = config.get("historyLength"), (*call.modes, *config.get("acceptedOutputModes", ()))
         result = await self.start(call, request)
         if isinstance(result, Head):
             events = follow(self.store, result, history_length=length, deadline=call.deadline)
@@ -124,7 +122,7 @@ class Messages:
             run = self.make_run(result)
             run.start(unread_limit=UNREAD_EVENTS)
             events = self._stream(call, result, run, length)
-        return self.files.links.of_events(call.scope, events, wanted_as_bytes(call, request))
+        return self.files.links.show_events(call.scope, events, modes)
 
     async def _stream(
         self, call: CallContext, claim: Claim, run: Run, history_length: int | None
@@ -166,35 +164,27 @@ class Messages:
         """The run of a turn in this process."""
         return Run(self.store, self.agents.start(claim.head.scope.agent), claim, self.files)
 
-    async def _with_stored_files(self, call: CallContext, request: SendMessageRequest) -> SendMessageRequest:
-        """The request with its large files in the bucket. Raises InvalidParams, FilesUnavailable, and
-        TaskNotFound, so that nothing is written for a task that there is not. A file of a message that is
-        refused later, because its task has ended, say, expires as every other."""
-        message = request["message"]
-        if not is_stored_apart(message):
-            return request
-        if "taskId" in message and not request.get("creates_task"):
-            await load_live_head(self.store, call.scope, message["taskId"], path="params.message.taskId")
-        message = await self.files.receive(call.scope, call.request, message)
-        return {**request, "message": message}
+    async def _receive(self, call: CallContext, request: SendMessageRequest) -> SendMessageRequest:
+        """The request with its large files in the bucket.
 
-    async def _check(self, call: CallContext, request: SendMessageRequest) -> None:
-        """Raises if the agent's card, or the policy for webhooks, forbids a message."""
-        agent = self.agents[call.scope.agent]
+        Raises if the agent's card, or the policy for webhooks, forbids the message; InvalidParams,
+        FilesUnavailable, and TaskNotFound, so that nothing is written for a task that there is not. A file of
+        a message that is refused later, because its task has ended, say, expires as every other.
+        """
+        agent, message = self.agents[call.scope.agent], request["message"]
         agent.card.check_extensions(call.extensions)
-        for index, part in enumerate(request["message"]["parts"]):
+        for index, part in enumerate(message["parts"]):
             extra_types = ("application/json",) if "data" in part and agent.takes_arguments else ()
             agent.card.check_media_type(part.get("mediaType"), f"params.message.parts[{index}]", extra_types)
         config = request.get("configuration", {}).get("taskPushNotificationConfig")
         if config is not None:
             agent.card.check_operation("set_push")
             await webhook.check(config, self._webhooks)
-
-
-def wanted_as_bytes(call: CallContext, request: SendMessageRequest) -> tuple[str, ...]:
-    """Patterns of the media types whose files an answer has as bytes, and not as URLs."""
-    modes = request.get("configuration", {}).get("acceptedOutputModes", ())
-    return (*call.types_as_bytes, *types_wanted_as_bytes(modes))
+        if not is_stored_apart(message):
+            return request
+        if "taskId" in message and not request.get("creates_task"):
+            await load_live_head(self.store, call.scope, message["taskId"], path="params.message.taskId")
+        return {**request, "message": await self.files.receive(call.scope, call.request, message)}
 
 
 class _Sending:
@@ -257,9 +247,10 @@ class _Sending:
         return await self._encode(head, task)
 
     async def _encode(self, head: Head, task: Task) -> SendMessageResponse:
-        task = truncate_history(task, self._request.get("configuration", {}).get("historyLength"))
-        as_bytes = wanted_as_bytes(self._call, self._request)
-        task = await self._messages.files.links.of_task(self._call.scope, task, as_bytes)
+        config = self._request.get("configuration", {})
+        task = truncate_history(task, config.get("historyLength"))
+        modes = (*self._call.modes, *config.get("acceptedOutputModes", ()))
+        task = await self._messages.files.links.show(self._call.scope, task, modes)
         response = SendMessageResponse(task=task)
         if head.message_only and "message" in task["status"]:
             response["message"] = task["status"]["message"]

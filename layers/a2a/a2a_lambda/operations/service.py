@@ -66,15 +66,15 @@ class Service:
         self._dispatcher = dispatcher
         self.configs = PushConfigs(store, webhooks)
 
-    async def get(self, scope: Scope, task_id: str, as_bytes: Collection[str] = ()) -> FoundTask:
-        """The whole task. as_bytes: see `Links.of_task`. Raises TaskNotFound."""
-        return await self._read(await self._load(scope, task_id), as_bytes)
+    async def get(self, scope: Scope, task_id: str, modes: Collection[str] = ()) -> FoundTask:
+        """The whole task. modes: see `Links`. Raises TaskNotFound."""
+        return await self._read(await self._load(scope, task_id), modes)
 
     async def list(self, scope: Scope, request: ListTasksRequest) -> ListTasksResponse:
         """A page of the caller's tasks with this agent. Raises InvalidParams for a page token that the kit
         did not make."""
         page = await list_tasks.list_tasks(self._store, scope, request)
-        return {**page, "tasks": [await self._links.of_task(scope, task) for task in page["tasks"]]}
+        return {**page, "tasks": [await self._links.show(scope, task) for task in page["tasks"]]}
 
     async def cancel(self, scope: Scope, task_id: str) -> FoundTask:
         """End a task as canceled, wherever it runs. Raises TaskNotFound, TaskNotCancelable."""
@@ -111,11 +111,11 @@ class Service:
             raise UnsupportedOperation("the task has ended; get it instead", path="params.id")
         wait = ANSWER_WAIT_SECONDS if needs_running else 0.0
         events = follow(self._store, head, after=after, deadline=deadline, answer_wait=wait)
-        return Subscription(self._links.of_events(scope, events), head.wire_name)
+        return Subscription(self._links.show_events(scope, events), head.wire_name)
 
-    async def _read(self, head: Head, as_bytes: Collection[str] = ()) -> FoundTask:
+    async def _read(self, head: Head, modes: Collection[str] = ()) -> FoundTask:
         task, _ = await threads.run(self._store.get_task, head)
-        return FoundTask.of(await self._links.of_task(head.scope, task, as_bytes), head)
+        return FoundTask.of(await self._links.show(head.scope, task, modes), head)
 
     async def _load(self, scope: Scope, task_id: str) -> Head:
         head = await load_live_head(self._store, scope, task_id)

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable
 from typing import TypeVar, cast
 
-from a2a_lambda.protocol.model import Artifact, Event, Json, Message, Part, Task, TaskStatus
+from a2a_lambda.protocol.model import Event, Json, Message, Part, Task
 
 SCHEME = "a2a-file:"
 
@@ -47,7 +47,13 @@ REFERENCE = re.compile(
 
 _Item = TypeVar("_Item")
 
-_Holder = TypeVar("_Holder")
+Holder = TypeVar("Holder", Task, Event, Message)
+
+HOLDER_LISTS = ("artifacts", "history")
+"""Fields of a task whose items have parts."""
+
+HOLDERS = ("task", "message", "artifactUpdate", "artifact", "statusUpdate", "status")
+"""Fields of a task or an event that have parts, at some depth."""
 
 Change = Callable[[Part], Part]
 """Returns a part with another content, or the part itself."""
@@ -76,57 +82,41 @@ def is_stored_apart(message: Message) -> bool:
     )
 
 
-def change_task(task: Task, change: Change) -> Task:
-    """The task with changed parts: those of its artifacts, its history and its status. The same object if
-    none has changed, as with all of these functions."""
-    result = task
-    if "artifacts" in task:
-        result = _with(result, "artifacts", _each(task["artifacts"], lambda item: _artifact(item, change)))
-    if "history" in task:
-        messages = _each(task["history"], lambda message: change_message(message, change))
-        result = _with(result, "history", messages)
-    return _with(result, "status", _status(task["status"], change))
+def change_parts(holder: Holder, change: Change) -> Holder:
+    """A task, an event or a message with changed parts; the same object if none has changed.
 
-
-def change_event(event: Event, change: Change) -> Event:
-    """The event with changed parts."""
-    if "task" in event:
-        return _with(event, "task", change_task(event["task"], change))
-    if "message" in event:
-        return _with(event, "message", change_message(event["message"], change))
-    if "artifactUpdate" in event:
-        update = event["artifactUpdate"]
-        artifact = _artifact(update["artifact"], change)
-        return _with(event, "artifactUpdate", _with(update, "artifact", artifact))
-    if "statusUpdate" in event:
-        status_update = event["statusUpdate"]
-        status = _status(status_update["status"], change)
-        return _with(event, "statusUpdate", _with(status_update, "status", status))
-    return event
-
-
-def change_message(message: Message, change: Change) -> Message:
-    """The message with changed parts, and with changed pictures of Alibaba's suite, which are in its metadata
-    (see `alibaba_metadata.images`): each is changed as the part that it would be."""
-    result = _with(message, "parts", _each(message["parts"], change))
-    images: Json = message.get("metadata", {}).get("images")
-    if not isinstance(images, list):
-        return result
-    new_images = _each(images, lambda image: _image(image, change))
-    if new_images is images:
-        return result
-    return _with(result, "metadata", {**message["metadata"], "images": new_images})
+    The parts are those of artifacts, then those of messages. The pictures of Alibaba's suite, which are in
+    the metadata of a message (see `alibaba_metadata.images`), follow its parts: each is changed as the part
+    that it would be.
+    """
+    fields = cast(dict[str, Json], holder)
+    new_fields: dict[str, Json] = {}
+    if "parts" in fields:
+        new_fields["parts"] = _each(fields["parts"], change)
+    if "role" in fields and isinstance(images := fields.get("metadata", {}).get("images"), list):
+        new_images = _each(images, lambda image: _image(image, change))
+        if new_images is not images:
+            new_fields["metadata"] = {**fields["metadata"], "images": new_images}
+    for name in HOLDER_LISTS:
+        if name in fields:
+            new_fields[name] = _each(fields[name], lambda item: change_parts(item, change))
+    for name in HOLDERS:
+        if name in fields:
+            new_fields[name] = change_parts(fields[name], change)
+    if all(fields[name] is value for name, value in new_fields.items()):
+        return holder
+    return cast(Holder, {**fields, **new_fields})
 
 
 def parts_of(message: Message) -> list[Part]:
-    """The parts of a message, and its pictures in metadata as parts, in the order of `change_message`."""
+    """The parts of a message, and its pictures in metadata as parts, in the order of `change_parts`."""
     parts: list[Part] = []
 
     def collect(part: Part) -> Part:
         parts.append(part)
         return part
 
-    change_message(message, collect)
+    change_parts(message, collect)
     return parts
 
 
@@ -144,22 +134,6 @@ def _image(image: Json, change: Change) -> Json:
     return {**image, "type": "url" if is_url else "base64", "value": new_part["url" if is_url else "raw"]}
 
 
-def _artifact(artifact: Artifact, change: Change) -> Artifact:
-    return _with(artifact, "parts", _each(artifact["parts"], change))
-
-
-def _status(status: TaskStatus, change: Change) -> TaskStatus:
-    if "message" not in status:
-        return status
-    return _with(status, "message", change_message(status["message"], change))
-
-
 def _each(items: list[_Item], change: Callable[[_Item], _Item]) -> list[_Item]:
     new_items = [change(item) for item in items]
     return new_items if any(new is not old for new, old in zip(new_items, items, strict=True)) else items
-
-
-def _with(holder: _Holder, name: str, value: Json) -> _Holder:
-    """The mapping with another value, or the same if it has the value."""
-    fields = cast(dict[str, Json], holder)
-    return holder if fields[name] is value else cast(_Holder, {**fields, name: value})

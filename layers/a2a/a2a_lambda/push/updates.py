@@ -94,12 +94,12 @@ class _Encoder(NamedTuple):
 
     def events(self, news: Iterable[_WithCursor]) -> Iterator[Update]:
         for cursor, event in news:
-            shown_event = self.links.in_event(self.head.scope, event)
+            shown_event = self.links.show_blocking(self.head.scope, event)
             for body in self.wire.encode_event(shown_event, Recipient(self.head.scope.owner)):
                 yield Update(body, cursor)
 
     def task(self, task: Task, cursor: Cursor) -> Update:
-        return Update(self.wire.encode_notification(self.links.in_task(self.head.scope, task)), cursor)
+        return Update(self.wire.encode_notification(self.links.show_blocking(self.head.scope, task)), cursor)
 
 
 def _tasks_of_questions(store: Store, encoder: _Encoder, news: Iterable[_WithCursor]) -> Iterator[Update]:

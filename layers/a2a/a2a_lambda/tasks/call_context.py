@@ -17,7 +17,7 @@ class CallContext:
     extensions: URIs that the client activates.
     is_streamed: the call is a `stream`. blocking_by_default, names_tasks: see `Wire`.
     url: base url of the deployment, as the client called it.
-    types_as_bytes: patterns of the media types whose files the protocol of the caller needs as bytes.
+    modes: output modes that the caller's protocol asks for, beside those that the client accepts.
     push_config_id: id for a push notification config that the client sent without one; "" = a new id.
     deadline: a `time.monotonic()` value, when the answer must be out; None = never.
     """
@@ -31,7 +31,7 @@ class CallContext:
     blocking_by_default: bool = False
     names_tasks: bool = True
     url: str = ""
-    types_as_bytes: tuple[str, ...] = ()
+    modes: tuple[str, ...] = ()
     push_config_id: str = ""
     deadline: float | None = None
 

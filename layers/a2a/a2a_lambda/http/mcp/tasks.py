@@ -20,7 +20,7 @@ from a2a_lambda.wire.shared import fields
 
 async def get(call: Call) -> dict[str, Json]:
     """Raises TaskNotFound."""
-    record = await call.kit.service.get(call.scope, _id(call), results.AS_BYTES)
+    record = await call.kit.service.get(call.scope, _id(call), results.MODES)
     ttl = int((record.expires - record.created) * 1000)
     times = {"createdAt": timestamp(record.created), "ttlMs": ttl}
     return results.encode_task(record.task, tool_of(call, record), times)
@@ -65,7 +65,7 @@ async def wait(call: Call, task_id: str) -> Task:
     async with aclosing(subscription.events) as events:
         async for _ in events:
             pass
-    return (await call.kit.service.get(call.scope, task_id, results.AS_BYTES)).task
+    return (await call.kit.service.get(call.scope, task_id, results.MODES)).task
 
 
 def times_of_new(call: Call, task: Task) -> Mapping[str, Json]:

@@ -20,7 +20,7 @@ from a2a_lambda.wire.mcp.questions import elicitation, filled_parameter, questio
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, SERVER_KEY, STATELESS, WITHOUT_LINKS
 from a2a_lambda.wire.mcp.tools import MESSAGE, Tool
 
-AS_BYTES = ("image/*", "audio/*")
+MODES = ("image/*;base64", "audio/*;base64")
 """Patterns of the media types whose content is in a result. Other files may be links to a resource."""
 
 POLL_INTERVAL_MS = 2000
