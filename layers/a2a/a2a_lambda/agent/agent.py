@@ -6,7 +6,6 @@ It needs no HTTP and no table. To test an agent: `await Agent.load(folder).run("
 """
 
 import importlib.util
-import inspect
 import os
 import sys
 import threading
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from a2a_lambda import mistakes, strictjson
 from a2a_lambda.agent import configuration, executor
 from a2a_lambda.agent.outputs import Ask, Batch, File
-from a2a_lambda.agent.skill import MARK, ROUTE, Skill
+from a2a_lambda.agent.skill import MARK, ROUTE, Skill, is_async
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.errors import AgentMistake, ConfigurationError
 from a2a_lambda.protocol.alibaba_metadata import intents
@@ -115,8 +114,9 @@ class Agent:
         if isinstance(arguments, Ask):
             yield Batch((arguments,), last=True)
             return
-        call = partial(skill.call, turn, arguments)
-        outputs = executor.execute(call, turn, is_async=_is_async(skill.function))
+        own = {} if skill.turn_name is None else {skill.turn_name: turn}
+        call = partial(skill.function, **own, **arguments)
+        outputs = executor.execute(call, turn, is_async=skill.is_async)
         async with aclosing(outputs):
             async for batch in outputs:
                 if not any(isinstance(output, Ask) for output in batch.outputs):
@@ -174,7 +174,7 @@ class Agent:
         if self._route is None:
             return self._default
         call = partial(self._route, turn)
-        outputs = executor.execute(call, turn, is_async=_is_async(self._route))
+        outputs = executor.execute(call, turn, is_async=is_async(self._route))
         async with aclosing(outputs):
             async for batch in outputs:
                 for output in batch.outputs:
@@ -209,17 +209,13 @@ class Agent:
                 f"{place}: the skill {extra[0]!r} is not in card.yaml; describe it there"
             )
         for skill in self.skills.values():
-            if skill.id in self.card.durable_skills and not _is_async(skill.function):
+            if skill.id in self.card.durable_skills and not skill.is_async:
                 raise ConfigurationError(
                     f"{place}: skill {skill.id} is durable, so it must be asynchronous: write"
                     f" `async def {skill.function.__name__}`"
                 )
         if sum(skill.default for skill in self.skills.values()) > 1:
             raise ConfigurationError(f"{place}: two skills have default=True; only one may have it")
-
-
-def _is_async(function: Any) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
 _packages_lock = threading.Lock()

@@ -109,8 +109,8 @@ class _Channel:
 
     def _signal(self) -> None:
         self._is_signaled = False  # before the reader looks: what is posted from now on signals again
-        if self._arrival is not None:
-            _resolve(self._arrival)
+        if self._arrival is not None and not self._arrival.done():
+            self._arrival.set_result(None)
 
     def post_blocking(self, item: Batch, turn: Turn) -> None:
         """Hand an item over, and wait for room or for the end of the turn."""

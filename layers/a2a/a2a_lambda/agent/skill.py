@@ -86,6 +86,7 @@ class Parameter:
 class Skill:
     """A function made a skill.
 
+    turn_name: name of the parameter that takes the turn; None = there is none. is_async: see `is_async`.
     Raises ConfigurationError if a parameter has no type, or one that cannot be read.
     """
 
@@ -94,6 +95,7 @@ class Skill:
         self.id: str
         self.default: bool
         self.id, self.default = getattr(function, MARK)
+        self.is_async = is_async(function)
         self.turn_name: str | None = None
         self.parameters: list[Parameter] = []
         self._returns: Any = None
@@ -183,11 +185,6 @@ class Skill:
             return ("true", "false")
         return tuple(map(str, prop.get("enum", ())))
 
-    def call(self, turn: Turn, arguments: Mapping[str, Any]) -> Any:
-        """What the function returns: a value, an awaitable or a generator."""
-        own = {} if self.turn_name is None else {self.turn_name: turn}
-        return self.function(**own, **arguments)
-
     @cached_property
     def input_schema(self) -> dict[str, Any]:
         """JSON Schema of the parameters, as for a tool of MCP. Raises ConfigurationError."""
@@ -222,6 +219,11 @@ class Skill:
         except Exception:  # a class that has no schema promises nothing
             return None
         return schema if schema.get("type") == "object" else None
+
+
+def is_async(function: Any) -> bool:
+    """Whether a call of the function does not block: it returns a coroutine or an asynchronous generator."""
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
 class _Schema(GenerateJsonSchema):

@@ -35,8 +35,8 @@ STEP_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{STEP_NAME_CHARACTERS}}}")
 _branch: contextvars.ContextVar[Engine | None] = contextvars.ContextVar("branch", default=None)
 """Engine of the branch that runs now."""
 
-_step: contextvars.ContextVar[str] = contextvars.ContextVar("step", default="")
-"""Name of the step that runs now."""
+running_step: contextvars.ContextVar[str] = contextvars.ContextVar("step", default="")
+"""Name of the step that runs now, or "". What a step changes besides its result would be lost in a replay."""
 
 
 Result = TypeVar("Result")
@@ -208,9 +208,9 @@ class Steps:
             raise ConfigurationError(
                 "only a durable skill has steps and waits: write `durable: true` in card.yaml"
             )
-        if _step.get():
+        if step := running_step.get():
             raise ConfigurationError(
-                f"{name!r} is inside step {_step.get()!r}: a step cannot contain steps, pauses or waits"
+                f"{name!r} is inside step {step!r}: a step cannot contain steps, pauses or waits"
             )
         if not isinstance(name, str):
             raise TypeError('the first argument is a name, as in turn.step("plan", make_plan, city)')
@@ -221,12 +221,6 @@ class Steps:
         return engine
 
 
-def step_running() -> str:
-    """Name of the step that runs now, or "". What a step changes besides its result would be lost in a
-    replay."""
-    return _step.get()
-
-
 async def _run_step(name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> bytes:
     async def call() -> Any:
         if inspect.iscoroutinefunction(function):
@@ -234,7 +228,7 @@ async def _run_step(name: str, function: Callable[..., Any], args: Any, kwargs: 
         result = await agent_threads.call_in_thread(partial(function, *args, **kwargs), f"step {name}")
         return await result if inspect.isawaitable(result) else result
 
-    with _set(_step, name), tracing.span(f"step {name}", {"a2a.step": name}):
+    with _set(running_step, name), tracing.span(f"step {name}", {"a2a.step": name}):
         return await StepOutcome.of(name, call)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from a2a_lambda import strictjson
 from a2a_lambda.agent.configuration import Configuration, process_configuration
-from a2a_lambda.agent.steps import Steps, step_running
+from a2a_lambda.agent.steps import Steps, running_step
 from a2a_lambda.durable.engine import Engine
 from a2a_lambda.errors import ConfigurationError, MemoryFull
 from a2a_lambda.protocol import alibaba_metadata
@@ -77,7 +77,7 @@ class Memory:
         return iter(self._values)
 
     def _change(self, change: Change) -> None:
-        if step := step_running():
+        if step := running_step.get():
             raise ConfigurationError(
                 f"step {step!r} changes turn.memory, and a replay would not: return the value from the step,"
                 " and change the memory outside of it"

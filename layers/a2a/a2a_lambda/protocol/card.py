@@ -163,10 +163,12 @@ class Card(CardModel):
     def check_media_type(self, media_type: str | None, path: str, also: Sequence[str] = ()) -> None:
         """Raises ContentTypeNotSupported for a type that neither the agent nor one of its skills takes, and
         that is not in `also`. path: path of the field, such as skills[0].id."""
+        plain_type = media_types.plain(media_type)
+        if not plain_type:
+            return
         modes = [mode for skill in self.all_skills for mode in skill.inputModes or ()]
         patterns = [*self.defaultInputModes, *modes, *also]
-        plain_type = media_types.plain(media_type)
-        if plain_type and not media_types.matches(plain_type, patterns):
+        if not media_types.matches(plain_type, patterns):
             raise ContentTypeNotSupported(
                 f"{path} is {plain_type[:100]}; the agent takes {', '.join(patterns)}", path=path
             )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from a2a_lambda.protocol.alibaba_metadata import SUITE_EXTENSIONS, intents
 from a2a_lambda.protocol.card import Card
@@ -38,7 +39,7 @@ class Profile:
         skill = next(iter(chosen_skills), asker or self.default_skill)
         return skill in durable or not skill
 
-    @property
+    @cached_property
     def extension_uris(self) -> frozenset[str]:
         """URIs of the extensions that a client may activate."""
         return SUITE_EXTENSIONS | {extension.uri for extension in self.card.extensions}

@@ -36,14 +36,17 @@ class MemoryRefused(Exception):
 
 
 class Ending:
-    """Stores the end of a run's turn."""
+    """Stores the end of a run's turn.
+
+    pending: what a task that asks was about to do; see `Head`.
+    """
 
     def __init__(
         self, store: Store, claim: Claim, lease: Lease, journal: Journal, builder: EventBuilder
     ) -> None:
+        self.pending: Pending | None = None
         self._was_ended_by_skill = False
         self._was_stopped = False
-        self._pending: Pending | None = None
         self._store = store
         self._claim = claim
         self._lease = lease
@@ -51,21 +54,17 @@ class Ending:
         self._builder = builder
         self._memory_is_refused = False
 
-    async def store(
-        self, make_pending: Callable[[], Pending | None], *, was_ended_by_skill: bool, was_stopped: bool
-    ) -> bool:
+    async def store(self, *, was_ended_by_skill: bool, was_stopped: bool) -> bool:
         """Store the end as the builder has it; returns False if only a failed end could be stored, without
         the pending events and the context.
 
-        make_pending: makes what a task that asks was about to do; see `Head`. was_ended_by_skill: the skill
-            ended the turn itself. Memory keeps nothing of a failed turn.
+        was_ended_by_skill: the skill ended the turn itself. Memory keeps nothing of a failed turn.
         was_stopped: the turn was stopped from outside, so the context keeps nothing of it at all, and its
             request does not count as answered.
         Raises StoreError, Conflict.
         """
         self._was_ended_by_skill, self._was_stopped = was_ended_by_skill, was_stopped
         try:
-            self._pending = make_pending()
             await self._retry_until_lease_ends(self._store_context_and_end)
             return True
         except StoreError:
@@ -129,7 +128,7 @@ class Ending:
             await self._journal.flush()
             pairs = ()
         last = self._journal.sequence + len(pairs)
-        pending = self._pending if closing["state"] in INTERRUPTED else None
+        pending = self.pending if closing["state"] in INTERRUPTED else None
 
         # The lease may make the change again on a newer head, so it must depend on nothing but that head
         # and what is fixed above.

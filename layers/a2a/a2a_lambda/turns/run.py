@@ -31,7 +31,7 @@ from a2a_lambda.errors import (
 from a2a_lambda.files.files import Files
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.store.store import Conflict, Store
-from a2a_lambda.tasks.head import Head, Pending, Place
+from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.turns.audience import Audience
 from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.ending import Ending
@@ -188,7 +188,8 @@ class Run:
             self.suspension = suspension
 
     async def _perform(self) -> None:
-        async with aclosing(agent_of(self._agent).perform(self._claim.turn)) as batches:
+        agent, turn = agent_of(self._agent), self._claim.turn
+        async with aclosing(agent.perform(turn)) as batches:
             async for batch in batches:
                 events = self._builder.build(batch)
                 size = self._builder.size_bytes
@@ -215,6 +216,8 @@ class Run:
                         self.audience.publish(
                             event, self._journal.sequence if is_stored and is_last else None
                         )
+                if self._builder.question is not None:
+                    self._ending.pending = agent.pending_after(turn, self._builder.question)
                 if self._builder.closing is not None:
                     return
                 # Back pressure, from the table and then from the client. The generator waits
@@ -228,21 +231,9 @@ class Run:
         if self.suspension is not None and is_in_time:
             await self._ending.suspend(self.suspension)
             return
-        turn = self._claim.turn
         was_ended_by_skill = self._finish_events(work, is_in_time)
-
-        def make_pending() -> Pending | None:
-            question = self._builder.question
-            if (
-                question is None
-            ):  # if the task still asks, the turn was stopped: an earlier question waits again
-                return turn.pending
-            return agent_of(self._agent).pending_after(turn, question)
-
         was_stopped = bool(self._stop_reason)
-        if await self._ending.store(
-            make_pending, was_ended_by_skill=was_ended_by_skill, was_stopped=was_stopped
-        ):
+        if await self._ending.store(was_ended_by_skill=was_ended_by_skill, was_stopped=was_stopped):
             self.audience.publish(self.head.closing_event(), self.head.sequence)
         else:  # what was published of the turn is not what is stored
             self.has_diverged = True
@@ -266,7 +257,9 @@ class Run:
         else:
             logger.error("skill %s ran out of time", self._claim.turn.skill)
         if self._stop_reason and self._claim.question is not None:
-            events = self._builder.restore(self._claim.question)  # the question still waits for its answer
+            # The question still waits for its answer, as it did before the turn.
+            events = self._builder.restore(self._claim.question)
+            self._ending.pending = self._claim.turn.pending
         else:
             events = self._builder.fail(failure)
         self._journal.add(events, size_of(events))
