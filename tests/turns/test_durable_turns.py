@@ -15,6 +15,7 @@ from tests.background.durable_bench import (
     text_of,
     texts,
 )
+from tools.dev import event_sources
 
 MOST_WRITES = 40
 """Writes to the table in a trip, those of its two messages included."""
@@ -155,3 +156,21 @@ def test_what_a_trip_takes(durable_settings: Settings) -> None:
     print(f"\na trip: {operations.total() + 1} operations, 3 runs, {len(writes)} writes")
     assert len(writes) <= MOST_WRITES
     bench.calls.clear()
+
+
+def test_a_question_is_asked_once_even_if_the_run_that_asked_it_died(durable_settings: Settings) -> None:
+    bench = DurableBench(durable_settings, serves=False)
+
+    def run_and_die_once(event: Json, context: Any) -> Json:
+        answer = bench.run(event, context)
+        if len(bench.runs) == 1:
+            raise OSError("died after the question was stored, and before Lambda heard of it")
+        return answer
+
+    event_sources.serve_runs(run_and_die_once, durable_settings.emulator)
+    task = bench.send(skill="ask")
+    bench.wait_for_runs(2)
+    asked = bench.wait(task["id"], lambda head: head.is_suspended and head.state == TaskState.INPUT_REQUIRED)
+    assert text_of(asked["status"]["message"]) == "Which city?"
+    assert [text_of(message) for message in asked["history"]] == [""]
+    assert texts(asked) == {"": "Well. "}

@@ -1,0 +1,89 @@
+"""A container that needs an unknown key waits for another one, which asks the issuer already."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from a2a_lambda.access.tokens import issuer_keys
+from a2a_lambda.errors import KeysUnavailable
+from a2a_lambda.store.issuer_copies import Fetch
+from tests.access.tokens.door import Door, Open
+from tests.access.tokens.identity_provider import IdentityProvider
+from tests.helpers.clock import Clock
+
+
+class EventfulClock(Clock):
+    """events: what happens during each sleep, in order."""
+
+    def __init__(self) -> None:
+        self.now = time.time()
+        self.events: list[Callable[[], object]] = []
+        self.slept_seconds = 0.0
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        self.slept_seconds += seconds
+        if self.events:
+            self.events.pop(0)()
+
+
+@pytest.fixture
+def clock() -> EventfulClock:
+    return EventfulClock()
+
+
+@pytest.fixture
+def door(open_door: Open, provider: IdentityProvider) -> Door:
+    return open_door(provider.issuer())
+
+
+@pytest.fixture
+def fetch(door: Door, provider: IdentityProvider) -> Fetch:
+    """Another container's."""
+    fetch = door.copies.begin_fetch(provider.issuer(), rest=issuer_keys.FETCH_REST_SECONDS)
+    assert fetch is not None
+    return fetch
+
+
+def shared(provider: IdentityProvider) -> list[Any]:
+    return [provider.publish(key) for key in provider.keys]
+
+
+def test_it_uses_what_the_other_one_has_read(
+    door: Door, provider: IdentityProvider, clock: EventfulClock, fetch: Fetch
+) -> None:
+    clock.events = [
+        lambda: None,
+        lambda: door.copies.finish_fetch(provider.issuer(), fetch, shared(provider)),
+    ]
+    assert door.tokens.check(provider.token()).caller.client == "robot"
+    assert clock.slept_seconds == pytest.approx(2 * issuer_keys.POLL_SECONDS)
+    assert not provider.fetches
+
+
+def test_a_key_that_the_other_one_did_not_find_is_refused(
+    door: Door, provider: IdentityProvider, clock: EventfulClock, fetch: Fetch
+) -> None:
+    clock.events = [lambda: door.copies.finish_fetch(provider.issuer(), fetch, shared(provider))]
+    assert door.refusal(provider.token({"kid": "unknown"})) == "kid"
+    assert clock.slept_seconds == pytest.approx(issuer_keys.POLL_SECONDS)
+
+
+def test_it_hears_at_once_that_the_issuer_is_silent(
+    door: Door, provider: IdentityProvider, clock: EventfulClock, fetch: Fetch
+) -> None:
+    clock.events = [lambda: door.copies.fail_fetch(provider.issuer(), fetch)]
+    with pytest.raises(KeysUnavailable, match="idp does not answer"):
+        door.tokens.check(provider.token())
+    assert clock.slept_seconds == pytest.approx(issuer_keys.POLL_SECONDS)
+    assert not provider.fetches
+
+
+@pytest.mark.usefixtures("fetch")
+def test_it_gives_up_after_a_while(door: Door, provider: IdentityProvider, clock: EventfulClock) -> None:
+    with pytest.raises(KeysUnavailable, match="idp does not answer"):
+        door.tokens.check(provider.token())
+    assert clock.slept_seconds == pytest.approx(issuer_keys.WAIT_SECONDS, abs=issuer_keys.POLL_SECONDS)
+    assert not provider.fetches
