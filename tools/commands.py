@@ -185,7 +185,7 @@ OPERATE = {
         {"AGENT": "reports", "SCHEDULE": "nightly", "STACK": "…", "PORT": Default("8080")},
     ),
     "erase": Command(
-        "delete what a stack keeps of an owner",
+        "delete everything that a stack stores for an owner",
         ["tools.deployment.erase"],
         {"OWNER": "alice", "CONTEXT": "…", "TASK": "…", "AGENT": "weather", "YES": "1", "STACK": "…"},
     ),
@@ -221,7 +221,7 @@ OPERATE = {
 
 KITS_OWN = {
     "check": Command("run all tests, linters and the type checker, as CI does", ["tools.dev.checks check"]),
-    "validate": Command("check the templates for mistakes, as AWS gets them", ["tools.build.lint"]),
+    "validate": Command("check the templates for mistakes, in the form that AWS receives", ["tools.build.lint"]),
     "costs": Command("compute the price of a million messages", ["tools.dev.checks costs"]),
     "bench": Command("measure the kit's speed against its peers", ["tools.lab bench"], {"WRITE": "1"}, "lab"),
     "scale": Command(

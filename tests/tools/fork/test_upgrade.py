@@ -137,7 +137,7 @@ def make_releases(kit: Repository) -> None:
     # What releases change: code, documents, the template around the fork's place, locks, the example.
     kit.edit("layers/a2a/a2a_lambda/kit.py", "class Kit:", "class OldKit:")
     kit.edit("README.md", "## Start", "## Begin")
-    kit.edit("template.yaml", "Description: An A2A agent", "Description: The A2A agent")
+    kit.edit("template.yaml", "A2A agents on AWS Lambda: the", "The A2A agents on AWS Lambda: the")
     kit.edit("template.yaml", "  Table:\n", "  Table: # of tasks\n")
     kit.edit("template.yaml", "# Everything from here on.", "# All that follows.")
     kit.edit("pyproject.toml", '  "uvicorn",\n', "")
