@@ -98,7 +98,7 @@ def test_every_mistake_of_a_card_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("tags: [a]", "tags is not a field of a card; it belongs into skills."),
+        ("tags: [a]", "tags is not a field of a card; it belongs in skills."),
         ("iconURL: x", "iconURL is not a field of a card; did you mean iconUrl?"),
         (
             "documentationUrl: 2026-01-01",

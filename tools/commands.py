@@ -221,7 +221,7 @@ OPERATE = {
 
 KITS_OWN = {
     "check": Command("run all tests, linters and the type checker, as CI does", ["tools.dev.checks check"]),
-    "validate": Command("check the templates for mistakes, in the form that AWS receives", ["tools.build.lint"]),
+    "validate": Command("check the templates for mistakes, as AWS receives them", ["tools.build.lint"]),
     "costs": Command("compute the price of a million messages", ["tools.dev.checks costs"]),
     "bench": Command("measure the kit's speed against its peers", ["tools.lab bench"], {"WRITE": "1"}, "lab"),
     "scale": Command(

@@ -60,6 +60,13 @@ def test_what_no_event_can_carry_fails(tmp_path: Path, value: str) -> None:
         run(tmp_path, f"@skill\ndef hello(turn): return {value}")
 
 
+@pytest.mark.parametrize("words", ["'Done.'", "Message('Done.')", "Ask('Again?')"])
+def test_commands_are_found_wherever_they_are_sent(tmp_path: Path, words: str) -> None:
+    """In the last artifact, or in the message that ends the turn."""
+    answer = run(tmp_path, f"@skill\ndef hello(turn): return Command('flash'), {words}")
+    assert answer.commands == [{"name": "flash"}]
+
+
 def test_a_missing_argument_is_asked_for_and_filled_by_the_answer(tmp_path: Path) -> None:
     code = """
     from typing import Annotated

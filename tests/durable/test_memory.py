@@ -107,6 +107,28 @@ def test_a_refusal_is_not_tried_again(traveler: Agent) -> None:
     assert calls(traveler)["boom"] == 1
 
 
+def test_a_step_that_may_start_once_is_not_tried_again(tmp_path: Path) -> None:
+    """As on AWS."""
+    agent = written(
+        tmp_path,
+        """
+TRIES = itertools.count()
+
+def charge():
+    next(TRIES)
+    raise OSError
+
+@skill
+async def run(turn):
+    try:
+        await turn.step("charge", charge, at_most_once=True)
+    except StepFailed as error:
+        return f"{error.kind} after {next(TRIES)}"
+""",
+    )
+    assert run(agent).text == "OSError after 1"
+
+
 def test_code_that_a_replay_cannot_repeat_fails_clearly(traveler: Agent) -> None:
     with pytest.raises(CodeChanged, match="its output differs from the earlier run"):
         run(traveler, skill="drift")

@@ -54,7 +54,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`Answer` is for tests of agents: a function does not import what it needs."""
+    """Imports `Answer` when it is first used, because only agents' tests need it and its modules."""
     if name == "Answer":
         from a2a_lambda.agent.trial import Answer
 

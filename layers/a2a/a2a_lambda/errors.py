@@ -2,7 +2,8 @@
 
 A `ProtocolError` is an answer to a client. It has a JSON-RPC code and message of the A2A specification
 (https://a2a-protocol.org/v0.3.0/specification, section 8), and the path of the wrong field if there is
-one. All other exceptions are for the operator. A client gets an `InternalError` instead.
+one. Of the others, a SkillError's text is for the client, a StoreError becomes `Unavailable`, and the rest
+are for the operator: the client gets an `InternalError`.
 """
 
 import math
@@ -95,7 +96,8 @@ class ConfigurationUnavailable(KitError):
 
 
 class KeysUnavailable(KitError):
-    """Parameter Store did not answer, so a key can be neither accepted nor refused."""
+    """Parameter Store, the table or an issuer did not answer, or its answer cannot be used, so a key or a
+    token can be neither accepted nor refused."""
 
     safe_to_log = True
 

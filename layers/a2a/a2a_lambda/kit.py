@@ -110,7 +110,9 @@ class Kit:
     def require_queue(self) -> "Queue":
         """The queue of the worker. Raises ConfigurationError if there is none."""
         if self.queue is None:
-            raise ConfigurationError("environment variable A2A_QUEUE: the worker needs a queue")
+            raise ConfigurationError(
+                "environment variable A2A_QUEUE is not set: set it to the url of the background turns' queue"
+            )
         return self.queue
 
     @cached_property
@@ -255,7 +257,10 @@ class Kit:
         from a2a_lambda.push.delivery import PushNotifications
 
         if not self.settings.notices:
-            raise ConfigurationError("environment variable A2A_NOTICES: notifications need a queue")
+            raise ConfigurationError(
+                "environment variable A2A_NOTICES is not set: set it to the url of the FIFO queue of push"
+                " notifications"
+            )
         return PushNotifications(
             hot_path.sqs(self.settings),
             self.settings.notices,

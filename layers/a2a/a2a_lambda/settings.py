@@ -42,7 +42,8 @@ class Settings(BaseModel):
     queue: url of the SQS queue of background turns. "" = every turn runs in its request.
     durable_function: name of the function of durable turns, with its alias. "" = there is none, and durable
         skills are refused. execution_timeout: seconds that a durable turn may take.
-    dead_letters: ARN of its dead-letter queue. notices: url of the FIFO queue of push notifications.
+    dead_letters: ARN of the dead-letter queue of `queue`. notices: url of the FIFO queue of push
+    notifications.
     iam_callers: a function URL lets in only callers whom AWS has authenticated; they need no key.
     service: name of the deployment, on log lines and metrics. log_level: level of Python's logging.
     debug_logs: log the text of exceptions, which may hold messages of clients.

@@ -22,7 +22,8 @@ Attributes = Mapping[str, str | bool | int | float]
 NO_ATTRIBUTES: Attributes = MappingProxyType({})
 
 SPAN_NAME_CHARACTERS = 128
-"""Longest name of a span. That of another agent is in one."""
+"""Longest name of a span. A span of a call to another agent has that agent's name in it, which may have any
+length."""
 
 Kind = Literal["internal", "server", "client"]
 
@@ -59,7 +60,7 @@ class Span:
                     self._span.update_name(name[:SPAN_NAME_CHARACTERS])
 
     def fail(self, error_type: str) -> None:
-        """Say that what the span is of has failed. error_type: a name or a number, no text of an error."""
+        """Mark the span's operation as failed. error_type: a name or a number, never an error's text."""
         if self._span is not None:
             from opentelemetry.trace import Status, StatusCode
 

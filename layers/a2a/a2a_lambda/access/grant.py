@@ -25,6 +25,6 @@ class Grant:
         if self.agents and agent not in self.agents:
             raise Forbidden(f"agent {agent!r}")
         if self.caller.kind == "token" and not set(scopes) <= set(self.caller.scopes):
-            # Together, so that a client which asks for these gets in.
+            # Both lists, because a client that asks for exactly these scopes must then be let in.
             raise InsufficientScope(f"agent {agent!r}", dict.fromkeys([*self.scopes, *scopes]))
         return Scope(self.caller.owner, agent)

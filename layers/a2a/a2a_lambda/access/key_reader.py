@@ -50,7 +50,8 @@ class KeyReader:
     def read(self, load: Load, give_up: float, *, retries: bool = True) -> bool:
         """Read the pages that a load does not have yet; returns whether it has all of them in time.
 
-        retries: try again if throttled. Raises KeysUnavailable.
+        give_up: Unix time at which to stop; math.inf = never. retries: try again if Parameter Store
+        throttles. Raises KeysUnavailable.
         """
         pause = 0.1
         while True:

@@ -71,7 +71,8 @@ logger = logging.getLogger(__name__)
 
 
 class Keys:
-    """Keys under a path of Parameter Store. Calls block, except `find_cached` and `knows`.
+    """Keys under a path of Parameter Store. Calls block, except `find_cached`, `find_cached_issuers` and
+    `knows`.
 
     copies: what the containers of the deployment share. None = this process reads Parameter Store by itself.
     local: local keys are accepted. They may have any form.

@@ -161,7 +161,8 @@ class Agent:
             Without one, the answer is `input-required` or `working`. The next message, with `after`, is the
             reply, if the wait takes messages.
         secrets, settings: values by name. All others come from the environment, or from .env.
-        Raises ValueError for an unknown skill or slot.
+        Raises ValueError for an unknown skill or slot, or if nothing ends a wait of `after`; TypeError for a
+        file that is neither a File nor a Path.
         """
         from a2a_lambda.agent import trial  # a function never runs it
 

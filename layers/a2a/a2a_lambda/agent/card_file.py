@@ -131,7 +131,7 @@ def _card_mistakes(
                 homes = [home for home, names in fields.items() if loc[-1] in names]
                 hint = did_you_mean(str(loc[-1]), close)
                 if homes and not close:
-                    hint = f"; it belongs {f'into {homes[0]}' if homes[0] else 'at the top of the card'}."
+                    hint = f"; it belongs {f'in {homes[0]}' if homes[0] else 'at the top of the card'}."
                 mistake = f"{name} is not a field{' of a card' if not level else f' of {level}'}{hint}"
             case "string_type" if isinstance(node, yaml.ScalarNode):
                 kind = KINDS.get(node.tag.rpartition(":")[2], "something else")

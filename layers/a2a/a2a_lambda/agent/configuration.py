@@ -103,7 +103,8 @@ def variable_of(kind: Kind, name: str) -> str:
     allowed."""
     if not VARIABLE_NAME.fullmatch(name):
         raise ConfigurationError(
-            f"{name!r} cannot be the name of a {kind}. Use lower-case letters, digits and -, as in 'openai-2'"
+            f"{name!r} cannot be the name of a {kind}. Use at most 63 lower-case letters, digits and -, and"
+            " begin with a letter, as in 'openai-2'"
         )
     return f"{kind}_{name}".upper().replace("-", "_")
 

@@ -20,8 +20,8 @@ class File:
     File("film.mp4", open("/tmp/film.mp4", "rb"))
     File("map.png", url="https://example.com/map.png")
 
-    A large content goes to the deployment's bucket while the skill waits, at most 5 GB of it, and clients get
-    a URL. media_type: None = as the name ends.
+    Large content, up to 5 GiB, goes to the deployment's bucket while the skill waits, and clients get a URL.
+    media_type: None = the type that the name's ending shows.
     """
 
     name: str
@@ -31,8 +31,8 @@ class File:
 
 
 def guess_media_type(name: str) -> str | None:
-    """Media type of a file with this name; None if its name does not say. What is compressed is not the type
-    inside."""
+    """Media type of a file with this name; None if its name does not say. A compressed file has none, because
+    its content is not of the type that the name shows."""
     media_type, compression = mimetypes.guess_type(name)
     return None if compression else media_type
 
@@ -80,7 +80,8 @@ class Progress:
 
 
 class Command:
-    """A command for the client, in the last artifact's metadata (Alibaba's protocol extension).
+    """A command for the client, in the metadata of the message that ends the turn, or of the last artifact if
+    there is no such message (Alibaba's protocol extension).
 
     Command("flash", color="red") has one parameter. A pair (value, normalized value) gives both values.
     """

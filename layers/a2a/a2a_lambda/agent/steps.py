@@ -79,8 +79,9 @@ class Steps:
 
         name: what it is called in logs; 1 to 100 letters, digits, `.`, `_` and `-`.
         retry: for a function that raises. A SkillError is not tried again.
-        at_most_once: the function is not started again if its process died meanwhile. Otherwise it is, so it
-            should be safe to repeat.
+        at_most_once: the function is never started a second time, neither if its process died nor if it
+            raised, so `retry` has no effect. Otherwise it may be started again, so it should be safe to
+            repeat.
         Results are JSON, at most 250,000 bytes. A pydantic model or a dataclass is kept if the function's
         annotation says that it returns one. Raises StepFailed after the last try.
         """

@@ -98,9 +98,10 @@ class Answer:
 
     @property
     def commands(self) -> list[Json]:
-        """Commands for the client."""
-        lists = [artifact.get("metadata", {}).get("commands", []) for artifact in self.artifacts]
-        return [command for commands in lists for command in commands]
+        """Commands for the client, in the artifacts and in the message that ends the turn."""
+        message = self.task["status"].get("message")
+        holders = [*self.artifacts, *([message] if message else [])]
+        return [command for holder in holders for command in holder.get("metadata", {}).get("commands", [])]
 
     @property
     def _reply(self) -> Artifact:

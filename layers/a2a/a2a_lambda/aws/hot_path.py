@@ -61,7 +61,7 @@ def dynamodb(settings: Settings) -> "DynamoDBClient":
 
 
 def ssm(settings: Settings) -> "SSMClient":
-    """Client without retries. `keys` retries, within the time that a request has."""
+    """Client without retries, because `access/key_reader` retries within the time that a request has."""
     return cast("SSMClient", _client(SSM, settings, 1))
 
 

@@ -1,4 +1,4 @@
-"""Puts a turn that is stored where it runs: into the worker's queue, or into its durable execution."""
+"""Sends a stored turn to where it runs: to the worker's queue, or to its durable execution."""
 
 import logging
 from typing import TYPE_CHECKING

@@ -30,7 +30,8 @@ WARM_UP_START_SECONDS = 2.0
 every cold start slow, also those for other agents."""
 
 WARM_UP_AGENTS = 10
-"""Agents that are imported then, at most, because a container serves only a few of very many agents."""
+"""Most agents that are imported during the initialization, because a container serves only a few of very
+many."""
 
 WARM_UP_SECONDS = 6.0
 """Seconds for which the initialization waits for imports. Lambda ends it after ten. An import that takes
@@ -41,7 +42,7 @@ SERVE_SECONDS = 8.0
 it serves the others, and calls of an agent that is not there yet wait for it."""
 
 IMPORT_SECONDS = 30.0
-"""Seconds after which such an import is given up."""
+"""Seconds after which `make run`, or a function without a manifest, gives up on an import."""
 
 NO_AGENT = "no agent; an agent is a folder with card.yaml and agent.py, and make agent NAME=hello writes one"
 
@@ -268,7 +269,7 @@ def _default_first(profiles: list[Profile], folder: Path, names: Collection[str]
     if len(defaults) > 1:
         name_list = ", ".join(profile.name for profile in defaults)
         rule = "only one card.yaml may" if defaults[0].card.default else "one card.yaml must"
-        raise ConfigurationError(f"{folder}: {rule} say `default: true`, of {name_list}")
+        raise ConfigurationError(f"{folder}: {rule} say `default: true`. The candidates are: {name_list}")
     return sorted(profiles, key=lambda profile: profile is not defaults[0])
 
 

@@ -18,7 +18,8 @@ from a2a_lambda import strictjson
 from a2a_lambda.errors import KitError, ParseError
 
 EARLY_SECONDS = 60.0
-"""Seconds before its end at which a token is renewed; half of its life if it is shorter than twice that."""
+"""Seconds before its expiry at which a token is renewed. One that is valid for less than twice as long is
+renewed at half of its lifetime."""
 
 DEFAULT_LIFE_SECONDS = 300.0
 """Life of a token whose issuer does not say (RFC 6749 section 5.1 only recommends it)."""

@@ -84,8 +84,8 @@ class Client:
         await self._http.aclose()
 
     async def discover(self) -> discovery.DiscoveredAgent:
-        """The agent, from its card, which is read once. Raises Undiscovered, also for a card that is not
-        signed as it must be; Refused, AgentError, ConfigurationError."""
+        """The agent, from its card, which is read once. Raises Undiscovered, also for a card that no key in
+        `verify` has signed; Refused, AgentError, SignInFailed, ConfigurationError."""
         if self._agent is not None:
             return self._agent
         # A signature is of the strict card of 1.0.

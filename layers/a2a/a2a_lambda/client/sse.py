@@ -40,7 +40,7 @@ async def events(chunks: AsyncIterator[bytes], limit: int) -> AsyncGenerator[Rec
                 lines.append(line)
                 size += len(line)
                 if size > limit:
-                    raise TooLarge
+                    raise TooLarge(f"more than {limit} bytes")
             elif lines:
                 yield Received(
                     [b"", *_values(lines, b"id")][-1], b"\n".join(_values(lines, b"data")), b"\n".join(lines)
@@ -74,4 +74,4 @@ async def _lines(chunks: AsyncIterator[bytes], limit: int) -> AsyncGenerator[byt
             yield b"".join(pieces)
             pieces, size = [line], len(line)
         if size > limit:
-            raise TooLarge
+            raise TooLarge(f"more than {limit} bytes")

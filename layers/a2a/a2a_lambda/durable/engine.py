@@ -146,8 +146,8 @@ class Engine(Protocol):
     async def step(
         self, name: str, call: Callable[[], Awaitable[bytes]], retry: Retry, *, once: bool
     ) -> bytes:
-        """Result of a step, as JSON. once: it is not started again if its process died. Raises StepFailed,
-        and SkillError if the step raised one."""
+        """Outcome of a step, as JSON: see `StepOutcome`, which also holds a SkillError of the step. once: the
+        step is not started again, whatever ended it. Raises StepFailed."""
 
     async def sleep(self, name: str, seconds: int) -> None: ...
 
@@ -198,7 +198,7 @@ class OperationKeys:
         return key
 
     def next(self, name: str) -> str:
-        """The same; the operation after it gets it, too."""
+        """Key that the next operation with this name will take. It is not taken yet."""
         count = self._used[name]
         return f"{self.prefix}{name}#{count + 1}" if count else f"{self.prefix}{name}"
 
@@ -217,7 +217,8 @@ class StepOutcome:
 
     @staticmethod
     async def of(name: str, call: Call) -> bytes:
-        """Raises what the step raises, and NotKept for a result that is not JSON, or too large."""
+        """The outcome as JSON. Raises what the step raises, except a SkillError, and NotKept for a result
+        that is not JSON or is too large."""
         try:
             result = await call()
         except SkillError as error:

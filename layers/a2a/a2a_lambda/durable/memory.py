@@ -88,9 +88,10 @@ class MemoryEngine:
     ) -> bytes:
         await asyncio.sleep(0)  # as on AWS, where other code runs meanwhile
         if (operation := self._replay("step", name)) is None:
-            operation = self._keep("step", name, await _tries(name, call, retry))
-        result: bytes = operation.result()
-        return result
+            result = await _tries(name, call, Retry(attempts=1) if once else retry)
+            operation = self._keep("step", name, result)
+        kept_result: bytes = operation.result()
+        return kept_result
 
     async def sleep(self, name: str, seconds: int) -> None:
         await asyncio.sleep(0)

@@ -30,5 +30,5 @@ def version_of(reference: str) -> str:
 
 
 def folder_key(scope: Scope, folder: str) -> str:
-    """What the keys of all files begin with whose references begin with `folder`."""
+    """Prefix of the keys of all files whose references begin with `folder`."""
     return f"{owner_prefix(scope.owner)}{scope.agent}/{folder.removeprefix(SCHEME)}"

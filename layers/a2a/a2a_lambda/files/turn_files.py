@@ -23,7 +23,7 @@ class TurnFiles:
         self._allow_loopback = allow_loopback
 
     def is_inline(self, size: int) -> bool:
-        """Whether a file of so many bytes stays in its task."""
+        """Whether a file of `size` bytes stays in its task."""
         return self._bucket is None or size <= INLINE_BYTES
 
     def writer(self, number: int) -> "Writer":
@@ -40,7 +40,8 @@ class TurnFiles:
         return Writer(self._bucket, key, reference, is_stored=is_stored)
 
     def open(self, url: str) -> BinaryIO:
-        """The content at a reference, or at a URL of elsewhere, which is hostile until proved otherwise.
+        """The content at a reference, or at a URL outside the deployment, which is hostile until proved
+        otherwise.
 
         Raises FileAbsent, FilesUnavailable, and NotFetched for a URL that must not, or cannot, be read.
         """
@@ -56,5 +57,8 @@ class TurnFiles:
 
     def _require_bucket(self) -> Bucket:
         if self._bucket is None:
-            raise ConfigurationError("environment variable A2A_FILES_BUCKET: a task has a file in a bucket")
+            raise ConfigurationError(
+                "environment variable A2A_FILES_BUCKET is not set, but a task has a file in the bucket: set"
+                " it to the bucket's name"
+            )
         return self._bucket

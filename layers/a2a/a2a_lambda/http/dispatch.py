@@ -152,7 +152,8 @@ async def accept(request: Request, check: Callable[[Request], None]) -> Accepted
     """Authenticate a request, check it, and read its body.
 
     check: what can be checked without the body. Raises ProtocolError.
-    Raises Unauthenticated, TooManyRequests, Unavailable, RequestTooLarge, and what `check` raises.
+    Raises Unauthenticated, InsufficientScope, TooManyRequests, Unavailable, RequestTooLarge, InvalidRequest
+    if the body breaks off, and what `check` raises.
     """
     kit: Kit = request.app.state.kit
     grant = await authenticate(request)

@@ -65,7 +65,7 @@ class Buffered:
 
 
 def _without_server(event: Event) -> Event:
-    """The event without what only the address of the server is made of.
+    """The event without the headers that matter only for the server's address.
 
     Mangum reads a port in `X-Forwarded-Port`, which is a list after two proxies, and in `Host`, which may be
     anything. The application never reads that address.

@@ -5,7 +5,7 @@
     RunTime          service; service and agent. Milliseconds of the agent's turn
     Pushes           service, agent, outcome (delivered, gone, refused, failed)
     FailedRecords    service, function. Records of queues and of the stream, except notifications
-    KeyFailures      service, function. Reads of Parameter Store that failed
+    KeyFailures      service, function. Failed reads of Parameter Store, or of an issuer's public keys
     Sweeps           service, function
     DynamoDBCalls    service, function. Calls in an invocation
 

@@ -64,7 +64,7 @@ STEP_END_MARGIN_SECONDS = 5.0
 
 STEP_PART = 0.5
 """A step starts in a new run if less than this part of the function's time is left. So each step has at least
-so much."""
+that much."""
 
 Result = TypeVar("Result")
 
@@ -270,7 +270,7 @@ class OperationThread:
             raise self.suspension
         if self._is_interrupted:
             raise RuntimeError(
-                f"{what} begins after another operation was canceled, as asyncio.timeout does. Use the"
+                f"{what} begins after another operation was canceled, for example by asyncio.timeout. Use the"
                 " timeout of turn.wait_for, or asyncio.timeout inside of a step"
             )
         key = self.keys.prefix + what
@@ -341,10 +341,11 @@ def _decide(retry: Retry, once: bool, error: Exception, attempt: int) -> RetryDe
 
 
 async def _outcome(branch: Callable[[], Awaitable[bytes]], name: str) -> str:
-    """What a branch returned or raised, as JSON for replays. Raises CodeChanged, StoreError: of the run."""
+    """What a branch returned or raised, as JSON for replays. Raises CodeChanged and StoreError, which end the
+    whole run."""
     try:
         return json.dumps({"value": (await branch()).decode()})
-    except CodeChanged:
+    except (CodeChanged, StoreError):
         raise
     except SkillError as error:
         return json.dumps({"refused": str(error)})
@@ -352,8 +353,6 @@ async def _outcome(branch: Callable[[], Awaitable[bytes]], name: str) -> str:
         return json.dumps({"late": str(error)})
     except StepFailed as error:
         return json.dumps({"failed": [error.name, error.kind, error.text]})
-    except StoreError:
-        raise
     except Exception as error:
         logger.exception("branch %s failed", name)
         return json.dumps({"failed": [name, type(error).__name__, str(error)]})

@@ -61,8 +61,8 @@ async def follow(
 ) -> AsyncGenerator[Published, None]:
     """The task as it is, then each later event, once and in order.
 
-    after: a sequence number. Yield only later events, and not the task itself. A number beyond the log is
-        ignored.
+    after: a sequence number. Yield only later events, and not the task itself. A number beyond the log of a
+        stopped task is ignored.
     answer_wait: seconds for which a task that waits for input is followed.
     """
     # A client that comes back with a number beyond the log has it from a log that was lost, such as one

@@ -70,7 +70,7 @@ class Intake:
     """Starts the turns of messages.
 
     repeat_seconds: seconds for which the same bytes are the same request. execution_seconds: seconds that a
-    durable turn may take. Tasks of agents with durable skills are kept so much longer.
+    durable turn may take. Tasks of agents with durable skills are kept that much longer.
     """
 
     def __init__(

@@ -5,7 +5,7 @@ tasks are then read as they are now. `totalSize` needs a count of the list. It i
 the page token carries it to the others.
 
 A page ends early if it is as large as an answer should be, or if too many tasks had to be read for it. Then
-`totalSize` is a least number, too: no list takes longer because its owner has a million tasks.
+`totalSize` is a lower bound, too: no list takes longer because its owner has a million tasks.
 """
 
 import asyncio

@@ -72,7 +72,8 @@ class Messages:
         )
 
     async def send(self, call: CallContext, request: SendMessageRequest) -> SendMessageResponse:
-        """Run a turn until it ends or asks a question. Or dispatch it, and answer at once.
+        """Run a turn here, or dispatch it, and answer when it has ended or asks a question; at once, if the
+        client does not wait for a dispatched turn.
 
         A send that takes long holds a slot of its owner, as a stream does. If there is none, its turn ends.
         Raises what `Intake.start` and `stream` raise, and TooManyStreams.
@@ -168,8 +169,8 @@ class Messages:
         """The request with its large files in the bucket.
 
         Raises if the agent's card, or the policy for webhooks, forbids the message; InvalidParams,
-        FilesUnavailable, and TaskNotFound, so that nothing is written for a task that there is not. A file of
-        a message that is refused later, because its task has ended, say, expires as every other.
+        FilesUnavailable, and TaskNotFound, so that nothing is written for a task that does not exist. A file
+        of a message that is refused later, because its task has ended, say, expires as every other.
         """
         agent, message = self.agents[call.scope.agent], request["message"]
         agent.card.check_extensions(call.extensions)

@@ -32,7 +32,8 @@ CANCEL_ATTEMPTS = 20
 
 @dataclass(frozen=True, slots=True)
 class FoundTask:
-    """A task, the name of the wire that it was made over, and when it was made and ends, in Unix seconds."""
+    """A task, the name of the wire that it was made over, and when it was created and expires, in Unix
+    seconds."""
 
     task: Task
     wire_name: str

@@ -93,7 +93,7 @@ class StreamLimit:
             number = random.choice(sorted(free))  # noqa: S311
             if await threads.run(self._store.take_slot, owner, number, holder, until):
                 return number
-        raise TooManyStreams(f"an owner may have at most {self._limit} streams at once")
+        raise TooManyStreams(f"an owner may have at most {self._limit} streams and long sends at once")
 
 
 def _until(now: float) -> int:

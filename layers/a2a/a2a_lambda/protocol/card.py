@@ -49,8 +49,8 @@ class ToolAnnotations(CardModel):
 
 class CardSkill(CardModel):
     """AgentSkill (A2A section 4.4.5). tags: without one, clients get the name as the only one. durable:
-    its turns may take days. mcp: MCP's clients may call it as a tool. annotations: hints about that tool. Of
-    these three nothing is sent to clients of A2A."""
+    its turns may take days. mcp: MCP's clients may call it as a tool. annotations: hints about that tool.
+    None of these three is sent to A2A clients."""
 
     id: str = Field(min_length=1)
     name: str
@@ -81,7 +81,8 @@ class Extension(CardModel):
 
 
 class Extended(CardModel):
-    """What the card of a caller with a key has in addition. description: instead."""
+    """What the card has in addition for a caller with a key. description: replaces the card's; None = the
+    card's own."""
 
     description: str | None = None
     skills: list[CardSkill] = []
@@ -121,7 +122,7 @@ class Card(CardModel):
     """default: the agent answers at the root. public: the card needs no key.
     scopes: scopes that a caller's token needs for this agent. A caller with a key needs none.
     background: the worker runs the agent's turns. They may take longer than a request.
-    durable: so do the turns of all skills, and they may take days.
+    durable: all skills are durable, so that their turns may take days.
     mcp: MCP's clients may call the agent's skills as tools."""
 
     name: str = Field(min_length=1)
@@ -162,7 +163,7 @@ class Card(CardModel):
 
     def check_media_type(self, media_type: str | None, path: str, also: Sequence[str] = ()) -> None:
         """Raises ContentTypeNotSupported for a type that neither the agent nor one of its skills takes, and
-        that is not in `also`. path: path of the field, such as skills[0].id."""
+        that is not in `also`. path: path of the field, such as params.message.parts[0]."""
         plain_type = media_types.plain(media_type)
         if not plain_type:
             return
@@ -193,6 +194,7 @@ def check_name(name: str, place: str) -> None:
     folder."""
     if not AGENT_NAME.fullmatch(name) or RESERVED.fullmatch(name):
         raise ConfigurationError(
-            f"{place}: {name!r} cannot be the name of an agent. Use letters, digits, - and _, but not a word"
-            " that the kit's paths use (v1, a2a, alibaba, stream, tasks, message…)"
+            f"{place}: {name!r} cannot be the name of an agent. Use at most 63 letters, digits, - and _,"
+            " begin with a letter or a digit, and do not use a word of the kit's paths (v1, a2a, alibaba,"
+            " stream, tasks, message…)"
         )

@@ -79,7 +79,7 @@ class ListTasksResponse(TypedDict):
 
 
 class PushConfigRequest(TypedDict):
-    """Names a config of a task. Without an id it is the task's only one."""
+    """Names a task's push notification config. Without an id, `get` returns the task's first one."""
 
     taskId: str
     id: NotRequired[str]

@@ -60,7 +60,7 @@ Change = Callable[[Part], Part]
 
 
 def output_folder(task_id: str) -> str:
-    """What the references of all files begin with that a task's turns put out."""
+    """Prefix of the references of all files that a task's turns put out."""
     # A client of A2A 0.1 chooses the ids of its tasks, and must not choose a key.
     return f"{SCHEME}tasks/{hashlib.sha256(task_id.encode()).hexdigest()[:32]}/"
 

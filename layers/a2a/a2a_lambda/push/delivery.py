@@ -106,7 +106,7 @@ class PushNotifications:
         )
 
     async def deliver(self, body: str) -> None:
-        """Send a webhook what is new of a task. Raises Undelivered, StoreError."""
+        """Send a webhook what is new in a task. Raises Undelivered, StoreError."""
         owner, agent, task_id, name = json.loads(body)
         telemetry.about(owner=owner, agent=agent, task_id=task_id)
         try:

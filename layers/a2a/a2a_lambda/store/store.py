@@ -1,4 +1,4 @@
-"""Operations on the table. Every change is one conditional write of one item, unless the table says
+"""Operations on the table. Every change is one conditional write of one item, unless the list below says
 otherwise. A write that conflicts changes nothing.
 
     operation       item      condition                       use
@@ -66,7 +66,7 @@ class Store:
     """Tasks and contexts in one table. Calls block: run them in `threads`.
 
     ttl: seconds for which a task is kept from its creation, and a context from its last turn.
-    longest_turn_seconds: time that a turn may take. A context is kept so much longer.
+    longest_turn_seconds: time that a turn may take. A context is kept for that much longer.
     list_shards: partitions over which an owner's list of tasks is spread.
     Every method raises StoreError if DynamoDB does not answer. Methods that write raise WriteRefused if
     DynamoDB refuses the item for good.
@@ -299,7 +299,7 @@ class Store:
 
     def put_push_config(self, head: Head, push: PushRegistration) -> None:
         """Store a config of a task under its id. One that is there keeps its cursor, because its webhook may
-        not have been told all. Without a cursor: only if there is none."""
+        not have been told all. A config without a cursor is stored only if there is none yet."""
         item = items.from_push(head, push)
         try:
             self._table.put(item, ABSENT, {":now": number(int(self.clock()))})

@@ -143,7 +143,7 @@ class TurnRecord:
 
     message: parts of the client's message. reply: parts that the agent said or asked. changes: changes to the
     memory. answered: the request that the turn answers. was_ended_by_skill: the skill ended the turn itself.
-    Memory keeps nothing of a failed turn, and another attempt at it counts.
+    The memory keeps nothing of a failed turn, so another attempt at the turn still changes it.
     """
 
     turn_id: str

@@ -33,7 +33,7 @@ ENTRY_BYTES = 350_000
 """Bytes of an entry's body. A DynamoDB item may have 400 KB, keys and names included."""
 
 GROUPED_CHUNKS = 16
-"""So many consecutive chunks of artifacts, or more, share entries. All else has an entry of its own, so that
+"""Fewest consecutive artifact chunks that share entries. Everything else has an entry of its own, so that
 each event has its own number. Every wire sends a chunk, so clients get the number of a shared entry."""
 
 Numbered = tuple[int, Event]

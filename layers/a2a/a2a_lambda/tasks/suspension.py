@@ -13,16 +13,17 @@ from a2a_lambda.tasks.execution import Execution, WaitState
 from a2a_lambda.tasks.head import Head, Place, sweep_minute
 
 LATE_SECONDS = 120.0
-"""Seconds after the end of a pause at which the sweep looks whether the turn has continued."""
+"""Seconds after the end of a pause at which the sweep checks whether the turn has continued."""
 
 REPLYING = "reply"
 """Holder of a task while a reply is stored that its head cannot hold."""
 
 REPLY_SECONDS = 10.0
-"""Seconds for which the task is held then. A process that stores a reply is dead after that."""
+"""Seconds for which the task is held while a reply is stored. A process that has not stored it by then counts
+as dead."""
 
 EXECUTION_LOOK_SECONDS = 86_400.0
-"""Most seconds until the sweep looks whether the execution of a suspended turn is still there."""
+"""Most seconds until the sweep checks whether the execution of a suspended turn is still there."""
 
 
 def new_execution(url: str) -> Execution:
@@ -85,8 +86,8 @@ def suspended_head(
 
 
 def still_asking(new_head: Head, old_head: Head) -> Head:
-    """The head of a turn that asks the same again, because the run died that asked, or a timer woke the
-    turn. The question stays one.
+    """The head of a turn that asks the same question again, because the run that asked it died, or a timer
+    woke the turn. The client sees one question, not two.
 
     new_head: what `suspended_head` made, with no event after the question. old_head: the head before that.
     """

@@ -48,7 +48,7 @@ class Audience:
             self._items.put_nowait((sequence, event))
 
     def close(self, error: BaseException | None = None) -> None:
-        """Say that no event follows, or why."""
+        """End the events. error: what `events` raises after the last one; None = nothing."""
         self._items.put_nowait(error)
 
     async def events(self) -> AsyncGenerator[Published, None]:

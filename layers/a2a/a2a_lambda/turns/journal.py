@@ -21,10 +21,10 @@ FLUSH_PART = 1 / 20
 SLOWEST_FLUSH_SECONDS = 1.0
 
 FLUSH_BYTES = 4_000
-"""JSON bytes of pending events that are stored at once."""
+"""JSON bytes at which pending events are stored immediately, without waiting for FLUSH_SECONDS."""
 
 SILENCE_SECONDS = 2 * FLUSH_SECONDS
-"""Seconds between looks whether events are pending that no other event follows."""
+"""Seconds between checks for pending events that no other event follows."""
 
 BACKLOG_BYTES = 1_000_000
 """JSON bytes that may be pending while the table takes no writes. Then the agent waits, too."""

@@ -25,7 +25,7 @@ async def load_live_head(store: Store, scope: Scope, task_id: str, *, path: str 
     while True:
         head = await threads.run(store.get_head, scope, task_id)
         if head is None:
-            raise TaskNotFound("the key's owner has no such task with this agent", path=path)
+            raise TaskNotFound("this caller has no such task with this agent", path=path)
         if not has_died(store, head):
             return head
         try:

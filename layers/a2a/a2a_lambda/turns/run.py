@@ -39,7 +39,8 @@ from a2a_lambda.turns.journal import Journal, size_of
 from a2a_lambda.turns.lease import Lease
 
 CLOSING_SECONDS = 1.5
-"""Seconds after a turn's deadline in which its end may still be stored. The deadline leaves so much time."""
+"""Seconds after a turn's deadline in which its end may still be stored. The deadline leaves that much
+time."""
 
 TIME_LIMIT = "The agent ran out of time."
 

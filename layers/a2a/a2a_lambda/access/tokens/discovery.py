@@ -15,8 +15,8 @@ from a2a_lambda.protocol.model import Json
 
 
 def fetch_keys(issuer: Issuer, *, allow_loopback: bool = False) -> list[Json]:
-    """An issuer's JSON Web Keys. Blocks. Raises KeysUnavailable, whose text says what is wrong;
-    IssuerUnreachable, which is one, if there is no answer at all.
+    """An issuer's JSON Web Keys. Blocks. Raises KeysUnavailable, whose text says what is wrong, or its
+    subclass IssuerUnreachable if there is no answer at all.
 
     Where the keys are is discovered each time: a host that the issuer has left could be taken by others.
     """

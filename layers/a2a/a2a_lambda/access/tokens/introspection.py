@@ -64,7 +64,7 @@ def introspect(
 async def _ask(
     issuer: Issuer, token: str, login: tuple[str, str] | None, *, allow_loopback: bool
 ) -> dict[str, Json] | None:
-    """As RFC 7662 says it."""
+    """Ask an issuer as RFC 7662 defines it."""
     # RFC 6749 section 2.3.1: both are encoded first.
     auth = httpx2.BasicAuth(*map(quote_plus, login)) if login else None
     form = {"token": token, "token_type_hint": "access_token"}

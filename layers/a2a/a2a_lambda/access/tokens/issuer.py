@@ -34,7 +34,7 @@ DISPLAY_CLAIMS = frozenset(
 """Claims that can change, or pass on to another person. They cannot name an owner."""
 
 COMMON_CLAIMS = frozenset({"iss", "aud", "tid", "azp", "client_id", "scope", "scp", "exp", "iat"})
-"""Claims that many callers share. As an owner, each could read the tasks of the others."""
+"""Claims that many callers share. If one named the owner, each caller could read the others' tasks."""
 
 LISTS = ("audiences", "scopes", "agents", "claims")
 """Fields of an issuer that are lists."""
@@ -51,7 +51,8 @@ class Issuer:
     name: what the operator calls it; it begins the owners of its tokens. url: `iss` of its tokens, exactly.
     audiences: `aud` of tokens for this deployment, one of them. owner_claim: claim that names the owner; "" =
     the client of a program's own token, else the subject. scopes: scopes that every token needs.
-    agents: names of the agents it may call; empty = all. claims: names of the claims that agents see.
+    agents: names of the agents that callers with its tokens may call; empty = all. claims: names of the
+    claims that agents see.
     private: its servers may have private addresses.
     introspection: url that says what its tokens allow, which then are not verified here; "" = they are JWTs
     that its keys verify. client, secret: id of the client that may ask there, and the name of its secret.
@@ -145,7 +146,8 @@ def check_issuer(issuer: Issuer, *, is_local: bool) -> None:
     """Raises ConfigurationError for an issuer that an operator must not add, with what to write instead."""
     if not NAME.fullmatch(issuer.name):
         raise ConfigurationError(
-            f"the name of an issuer is 1 to 32 letters, digits, _ . or -, not {issuer.name!r}"
+            "the name of an issuer is 1 to 32 letters, digits, _ . or -, and begins with a letter or a"
+            f" digit; {issuer.name!r} does not fit"
         )
     if issuer.name == IAM:
         raise ConfigurationError("the name iam is that of callers with an AWS role: choose another")

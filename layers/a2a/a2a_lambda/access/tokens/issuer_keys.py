@@ -82,7 +82,7 @@ class Keyring:
 
 
 class IssuerKeys:
-    """Calls block."""
+    """Checks tokens' signatures with their issuers' public keys. Calls block, except `knows`."""
 
     def __init__(
         self,
@@ -149,8 +149,9 @@ class IssuerKeys:
         return key
 
     def _look(self, issuer: Issuer, kid: str) -> Keyring:
-        """Use the shared copy, and renew it if it is old or lacks a key. Only a request whose key is unknown
-        waits for the issuer."""
+        """Use the shared copy, and renew it if it is old or lacks a key. A request with a known key waits
+        RENEW_WAIT_SECONDS at most; one whose key is unknown, or older than STALE_SECONDS, waits for the
+        issuer."""
         if self.knows(issuer, kid):
             keyring = self._read(issuer)
             age = self._clock() - keyring.copy.fetched_at

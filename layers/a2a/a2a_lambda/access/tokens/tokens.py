@@ -129,7 +129,8 @@ class Tokens:
         """What a token allows, as an issuer says."""
         if len(token) > MAX_TOKEN_BYTES:
             raise TokenRefused("form", f"it is longer than {MAX_TOKEN_BYTES} bytes")
-        # Another thread may begin a new memory, for changed issuers. What is refused here goes into this one.
+        # If the issuers change, another thread replaces `_refused`. What is refused here belongs to the old
+        # one.
         digest, now, refusals = _digest(token), self._clock(), self._refused
         until, refusal = refusals.get(digest, (0.0, None))
         if refusal is not None and now < until:

@@ -1,4 +1,5 @@
-"""A file of a message, wherever its content is: in the message, in the bucket, or at a URL of elsewhere."""
+"""A file of a message, wherever its content is: in the message, in the bucket, or at a URL outside the
+deployment."""
 
 import io
 import os
@@ -33,7 +34,8 @@ class ReceivedFile:
 
     @property
     def content(self) -> bytes | None:
-        """The bytes of a file that the client has sent; None if there is only a URL of elsewhere."""
+        """The bytes of a file that the client has sent; None if there is only a URL outside the
+        deployment."""
         return self.read() if "raw" in self.part or is_reference(self.part) else None
 
     def open(self) -> BinaryIO:
@@ -41,7 +43,8 @@ class ReceivedFile:
         the bucket, each jump with `seek` is a request to S3.
 
         Raises SkillError, which ends the task with a text for the client, if the file has expired, or its URL
-        cannot be read. A URL of elsewhere must be public, answer within a minute, and have at most 100 MB.
+        cannot be read. A URL outside the deployment must be public, answer within a minute, and have at most
+        100 MB.
         """
         if "raw" in self.part:
             return io.BytesIO(decode_raw(self.part["raw"]))

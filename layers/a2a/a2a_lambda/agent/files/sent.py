@@ -1,5 +1,5 @@
-"""Files that a skill puts out: a large one goes to the bucket where the skill's code runs, so that the skill
-waits for it, and may close its stream or delete its file afterwards.
+"""Files that a skill puts out. A large one is sent to the bucket from the thread or loop of the skill's code,
+so that the skill waits for it, and may close its stream or delete its file afterwards.
 """
 
 import inspect

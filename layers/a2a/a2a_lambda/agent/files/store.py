@@ -23,7 +23,7 @@ class FileStore(Protocol):
     """Calls block."""
 
     def is_inline(self, size: int, /) -> bool:
-        """Whether a file of so many bytes stays in its task."""
+        """Whether a file of `size` bytes stays in its task."""
 
     def writer(self, number: int, /) -> FileWriter: ...
     def open(self, url: str, /) -> BinaryIO: ...

@@ -156,7 +156,7 @@ class _Connection:
             return True
         if not hasattr(select, "poll"):  # Windows
             return bool(select.select([self._socket], [], [], 0)[0])
-        poll = select.poll()  # `select` refuses the numbers of a process with many files
+        poll = select.poll()  # `select` refuses file descriptors of 1024 and more
         poll.register(self._socket, select.POLLIN)
         return bool(poll.poll(0))
 

@@ -88,8 +88,8 @@ SQS = AwsService("sqs", "SQS", "AmazonSQS", "1.0", had_queries=True)
 
 
 class JsonClient:
-    """Its methods are the service's operations: `put_item` calls PutItem. Calls block, and threads may share
-    a client. They raise ClientError if the service refuses, BotoCoreError if it does not answer.
+    """Its methods are the service's operations: `put_item` calls PutItem. Threads may share a client. Calls
+    block, and raise ClientError if the service refuses, BotoCoreError if it does not answer.
 
     read_credentials: called for every request. attempts: how many requests a call makes at most.
     """

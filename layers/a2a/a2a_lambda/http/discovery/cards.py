@@ -155,7 +155,7 @@ async def find_agent(request: Request, name: str | None, *, keyed: bool = False)
     """An agent whose card the caller may read, and whether the caller had to show a key.
 
     name: None = the default agent. keyed: it always takes a key. Raises RouteNotFound, Unauthenticated,
-    Forbidden, Unavailable.
+    Forbidden, TooManyRequests, Unavailable.
     """
     kit: Kit = request.app.state.kit
     # Whether an agent exists is as public as the default agent's card.

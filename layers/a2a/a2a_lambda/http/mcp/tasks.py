@@ -19,7 +19,8 @@ from a2a_lambda.wire.shared import fields
 
 
 async def get(call: Call) -> dict[str, Json]:
-    """Raises TaskNotFound."""
+    """Raises TaskNotFound, InvalidParams, and CapabilityRequired if the client did not declare the
+    extension."""
     record = await call.kit.service.get(call.scope, _id(call), results.MODES)
     ttl = int((record.expires - record.created) * 1000)
     times = {"createdAt": timestamp(record.created), "ttlMs": ttl}
@@ -52,7 +53,8 @@ async def reply_to(call: Call, task: Task, response: Json, path: str) -> SendMes
 
 
 async def cancel(call: Call) -> dict[str, Json]:
-    """Raises TaskNotFound."""
+    """Raises TaskNotFound, InvalidParams, and CapabilityRequired if the client did not declare the
+    extension."""
     with suppress(TaskNotCancelable):  # it has ended already, as the client wants
         await call.kit.service.cancel(call.scope, _id(call))
     return {}

@@ -20,7 +20,7 @@ from a2a_lambda.wire.shared import jsonrpc
 VERSION_HEADER = "mcp-protocol-version"
 
 ENCODED = ("=?base64?", "?=")
-"""Around a header's value that is no plain ASCII."""
+"""Prefix and suffix of a header value that is not plain ASCII."""
 
 NAMED = {"tools/call": "name"}
 """Parameter that the header Mcp-Name mirrors, by method."""

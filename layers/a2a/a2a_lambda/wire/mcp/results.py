@@ -70,11 +70,12 @@ def encode_result(task: Task, revision: str, *, has_output_schema: bool) -> dict
 
 
 def _how_to_go_on(task: Task) -> str:
-    """A question for a client that cannot ask its user, or where a task is that still runs."""
+    """What to tell the client: the question, which it cannot show as a form, or how to look at a task that
+    still runs."""
     call = f"call this tool again with task={task['id']!r}"
     if task["status"]["state"] in INTERRUPTED:
         return f"{question_of(task)}\nTo answer, {call} and {filled_parameter(task) or MESSAGE}=<the answer>."
-    return f"This takes longer than a call may. It goes on: {call} to see how far it is."
+    return f"This takes longer than a call may. The task is still running: {call} to see how far it is."
 
 
 def encode_new_task(task: Task, times: Mapping[str, Json]) -> dict[str, Json]:

@@ -34,7 +34,7 @@ CONTEXT_KEY = "a2a-lambda/contextId"
 
 
 class HeaderMismatch(InvalidParams):
-    """A header of HTTP says something else than the body."""
+    """An HTTP header does not match the body."""
 
     code, status, title = -32020, 400, "Header mismatch"
 

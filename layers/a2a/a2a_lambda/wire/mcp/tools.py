@@ -53,7 +53,7 @@ class Tool:
             if not self.parameters:
                 required.append(MESSAGE)
         if TASK not in properties:
-            text = "Only to answer a question: the id of the task that asked it."
+            text = "Only to answer a task's question, or to see how far a task is: the task's id."
             properties[TASK] = {"type": "string", "description": text}
         schema |= {"$schema": DIALECT, "properties": properties, "additionalProperties": False}
         return schema | ({"required": required} if required else {})

@@ -51,7 +51,7 @@ JSON_MODE = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """An issuer whose tokens are accepted. url: the issuer's. scopes: those that a token needs."""
+    """An issuer whose tokens are accepted. url: the issuer's url. scopes: scopes that a token needs."""
 
     name: str
     url: str

@@ -143,7 +143,7 @@ def without(source: Object, names: Sequence[str]) -> Object:
 
 
 def instant(source: Object, key: str, path: str) -> str | None:
-    """A time of RFC 3339, in the form of `model.timestamp`. None if it is absent or null."""
+    """An RFC 3339 time, in the form of `model.timestamp`. None if it is absent, null or empty."""
     if source.get(key) in (None, ""):
         return None
     value = text(source, key, path)

@@ -171,7 +171,9 @@ def decode_event(value: Json) -> Event:
             for flag in ("append", "lastChunk"):
                 update[flag] = bool(fields.flag(source, flag, "result"))
             return cast(Event, {"artifactUpdate": update})
-    raise InvalidParams("result.kind is not a kind of A2A", path="result.kind")
+    raise InvalidParams(
+        "result.kind must be task, message, status-update or artifact-update", path="result.kind"
+    )
 
 
 def decode_config(source: Object, path: str) -> TaskPushNotificationConfig:

@@ -199,7 +199,7 @@ def _schema_names(agent: Description, prefix: str, taken: Mapping[str, Object]) 
 
 
 def _unique(name: str, taken: set[str]) -> str:
-    """The name, or a longer one if it is taken; which it is from now on."""
+    """The name, or a longer one if it is taken. The returned name is taken from now on."""
     while name in taken:
         name += "_"
     taken.add(name)

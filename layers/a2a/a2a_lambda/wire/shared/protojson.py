@@ -212,7 +212,7 @@ def encode_message(message: Message) -> Message:
 
 
 def encode_task(task: Task) -> Task:
-    """The same for the messages of a task."""
+    """The task, with the messages of its history as `encode_message` returns them."""
     if not task.get("history"):
         return task
     return Task({**task, "history": [encode_message(message) for message in task["history"]]})
