@@ -503,6 +503,15 @@ def test_slots_belong_to_their_holders(store: Store, clock: Clock) -> None:
     assert store.list_slots(owner) == set()
 
 
+@pytest.mark.parametrize(
+    ("value", "digits"),
+    [(7, "7"), (10, "10"), (0, "0"), (7.0, "7"), (1.5, "1.5"), (1_700_000_000.1239, "1700000000.124")],
+)
+def test_a_number_is_written_as_dynamodb_returns_it(value: float, digits: str) -> None:
+    """To the millisecond, and without zeros at the end."""
+    assert items.number(value) == {"N": digits}
+
+
 def test_a_change_of_status_is_told_and_no_other() -> None:
     """From a record of the table's stream, whose binary values are base64 in Lambda's events."""
     new = items.from_head(head_with_configs("a"), 1)

@@ -147,6 +147,10 @@ def test_of_the_events_of_one_entry_the_last_has_the_number() -> None:
     ]
 
 
+def test_a_log_without_events_tells_clients_nothing() -> None:
+    assert list(publish([])) == []
+
+
 def test_clients_do_not_see_marks() -> None:
     marked: Event = {**chunk("a"), "mark": [1, "x"]}
     assert list(publish([(1, marked)])) == [(1, chunk("a"))]

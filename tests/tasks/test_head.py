@@ -29,6 +29,7 @@ def test_a_new_run_holds_its_task_for_a_lease() -> None:
     assert not working.is_running(working.lease + 1)
     assert working.holder != head().with_holder(NOW).holder
     assert not head().is_running(NOW - 1000)
+    assert head().with_holder(NOW).attempts == 1, "the first one"
 
 
 def test_a_stopped_task_is_held_by_no_run() -> None:
