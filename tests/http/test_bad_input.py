@@ -66,6 +66,16 @@ PARAMS: dict[str, tuple[str, Json, str]] = {
     "no message": ("message/send", {}, M),
     "message no object": ("message/send", {"message": "hi"}, M),
     "wrong kind": ("message/send", {"message": message(kind="task")}, f"{M}.kind"),
+    "a part's filename is a number": (
+        "message/send",
+        {"message": message(parts=[{"kind": "text", "text": "hi", "filename": 5}])},
+        f"{M}.parts[0].filename",
+    ),
+    "a part's mediaType is a list": (
+        "message/send",
+        {"message": message(parts=[{"kind": "text", "text": "hi", "mediaType": []}])},
+        f"{M}.parts[0].mediaType",
+    ),
     "no messageId": ("message/send", {"message": message(messageId=None)}, f"{M}.messageId"),
     "empty messageId": ("message/send", {"message": message(messageId="")}, f"{M}.messageId"),
     "messageId too long": ("message/send", {"message": message(messageId="x" * 513)}, f"{M}.messageId"),

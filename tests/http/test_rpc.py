@@ -253,6 +253,15 @@ def test_a_large_text_is_read_back_whole(probe: Rpc) -> None:
     assert read == task
 
 
+@pytest.mark.parametrize("value", [None, 5, "x", {"parts": 5}, [{"role": "x"}]])
+def test_a_message_may_have_fields_of_other_objects(probe: Rpc, value: Json) -> None:
+    names = ("status", "history", "artifacts", "task", "message", "artifact", "statusUpdate")
+    others: dict[str, Json] = dict.fromkeys(names, value)
+    task = probe.send("hello", **others)
+    assert task["status"]["state"] == "completed"
+    assert all(task["history"][0][name] == value for name in names)
+
+
 def test_values_and_unknown_fields_survive(probe: Rpc) -> None:
     metadata = {"z": 9007199254740993, "a": [1.5, None, True, {"é": "✓"}], "m": {}}
     parts = [{"kind": "text", "text": "x", "metadata": {"k": 2**63}, "unknown": {"deep": [1]}}]

@@ -16,7 +16,7 @@ from a2a_lambda.operations import waits
 from a2a_lambda.protocol.model import Json, TaskState, status
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
-from a2a_lambda.tasks.callback_token import callback_token
+from a2a_lambda.tasks.callback_token import CallbackToken, callback_token
 from a2a_lambda.tasks.execution import WaitState
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Scope
@@ -112,6 +112,15 @@ def test_a_url_that_no_turn_has_given_out_is_unknown(http: TestClient, head: Hea
     assert http.post(f"/callbacks/{token[:-2]}xx", json={}).status_code == 404
     refused = http.get(f"/callbacks/{token}")
     assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+
+
+@pytest.mark.parametrize("character", ["x", "é", "会", "😀"])
+def test_the_longest_id_of_a_client_fits_in_a_url(head: Head, character: str) -> None:
+    """An id has at most 512 bytes."""
+    long_head = replace(head, task_id=character * (512 // len(character.encode())))
+    token = callback_token(long_head, "payment")
+    assert CallbackToken.read(token).task_id == long_head.task_id
+    assert CallbackToken.read(token).is_genuine(long_head)
 
 
 @pytest.mark.parametrize(

@@ -169,3 +169,15 @@ def test_the_sweep_finds_what_is_due_in_every_shard(store: Store, scope: Scope) 
         store.create_head(replace(head, due=when))
     ids = [task_id for found, task_id in store.list_due(minute) if found == scope]
     assert sorted(ids) == sorted(due.keys() - {"later"})
+
+
+def test_an_agent_may_be_called_task(store: Store, scope: Scope) -> None:
+    scope = Scope(scope.owner, "task")
+    minute = int(store.clock() // 60)
+    head = store.new_head(scope, "task#1", "c", status(TaskState.SUBMITTED, store.clock()))
+    store.create_head(replace(head, due=minute))
+    stored_head = store.get_head(scope, "task#1")
+    assert stored_head is not None
+    assert (stored_head.scope, stored_head.task_id) == (scope, "task#1")
+    assert (scope, "task#1") in list(store.list_due(minute))
+    assert [task_id for task_id, _ in store.list_tasks(scope, TaskQuery(size=5)).tasks] == ["task#1"]

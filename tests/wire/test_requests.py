@@ -229,6 +229,28 @@ def test_how_a_webhook_of_0_3_is_called(config: Json, read: Json) -> None:
 
 
 @pytest.mark.parametrize(
+    ("authentication", "path"),
+    [
+        ({"schemes": [], "scheme": 5}, "p.authentication.scheme"),
+        ({"schemes": 5}, "p.authentication.schemes"),
+        ({"schemes": [5]}, "p.authentication.schemes[0]"),
+        ({"schemes": ["Bearer"], "credentials": 5}, "p.authentication.credentials"),
+    ],
+)
+def test_how_no_webhook_of_0_3_is_called(authentication: Json, path: str) -> None:
+    with pytest.raises(InvalidParams) as refused:
+        json_0x.decode_config({"url": "https://x", "authentication": authentication}, "p")
+    assert refused.value.path == path
+
+
+def test_a_webhook_of_1_0_has_one_scheme() -> None:
+    """`schemes` is a field of earlier versions."""
+    authentication = {"scheme": "Bearer", "schemes": [5], "credentials": "c"}
+    decoded = protojson.decode_config({"url": "https://x", "authentication": authentication}, "p")
+    assert decoded["authentication"] == {"scheme": "Bearer", "credentials": "c"}
+
+
+@pytest.mark.parametrize(
     ("value", "identity", "words"),
     [
         ([], None, "batch"),

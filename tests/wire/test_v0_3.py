@@ -4,6 +4,7 @@ import base64
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,6 +79,12 @@ def test_data_of_any_kind_fits_a_data_part(value: Json) -> None:
     encoded = json_0x.encode_part({"data": value})
     assert isinstance(encoded["data"], dict)
     assert json_0x.decode_part(encoded, "p") == {"data": value}
+
+
+@pytest.mark.parametrize("value", [5, None, "x", [], {"uri": "https://other", "size": 7}])
+def test_an_unknown_field_of_a_part_of_1_0_replaces_nothing(value: Json) -> None:
+    file = json_0x.encode_part({"url": "https://x", "file": value})["file"]  # type: ignore[typeddict-unknown-key]
+    assert file == {"uri": "https://x"} | ({"size": 7} if isinstance(value, dict) else {})
 
 
 def test_what_a_client_leaves_out_is_understood() -> None:

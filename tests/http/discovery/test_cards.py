@@ -104,6 +104,7 @@ def test_a_card_is_cached_and_asked_for_again(client: TestClient) -> None:
         {"If-None-Match": '"x"', "If-Modified-Since": first.headers["last-modified"]},
         {"If-Modified-Since": "Thu, 01 Jan 1970 00:00:00 GMT"},
         {"If-Modified-Since": "yesterday"},
+        {"If-Modified-Since": "Mon, 01 Jan 99999999999999999999 00:00:00 GMT"},
     ):
         assert client.get(path, headers=headers).status_code == 200
 

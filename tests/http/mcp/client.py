@@ -83,7 +83,7 @@ class Mcp:
                 headers["Mcp-Name"] = str(body["params"].get("name"))
         return headers
 
-    def post(self, body: Json, **headers: str | None) -> Json:
+    def post(self, body: Json, **headers: str | bytes | None) -> Json:
         """The answer of HTTP. A header that is None is not sent."""
         sent: Json = {**(self.headers(body) if isinstance(body, dict) else {}), **headers}
         sent.setdefault("Authorization", f"Bearer {self.key}")

@@ -17,6 +17,7 @@ from a2a_lambda.http.mcp import request_state
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from a2a_lambda.wire.mcp.revisions import SUPPORTED, WITH_HANDSHAKE
+from tests.access.tokens.identity_provider import part
 from tests.background.fake_queue import FakeQueue
 from tests.conftest import BASE_URL, new_key
 from tests.helpers.rest import Rest, message_1_0
@@ -151,7 +152,8 @@ def test_a_state_is_of_its_caller_its_call_and_its_question(mcp: Mcp, kit: Kit, 
     forged = jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(b"x" * 32))
     expired = jwt.encode({"alg": "HS256"}, {**claims, "exp": int(time.time()) - 1}, secret)
     unsigned = jwt.encode({"alg": "none"}, claims, secret, algorithms=["none"])
-    states: list[Json] = [forged, expired, unsigned, "x", "", 7, {}]
+    critical = ".".join([part({"alg": "HS256", "crit": 5}), *asked["requestState"].split(".")[1:]])
+    states: list[Json] = [forged, expired, unsigned, critical, "x", "", 7, {}]
     refused = [
         (other, params),
         (mcp, {**params, "arguments": {"message": "other"}}),

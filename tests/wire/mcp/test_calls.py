@@ -39,6 +39,11 @@ def test_a_call_without_anything_has_an_empty_text() -> None:
     assert decode_call(tool(), {}, {})["message"]["parts"] == [{"text": ""}]
 
 
+@pytest.mark.parametrize("arguments", [{"message": ""}, {}, {"message": None}])
+def test_an_answer_without_anything_has_an_empty_text(arguments: Json) -> None:
+    assert decode_call(tool(), {"task": "t-1", **arguments}, {})["message"]["parts"] == [{"text": ""}]
+
+
 def test_two_calls_are_two_messages() -> None:
     ids = {decode_call(tool(), {}, {})["message"]["messageId"] for _ in range(2)}
     assert len(ids) == 2

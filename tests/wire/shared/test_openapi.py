@@ -178,6 +178,11 @@ def test_an_example_ends_where_its_schema_contains_itself() -> None:
     }
     assert sample({"$ref": "#/$defs/Many"}, Many=many) == {"children": []}
     assert sample({"$ref": "#/$defs/Absent"}) == {}
+    either = {"anyOf": [{"$ref": "#/$defs/Sum"}, {"type": "integer"}]}
+    total = {"type": "object", "properties": {"left": either}, "required": ["left"]}
+    assert sample({"$ref": "#/$defs/Sum"}, Sum=total) == {"left": 1}
+    endless = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}, "required": ["next"]}
+    assert sample({"$ref": "#/$defs/Node"}, Node=endless) == {"next": None}, "the agent takes null there"
 
 
 def test_schemas_are_components_with_names_of_their_own() -> None:

@@ -91,17 +91,18 @@ def change_parts(holder: Holder, change: Change) -> Holder:
     """
     fields = cast(dict[str, Json], holder)
     new_fields: dict[str, Json] = {}
+    # Of a message and an artifact nothing else is looked at: a client may write anything into other fields.
     if "parts" in fields:
         new_fields["parts"] = _each(fields["parts"], change)
-    if "role" in fields and isinstance(images := fields.get("metadata", {}).get("images"), list):
-        new_images = _each(images, lambda image: _image(image, change))
-        if new_images is not images:
-            new_fields["metadata"] = {**fields["metadata"], "images": new_images}
-    for name in HOLDER_LISTS:
-        if name in fields:
+        images: Json = fields.get("metadata", {}).get("images") if "role" in fields else None
+        if isinstance(images, list):
+            new_images = _each(images, lambda image: _image(image, change))
+            if new_images is not images:
+                new_fields["metadata"] = {**fields["metadata"], "images": new_images}
+    else:
+        for name in [name for name in HOLDER_LISTS if name in fields]:
             new_fields[name] = _each(fields[name], lambda item: change_parts(item, change))
-    for name in HOLDERS:
-        if name in fields:
+        for name in [name for name in HOLDERS if name in fields]:
             new_fields[name] = change_parts(fields[name], change)
     if all(fields[name] is value for name, value in new_fields.items()):
         return holder

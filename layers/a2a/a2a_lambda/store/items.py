@@ -146,8 +146,8 @@ def due_key(shard: int) -> dict[str, str]:
 
 def task_of_item(item: Item) -> tuple[Scope, str]:
     """Scope and id of a task, from its head or from the sweep's index."""
-    place, task_id = item["pk"]["S"].split("#task#", 1)
-    owner, agent = place.split("#", 1)
+    # No owner and no agent has a # in its name. An agent may be called "task".
+    owner, agent, _, task_id = item["pk"]["S"].split("#", 3)
     return Scope(owner, agent), task_id
 
 
@@ -227,7 +227,7 @@ def to_head(scope: Scope, item: Item) -> Head:
     status["state"] = TaskState(status["state"])
     return Head(
         scope=scope,
-        task_id=item["pk"]["S"].split("#task#", 1)[1],
+        task_id=task_of_item(item)[1],
         context_id=item["context"]["S"],
         generation=item["generation"]["S"],
         created=float(item["created"]["N"]),

@@ -54,8 +54,8 @@ class CallbackToken:
 
 def callback_token(head: Head, key: str) -> str:
     """Token for a wait of a durable turn."""
-    place = json.dumps([head.scope.owner, head.scope.agent, head.task_id, key], separators=(",", ":"))
-    return f"{base64.urlsafe_b64encode(place.encode()).decode().rstrip('=')}.{_sign(head, key)}"
+    place = strictjson.dumps([head.scope.owner, head.scope.agent, head.task_id, key])
+    return f"{base64.urlsafe_b64encode(place).decode().rstrip('=')}.{_sign(head, key)}"
 
 
 def _sign(head: Head, key: str) -> str:

@@ -247,7 +247,7 @@ def is_unchanged(request: Request, etag: str, date: datetime | None) -> bool:
         return False
     try:
         return date <= parsedate_to_datetime(request.headers.get("if-modified-since", ""))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return False
 
 

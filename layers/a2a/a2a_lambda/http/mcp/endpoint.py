@@ -121,9 +121,12 @@ def _check_origin(request: Request) -> None:
     if origin is None:
         return
     kit: Kit = request.app.state.kit
-    allowed = kit.settings.cors_origins
-    page = urlsplit(origin)
-    is_own = page.netloc == urlsplit(base_url(request)).netloc
-    is_local = kit.settings.local and page.hostname in ("localhost", "127.0.0.1", "::1")
-    if not (is_own or is_local or origin in allowed or "*" in allowed):
+    origins = kit.settings.cors_origins
+    try:
+        page = urlsplit(origin)
+        is_own = page.netloc == urlsplit(base_url(request)).netloc
+        is_local = kit.settings.local and page.hostname in ("localhost", "127.0.0.1", "::1")
+    except ValueError:  # no browser sends it
+        is_own = is_local = False
+    if not (is_own or is_local or origin in origins or "*" in origins):
         raise Forbidden("its Origin is not allowed: add it to CorsOrigins")

@@ -47,7 +47,7 @@ def unseal(state: Json, binding: Mapping[str, str], secret: bytes, now: float) -
         raise refusal
     try:
         claims = jwt.decode(state, OctKey.import_key(secret), algorithms=[ALGORITHM]).claims
-    except (errors.JoseError, ValueError):
+    except (errors.JoseError, ValueError, TypeError):  # joserfc raises TypeError for some headers
         raise refusal from None
     if any(claims.get(name) != value for name, value in binding.items()) or claims["exp"] <= now:
         raise refusal

@@ -46,9 +46,10 @@ def decode_call(tool: Tool, arguments: Mapping[str, Json], meta: Mapping[str, Js
     }
     parts = [Part(text=text)] if text else []
     parts += [Part(data=values)] if values else []
+    parts = parts or [Part(text="")]
     if (task_id := task_of(tool, arguments)) is not None:
         return reply(task_id, parts)
-    message = _message(parts or [Part(text="")])
+    message = _message(parts)
     message["metadata"] = intent_metadata(tool.name, {})
     if meta.get(CONTEXT_KEY) is not None:
         message["contextId"] = fields.identifier({**meta}, CONTEXT_KEY, "params._meta")

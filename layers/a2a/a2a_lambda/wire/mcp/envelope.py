@@ -1,7 +1,6 @@
 """A request of MCP: JSON-RPC, and the headers that mirror it (Streamable HTTP, section "Headers")."""
 
 import base64
-import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -131,7 +130,7 @@ def _plain(value: str) -> str:
         return value
     try:
         return base64.b64decode(value[len(begin) : -len(end)], validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:
         raise HeaderMismatch("a header has a value that is not base64") from None
 
 

@@ -77,7 +77,9 @@ def decode_part(value: Json, path: str, mark: str = "kind") -> Part:
     kind = source.get(mark, source.get("type" if mark == "kind" else "kind"))
     if kind is None:
         kind = next((name for name in ("text", "file", "data") if name in source), None)
-    rest = fields.without(source, (mark, "metadata", *CONTENT))
+    rest = fields.optional(
+        fields.without(source, (mark, "metadata", *CONTENT)), path, texts=("filename", "mediaType")
+    )
     match kind:
         case "text":
             part = Part(text=fields.text(source, "text", path))
@@ -182,7 +184,9 @@ def decode_config(source: Object, path: str) -> TaskPushNotificationConfig:
     if (authentication := fields.optional_mapping(source, "authentication", path)) is not None:
         place = f"{path}.authentication"
         schemes = fields.strings(authentication, "schemes", place)
-        info = fields.optional(fields.without(authentication, ("schemes",)), place, texts=("credentials",))
+        info = fields.optional(
+            fields.without(authentication, ("schemes",)), place, texts=("scheme", "credentials")
+        )
         if schemes:
             info["scheme"] = schemes[0]
         if len(schemes) != 1:
@@ -208,7 +212,8 @@ def encode_part(part: Part, mark: str = "kind") -> Object:
         file["name"] = rest.pop("filename")
     if "mediaType" in part:
         file["mimeType"] = rest.pop("mediaType")
-    return {mark: "file", "file": {**file, **rest.pop("file", {})}, **rest}
+    others = rest.pop("file", None)  # what a client of 1.0 writes there may be anything
+    return {mark: "file", "file": {**(others if isinstance(others, dict) else {}), **file}, **rest}
 
 
 def encode_message(message: Message) -> Object:

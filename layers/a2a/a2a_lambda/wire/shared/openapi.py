@@ -144,6 +144,8 @@ def _sample(schema: Json, definitions: Mapping[str, Object], above: tuple[str, .
     """A value that fits a schema, unless that has a pattern or the like. above: definitions that the value is
     part of. A property that need not be there is left out if it would contain itself."""
     reference = _reference(schema)
+    if reference in above:
+        return None  # a value that must contain itself: the agent takes null, which its schema leaves out
     if reference:
         return _sample(definitions.get(reference, {}), definitions, (*above, reference))
     if not isinstance(schema, dict):
@@ -154,7 +156,8 @@ def _sample(schema: Json, definitions: Mapping[str, Object], above: tuple[str, .
     if values:
         return values[0]
     if alternatives := schema.get("anyOf") or schema.get("oneOf"):
-        return _sample(alternatives[0], definitions, above)
+        finite = [alternative for alternative in alternatives if _reference(alternative) not in above]
+        return _sample((finite or alternatives)[0], definitions, above)
     return _sample_type(schema, definitions, above)
 
 

@@ -195,7 +195,10 @@ def decode_config(value: Json, path: str) -> TaskPushNotificationConfig:
         place = f"{path}.authentication"
         info = canonical_fields(fields.mapping(source["authentication"], place), AUTHENTICATION)
         fields.identifier(info, "scheme", place)
-        result["authentication"] = fields.optional(info, place, texts=("scheme", "credentials"))
+        # `schemes` is of earlier versions, whose configs have it in the table.
+        result["authentication"] = fields.optional(
+            fields.without(info, ("schemes",)), place, texts=("scheme", "credentials")
+        )
     return cast(TaskPushNotificationConfig, result)
 
 
