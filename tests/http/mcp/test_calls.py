@@ -15,7 +15,9 @@ from starlette.testclient import TestClient
 from a2a_lambda.aws.lean.json_client import JsonClient
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
+from a2a_lambda.protocol.model import TaskState, status
 from a2a_lambda.settings import Settings
+from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.wire.mcp import tools
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, SUPPORTED, WITH_HANDSHAKE, WITHOUT_LINKS
 from a2a_lambda.wire.shared.card_json import MCP_EXTENSION
@@ -267,6 +269,32 @@ def test_two_calls_with_one_id_are_two_turns(client: TestClient, key: str) -> No
         mcp.post(body, **{"Idempotency-Key": name}).json()["result"]["_meta"][CONTEXT_KEY] for _ in range(2)
     ]
     assert repeated[0] == repeated[1]
+    later = mcp.body(
+        "tools/call", {"name": "echo", "arguments": {"message": "hi"}}, id=2, meta={"progressToken": 9}
+    )
+    answer = mcp.post(later, **{"Idempotency-Key": name, "Accept": "application/json"})
+    assert answer.json()["result"]["_meta"][CONTEXT_KEY] == repeated[0], "of another id and progress token"
+    other = mcp.body("tools/call", {"name": "echo", "arguments": {"message": "bye"}})
+    for wrong_name in (name, "", "x" * 256):
+        error = error_of(mcp.post(other, **{"Idempotency-Key": wrong_name}), 400)
+        assert (error["code"], "Idempotency-Key" in error["message"]) == (-32602, True)
+
+
+def test_who_looks_at_a_task_holds_a_slot(settings: Settings) -> None:
+    kit = Kit(settings.model_copy(update={"streams_per_owner": 1}))
+    key = new_key(kit.keys, owner="slots")
+    with TestClient(create_app(kit), base_url=BASE_URL) as client:
+        mcp = Mcp(client, key)
+        scope = Scope("slots", "probe")
+        working_head = kit.store.new_head(
+            scope, str(uuid.uuid4()), "c", status(TaskState.WORKING, time.time())
+        )
+        kit.store.create_head(working_head.with_holder(time.time()))
+        assert kit.store.take_slot("slots", 0, "another call", int(time.time()) + 600)
+        call = {"name": "pause", "arguments": {"task": working_head.task_id}}
+        assert "streams" in mcp.refusal("tools/call", call, status=429)["message"]
+        Rest(client, key, "/a2a/probe").call("POST", f"tasks/{working_head.task_id}:cancel")
+        assert text_of(mcp.call("pause", {"task": working_head.task_id})) == "The task was canceled."
 
 
 def test_its_task_is_a_task_of_a2a(client: TestClient, key: str) -> None:
@@ -284,6 +312,18 @@ def test_the_door_needs_a_key(client: TestClient, key: str) -> None:
     for method in ("GET", "DELETE"):
         assert client.request(method, "/mcp", headers={"X-API-Key": key}).status_code == 405
     assert Mcp(client, key, "/mcp/nobody").refusal("tools/list", status=404)
+
+
+def test_extensions_are_for_clients_of_a2a(settings: Settings, tmp_path: Path) -> None:
+    """A client of MCP cannot activate the one that the agent requires."""
+    folder = tmp_path / "agents" / "tools"
+    folder.mkdir(parents=True)
+    (folder / "agent.py").write_text(CODE)
+    (folder / "card.yaml").write_text(CARD + "extensions: [{ uri: 'urn:x', required: true }]\n")
+    kit = Kit(settings.model_copy(update={"agents": tmp_path / "agents"}))
+    with TestClient(create_app(kit), base_url=BASE_URL) as client:
+        mcp = Mcp(client, new_key(kit.keys), "/mcp")
+        assert text_of(mcp.call("talk", {"message": "hi"})) == "hi"
 
 
 def test_a_card_may_hide_its_tools(mcp: Mcp) -> None:

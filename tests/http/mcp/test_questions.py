@@ -223,6 +223,18 @@ class TestTasks:
         mcp.ask("tasks/cancel", task)
         assert mcp.ask("tasks/get", task)["status"] == "completed"
 
+    def test_credentials_do_not_go_through_a_form(self, mcp: Mcp, kit: Kit, queue: FakeQueue) -> None:
+        task = {"taskId": mcp.call("private", {"message": "x"})["taskId"]}
+        self.work(kit, queue)
+        asked = mcp.ask("tasks/get", task)
+        assert "inputRequests" not in asked
+        assert "Sign in at https://login.example.com\nTo answer, call this tool" in text_of(asked["result"])
+        [message] = Rest(mcp.client, mcp.key, "/a2a/shop").call("GET", "tasks")["tasks"]
+        key = message["status"]["message"]["messageId"]
+        said = {"action": "accept", "content": {"answer": "secret"}}
+        mcp.ask("tasks/update", {**task, "inputResponses": {key: said}})
+        assert not queue.waiting
+
     def test_it_is_a_task_of_a2a(self, mcp: Mcp, client: TestClient, kit: Kit, queue: FakeQueue) -> None:
         rest = Rest(client, mcp.key, "/a2a/shop")
         made = mcp.call("chat", {"message": "hello"})["taskId"]

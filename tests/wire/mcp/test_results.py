@@ -145,7 +145,7 @@ def test_only_the_stateless_revision_wraps_its_results() -> None:
         (TaskState.REJECTED, "completed"),
         (TaskState.CANCELED, "cancelled"),
         (TaskState.INPUT_REQUIRED, "input_required"),
-        (TaskState.AUTH_REQUIRED, "input_required"),
+        (TaskState.AUTH_REQUIRED, "completed"),
     ],
 )
 def test_a_task_has_a_status_of_mcp(state: TaskState, name: str) -> None:

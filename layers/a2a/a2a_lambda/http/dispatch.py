@@ -20,7 +20,14 @@ from a2a_lambda.http import sse
 from a2a_lambda.http.auth import authenticate, scope_of
 from a2a_lambda.http.discovery import cards
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
-from a2a_lambda.http.request import base_url, deadline, last_event_id, read_body, requested_extensions
+from a2a_lambda.http.request import (
+    base_url,
+    deadline,
+    idempotency_key,
+    last_event_id,
+    read_body,
+    requested_extensions,
+)
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations.stream_limit import Slot
 from a2a_lambda.protocol.model import Json, truncate_history
@@ -32,8 +39,6 @@ from a2a_lambda.tasks.event_log import restate
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.negotiation import wire_of_task
-
-MAX_IDEMPOTENCY_KEY_CHARACTERS = 255
 
 STREAMED = ("stream", "subscribe")
 
@@ -86,9 +91,7 @@ class OperationCall:
 
     def context(self) -> CallContext:
         """What surrounds the message of a `send` or `stream`. Raises InvalidParams."""
-        key = self.request.headers.get("idempotency-key")
-        if key is not None and not 1 <= len(key) <= MAX_IDEMPOTENCY_KEY_CHARACTERS:
-            raise InvalidParams(f"Idempotency-Key must have 1 to {MAX_IDEMPOTENCY_KEY_CHARACTERS} characters")
+        key = idempotency_key(self.request)
         return CallContext(
             scope=self.scope,
             caller=self.caller,

@@ -9,13 +9,15 @@ from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 
-from a2a_lambda.errors import InvalidRequest, RequestTooLarge, UnsupportedMediaType
+from a2a_lambda.errors import InvalidParams, InvalidRequest, RequestTooLarge, UnsupportedMediaType
 from a2a_lambda.http.error_responses import JSON
 from a2a_lambda.protocol import media_types
 
 INVOCATION_SECONDS = 900.0
 """Seconds that an invocation of Lambda may take.
 Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-timeout.html"""
+
+MAX_IDEMPOTENCY_KEY_CHARACTERS = 255
 
 ANSWER_MARGIN_SECONDS = 2.0
 """Seconds before Lambda's deadline at which an answer must be out."""
@@ -84,6 +86,14 @@ def requested_extensions(request: Request, uris: Collection[str]) -> tuple[str, 
     names = ("a2a-extensions", "x-a2a-extensions")
     header = ",".join(line for name in names for line in request.headers.getlist(name))
     return tuple(dict.fromkeys(uri for item in header.split(",") if (uri := item.strip()) in uris))
+
+
+def idempotency_key(request: Request) -> str | None:
+    """The client's Idempotency-Key, if it sent one. Raises InvalidParams."""
+    key: str | None = request.headers.get("idempotency-key")
+    if key is not None and not 1 <= len(key) <= MAX_IDEMPOTENCY_KEY_CHARACTERS:
+        raise InvalidParams(f"Idempotency-Key must have 1 to {MAX_IDEMPOTENCY_KEY_CHARACTERS} characters")
+    return key
 
 
 def last_event_id(request: Request) -> int | None:

@@ -190,10 +190,9 @@ class Triggers:
                 configuration["taskPushNotificationConfig"]["token"] = trigger.token
         telemetry.about(owner=scope.owner, agent=scope.agent, task_id=identity.task_id())
         # The deployment is the client here, and knows the agent's extensions.
-        extensions = self._agents[agent].card.extensions
-        required = tuple(extension.uri for extension in extensions if extension.required)
+        extensions = self._agents[agent].card.required_extensions
         caller = Caller(scope.owner, "trigger")
-        call = CallContext(scope, identity, caller, wire_name="1.0", extensions=required, url=self._url)
+        call = CallContext(scope, identity, caller, wire_name="1.0", extensions=extensions, url=self._url)
         response = await self._messages.send(
             call, SendMessageRequest(message=message, configuration=configuration)
         )

@@ -154,6 +154,11 @@ class Card(CardModel):
         """Ids of the durable skills."""
         return frozenset(skill.id for skill in self.all_skills if self.durable or skill.durable)
 
+    @property
+    def required_extensions(self) -> tuple[str, ...]:
+        """URIs of the extensions that a client of A2A must activate."""
+        return tuple(extension.uri for extension in self.extensions if extension.required)
+
     def with_extended(self) -> "Card":
         """The card for a caller with a key."""
         if self.extended is None:
@@ -184,9 +189,11 @@ class Card(CardModel):
 
     def check_extensions(self, activated: Collection[str]) -> None:
         """Raises ExtensionSupportRequired, with the extensions that the client must activate."""
-        missing = [item.uri for item in self.extensions if item.required and item.uri not in activated]
-        if missing:
-            raise ExtensionSupportRequired(f"activate {', '.join(missing)} with the A2A-Extensions header")
+        missing_uris = [uri for uri in self.required_extensions if uri not in activated]
+        if missing_uris:
+            raise ExtensionSupportRequired(
+                f"activate {', '.join(missing_uris)} with the A2A-Extensions header"
+            )
 
 
 def check_name(name: str, place: str) -> None:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from a2a_lambda.http.request import base_url, deadline
+from a2a_lambda import strictjson
+from a2a_lambda.http.request import base_url, deadline, idempotency_key
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.call_context import CallContext
@@ -49,14 +50,21 @@ class Call:
 
     def context(self, request: SendMessageRequest, *, is_streamed: bool = False) -> CallContext:
         """What surrounds a message. Ids of requests repeat from one client to the next, so only an
-        Idempotency-Key makes two calls the same one."""
-        key = self.request.headers.get("idempotency-key")
+        Idempotency-Key makes two calls the same one. Raises InvalidParams."""
+        key = idempotency_key(self.request)
+        # Without a key, no call repeats another one. With a key, a call of other parameters is a mistake; the
+        # progress token of a repetition may differ, as its id does.
         body = request["message"]["messageId"].encode()
+        if key is not None:
+            meta = {name: value for name, value in self.message.meta.items() if name != "progressToken"}
+            body = strictjson.dumps({**self.message.params, "_meta": meta})
         return CallContext(
             scope=self.scope,
             caller=self.caller,
-            request=RequestIdentity.of(self.scope, "tools/call", b"" if key else body, key),
+            request=RequestIdentity.of(self.scope, "tools/call", body, key),
             wire_name=v1_0.WIRE.name,
+            # A client of MCP cannot activate them, and each is for clients of A2A.
+            extensions=self.agent.card.required_extensions,
             is_streamed=is_streamed,
             blocking_by_default=True,
             url=base_url(self.request),

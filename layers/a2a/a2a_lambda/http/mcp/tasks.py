@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from contextlib import aclosing, suppress
 
 from a2a_lambda.errors import TaskNotCancelable
+from a2a_lambda.http import sse
 from a2a_lambda.http.mcp.call import Call
 from a2a_lambda.http.request import deadline
 from a2a_lambda.operations.service import FoundTask
 from a2a_lambda.protocol.alibaba_metadata import intents
-from a2a_lambda.protocol.model import INTERRUPTED, Json, Part, Task, timestamp
+from a2a_lambda.protocol.model import STOPPED, Json, Part, Task, TaskState, timestamp
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.wire.mcp import results
 from a2a_lambda.wire.mcp.calls import reply
@@ -32,8 +33,9 @@ async def update(call: Call) -> dict[str, Json]:
     record = await call.kit.service.get(call.scope, _id(call))
     key = question_key(record.task)
     responses = fields.mapping(call.message.params.get("inputResponses"), "params.inputResponses")
-    # An answer to an earlier question, or to one that somebody else has answered, is ignored.
-    if record.task["status"]["state"] in INTERRUPTED and key in responses:
+    # An answer to an earlier question, or to one that somebody else has answered, is ignored, and so is one
+    # with credentials, which no form has asked for.
+    if record.task["status"]["state"] == TaskState.INPUT_REQUIRED and key in responses:
         request = await reply_to(call, record.task, responses[key], f"params.inputResponses.{key}")
         if not isinstance(request, str):
             request["configuration"] = {"returnImmediately": True}
@@ -61,13 +63,19 @@ async def cancel(call: Call) -> dict[str, Json]:
 
 
 async def wait(call: Call, task_id: str) -> Task:
-    """A task once it has stopped, or at the deadline of the answer. Raises TaskNotFound."""
-    end = deadline(call.request)
-    subscription = await call.kit.service.subscribe(call.scope, task_id, after=None, deadline=end)
-    async with aclosing(subscription.events) as events:
-        async for _ in events:
-            pass
-    return (await call.kit.service.get(call.scope, task_id, results.MODES)).task
+    """A task once it has stopped, or at the deadline of the answer. Meanwhile the call holds a slot of its
+    owner, as a stream does. Raises TaskNotFound, TooManyStreams."""
+    service = call.kit.service
+    task = (await service.get(call.scope, task_id, results.MODES)).task
+    if task["status"]["state"] in STOPPED:
+        return task
+    async with call.kit.stream_limit.hold_slot(call.scope.owner) as slot:
+        end = deadline(call.request)
+        subscription = await service.subscribe(call.scope, task_id, after=None, deadline=end)
+        async with aclosing(sse.with_silences(subscription.events, sse.KEEP_ALIVE_SECONDS)) as items:
+            async for _ in items:
+                await slot.renew()
+    return (await service.get(call.scope, task_id, results.MODES)).task
 
 
 def times_of_new(call: Call, task: Task) -> Mapping[str, Json]:

@@ -32,10 +32,11 @@ STATUSES: Mapping[TaskState, str] = {
     TaskState.REJECTED: "completed",
     TaskState.CANCELED: "cancelled",
     TaskState.INPUT_REQUIRED: "input_required",
-    TaskState.AUTH_REQUIRED: "input_required",
+    TaskState.AUTH_REQUIRED: "completed",
 }
 """A tool that failed is a task that completed with an error, because `failed` is for faults of the protocol.
-Every other state is `working`."""
+One that needs credentials has completed with a text that says how to go on, because they must not go through
+a form. Every other state is `working`."""
 
 
 def in_revision(result: dict[str, Json], revision: str, server: Mapping[str, Json]) -> dict[str, Json]:
