@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws import clients
-from a2a_lambda.errors import InvalidParams, UnsupportedOperation
+from a2a_lambda.errors import InvalidParams, StoreError, UnsupportedOperation
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import intake
 from a2a_lambda.operations.messages import Messages
@@ -168,6 +168,11 @@ class Once:
 
     def send(self, skill: str, **options: Any) -> Task:
         return asyncio.run(self.messages.send(*self.asked(skill, **options)))["task"]
+
+    def head(self, task_id: str) -> Head:
+        head = self.messages.store.get_head(self.scope, task_id)
+        assert head is not None
+        return head
 
     def die(self, skill: str, monkeypatch: pytest.MonkeyPatch, **options: Any) -> str:
         """The turn's id; its context is stored, its head is not."""
@@ -366,3 +371,85 @@ def test_a_key_with_another_body_is_refused_whatever_answered_last(once: Once) -
     once.send("look", contextId=context, body="else", key="PAY-2")
     with pytest.raises(InvalidParams, match="another request"):
         once.send("look", contextId=context, body="another")
+
+
+def test_a_reply_whose_run_died_can_be_sent_again(once: Once, clock: Clock) -> None:
+    """The task asks again, what it was about to do included."""
+    asked = once.send("patient", key="ASK")
+    old_head = once.head(asked["id"])
+    reply: Any = {"body": "Ann", "key": "REPLY", "taskId": asked["id"], "metadata": {}}
+    asyncio.run(once.messages.intake.start(*once.asked("", **reply)))
+    clock.now += 31
+    again = asyncio.run(once.service.get(once.scope, asked["id"])).task
+    assert again["status"]["state"] == TaskState.INPUT_REQUIRED
+    assert again["status"]["message"] == asked["status"]["message"]
+    assert once.head(asked["id"]).pending == old_head.pending is not None
+    answered = once.send("", **reply)
+    assert (answered["id"], answered["status"]["state"]) == (asked["id"], TaskState.COMPLETED)
+
+
+def test_a_reply_that_could_not_be_stored_leaves_the_question(
+    once: Once, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = once.send("patient", key="ASK")
+    reply = {"body": "Ann" * 5_000, "key": "REPLY", "taskId": asked["id"], "metadata": {}}
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "append", _does_not_answer)
+        with pytest.raises(StoreError):
+            once.send("", **reply)
+    assert asyncio.run(once.service.get(once.scope, asked["id"])).task == asked
+    answered = once.send("", **reply)
+    assert (answered["id"], answered["status"]["state"]) == (asked["id"], TaskState.COMPLETED)
+
+
+def _does_not_answer(*_: Any, **__: Any) -> int:
+    raise StoreError("on purpose")
+
+
+class TestChosenIds:
+    """Clients of A2A 0.1 choose the ids of their tasks, and have no other id for a retry."""
+
+    @pytest.fixture
+    def task_id(self) -> str:
+        return str(uuid.uuid4())
+
+    def send(self, once: Once, task_id: str, **options: Any) -> Task:
+        call, request = once.asked("look", taskId=task_id, **options)
+        return asyncio.run(once.messages.send(call, request | {"creates_task": True}))["task"]
+
+    def stop(self, once: Once, task_id: str, **options: Any) -> None:
+        """A send that is stopped before its agent is done."""
+
+        async def go() -> None:
+            call, request = once.asked("pause", taskId=task_id, **options)
+            claim = await once.messages.intake.start(call, request | {"creates_task": True})
+            assert isinstance(claim, Claim)
+            run = Run(once.messages.store, once.messages.agents.start("probe"), claim)
+            run.stop("Send it again.")
+            await run.run_to_end()
+
+        asyncio.run(go())
+
+    def test_a_first_message_that_was_stopped_can_be_sent_again(self, once: Once, task_id: str) -> None:
+        self.stop(once, task_id, key="FIRST")
+        assert once.head(task_id).state == TaskState.FAILED
+        task = self.send(once, task_id, key="FIRST")
+        assert (task["id"], task["status"]["state"]) == (task_id, TaskState.COMPLETED)
+
+    def test_a_later_message_that_was_stopped_leaves_the_task_as_it_was(
+        self, once: Once, task_id: str
+    ) -> None:
+        task = self.send(once, task_id, key="FIRST")
+        self.stop(once, task_id, key="SECOND")
+        assert once.head(task_id).state == TaskState.COMPLETED
+        again = self.send(once, task_id, key="SECOND")
+        assert len(again["artifacts"]) == len(task["artifacts"]) + 1
+
+    def test_a_task_that_failed_by_itself_takes_no_message(
+        self, once: Once, task_id: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(Agent, "perform", _fails)
+            assert self.send(once, task_id, key="FIRST")["status"]["state"] == TaskState.FAILED
+        with pytest.raises(UnsupportedOperation, match="has ended"):
+            self.send(once, task_id, key="SECOND")

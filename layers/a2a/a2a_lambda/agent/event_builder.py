@@ -175,7 +175,7 @@ class EventBuilder:
         return events
 
     def restore(self, status: TaskStatus) -> list[Event]:
-        """End the turn with the question that it was to answer."""
+        """End the turn with the status that its task had before."""
         self.closing = {**status, "timestamp": timestamp(self._clock())}
         events: list[Event] = []
         self._close(events)

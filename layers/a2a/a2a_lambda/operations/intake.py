@@ -219,8 +219,10 @@ class Intake:
     ) -> Started:
         """The next turn of a stopped task."""
         while True:
-            # A2A 0.1 has no other way to go on than to send to the same task, which therefore opens again.
-            reopens = bool(request.get("creates_task")) and head.state == TaskState.COMPLETED
+            # A2A 0.1 has no other way to go on than to send to the same task, which therefore opens again,
+            # also after its first turn was lost or stopped: a retry has no other id.
+            is_over = head.state == TaskState.COMPLETED or head.is_lost
+            reopens = bool(request.get("creates_task")) and is_over
             if head.state in TERMINAL and not reopens:
                 raise UnsupportedOperation("the task has ended and accepts no messages")
             wait = head.message_wait
@@ -325,8 +327,8 @@ class Intake:
             trace=tracing.headers().get("traceparent", ""),
         )
         if place is Place.REQUEST:
-            new_head = replace(new_head.with_holder(now), pending=None)  # the run has it from the head before
-        else:  # no run holds it yet; whoever takes it finds `pending` in the head
+            new_head = new_head.with_holder(now)
+        else:  # no run holds it yet
             submitted_status, due = status(TaskState.SUBMITTED, now), sweep_minute(now + LEASE_SECONDS)
             new_head = replace(new_head, status=submitted_status, holder="", lease=0.0, due=due)
         return new_head.with_events(events)
@@ -342,11 +344,11 @@ class Intake:
             except Conflict:
                 current = await load_live_head(self._store, call.scope, head.task_id)
                 if current.is_held_by(head):
-                    await abandon(self._store, current)
+                    await abandon(self._store, current, new.resumed)
                     raise
                 return current
             except StoreError:
-                await abandon(self._store, head)
+                await abandon(self._store, head, new.resumed)
                 raise
         if head.place is not Place.REQUEST:
             return Handover(head, sequence)
@@ -360,8 +362,8 @@ class Intake:
             pending=old_head.pending if old_head is not None else None,
             deadline=call.deadline,
         )
-        question = old_head.status if old_head is not None and old_head.state in INTERRUPTED else None
-        return Claim(head, sequence, turn, task, question)
+        old_status = old_head.status if old_head is not None and not old_head.is_lost else None
+        return Claim(head, sequence, turn, task, old_status)
 
     def _repeats(self, call: CallContext, requests: Sequence[KnownRequest]) -> bool:
         return call.request.repeats(requests, since=self._store.clock() - self._repeat_seconds)

@@ -37,7 +37,7 @@ from a2a_lambda.store.key_copies import Copies
 from a2a_lambda.store.table import ConditionFailed, Table
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import Entry, Numbered, apply, join, split
-from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.head import Head, Pending
 from a2a_lambda.tasks.identity import Scope
 
 if TYPE_CHECKING:
@@ -191,8 +191,9 @@ class Store:
             task["status"] = head.status
         return task, events[-1][0] if events else 0
 
-    def seal(self, head: Head, status: TaskStatus) -> Head:
-        """End a task that another run holds, with a terminal status; returns its head.
+    def seal(self, head: Head, status: TaskStatus, pending: Pending | None = None) -> Head:
+        """End the turn of a task that another run holds, with a closing status; returns its head. pending: of
+        a task that asks then; see `Head`.
 
         Raises Conflict, with the head that is there, if that run or another process was first.
         """
@@ -206,7 +207,7 @@ class Store:
         # looks at the task, or when it renews its lease. If this process dies after 1, the lease runs out.
         last = self._put_seal(head)
         return self.update_head(
-            replace(head, epoch=head.epoch + 1, committed=last).with_closing_status(status, last)
+            replace(head, epoch=head.epoch + 1, committed=last).with_closing_status(status, last, pending)
         )
 
     def take_over(self, head: Head) -> Head:

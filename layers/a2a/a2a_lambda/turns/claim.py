@@ -17,7 +17,8 @@ class Claim:
 
     head: the head as claimed. sequence: last sequence number that is stored.
     task: the task with the message in it, if the turn runs in its request; else None.
-    question: the question that the turn answers, or None.
+    old_status: status of the task before the turn, which it gets back if the turn is stopped; None = it had
+        none.
     replay: which outputs of a durable turn are new; None for other turns.
     question_head: head of a durable turn before this run, if it asked then; else None.
     """
@@ -26,7 +27,7 @@ class Claim:
     sequence: int
     turn: Turn
     task: Task | None = None
-    question: TaskStatus | None = None
+    old_status: TaskStatus | None = None
     replay: "Replay | None" = None
     question_head: Head | None = None
 

@@ -2,10 +2,19 @@
 
 import logging
 from contextlib import suppress
+from dataclasses import replace
 
 from a2a_lambda import telemetry, threads
 from a2a_lambda.errors import StoreError, TaskNotFound
-from a2a_lambda.protocol.model import Part, TaskState, TaskStatus, agent_message, status
+from a2a_lambda.protocol.model import (
+    INTERRUPTED,
+    Part,
+    TaskState,
+    TaskStatus,
+    agent_message,
+    status,
+    timestamp,
+)
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.event_log import Numbered
 from a2a_lambda.tasks.head import Head, Place
@@ -30,9 +39,7 @@ async def load_live_head(store: Store, scope: Scope, task_id: str, *, path: str 
             return head
         try:
             logger.warning("task %s is lost: its lease ran out", task_id)
-            # The process that looks first ends it. `as_lost` forgets the requests, so that a retry of the
-            # client's message starts the turn again.
-            return await end_task(store, head.as_lost(), lost_status(store, head))
+            return await _end_lost_turn(store, head)  # by the process that looks first
         except Conflict:
             continue
 
@@ -48,6 +55,22 @@ async def load_progress(store: Store, head: Head, *, after: int) -> tuple[Head, 
         newer = await load_live_head(store, head.scope, head.task_id)
         events = await threads.run(store.get_events, newer, after=after)
     return newer, events
+
+
+async def _end_lost_turn(store: Store, head: Head) -> Head:
+    """End a turn whose run has died. If it answered a question, the task asks again; else it has failed. In
+    either case a retry of the client's message starts the turn again. Raises Conflict."""
+    log = [event for _, event in await threads.run(store.get_events, head, include_artifacts=False)]
+    # The last message is that of the turn. If it is a reply, its question is right before it.
+    index = max((index for index, event in enumerate(log) if "message" in event), default=0)
+    before = log[index - 1].get("statusUpdate") if index else None
+    new_status, pending = lost_status(store, head), None
+    if before is not None and before["status"]["state"] in INTERRUPTED:
+        new_status = {**before["status"], "timestamp": timestamp(store.clock())}
+        pending = head.pending
+    head = await threads.run(store.seal, head.as_lost(), new_status, pending)
+    telemetry.measure({"Turns": 1}, agent=head.scope.agent, outcome="failed")
+    return head
 
 
 async def end_task(store: Store, head: Head, status: TaskStatus) -> Head:
@@ -69,11 +92,19 @@ def has_died(store: Store, head: Head) -> bool:
     return not head.is_stopped and head.place is Place.REQUEST and head.lease < store.clock()
 
 
-async def abandon(store: Store, head: Head) -> None:
-    """End a task that this process has claimed and cannot run. The same request can be made again."""
+async def abandon(store: Store, head: Head, old_head: Head | None) -> None:
+    """Give up a turn that this process has claimed and cannot run. The same request can be made again.
+
+    old_head: head of the task before, which it gets back; None = the task is new, and has failed.
+    """
+    if old_head is None:
+        new_head = head.as_lost().with_closing_status(lost_status(store, head), head.sequence)
+    else:
+        new_head = replace(head, requests=old_head.requests).with_closing_status(
+            old_head.status, head.sequence, old_head.pending, message_only=old_head.message_only
+        )
     with suppress(StoreError):
-        lost_head = head.as_lost().with_closing_status(lost_status(store, head), head.sequence)
-        await threads.run(store.update_head, lost_head)
+        await threads.run(store.update_head, new_head)
 
 
 def lost_status(store: Store, head: Head, text: str = LOST) -> TaskStatus:

@@ -257,9 +257,9 @@ class Run:
             failure = self._explain(error)
         else:
             logger.error("skill %s ran out of time", self._claim.turn.skill)
-        if self._stop_reason and self._claim.question is not None:
-            # The question still waits for its answer, as it did before the turn.
-            events = self._builder.restore(self._claim.question)
+        if self._stop_reason and self._claim.old_status is not None:
+            # A question still waits for its answer, as it did before the turn.
+            events = self._builder.restore(self._claim.old_status)
             self._ending.pending = self._claim.turn.pending
         else:
             events = self._builder.fail(failure)
