@@ -13,7 +13,7 @@ class Default(str):
     """The value that a variable has if it is not given."""
 
 
-class Command(NamedTuple):
+class MakeCommand(NamedTuple):
     """steps: modules that have a function `main`, each with its arguments; each runs if the one before it
     succeeded.
     variables: an example of each variable; one whose only value is 1 is a flag.
@@ -39,7 +39,7 @@ LAMBDA = {"ARCH": "arm64|x86_64", "LAMBDA_PYTHON": Default("3.13")}
 BUILD = {**LAMBDA, "BUILD_DIR": Default(".aws-sam/build")}
 
 EVERY_DAY = {
-    "run": Command(
+    "run": MakeCommand(
         "serve on http://127.0.0.1:8080",
         ["tools.dev.server"],
         {
@@ -50,7 +50,7 @@ EVERY_DAY = {
             "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318",
         },
     ),
-    "chat": Command(
+    "chat": MakeCommand(
         "talk to an agent in the terminal",
         ["tools.client.chat"],
         {
@@ -66,12 +66,12 @@ EVERY_DAY = {
             "FILE": "sums.csv",
         },
     ),
-    "test": Command(
+    "test": MakeCommand(
         "run your agents' tests and the kit's quick tests",
         ["tools.dev.checks test"],
         {"ARGS": "functions/agents/weather"},
     ),
-    "eval": Command(
+    "eval": MakeCommand(
         "run your agents' evals, and compare with the last run",
         ["tools.evals.main"],
         {
@@ -85,35 +85,35 @@ EVERY_DAY = {
             "LIVE": "1",
         },
     ),
-    "agent": Command(
+    "agent": MakeCommand(
         "create an agent, or copy one from recipes/",
         ["tools.fork.agent"],
         {"NAME": "weather", "FROM": "bedrock", **LAMBDA},
     ),
-    "add": Command(
+    "add": MakeCommand(
         "add a package for your agents, or for one of them",
         ["tools.build.packages add"],
         {"PACKAGE": "openai", "AGENT": "weather", **LAMBDA},
     ),
-    "remove": Command(
+    "remove": MakeCommand(
         "remove a package from your agents",
         ["tools.build.packages remove"],
         {"PACKAGE": "openai", "AGENT": "weather", **LAMBDA},
     ),
-    "secret": Command(
+    "secret": MakeCommand(
         "set or list your agents' secrets",
         ["tools.deployment.secret secret"],
         {"NAME": "openai", "STACK": "…", "REMOVE": "1", "VALUE": "(asked for)"},
     ),
-    "setting": Command(
+    "setting": MakeCommand(
         "set or list your agents' settings",
         ["tools.deployment.secret setting"],
         {"NAME": "model", "VALUE": "…", "STACK": "…", "REMOVE": "1"},
     ),
-    "build": Command(
+    "build": MakeCommand(
         "run sam build, without Docker", ["tools.build.sam build"], {"AGENTS": "weather", **BUILD}
     ),
-    "deploy": Command(
+    "deploy": MakeCommand(
         "build, then deploy a stage from samconfig.toml",
         ["tools.deployment.deploy check", "tools.build.sam deployment", "tools.deployment.deploy"],
         {
@@ -124,7 +124,7 @@ EVERY_DAY = {
             **BUILD,
         },
     ),
-    "issuer": Command(
+    "issuer": MakeCommand(
         "accept the tokens of an identity provider",
         ["tools.access.issuer"],
         {
@@ -143,97 +143,103 @@ EVERY_DAY = {
             "STACK": "…",
         },
     ),
-    "key": Command(
+    "key": MakeCommand(
         "list, make and revoke API keys",
         ["tools.access.key"],
         {"NAME": "alice", "OWNER": "team-a", "AGENTS": "…", "DAYS": "…", "REVOKE": "1", "STACK": "…"},
     ),
-    "doctor": Command(
+    "doctor": MakeCommand(
         "call an agent as its clients would, and check its stack",
         ["tools.deployment.doctor"],
         {"URL": "…", "KEY": "…", "TOKEN": "…", "TOKEN_COMMAND": "…", "TEXT": "…", "STACK": "…"},
     ),
-    "logs": Command("follow the log of a stack", ["tools.client.logs"], {"STACK": "…", "TASK": "…"}),
-    "help": Command("list the commands", ["tools.commands"]),
+    "logs": MakeCommand("follow the log of a stack", ["tools.client.logs"], {"STACK": "…", "TASK": "…"}),
+    "help": MakeCommand("list the commands", ["tools.commands"]),
 }
 
 OPERATE = {
-    "playground": Command(
+    "playground": MakeCommand(
         "open a web page that calls a deployed stack, or any agent",
         ["tools.playground.serve"],
         {"STACK": "…", "URL": "…", "KEY": "…", "TOKEN": "…", "TOKEN_COMMAND": "…", "PORT": Default("8081")},
     ),
-    "invoke": Command(
+    "invoke": MakeCommand(
         "send one event to the built function", ["tools.build.invoke"], {"EVENT": "events/send.json"}
     ),
-    "image": Command(
+    "image": MakeCommand(
         "build the files of a container image, for packages over 250 MB", ["tools.build.sam image"], BUILD
     ),
-    "e2e": Command(
+    "e2e": MakeCommand(
         "deploy your agents to an AWS emulator, and call them there",
         ["tools.dev.checks e2e"],
         {"AWS": "1|delete", "STACK": "a2a-proof", "ROLE": "<arn>", "BOUNDARY": "<arn>"},
     ),
-    "account": Command(
+    "account": MakeCommand(
         "let API Gateway write access logs, once per account and region",
         ["tools.deployment.account"],
         {"PARAMETERS": "…"},
     ),
-    "fire": Command(
+    "fire": MakeCommand(
         "list the agents' schedules, or start one now",
         ["tools.client.fire"],
         {"AGENT": "reports", "SCHEDULE": "nightly", "STACK": "…", "PORT": Default("8080")},
     ),
-    "erase": Command(
+    "erase": MakeCommand(
         "delete everything that a stack stores for an owner",
         ["tools.deployment.erase"],
         {"OWNER": "alice", "CONTEXT": "…", "TASK": "…", "AGENT": "weather", "YES": "1", "STACK": "…"},
     ),
-    "rollback": Command(
+    "rollback": MakeCommand(
         "roll back to the previous release",
         ["tools.deployment.versions rollback"],
         {"STACK": "…", "RELEASE": "…"},
     ),
-    "prune": Command(
+    "prune": MakeCommand(
         "delete the functions' old versions", ["tools.deployment.versions prune"], {"STACK": "…", "KEEP": "3"}
     ),
-    "redrive": Command(
+    "redrive": MakeCommand(
         "resend messages from a dead-letter queue",
         ["tools.deployment.redrive"],
         {"QUEUE": "notices|turns|records", "STACK": "…"},
     ),
-    "restore": Command(
+    "restore": MakeCommand(
         "copy missing items from a restored table",
         ["tools.deployment.restore"],
         {"FROM": "<table>", "STACK": "…"},
     ),
-    "rename": Command(
+    "rename": MakeCommand(
         "rename the fork's stacks",
         ["tools.fork.rename", "tools.environments relock"],
         {"NAME": "acme-agents"},
     ),
-    "upgrade": Command(
+    "upgrade": MakeCommand(
         "merge a release of the kit into your fork", ["tools.fork.upgrade"], {"UPSTREAM": "…", "TO": "v0.2.0"}
     ),
-    "lock": Command("re-resolve and lock all packages", ["tools.environments lock"], LAMBDA),
-    "install": Command("install the packages into .venv, for your editor", ["tools.environments install"]),
+    "lock": MakeCommand("re-resolve and lock all packages", ["tools.environments lock"], LAMBDA),
+    "install": MakeCommand(
+        "install the packages into .venv, for your editor", ["tools.environments install"]
+    ),
 }
 
 KITS_OWN = {
-    "check": Command("run all tests, linters and the type checker, as CI does", ["tools.dev.checks check"]),
-    "validate": Command("check the templates for mistakes, as AWS receives them", ["tools.build.lint"]),
-    "costs": Command("compute the price of a million messages", ["tools.dev.checks costs"]),
-    "bench": Command("measure the kit's speed against its peers", ["tools.lab bench"], {"WRITE": "1"}, "lab"),
-    "scale": Command(
+    "check": MakeCommand(
+        "run all tests, linters and the type checker, as CI does", ["tools.dev.checks check"]
+    ),
+    "validate": MakeCommand("check the templates for mistakes, as AWS receives them", ["tools.build.lint"]),
+    "costs": MakeCommand("compute the price of a million messages", ["tools.dev.checks costs"]),
+    "bench": MakeCommand(
+        "measure the kit's speed against its peers", ["tools.lab bench"], {"WRITE": "1"}, "lab"
+    ),
+    "scale": MakeCommand(
         "simulate large loads on AWS, and see what breaks first", ["tools.lab scale"], {"WRITE": "1"}, "lab"
     ),
-    "conformance": Command(
+    "conformance": MakeCommand(
         "run the public conformance kits of A2A and MCP",
         ["tools.dev.checks conformance"],
         {"TCK": "<checkout>", "LINE": "1.0|0.3|mcp"},
     ),
-    "docs": Command("build the documentation site in .site", ["tools.docs.site"], {"SERVE": "1"}),
-    "pictures": Command(
+    "docs": MakeCommand("build the documentation site in .site", ["tools.docs.site"], {"SERVE": "1"}),
+    "pictures": MakeCommand(
         "retake the docs' screenshots from a running make run",
         ["tools.dev.checks pictures"],
         {"URL": "…"},

@@ -25,7 +25,7 @@ CREATION = (
 CREATION_OF_INDEX = ("IndexName", "KeySchema", "Projection")
 
 
-class _Loader(yaml.SafeLoader):
+class _TemplateLoader(yaml.SafeLoader):
     """Reads a template. The value of an intrinsic function is None."""
 
 
@@ -33,7 +33,7 @@ def _intrinsic(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> None:
     return None
 
 
-_Loader.add_multi_constructor("!", _intrinsic)
+_TemplateLoader.add_multi_constructor("!", _intrinsic)
 
 
 def parameters(template: Path) -> dict[str, dict[str, Any]]:
@@ -53,7 +53,7 @@ def properties(template: Path) -> dict[str, Any]:
 
 def _read(template: Path, *names: str) -> dict[str, Any]:
     try:
-        node: dict[str, Any] = yaml.load(template.read_text("utf-8"), _Loader)  # noqa: S506
+        node: dict[str, Any] = yaml.load(template.read_text("utf-8"), _TemplateLoader)  # noqa: S506
         for name in names:
             node = node[name]
     except (OSError, yaml.YAMLError, KeyError, TypeError) as error:

@@ -20,7 +20,7 @@ from a2a_lambda.aws.lean.json_client import THROTTLED_PAUSE_SECONDS
 from a2a_lambda.aws.limits import ATTEMPTS
 from a2a_lambda.store.items import DUE_SHARDS
 from tools.costs import aws
-from tools.costs.units import Call
+from tools.costs.units import TableCall
 
 Steps = Generator[simpy.Event, Any, Any]
 
@@ -101,7 +101,7 @@ class Database:
         self.written = 0
         self.read = 0.0
 
-    def call(self, call: Call) -> Steps:
+    def call(self, call: TableCall) -> Steps:
         """A call, with its retries. Raises Refused."""
         for attempt in range(1, ATTEMPTS + 1):
             yield self._env.timeout(aws.CALL_SECONDS)
@@ -115,7 +115,7 @@ class Database:
                 yield self._env.timeout(self._random.random() * THROTTLED_PAUSE_SECONDS * 2 ** (attempt - 1))
         raise Refused(place)
 
-    def _try(self, call: Call) -> str:
+    def _try(self, call: TableCall) -> str:
         """What refuses a call; "" if it is done."""
         writes, reads = self._table.of(call.partition)
         needs = (
@@ -211,7 +211,7 @@ class Cloud:
         self.answered: list[float] = []
         self.refused: Counter[str] = Counter()
 
-    def request(self, owner: str, calls: list[Call]) -> Steps:
+    def request(self, owner: str, calls: list[TableCall]) -> Steps:
         """A client's request; returns whether it is answered. calls: what it calls of DynamoDB, each at its
         time."""
         start = self.env.now
@@ -230,7 +230,7 @@ class Cloud:
         self.answered.append(self.env.now - start)
         return True
 
-    def run(self, function: Function, owner: str, number: int, calls: list[Call]) -> Steps:
+    def run(self, function: Function, owner: str, number: int, calls: list[TableCall]) -> Steps:
         """A run of a function, with a cold start if it needs a new container. Raises Refused."""
         container = function.take()
         start = self.env.now
@@ -238,7 +238,7 @@ class Cloud:
         try:
             if container.is_cold:
                 yield self.env.timeout(COLD_SECONDS)
-                yield from self.database.call(Call(0.0, "#keys#", reads=1.0))
+                yield from self.database.call(TableCall(0.0, "#keys#", reads=1.0))
             if function is self.rpc:
                 if container.shares_count(owner, self.env.now):
                     with suppress(Refused):
@@ -260,7 +260,7 @@ class Cloud:
             self._streams[owner] -= has_slot
             function.give_back(container, self.env.now - start)
 
-    def _of(self, call: Call, owner: str, number: int) -> Call:
+    def _of(self, call: TableCall, owner: str, number: int) -> TableCall:
         """A measured call, as another owner's task makes it."""
         is_shared = call.partition.endswith("#slots")
         shard = number % self.deployment.list_shards
@@ -271,10 +271,10 @@ class Cloud:
             due_key=f"shard-{number % DUE_SHARDS}",
         )
 
-    def _count(self, owner: str, number: int) -> Call:
+    def _count(self, owner: str, number: int) -> TableCall:
         """A container shares an owner's count."""
         item = number % (1 + self.deployment.requests_per_owner // ITEM_LIMIT)
-        return Call(0.0, f"{owner}#{item}#requests", writes=1)
+        return TableCall(0.0, f"{owner}#{item}#requests", writes=1)
 
     def _owner(self, owner: str) -> Bucket:
         limit = self.deployment.requests_per_owner

@@ -20,7 +20,7 @@ from a2a_lambda.protocol.requests import ListTasksRequest, SendMessageConfigurat
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
-from tools.costs.units import Call, of_batch, of_read, of_write
+from tools.costs.units import TableCall, of_batch, of_read, of_write
 from tools.dev.memory_table import MemoryTable
 
 AGENT = Path(__file__).parent / "agents" / "model"
@@ -44,9 +44,9 @@ class Metered:
         self._table = MemoryTable()
         self._items: dict[tuple[str, str], Item] = {}
         self._began = time.monotonic()
-        self._calls: list[Call] = []
+        self._calls: list[TableCall] = []
 
-    def taken(self) -> list[Call]:
+    def taken(self) -> list[TableCall]:
         """The calls since the last look. The next operation begins now."""
         calls, self._calls, self._began = self._calls, [], time.monotonic()
         return calls
@@ -120,18 +120,20 @@ class Bench:
         self.service = Service(self.store)
         self._worker = Worker(self.store, agents)
 
-    async def send(self, skill: str = "answer", text: str = "hi", in_background: bool = False) -> list[Call]:
+    async def send(
+        self, skill: str = "answer", text: str = "hi", in_background: bool = False
+    ) -> list[TableCall]:
         self.client.taken()
         await self.messages.send(*_request(skill, text, in_background))
         return self.client.taken()
 
-    async def stream(self) -> list[Call]:
+    async def stream(self) -> list[TableCall]:
         async with self._limit.hold_slot(SCOPE.owner):
             async for _ in await self.messages.stream(*_request("write", str(STREAM_SECONDS))):
                 pass
         return self.client.taken()
 
-    async def follow_in_silence(self) -> list[Call]:
+    async def follow_in_silence(self) -> list[TableCall]:
         """A follower of a turn that waits for the worker."""
         await self.send("write", str(STREAM_SECONDS), in_background=True)
         head = self.store.get_head(SCOPE, self.line.waiting.pop().task_id)
@@ -141,19 +143,19 @@ class Bench:
             pass
         return self.client.taken()
 
-    async def work(self) -> list[Call]:
+    async def work(self) -> list[TableCall]:
         await self.send("write", str(STREAM_SECONDS), in_background=True)
         await self._worker.run_turn(self.line.waiting.pop(), None)
         return self.client.taken()
 
-    async def list(self) -> list[Call]:
+    async def list(self) -> list[TableCall]:
         for _ in range(LISTED):
             await self.send()
         await self.service.list(SCOPE, ListTasksRequest(pageSize=LISTED))
         return self.client.taken()
 
 
-async def measure() -> dict[str, list[Call]]:
+async def measure() -> dict[str, list[TableCall]]:
     """Calls of each operation, in their order. Takes a little longer than STREAM_SECONDS."""
     operations = {
         "send": Bench().send(),

@@ -9,9 +9,9 @@ import simpy
 
 from lab.scale.cloud import Cloud, Deployment, Refused, Steps
 from tools.costs import aws
-from tools.costs.units import Call
+from tools.costs.units import TableCall
 
-Calls = dict[str, list[Call]]
+Calls = dict[str, list[TableCall]]
 
 AGENT_SECONDS = 1.0
 """Time of the agent in a short send."""
@@ -104,9 +104,9 @@ def streams(calls: Calls, deployment: Deployment) -> Outcome:
     return _run(deployment, arrive, RAMP_SECONDS + length)
 
 
-def by_second(calls: list[Call]) -> list[Call]:
+def by_second(calls: list[TableCall]) -> list[TableCall]:
     """The same load in fewer calls: those of each second as one."""
-    totals: dict[tuple[int, str], Call] = {}
+    totals: dict[tuple[int, str], TableCall] = {}
     for call in calls:
         key = int(call.at), call.partition
         total = totals.get(key)

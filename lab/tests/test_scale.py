@@ -8,11 +8,11 @@ import pytest
 from lab.scale import fleet, lists, meter, scale, scenarios
 from lab.scale.cloud import Deployment
 from tools import template
-from tools.costs.units import Call, of_read, of_write
+from tools.costs.units import TableCall, of_read, of_write
 
 ROOT = Path(__file__).parents[2]
 
-Calls = dict[str, list[Call]]
+Calls = dict[str, list[TableCall]]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scenarios, "QUEUE_SECONDS", 60)
 
 
-def units(made: list[Call]) -> tuple[int, int, int]:
+def units(made: list[TableCall]) -> tuple[int, int, int]:
     return (
         sum(call.writes for call in made),
         sum(call.listing for call in made),

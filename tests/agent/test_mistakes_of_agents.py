@@ -14,7 +14,7 @@ from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
 from tests.agent.folders import CARD, write
 from tests.turns.run_bench import RunBench, within
-from tools.dev.console import Formatter
+from tools.dev.console import ConsoleFormatter
 
 __all__ = ["bench"]
 
@@ -55,7 +55,7 @@ def test_a_log_has_the_sentence_and_no_frames(
     [record] = [each for each in caplog.records if each.levelno == logging.ERROR]
     assert WRONG[line] in record.getMessage()
     assert "/agent.py:6: " in record.getMessage()
-    assert "\n" not in Formatter(colored=False).format(record)
+    assert "\n" not in ConsoleFormatter(colored=False).format(record)
 
 
 @pytest.mark.parametrize("chosen", ["hello", "'hello'", "None"])
@@ -81,6 +81,6 @@ def test_a_skill_that_puts_out_nothing_is_a_hint(
     bench.messages.agents = Agents.of(Agent.load(write(tmp_path, code, CARD, name=bench.scope.agent)))
     assert within(bench.send("hello"))["status"]["state"] == TaskState.COMPLETED
     [hint] = [each for each in caplog.records if each.name == "a2a_lambda.hints"]
-    said = Formatter(colored=False).format(hint)
+    said = ConsoleFormatter(colored=False).format(hint)
     assert "WARNING" in said
     assert "skill hello returned nothing" in said

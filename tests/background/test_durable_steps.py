@@ -86,7 +86,9 @@ def test_a_step_that_takes_longer_than_its_function_fails(
 ) -> None:
     """The function has a second for it, twice."""
     seconds = execution_handler.RUN_END_MARGIN_SECONDS + sdk_engine.STEP_END_MARGIN_SECONDS + 1
-    monkeypatch.setattr(event_sources.Context, "get_remaining_time_in_millis", lambda _: int(seconds * 1000))
+    monkeypatch.setattr(
+        event_sources.LambdaContext, "get_remaining_time_in_millis", lambda _: int(seconds * 1000)
+    )
     task = bench.send(skill="slow")
     done = bench.wait_for(task["id"], TaskState.COMPLETED)
     assert texts(done) == {"": "TimeoutError"}

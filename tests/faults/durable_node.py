@@ -16,7 +16,7 @@ from typing import Any
 from a2a_lambda.aws import clients
 from a2a_lambda.aws.lean.connections import HttpAnswer
 from a2a_lambda.aws.lean.json_client import JsonClient
-from a2a_lambda.durable.engine import Call, StepOutcome
+from a2a_lambda.durable.engine import StepOutcome, Work
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.execution_handler import DurableHandler
 from tools.dev import event_sources
@@ -57,7 +57,7 @@ def watch(death: Death, log: Path) -> None:
             death.at("after write")
         return answer
 
-    async def of_between(name: str, call: Call) -> bytes:
+    async def of_between(name: str, call: Work) -> bytes:
         with log.open("a") as lines:
             lines.write(f"{name}\n")
         death.at("before step")

@@ -23,7 +23,7 @@ from tests.conftest import AGENTS
 from tests.lambda_.runtime_api import RuntimeApi
 from tools.build.built_functions import Built
 from tools.dev import event_sources
-from tools.dev.event_sources import Context
+from tools.dev.event_sources import LambdaContext
 
 
 class Worker:
@@ -96,22 +96,22 @@ def worker(background: Worker) -> TurnHandler:
 
 
 def test_what_each_event_calls_for(background: Worker, worker: TurnHandler) -> None:
-    assert worker({"Records": [record("a")]}, Context()) == {"batchItemFailures": []}
-    worker({"Records": [record("b", "dead")]}, Context())
-    assert worker({"source": "aws.events", "detail-type": "Scheduled Event"}, Context()) == {
+    assert worker({"Records": [record("a")]}, LambdaContext()) == {"batchItemFailures": []}
+    worker({"Records": [record("b", "dead")]}, LambdaContext())
+    assert worker({"source": "aws.events", "detail-type": "Scheduled Event"}, LambdaContext()) == {
         "swept": 3,
         "started": 2,
     }
     ended = {"status": "FAILED", "durableExecutionArn": "arn:execution"}
-    worker({"source": "aws.lambda", "detail-type": EXECUTION_ENDED, "detail": ended}, Context())
+    worker({"source": "aws.lambda", "detail-type": EXECUTION_ENDED, "detail": ended}, LambdaContext())
     expected = [("run", "a"), ("bury", "b"), ("sweep", ""), ("end", "arn:execution")]
     assert background.asked == expected
 
 
 def test_events_start_turns_one_by_one_or_as_a_list(background: Worker, worker: TurnHandler) -> None:
-    assert worker({"start": {"id": "a"}}, Context()) == {"task": "task-a"}
+    assert worker({"start": {"id": "a"}}, LambdaContext()) == {"task": "task-a"}
     pipe = [{"start": {"id": "b"}}, {"start": {"id": "c"}}]
-    assert worker(pipe, Context()) == [{"task": "task-b"}, {"task": "task-c"}]
+    assert worker(pipe, LambdaContext()) == [{"task": "task-b"}, {"task": "task-c"}]
     assert background.asked == [("start", "a"), ("start", "b"), ("start", "c")]
 
 
@@ -119,7 +119,7 @@ def test_one_event_that_starts_nothing_stops_no_other(background: Worker, worker
     """A queue sends all of them again, and those that were started are not started twice."""
     pipe = [{"start": {"id": "a"}}, {"body": "of a queue, without a template"}, {"start": {"id": "b"}}]
     with pytest.raises(ConfigurationError, match="without"):
-        worker(pipe, Context())
+        worker(pipe, LambdaContext())
     assert background.asked == [("start", "a"), ("start", "b")]
 
 
@@ -127,22 +127,22 @@ def test_one_event_that_starts_nothing_stops_no_other(background: Worker, worker
 def test_an_event_that_is_no_one_elses_is_an_error(worker: TurnHandler, event: Any) -> None:
     """And not a minute of the worker."""
     with pytest.raises(ConfigurationError, match="InputTransformer"):
-        worker(event, Context())
+        worker(event, LambdaContext())
 
 
 def test_an_operator_asks_for_schedules(worker: TurnHandler) -> None:
-    assert worker({"schedules": {}}, Context()) == {"schedules": [{"id": "nightly"}]}
+    assert worker({"schedules": {}}, LambdaContext()) == {"schedules": [{"id": "nightly"}]}
     wanted = {"agent": "reports", "id": "nightly", "key": "k"}
-    assert worker({"schedules": wanted}, Context()) == {"task": "reports nightly k"}
-    assert "no such schedule" in worker({"schedules": {**wanted, "id": "x"}}, Context())["error"]
+    assert worker({"schedules": wanted}, LambdaContext()) == {"task": "reports nightly k"}
+    assert "no such schedule" in worker({"schedules": {**wanted, "id": "x"}}, LambdaContext())["error"]
     for mistake in (None, [1], {"agent": "reports"}):
-        assert "write" in worker({"schedules": mistake}, Context())["error"]
+        assert "write" in worker({"schedules": mistake}, LambdaContext())["error"]
 
 
 def test_a_minute_without_schedules_makes_nothing_that_starts_turns(background: Worker) -> None:
     made: Any = background
     worker = TurnHandler(made, made, pytest.fail, made, "dead", has_schedules=False)
-    assert worker({"source": "aws.events", "detail-type": "Scheduled Event"}, Context()) == {
+    assert worker({"source": "aws.events", "detail-type": "Scheduled Event"}, LambdaContext()) == {
         "swept": 3,
         "started": 0,
     }
@@ -152,7 +152,7 @@ def test_a_turn_that_could_not_be_stored_comes_again(
     background: Worker, worker: TurnHandler, caplog: pytest.LogCaptureFixture
 ) -> None:
     background.fails = True
-    answer = worker({"Records": [record("a")]}, Context())
+    answer = worker({"Records": [record("a")]}, LambdaContext())
     assert answer == {"batchItemFailures": [{"itemIdentifier": "message-a"}]}
     assert "a record failed: the table" in caplog.text
     assert background.postponed == [("turns", "handle-a", 2)], "soon, not after its visibility timeout"
@@ -176,7 +176,7 @@ def test_a_failed_message_comes_again_soon(settings: Settings) -> None:
 
 def test_a_message_that_is_none_of_ours_comes_again_and_dies(background: Worker, worker: TurnHandler) -> None:
     broken = record("a") | {"body": json.dumps({"owner": "x"})}
-    assert worker({"Records": [broken]}, Context())["batchItemFailures"]
+    assert worker({"Records": [broken]}, LambdaContext())["batchItemFailures"]
     assert background.asked == []
 
 
@@ -187,7 +187,7 @@ def test_several_invocations_in_one_process_leave_each_other_alone(worker: TurnH
     token = object()
     agent_threads._busy.add(token)
     try:
-        thread = threading.Thread(target=worker, args=({"Records": [record("a")]}, Context()))
+        thread = threading.Thread(target=worker, args=({"Records": [record("a")]}, LambdaContext()))
         thread.start()
         thread.join(5)
         assert not thread.is_alive()

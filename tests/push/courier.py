@@ -50,14 +50,16 @@ class Courier:
     def __init__(self, kit: Kit) -> None:
         self.kit = kit
         self.handler = NotificationHandler(kit.push_notifications)
-        self.records = event_sources.Records(kit)
+        self.records = event_sources.StreamRecords(kit)
         self.iterator = self.records.first("LATEST")  # not what other tests did
         self.sqs = clients.sqs(kit.settings)
 
     def relay(self) -> None:
         """All records there are."""
         if wanted := self.pending():
-            assert self.handler({"Records": wanted}, event_sources.Context()) == {"batchItemFailures": []}
+            assert self.handler({"Records": wanted}, event_sources.LambdaContext()) == {
+                "batchItemFailures": []
+            }
 
     def pending(self) -> list[Json]:
         """Records no one has looked at yet."""
@@ -82,7 +84,7 @@ class Courier:
                 return taken
             [sent] = found
             record = event_sources.sqs_record(sent, "notices")
-            answer = self.handler({"Records": [record]}, event_sources.Context())
+            answer = self.handler({"Records": [record]}, event_sources.LambdaContext())
             taken.append(not answer["batchItemFailures"])
             if taken[-1]:
                 self.sqs.delete_message(

@@ -21,14 +21,13 @@ from typing_extensions import TypedDict
 from a2a_lambda.http import discovery
 from a2a_lambda.protocol.model import Role, TaskState
 from a2a_lambda.protocol.stored_file import FILE_BYTES
+from a2a_lambda.wire.shared.fields import Object
 
 PATH = Path(discovery.__file__).with_name("openapi.json")
 
 ERROR = "#/components/schemas/Error"
 
-Object = dict[str, Any]
-
-Metadata = Annotated[Object, Field(description="Any fields.")]
+AnyFields = Annotated[Object, Field(description="Any fields.")]
 
 
 class Part(TypedDict, total=False):
@@ -40,7 +39,7 @@ class Part(TypedDict, total=False):
     data: Annotated[Any, Field(description="Any JSON: in a message, the arguments of a skill.")]
     filename: str
     mediaType: str
-    metadata: Metadata
+    metadata: AnyFields
 
 
 class Message(TypedDict):
@@ -66,7 +65,7 @@ class Artifact(TypedDict):
     parts: list[Part]
     name: NotRequired[str]
     description: NotRequired[str]
-    metadata: NotRequired[Metadata]
+    metadata: NotRequired[AnyFields]
     extensions: NotRequired[list[str]]
 
 
@@ -86,7 +85,7 @@ class Task(TypedDict):
     status: TaskStatus
     artifacts: NotRequired[list[Artifact]]
     history: NotRequired[list[Message]]
-    metadata: NotRequired[Metadata]
+    metadata: NotRequired[AnyFields]
 
 
 class AuthenticationInfo(TypedDict):
@@ -120,7 +119,7 @@ class SendMessageRequest(TypedDict):
 
     message: Message
     configuration: NotRequired[SendMessageConfiguration]
-    metadata: NotRequired[Metadata]
+    metadata: NotRequired[AnyFields]
 
 
 class SendMessageResponse(TypedDict, total=False):
@@ -136,7 +135,7 @@ class TaskStatusUpdateEvent(TypedDict):
     taskId: str
     contextId: str
     status: TaskStatus
-    metadata: NotRequired[Metadata]
+    metadata: NotRequired[AnyFields]
 
 
 class TaskArtifactUpdateEvent(TypedDict):
@@ -147,7 +146,7 @@ class TaskArtifactUpdateEvent(TypedDict):
     artifact: Artifact
     append: Annotated[NotRequired[bool], Field(description="Add the parts to those of the same artifact.")]
     lastChunk: NotRequired[bool]
-    metadata: NotRequired[Metadata]
+    metadata: NotRequired[AnyFields]
 
 
 class StreamResponse(TypedDict, total=False):

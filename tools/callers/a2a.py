@@ -23,7 +23,7 @@ from a2a_lambda.protocol.requests import Operation
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
 from tools.agents.card_checks import check_card
-from tools.callers.records import MAX_BYTES, Record, Recorder, error_text, response_record
+from tools.callers.records import MAX_BYTES, Record, RecordingClient, error_text, response_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ VERSIONS: Mapping[str, Version] = {
 """The kit's versions, by the names that the playground and `make chat` use."""
 
 
-class Caller(Recorder):
+class A2aCaller(RecordingClient):
     """A client of one version.
 
     base: url of a deployment, or of another agent. name: name of the agent there; "" for the one at the base.

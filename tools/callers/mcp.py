@@ -42,7 +42,7 @@ from tools.callers.mcp_messages import (
     task_of,
     updates_in,
 )
-from tools.callers.records import MAX_BYTES, Record, Recorder, error_text, response_record
+from tools.callers.records import MAX_BYTES, Record, RecordingClient, error_text, response_record
 
 NAME = "mcp"
 TITLE = f"MCP {STATELESS}"
@@ -60,7 +60,7 @@ MOST_PAGES = 20
 """Most pages of tools that are read."""
 
 
-class McpCaller(Recorder):
+class McpCaller(RecordingClient):
     """A host of MCP. base: url of a deployment. name: name of an agent there; "" for the default one."""
 
     agent = None

@@ -7,9 +7,9 @@ import httpx2
 from a2a_lambda.client.discovery import DiscoveredAgent
 from a2a_lambda.errors import ConfigurationError
 from tools.callers import mcp
-from tools.callers.a2a import VERSIONS, Caller
+from tools.callers.a2a import VERSIONS, A2aCaller
 
-AnyCaller = Caller | mcp.McpCaller
+AnyCaller = A2aCaller | mcp.McpCaller
 
 TITLES: Mapping[str, str] = {
     **{name: version.title for name, version in VERSIONS.items()},
@@ -27,9 +27,9 @@ def make_caller(
     name: str = "",
     agent: DiscoveredAgent | None = None,
 ) -> AnyCaller:
-    """A client of a version; see `Caller`. Raises ConfigurationError."""
+    """A client of a version; see `A2aCaller`. Raises ConfigurationError."""
     if version not in TITLES:
         raise ConfigurationError(f"VERSION={version}: use one of {', '.join(TITLES)}")
     if version == mcp.NAME:
         return mcp.McpCaller(http, base, key=key, name=name)
-    return Caller(http, base, VERSIONS[version], key=key, name=name, agent=agent)
+    return A2aCaller(http, base, VERSIONS[version], key=key, name=name, agent=agent)

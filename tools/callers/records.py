@@ -45,7 +45,7 @@ FAILURES = (
 )
 
 
-class Recorder:
+class RecordingClient:
     """A client that makes records. base: url of a deployment, or of another agent."""
 
     def __init__(self, http: httpx2.AsyncClient, base: str, key: str) -> None:

@@ -35,13 +35,13 @@ DAY_MS = 86_400_000
 
 STYLES = {"WARNING": "yellow", "ERROR": "red", "CRITICAL": "red"}
 
-Client = Any
+LogsClient = Any
 
 
 class Log:
     """The log of a stack. task: only lines about this task. groups: names of its log groups."""
 
-    def __init__(self, client: Client, groups: list[str], task: str = "") -> None:
+    def __init__(self, client: LogsClient, groups: list[str], task: str = "") -> None:
         self._client = client
         self._groups = groups
         self._task = task

@@ -20,7 +20,7 @@ DUE = ("shard", "due")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class TableCall:
     """at: seconds after the operation began. partition: key of the table's partition.
 
     writes, reads: units of the table. listing, due: write units of its indexes.
@@ -36,7 +36,7 @@ class Call:
     due: int = 0
     due_key: str = ""
 
-    def with_units_of(self, other: "Call") -> "Call":
+    def with_units_of(self, other: "TableCall") -> "TableCall":
         """This call, which does what another one does, too."""
         return replace(
             self,
@@ -49,9 +49,9 @@ class Call:
         )
 
 
-def of_write(at: float, old: Item, new: Item) -> Call:
+def of_write(at: float, old: Item, new: Item) -> TableCall:
     """A put of an item in place of another, which may be empty."""
-    return Call(
+    return TableCall(
         at,
         new["pk"]["S"],
         writes=max(ceil(size_of(item) / WRITE_UNIT_BYTES) for item in (old, new)),
@@ -62,15 +62,15 @@ def of_write(at: float, old: Item, new: Item) -> Call:
     )
 
 
-def of_read(at: float, partition: str, items: Sequence[Item], *, is_consistent: bool) -> Call:
+def of_read(at: float, partition: str, items: Sequence[Item], *, is_consistent: bool) -> TableCall:
     """A read of items. One that finds nothing costs a unit, too."""
     units = max(1, ceil(sum(map(size_of, items)) / READ_UNIT_BYTES))
-    return Call(at, partition, reads=units if is_consistent else units / 2)
+    return TableCall(at, partition, reads=units if is_consistent else units / 2)
 
 
-def of_batch(at: float, items: Sequence[Item]) -> Call:
+def of_batch(at: float, items: Sequence[Item]) -> TableCall:
     """A consistent read of items by their keys. Each is rounded up by itself."""
-    return Call(at, "", reads=sum(ceil(size_of(item) / READ_UNIT_BYTES) for item in items))
+    return TableCall(at, "", reads=sum(ceil(size_of(item) / READ_UNIT_BYTES) for item in items))
 
 
 def size_of(item: Item) -> int:

@@ -19,7 +19,7 @@ from pathlib import Path
 import boto3
 from dotenv import dotenv_values, set_key, unset_key
 
-from a2a_lambda.agent.configuration import Kind, variable_of
+from a2a_lambda.agent.configuration import ValueKind, variable_of
 from a2a_lambda.errors import ConfigurationError
 from tools.command import reports_errors
 from tools.deployment.stack import aws_errors, table_of
@@ -31,7 +31,7 @@ EFFECT = "Running functions may use the old value for five more minutes."
 
 @reports_errors
 def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) -> int:
-    kind: Kind = "setting" if argv[1:] == ["setting"] else "secret"
+    kind: ValueKind = "setting" if argv[1:] == ["setting"] else "secret"
     name, stack = environ.get("NAME", ""), environ.get("STACK", "")
     values: Parameters | EnvironmentFile = Parameters(kind, stack) if stack else EnvironmentFile(kind)
     if not name:
@@ -57,7 +57,7 @@ class EnvironmentFile:
 
     place = str(FILE)
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: ValueKind) -> None:
         self._kind = kind
 
     def all(self) -> dict[str, str]:
@@ -83,7 +83,7 @@ class EnvironmentFile:
 class Parameters:
     """The values of a stack, in Parameter Store. Raises ConfigurationError, also if AWS refuses a call."""
 
-    def __init__(self, kind: Kind, stack: str) -> None:
+    def __init__(self, kind: ValueKind, stack: str) -> None:
         self._kind = kind
         self.place = f"/a2a/{stack}/{kind}s"
         table_of(stack)  # raises if there is no such stack
@@ -113,7 +113,7 @@ class Parameters:
             raise ConfigurationError(f"there is no {self._kind} {name!r} in {self.place}")
 
 
-def _value(kind: Kind, name: str, environ: Mapping[str, str]) -> str:
+def _value(kind: ValueKind, name: str, environ: Mapping[str, str]) -> str:
     """The value to set. Raises ConfigurationError if there is none."""
     value = environ.get("VALUE", "")
     if kind == "secret" and value:

@@ -41,7 +41,7 @@ ENDING = "the development server stopped or restarted, and this turn is lost; se
 requests = logging.getLogger("a2a_lambda.requests")
 
 
-class Formatter(logging.Formatter):
+class ConsoleFormatter(logging.Formatter):
     """colored: whether the lines are for a terminal."""
 
     def __init__(self, *, colored: bool) -> None:
@@ -70,7 +70,7 @@ def install() -> None:
     """Write every logger's lines to standard error. Colors only on a terminal, and not if NO_COLOR is set
     (https://no-color.org)."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Formatter(colored=sys.stderr.isatty() and not os.environ.get("NO_COLOR")))
+    handler.setFormatter(ConsoleFormatter(colored=sys.stderr.isatty() and not os.environ.get("NO_COLOR")))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.INFO)

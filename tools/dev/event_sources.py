@@ -28,6 +28,7 @@ from a2a_lambda import telemetry
 from a2a_lambda.aws import clients
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import NotificationHandler, TurnHandler
+from a2a_lambda.protocol.model import Json
 from tools.dev.emulator import HOSTS
 
 if TYPE_CHECKING:
@@ -59,8 +60,6 @@ REREAD_SECONDS = 240.0
 """Seconds of the stream that are read again after a restart. Lambda has a checkpoint instead. The queue drops
 duplicates for 300 s."""
 
-Json = Any
-
 Handler = Callable[[Json, Json], Json]
 
 Found = tuple[Json, Callable[[Json], None]]
@@ -85,7 +84,7 @@ class Queues:
     notices: str
 
 
-class Context:
+class LambdaContext:
     """Lambda's context, for a function with fifteen minutes."""
 
     function_name = "local"
@@ -177,10 +176,10 @@ def start(kit: Kit) -> "Handler":
     settings = kit.settings
     dead = sqs.get_queue_url(QueueName=settings.dead_letters.rpartition(":")[2])["QueueUrl"]
     sources: list[tuple[Source, Handler, int]] = [
-        (Messages(sqs, settings.queue, "turns"), worker, WORKERS),
-        (Messages(sqs, dead, settings.dead_letters), worker, 1),
-        (Messages(sqs, settings.notices, "notices"), notifier, NOTIFIERS),
-        (Records(kit), notifier, 1),
+        (QueueMessages(sqs, settings.queue, "turns"), worker, WORKERS),
+        (QueueMessages(sqs, dead, settings.dead_letters), worker, 1),
+        (QueueMessages(sqs, settings.notices, "notices"), notifier, NOTIFIERS),
+        (StreamRecords(kit), notifier, 1),
     ]
     for source in sources:
         threading.Thread(target=_consume, args=(*source, bell), daemon=True).start()
@@ -197,7 +196,7 @@ def serve_runs(handler: Handler, emulator: str) -> int:
     """Take the runs of durable turns from the emulator, in threads that end with the process; returns the
     port."""
 
-    class Runs(BaseHTTPRequestHandler):
+    class RunRequestHandler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             # Only the emulator calls here: no page of a browser, by this name or another one.
             if "Origin" in self.headers or not host_is_trusted(self.headers.get("Host"), HOSTS):
@@ -206,7 +205,7 @@ def serve_runs(handler: Handler, emulator: str) -> int:
             event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             telemetry.collect()
             try:
-                body, status = json.dumps(handler(event, Context())).encode(), 200
+                body, status = json.dumps(handler(event, LambdaContext())).encode(), 200
             except Exception as error:
                 logger.exception("a run of a durable turn failed")
                 body, status = type(error).__name__.encode(), 500
@@ -218,7 +217,7 @@ def serve_runs(handler: Handler, emulator: str) -> int:
         def log_message(self, format: str, *args: Any) -> None:
             """Its answers are no requests of clients."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Runs)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), RunRequestHandler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     port = int(server.server_address[1])
     urlopen(Request(f"{emulator}/runs", str(port).encode(), method="POST")).close()  # noqa: S310
@@ -254,7 +253,7 @@ def _consume(source: Source, handler: Handler, workers: int, bell: Bell) -> None
 def _handle(event: Json, done: Callable[[Json], None], handler: Handler, free: threading.Semaphore) -> None:
     telemetry.collect()
     try:
-        done(handler(event, Context()))
+        done(handler(event, LambdaContext()))
     except (ClientError, BotoCoreError):
         time.sleep(1)
     except Exception:
@@ -269,12 +268,12 @@ def _sweep(worker: Handler) -> None:
     while True:
         time.sleep(SWEEP_SECONDS)
         try:
-            worker({"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}, Context())
+            worker({"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}, LambdaContext())
         except Exception:
             logger.exception("a sweep failed")
 
 
-class Messages:
+class QueueMessages:
     """Messages of a queue, one message an event."""
 
     def __init__(self, client: "SQSClient", url: str, arn: str) -> None:
@@ -295,7 +294,7 @@ class Messages:
         return {"Records": [sqs_record(message, self._arn)]}, done
 
 
-class Records:
+class StreamRecords:
     """Records of the table's stream that the template's filter lets through, which are heads with push
     configs."""
 

@@ -68,7 +68,7 @@ class ShortClock:
             return max(0.0, min(seconds, self._longest))
 
 
-class Runs:
+class RunInvoker:
     """Gives runs to the server process (an Invoker of AWS's library)."""
 
     def __init__(self) -> None:
@@ -144,7 +144,7 @@ class DurableExecutions:
         store, scheduler = InMemoryExecutionStore(), Scheduler()
         registry = ExecutionRegistry(store, scheduler)
         processor = CheckpointProcessor(store, scheduler, clock=clock)
-        self._runs = Runs()
+        self._runs = RunInvoker()
         self._executor = LosslessExecutor(
             store=store,
             scheduler=scheduler,

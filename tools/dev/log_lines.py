@@ -19,7 +19,7 @@ SILENCE_SECONDS = 15.0
 """Seconds after which a page without a line gets a sign of life."""
 
 
-Queue = asyncio.Queue[LogEntry | None]
+EntryQueue = asyncio.Queue[LogEntry | None]
 """Entries for a follower. None: there will be no more."""
 
 
@@ -29,7 +29,7 @@ class LogLines(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self._kept: deque[LogEntry] = deque(maxlen=KEPT)
-        self._followers: dict[Queue, asyncio.AbstractEventLoop] = {}
+        self._followers: dict[EntryQueue, asyncio.AbstractEventLoop] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -44,7 +44,7 @@ class LogLines(logging.Handler):
 
     async def follow(self) -> AsyncGenerator[LogEntry | None, None]:
         """The kept lines, then new ones; None after a silence."""
-        queue: Queue = asyncio.Queue(WAITING)
+        queue: EntryQueue = asyncio.Queue(WAITING)
         self.acquire()
         try:
             for line in self._kept:
@@ -89,7 +89,7 @@ def _entry_of(record: logging.LogRecord) -> LogEntry:
     return entry
 
 
-def _put(queue: Queue, entry: LogEntry) -> None:
+def _put(queue: EntryQueue, entry: LogEntry) -> None:
     if not queue.full():
         queue.put_nowait(entry)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from a2a_lambda.access.key import digest_of
 
-Item = dict[str, Any]
+StoredItem = dict[str, Any]
 
 LISTED = ("pk", "sk", "listing", "changed", "state", "context", "expires")
 """What the index `by-status-time` has of an item."""
@@ -21,47 +21,47 @@ class MemoryTable:
     """Methods, arguments and answers are botocore's."""
 
     def __init__(self) -> None:
-        self._items: dict[tuple[str, str], Item] = {}
+        self._items: dict[tuple[str, str], StoredItem] = {}
         self._sorted: dict[str, list[str]] = defaultdict(list)
         self._listed: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
 
-    def put_item(self, *, Item: Item, **_: Any) -> Item:
-        key = _key(Item)
+    def put_item(self, *, StoredItem: StoredItem, **_: Any) -> StoredItem:
+        key = _key(StoredItem)
         old = self._items.get(key)
         if old is None:
             insort(self._sorted[key[0]], key[1])
         elif "listing" in old:
             entries = self._listed[old["listing"]["S"]]
             del entries[bisect_left(entries, (old["changed"]["S"], *key))]
-        if "listing" in Item:
-            insort(self._listed[Item["listing"]["S"]], (Item["changed"]["S"], *key))
-        self._items[key] = Item
+        if "listing" in StoredItem:
+            insort(self._listed[StoredItem["listing"]["S"]], (StoredItem["changed"]["S"], *key))
+        self._items[key] = StoredItem
         return {}
 
     def update_item(
-        self, *, Key: Item, UpdateExpression: str, ExpressionAttributeValues: Item, **_: Any
-    ) -> Item:
+        self, *, Key: StoredItem, UpdateExpression: str, ExpressionAttributeValues: StoredItem, **_: Any
+    ) -> StoredItem:
         changes = re.findall(r"(\w+) = (:\w+)", UpdateExpression)
         new = {name: ExpressionAttributeValues[value] for name, value in changes}
-        self.put_item(Item={**self._items.get(_key(Key), Key), **new})
+        self.put_item(StoredItem={**self._items.get(_key(Key), Key), **new})
         return {}
 
-    def get_item(self, *, Key: Item, **_: Any) -> Item:
+    def get_item(self, *, Key: StoredItem, **_: Any) -> StoredItem:
         item = self._items.get(_key(Key))
-        return {} if item is None else {"Item": item}
+        return {} if item is None else {"StoredItem": item}
 
-    def batch_get_item(self, *, RequestItems: Item) -> Item:
+    def batch_get_item(self, *, RequestItems: StoredItem) -> StoredItem:
         [(table, request)] = RequestItems.items()
         items = [self._items[_key(key)] for key in request["Keys"] if _key(key) in self._items]
         return {"Responses": {table: items}}
 
-    def delete_item(self, *, Key: Item, **_: Any) -> Item:
+    def delete_item(self, *, Key: StoredItem, **_: Any) -> StoredItem:
         key = _key(Key)
         if self._items.pop(key, None) is not None:
             self._sorted[key[0]].remove(key[1])
         return {}
 
-    def query(self, *, ExpressionAttributeValues: Item, **options: Any) -> Item:
+    def query(self, *, ExpressionAttributeValues: StoredItem, **options: Any) -> StoredItem:
         values = {name: value.get("S", "") for name, value in ExpressionAttributeValues.items()}
         if options.get("Select") == "COUNT":
             count = min(len(self._listed[values[":listing"]]), options["Limit"])
@@ -76,7 +76,7 @@ class MemoryTable:
         matches = (name for name in names if high or name.startswith(low))
         return {"Items": [self._items[values[":pk"], name] for name in matches]}
 
-    def _list(self, values: dict[str, str], options: dict[str, Any]) -> list[Item]:
+    def _list(self, values: dict[str, str], options: dict[str, Any]) -> list[StoredItem]:
         """The newest tasks of a scope."""
         entries = self._listed[values[":listing"]]
         end = len(entries)
@@ -98,5 +98,5 @@ class MemoryParameters:
         return {"Parameters": self._parameters}
 
 
-def _key(item: Item) -> tuple[str, str]:
+def _key(item: StoredItem) -> tuple[str, str]:
     return item["pk"]["S"], item["sk"]["S"]

@@ -85,7 +85,7 @@ class Target:
     error: str = ""
 
 
-class Call(BaseModel):
+class CallBody(BaseModel):
     """Body of /playground/call. request: request in A2A 1.0. after: id of the last event that the page
     has."""
 
@@ -270,7 +270,7 @@ class Playground:
         if not _is_json(request):
             return Response("send application/json", 415)
         try:
-            call = Call.model_validate_json(await request.body())
+            call = CallBody.model_validate_json(await request.body())
         except (ValidationError, ClientDisconnect) as error:
             return Response(f"not a call: {error}", 400)
         if call.version not in TITLES:

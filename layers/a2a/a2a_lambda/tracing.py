@@ -25,7 +25,7 @@ SPAN_NAME_CHARACTERS = 128
 """Longest name of a span. A span of a call to another agent has that agent's name in it, which may have any
 length."""
 
-Kind = Literal["internal", "server", "client"]
+SpanKind = Literal["internal", "server", "client"]
 
 NAMES = {
     "owner": "a2a.owner",
@@ -107,7 +107,7 @@ def span(
     name: str,
     attributes: Attributes = NO_ATTRIBUTES,
     *,
-    kind: Kind = "internal",
+    kind: SpanKind = "internal",
     parent: Mapping[str, str] | None = None,
     is_current: bool = True,
 ) -> AbstractContextManager[Span]:

@@ -13,7 +13,7 @@ from a2a_lambda.protocol.model import Json, TaskState
 from tests.conftest import BASE_URL
 from tests.helpers.rpc import intent
 from tools.callers import a2a
-from tools.callers.a2a import VERSIONS, Caller
+from tools.callers.a2a import VERSIONS, A2aCaller
 from tools.callers.records import Record
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +43,7 @@ def of_kind(records: list[Record], kind: str) -> list[Record]:
 async def test_every_version_sends_streams_gets_and_cancels(
     http: httpx2.AsyncClient, key: str, version: str
 ) -> None:
-    caller = Caller(http, BASE_URL, VERSIONS[version], key=key, name="probe")
+    caller = A2aCaller(http, BASE_URL, VERSIONS[version], key=key, name="probe")
     [*_, last] = [record async for record in caller.card()]
     assert last["result"]["name"]
     sent = [record async for record in caller.call("send", message("hello"))]
@@ -69,7 +69,7 @@ async def test_every_version_sends_streams_gets_and_cancels(
 
 
 async def test_the_key_is_in_the_curl_only(http: httpx2.AsyncClient, key: str) -> None:
-    caller = Caller(http, BASE_URL, VERSIONS["1.0"], key=key, name="probe")
+    caller = A2aCaller(http, BASE_URL, VERSIONS["1.0"], key=key, name="probe")
     records = [record async for record in caller.call("send", message("it's me"))]
     requests = of_kind(records, "request")
     assert key not in json.dumps([{**record, "curl": ""} for record in requests])
@@ -81,20 +81,20 @@ async def test_the_key_is_in_the_curl_only(http: httpx2.AsyncClient, key: str) -
 
 @pytest.mark.parametrize("version", ["1.0", "1.0-http", "0.3"])
 async def test_what_is_refused_is_an_error(http: httpx2.AsyncClient, key: str, version: str) -> None:
-    caller = Caller(http, BASE_URL, VERSIONS[version], key=key, name="probe")
+    caller = A2aCaller(http, BASE_URL, VERSIONS[version], key=key, name="probe")
     [*_, error] = [record async for record in caller.call("get", {"id": "nothing"})]
     assert error["kind"] == "error"
     assert "no such task" in error["message"]
-    stranger = Caller(http, BASE_URL, VERSIONS[version], key="wrong", name="probe")
+    stranger = A2aCaller(http, BASE_URL, VERSIONS[version], key="wrong", name="probe")
     [*_, refused] = [record async for record in stranger.call("send", message("hello"))]
     assert (refused["kind"], refused["status"]) == ("error", 401)
-    nowhere = Caller(http, BASE_URL, VERSIONS[version], key=key, name="no-such-agent")
+    nowhere = A2aCaller(http, BASE_URL, VERSIONS[version], key=key, name="no-such-agent")
     [*_, absent] = [record async for record in nowhere.card()]
     assert (absent["kind"], absent["status"]) == ("error", 404)
 
 
 async def test_a_resumed_stream_begins_after_the_last_event(http: httpx2.AsyncClient, key: str) -> None:
-    caller = Caller(http, BASE_URL, VERSIONS["0.3"], key=key, name="probe")
+    caller = A2aCaller(http, BASE_URL, VERSIONS["0.3"], key=key, name="probe")
     streamed = [record async for record in caller.call("stream", message("again", "pieces", count="2"))]
     events = of_kind(streamed, "event")
     [first] = [record["event"]["task"]["id"] for record in events if "task" in record["event"]]
@@ -105,7 +105,7 @@ async def test_a_resumed_stream_begins_after_the_last_event(http: httpx2.AsyncCl
 
 async def test_a_server_that_is_away_is_an_error() -> None:
     async with httpx2.AsyncClient() as http:
-        caller = Caller(http, "http://127.0.0.1:1", VERSIONS["1.0"])
+        caller = A2aCaller(http, "http://127.0.0.1:1", VERSIONS["1.0"])
         [*_, error] = [record async for record in caller.card()]
     assert "does not answer" in error["message"]
 
@@ -128,7 +128,7 @@ def stranger(home: str, elsewhere: str) -> httpx2.MockTransport:
 async def test_the_key_stays_at_its_origin(elsewhere: str) -> None:
     home = "https://good.example"
     async with httpx2.AsyncClient(transport=stranger(home, elsewhere)) as http:
-        caller = Caller(http, home, VERSIONS["1.0-http"], key="secret")
+        caller = A2aCaller(http, home, VERSIONS["1.0-http"], key="secret")
         [*_, error] = [record async for record in caller.call("get", {"id": "t"})]
     assert error["kind"] == "error"
     assert "another origin" in error["message"]
@@ -144,7 +144,7 @@ async def test_an_id_is_no_path() -> None:
         return httpx2.Response(200, json={"name": "A", "supportedInterfaces": [rpc, rest]})
 
     async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as http:
-        caller = Caller(http, "https://a.example", VERSIONS["1.0-http"])
+        caller = A2aCaller(http, "https://a.example", VERSIONS["1.0-http"])
         [record async for record in caller.call("get", {"id": "../admin?x=1#"})]
     assert seen[-1] == "/tasks/..%2Fadmin%3Fx%3D1%23"
 
@@ -153,5 +153,5 @@ async def test_an_answer_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(a2a, "MAX_BYTES", 1000)
     transport = httpx2.MockTransport(lambda _: httpx2.Response(200, content=b"x" * 5000))
     async with httpx2.AsyncClient(transport=transport) as http:
-        [*_, error] = [record async for record in Caller(http, "https://a", VERSIONS["1.0"]).card()]
+        [*_, error] = [record async for record in A2aCaller(http, "https://a", VERSIONS["1.0"]).card()]
     assert "more than 1000 bytes" in error["message"]

@@ -28,7 +28,7 @@ def decode(
     meta: Json = None,
     id: Json = 1,
     headers: Json = None,
-) -> envelope.Request:
+) -> envelope.McpRequest:
     """A stateless request, with what every one must have unless the test says otherwise."""
     every_meta = {
         "io.modelcontextprotocol/protocolVersion": STATELESS,
@@ -47,7 +47,7 @@ def decode(
     return request
 
 
-def session(method: str = "ping", params: Json = None, version: str = "") -> envelope.Request:
+def session(method: str = "ping", params: Json = None, version: str = "") -> envelope.McpRequest:
     """A request of a revision with a handshake."""
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
     request = envelope.decode(body, {"mcp-protocol-version": version} if version else {})

@@ -30,7 +30,7 @@ VARIABLE_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 
 SECRET_ARN = re.compile(r"arn:[a-z-]+:secretsmanager:\S+")
 
-Kind = Literal["secret", "setting"]
+ValueKind = Literal["secret", "setting"]
 
 
 class Configuration:
@@ -80,7 +80,7 @@ class Configuration:
             )
         return value
 
-    def _find(self, kind: Kind, name: str) -> str | None:
+    def _find(self, kind: ValueKind, name: str) -> str | None:
         variable = variable_of(kind, name)
         for values in (self._given, self._environment):
             if variable in values:
@@ -98,7 +98,7 @@ class Configuration:
         return get_parameter(f"{self._path}/{kind}s/{name}")
 
 
-def variable_of(kind: Kind, name: str) -> str:
+def variable_of(kind: ValueKind, name: str) -> str:
     """Environment variable of a secret or a setting. Raises ConfigurationError for a name that is not
     allowed."""
     if not VARIABLE_NAME.fullmatch(name):

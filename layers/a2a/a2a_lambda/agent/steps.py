@@ -42,7 +42,7 @@ running_step: contextvars.ContextVar[str] = contextvars.ContextVar("step", defau
 Result = TypeVar("Result")
 
 
-class Operation(Generic[Result]):
+class DurableOperation(Generic[Result]):
     """A step, a pause or a wait that begins when it is awaited. It is also a branch for `turn.parallel`."""
 
     def __init__(self, name: str, start: Callable[[], Coroutine[Any, Any, Result]]) -> None:
@@ -62,7 +62,7 @@ class Steps:
     """engine: keeps the results; None = the skill is not durable."""
 
     engine: Engine | None = None
-    _operations: list[Operation[Any]]
+    _operations: list[DurableOperation[Any]]
 
     def step(
         self,
@@ -72,7 +72,7 @@ class Steps:
         retry: Retry = Retry(),  # noqa: B008  # immutable
         at_most_once: bool = False,
         **kwargs: Any,
-    ) -> Operation[Any]:
+    ) -> DurableOperation[Any]:
         """Result of `function(*args, **kwargs)`, which may be async. It runs once: a replay gets the result
         that was kept. Everything that takes long, costs money, or differs from call to call belongs in a
         step.
@@ -108,7 +108,7 @@ class Steps:
         minutes: float = 0,
         seconds: float = 0,
         name: str = "sleep",
-    ) -> Operation[None]:
+    ) -> DurableOperation[None]:
         """Pause. Nothing runs meanwhile, and nothing is charged."""
         pause = _seconds(timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds))
 
@@ -126,7 +126,7 @@ class Steps:
         *,
         messages: bool = False,
         timeout: timedelta | float | None = None,
-    ) -> Operation[Reply]:
+    ) -> DurableOperation[Reply]:
         """What is sent to `callback_url(name)`; with a question, also what the client answers in this task,
         whichever comes first.
 
@@ -171,7 +171,7 @@ class Steps:
                     "a branch must be a function, because a replay calls it again: write `lambda: book(turn)`"
                     " instead of `book(turn)`"
                 )
-            if isinstance(branch, Operation):
+            if isinstance(branch, DurableOperation):
                 branch.is_awaited = True  # here, because a replay that knows all results calls no branch
         engine = self._engine("parallel")
         name = engine.keys.take("parallel")
@@ -197,8 +197,10 @@ class Steps:
                     " turn.wait_for"
                 )
 
-    def _register(self, name: str, start: Callable[[], Coroutine[Any, Any, Result]]) -> Operation[Result]:
-        operation = Operation(name, start)
+    def _register(
+        self, name: str, start: Callable[[], Coroutine[Any, Any, Result]]
+    ) -> DurableOperation[Result]:
+        operation = DurableOperation(name, start)
         self._operations.append(operation)
         return operation
 

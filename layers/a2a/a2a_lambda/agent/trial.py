@@ -16,7 +16,7 @@ from a2a_lambda.agent.outputs import Ask, Batch, File
 from a2a_lambda.agent.skill import Skill
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Reply, Suspended
-from a2a_lambda.durable.memory import MemoryEngine, Record
+from a2a_lambda.durable.memory import KeptResults, MemoryEngine
 from a2a_lambda.errors import AgentMistake
 from a2a_lambda.protocol.alibaba_metadata import intent_metadata
 from a2a_lambda.protocol.model import (
@@ -55,7 +55,7 @@ class Suspension:
     """How a turn that waits continues: what makes the turn, its record, and the replies so far."""
 
     make_turn: Callable[[], Turn]
-    record: Record
+    record: KeptResults
     replies: dict[str, Any]
 
 
@@ -162,7 +162,7 @@ async def run(
         id=str(uuid.uuid4()),
         configuration=configuration,
     )
-    return await _run_until_suspended(agent, Suspension(make_turn, Record(), dict(replies)))
+    return await _run_until_suspended(agent, Suspension(make_turn, KeptResults(), dict(replies)))
 
 
 async def _continue(

@@ -20,9 +20,9 @@ from a2a_lambda.tasks.caller import Caller
 from a2a_lambda.tasks.context import (
     MEMORY_BYTES,
     Add,
-    Change,
     Context,
     Delete,
+    MemoryChange,
     Put,
     Utterance,
     apply_changes,
@@ -48,7 +48,7 @@ class Memory:
     def __init__(self, values: Mapping[str, Json]) -> None:
         self._values = dict(values)
         self._bytes = {key: len(strictjson.dumps({key: value})) for key, value in values.items()}
-        self.changes: list[Change] = []
+        self.changes: list[MemoryChange] = []
 
     def get(self, key: str, default: Json = None) -> Json:
         """A copy of a value. Only `set`, `add` and `delete` change the memory."""
@@ -76,7 +76,7 @@ class Memory:
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 
-    def _change(self, change: Change) -> None:
+    def _change(self, change: MemoryChange) -> None:
         if step := running_step.get():
             raise ConfigurationError(
                 f"step {step!r} changes turn.memory, and a replay would not: return the value from the step,"

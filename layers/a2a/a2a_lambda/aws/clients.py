@@ -33,7 +33,7 @@ WITH_RETRIES = POOLED.merge(Config(retries={"mode": "standard", "total_max_attem
 WITHOUT_RETRIES = POOLED.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
 
 
-class _Loader(Loader):
+class _ModelLoader(Loader):
     """Loads botocore's models. botocore's own loader opens the folders of all 400 services before it loads
     one, which takes 40 % of the time to make the first client."""
 
@@ -46,7 +46,7 @@ class _Loader(Loader):
 def session() -> Session:
     result = Session()
     paths = result.get_config_variable("data_path")
-    result.register_component("data_loader", _Loader(paths.split(os.pathsep) if paths else None))
+    result.register_component("data_loader", _ModelLoader(paths.split(os.pathsep) if paths else None))
     if region := os.environ.get("AWS_REGION"):  # botocore does not read it
         result.set_config_variable("region", region)
     return result

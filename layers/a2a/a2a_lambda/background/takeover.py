@@ -22,10 +22,10 @@ from a2a_lambda.turns.recovery import end_task, lost_status
 
 GIVEN_UP = "This turn could not be run to its end."
 
-Load = Callable[[], Awaitable[Head | None]]
+LoadHead = Callable[[], Awaitable[Head | None]]
 """Returns the head of a turn that is free to be taken, or None."""
 
-Hold = Callable[[Head, float], tuple[Head, list[Event]]]
+HoldHead = Callable[[Head, float], tuple[Head, list[Event]]]
 """Makes the head of a run at a Unix time, and the events that the head cannot hold."""
 
 logger = logging.getLogger(__name__)
@@ -61,7 +61,9 @@ async def load_head_of_execution(store: Store, turn: QueuedTurn, arn: str) -> He
     return head if execution_of(head).arn in ("", arn) else None
 
 
-async def take(store: Store, agents: Agents, load: Load, hold: Hold, *, attempts: int) -> TakenTurn | None:
+async def take(
+    store: Store, agents: Agents, load: LoadHead, hold: HoldHead, *, attempts: int
+) -> TakenTurn | None:
     """The turn, held by this process; None if there is nothing to run. Raises StoreError.
 
     attempts: number of times that the turn is started before it fails for good.

@@ -127,7 +127,7 @@ class Notice:
     until: float = 0.0
 
 
-Call = Callable[[], Awaitable[Any]]
+Work = Callable[[], Awaitable[Any]]
 """Runs a step, or a branch."""
 
 
@@ -216,7 +216,7 @@ class StepOutcome:
     and another try would not help."""
 
     @staticmethod
-    async def of(name: str, call: Call) -> bytes:
+    async def of(name: str, call: Work) -> bytes:
         """The outcome as JSON. Raises what the step raises, except a SkillError, and NotKept for a result
         that is not JSON or is too large."""
         try:

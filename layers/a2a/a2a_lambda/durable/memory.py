@@ -47,14 +47,14 @@ class KeptResult:
 
 
 @dataclass(slots=True)
-class Record:
+class KeptResults:
     """Operations by place, in order. open: the waits that no reply has ended."""
 
     results: dict[str, list[KeptResult]] = field(default_factory=dict)
     open: list[Wait] = field(default_factory=list)
 
-    def copy(self) -> "Record":
-        return Record(
+    def copy(self) -> "KeptResults":
+        return KeptResults(
             {place: list(operations) for place, operations in self.results.items()}, list(self.open)
         )
 
@@ -67,7 +67,7 @@ class Record:
 class MemoryEngine:
     """record: results of earlier runs; this run adds to them. replies: those that are known."""
 
-    def __init__(self, record: Record, replies: KnownReplies, place: str = "") -> None:
+    def __init__(self, record: KeptResults, replies: KnownReplies, place: str = "") -> None:
         self.keys = OperationKeys(place)
         self._record = record
         self._replies = replies

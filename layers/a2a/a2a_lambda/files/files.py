@@ -22,7 +22,7 @@ from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 
 
-class Upload(NamedTuple):
+class UploadPlace(NamedTuple):
     """reference: what a message names the file by. form: what the client posts it with. seconds: for how long
     the form is valid."""
 
@@ -58,11 +58,11 @@ class Files:
         """The files of the turn that a head has."""
         return TurnFiles(self._bucket, head, allow_loopback=self._allow_loopback)
 
-    async def new_upload(self, scope: Scope, most_bytes: int) -> Upload:
+    async def new_upload(self, scope: Scope, most_bytes: int) -> UploadPlace:
         """A place for a file of the caller, with the form to write it. Raises UnsupportedOperation if the
         deployment has no bucket."""
         if self._bucket is None:
             raise UnsupportedOperation("this deployment takes no uploads; send files within messages")
         reference = f"{SCHEME}uploads/{uuid.uuid4().hex}"
         form = await threads.run_for_files(self._bucket.form, key_of(scope, reference), most_bytes)
-        return Upload(reference, form, FORM_SECONDS)
+        return UploadPlace(reference, form, FORM_SECONDS)

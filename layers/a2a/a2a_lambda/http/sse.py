@@ -27,7 +27,7 @@ would cut a JSON string there."""
 
 MEDIA_TYPE = "text/event-stream"
 
-Item = TypeVar("Item")
+Element = TypeVar("Element")
 
 Events = AsyncGenerator[Published, None]
 
@@ -42,10 +42,10 @@ def encode(data: bytes, identity: int | None = None, *, event: str = "") -> byte
 
 
 async def with_silences(
-    items: AsyncGenerator[Item, None], silence: float
-) -> AsyncGenerator[Item | None, None]:
+    items: AsyncGenerator[Element, None], silence: float
+) -> AsyncGenerator[Element | None, None]:
     """The items, and None after every `silence` seconds without one."""
-    pending: asyncio.Task[Item] | None = None
+    pending: asyncio.Task[Element] | None = None
     ready = 0
     try:
         while True:
@@ -74,10 +74,10 @@ async def with_silences(
         await items.aclose()
 
 
-def _start(work: Awaitable[Item]) -> "asyncio.Task[Item]":
+def _start(work: Awaitable[Element]) -> "asyncio.Task[Element]":
     """A task. An item that is there already needs no turn of the event loop."""
 
-    async def wait() -> Item:
+    async def wait() -> Element:
         return await work
 
     if sys.version_info >= (3, 12):

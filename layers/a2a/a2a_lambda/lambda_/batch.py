@@ -18,6 +18,7 @@ from a2a_lambda.aws.queue import Queue, read_message
 from a2a_lambda.background.sweep import Sweep
 from a2a_lambda.background.worker import Worker
 from a2a_lambda.errors import ConfigurationError, KitError, safe_text
+from a2a_lambda.lambda_.observability import LambdaEvent
 from a2a_lambda.push.delivery import PushNotifications
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ NO_START = (
     'the worker got an event without "start": give the rule an InputTransformer, or the pipe an input'
     " template, as in docs/background-work.md"
 )
-
-Event = dict[str, Any]
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +87,7 @@ class TurnHandler:
         seconds = context.get_remaining_time_in_millis() / 1000
         deadline = time.monotonic() + seconds - TURN_END_MARGIN_SECONDS
 
-        def work(record: Event) -> None:
+        def work(record: LambdaEvent) -> None:
             try:
                 turn = read_message(record["body"])
                 if record["eventSourceARN"] == self._dead_letters:
@@ -149,11 +148,11 @@ class NotificationHandler:
     def __init__(self, notifications: PushNotifications) -> None:
         self._notifications = notifications
 
-    def __call__(self, event: Event, context: Any) -> Any:
+    def __call__(self, event: LambdaEvent, context: Any) -> Any:
         if event["Records"][0]["eventSource"] == "aws:dynamodb":
             return _process(event, self._notifications.relay, EventType.DynamoDBStreams, context)
 
-        def deliver(record: Event) -> None:
+        def deliver(record: LambdaEvent) -> None:
             try:
                 asyncio.run(self._notifications.deliver(record["body"]))
             except Exception:
@@ -165,7 +164,9 @@ class NotificationHandler:
         return _process(event, deliver, EventType.SQS, context, counts_failures=False)
 
 
-def _process(event: Event, work: Any, kind: EventType, context: Any, *, counts_failures: bool = True) -> Any:
+def _process(
+    event: LambdaEvent, work: Any, kind: EventType, context: Any, *, counts_failures: bool = True
+) -> Any:
     """Work on each record of a batch; returns its partial failures. A failure is logged without its
     content."""
 

@@ -8,10 +8,8 @@ from typing import Any
 from mangum import Mangum
 from mangum.adapter import DEFAULT_TEXT_MIME_TYPES
 from mangum.protocols import HTTPCycle
-from mangum.types import ASGI, LambdaHandler
+from mangum.types import ASGI, LambdaEvent, LambdaHandler
 from starlette.types import Scope
-
-Event = dict[str, Any]
 
 TEXT_TYPES = [*DEFAULT_TEXT_MIME_TYPES, "application/a2a+json"]
 """Media types of text. Mangum encodes all others in base64. A REST API sends that to its clients as it is,
@@ -37,7 +35,7 @@ class Buffered:
         self._app = app
         self._mangum = Mangum(app, lifespan="off", text_mime_types=TEXT_TYPES)
 
-    def read(self, event: Event, context: Any) -> tuple[LambdaHandler, Scope, bytes]:
+    def read(self, event: LambdaEvent, context: Any) -> tuple[LambdaHandler, Scope, bytes]:
         """What answers an event, with the ASGI scope and the body of its request.
 
         Events are of a REST API, an HTTP API, a function URL or an ALB. Raises Unreadable, and RuntimeError
@@ -50,7 +48,7 @@ class Buffered:
             logger.warning("an event is not a gateway request: %s", type(error).__name__)
             raise Unreadable from error
 
-    def __call__(self, event: Event, context: Any) -> dict[str, Any]:
+    def __call__(self, event: LambdaEvent, context: Any) -> dict[str, Any]:
         try:
             handler, scope, body = self.read(event, context)
         except Unreadable:
@@ -64,7 +62,7 @@ class Buffered:
         return handler(HTTPCycle(scope, body)(self._app))
 
 
-def _without_server(event: Event) -> Event:
+def _without_server(event: LambdaEvent) -> LambdaEvent:
     """The event without the headers that matter only for the server's address.
 
     Mangum reads a port in `X-Forwarded-Port`, which is a list after two proxies, and in `Host`, which may be

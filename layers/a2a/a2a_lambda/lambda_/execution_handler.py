@@ -21,6 +21,7 @@ from a2a_lambda.aws.queue import read_message
 from a2a_lambda.background.execution_worker import ExecutionWorker, Replies
 from a2a_lambda.durable.engine import Engine
 from a2a_lambda.errors import StoreError
+from a2a_lambda.lambda_.observability import LambdaEvent
 from a2a_lambda.lambda_.sdk_engine import STEP_END_MARGIN_SECONDS, OperationThread, RunState
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 RUN_END_MARGIN_SECONDS = 5.0
 """Seconds before Lambda's deadline at which a run must end."""
-
-Event = dict[str, Any]
 
 
 class DurableHandler:
@@ -39,14 +38,14 @@ class DurableHandler:
         self._worker = worker
         self._handler = durable_execution(self._run, boto3_client=client)
 
-    def __call__(self, event: Event, context: Any) -> Any:
+    def __call__(self, event: LambdaEvent, context: Any) -> Any:
         return self._handler(event, context)
 
     def release(self) -> None:
         """Called after each invocation; may end the process."""
         end_stragglers()
 
-    def _run(self, message: Event, context: DurableContext) -> None:
+    def _run(self, message: LambdaEvent, context: DurableContext) -> None:
         """One run of a turn, in the SDK's thread."""
         lambda_context = context.lambda_context
         assert lambda_context is not None

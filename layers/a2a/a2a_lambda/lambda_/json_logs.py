@@ -30,7 +30,7 @@ LOGGED_EXCEPTIONS = 50
 logger = logging.getLogger(__name__)
 
 
-class Formatter(LambdaPowertoolsFormatter):
+class JsonFormatter(LambdaPowertoolsFormatter):
     """service: name of the deployment. debug: log the text of exceptions."""
 
     def __init__(self, service: str, *, debug: bool) -> None:
@@ -57,7 +57,7 @@ def install(service: str, level: str, *, debug: bool) -> None:
     """Make every logger of the process write such lines to standard output. Exceptions of threads and
     warnings become such lines, too."""
     handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(Formatter(service, debug=debug))
+    handler.setFormatter(JsonFormatter(service, debug=debug))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)

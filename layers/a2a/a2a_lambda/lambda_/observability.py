@@ -10,9 +10,9 @@ from a2a_lambda import telemetry
 from a2a_lambda.lambda_ import json_logs, metrics
 from a2a_lambda.settings import Settings
 
-Event = dict[str, Any]
+LambdaEvent = dict[str, Any]
 
-Handler = Callable[[Event, Any], Any]
+Handler = Callable[[LambdaEvent, Any], Any]
 
 
 def prepare() -> Settings:
@@ -54,7 +54,7 @@ class Observed:
 
             self._send_spans = traces.install(settings)
 
-    def __call__(self, event: Event, context: Any) -> Any:
+    def __call__(self, event: LambdaEvent, context: Any) -> Any:
         telemetry.begin(
             function_name=context.function_name,
             function_request_id=context.aws_request_id,

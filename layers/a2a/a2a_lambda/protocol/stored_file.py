@@ -55,7 +55,7 @@ HOLDER_LISTS = ("artifacts", "history")
 HOLDERS = ("task", "message", "artifactUpdate", "artifact", "statusUpdate", "status")
 """Fields of a task or an event that have parts, at some depth."""
 
-Change = Callable[[Part], Part]
+PartChange = Callable[[Part], Part]
 """Returns a part with another content, or the part itself."""
 
 
@@ -82,7 +82,7 @@ def is_stored_apart(message: Message) -> bool:
     )
 
 
-def change_parts(holder: Holder, change: Change) -> Holder:
+def change_parts(holder: Holder, change: PartChange) -> Holder:
     """A task, an event or a message with changed parts; the same object if none has changed.
 
     The parts are those of artifacts, then those of messages. The pictures of Alibaba's suite, which are in
@@ -121,7 +121,7 @@ def parts_of(message: Message) -> list[Part]:
     return parts
 
 
-def _image(image: Json, change: Change) -> Json:
+def _image(image: Json, change: PartChange) -> Json:
     if not isinstance(image, dict) or not isinstance(image.get("value"), str):
         return image
     if image.get("type") not in ("base64", "url"):

@@ -134,7 +134,7 @@ class Delete:
     key: str
 
 
-Change = Add | Put | Delete
+MemoryChange = Add | Put | Delete
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +150,7 @@ class TurnRecord:
     task_id: str
     message: Sequence[Part]
     reply: Sequence[Part]
-    changes: Sequence[Change] = ()
+    changes: Sequence[MemoryChange] = ()
     answered: KnownRequest | None = None
     was_ended_by_skill: bool = True
 
@@ -187,7 +187,7 @@ def _trim(history: Sequence[Utterance], newest: Sequence[Utterance]) -> tuple[Ut
     return tuple(conversation)
 
 
-def apply_changes(memory: dict[str, Json], changes: Sequence[Change]) -> dict[str, Json]:
+def apply_changes(memory: dict[str, Json], changes: Sequence[MemoryChange]) -> dict[str, Json]:
     """Memory after changes, in order. Raises TypeError if a change adds to something that is not a number."""
     result = dict(memory)
     for change in changes:

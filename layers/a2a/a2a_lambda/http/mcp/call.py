@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class McpCall:
     """A request whose caller may call the agent."""
 
     request: "Request"
@@ -32,7 +32,7 @@ class Call:
     caller: "Caller"
     scope: "Scope"
     agent: "Profile"
-    message: "envelope.Request"
+    message: "envelope.McpRequest"
 
     @property
     def server(self) -> dict[str, Json]:

@@ -13,7 +13,7 @@ from a2a_lambda.http import sse
 from a2a_lambda.http.dispatch import STREAM_HEADERS, respond, with_slot
 from a2a_lambda.http.error_responses import to_protocol_error
 from a2a_lambda.http.mcp import request_state, tasks
-from a2a_lambda.http.mcp.call import Call
+from a2a_lambda.http.mcp.call import McpCall
 from a2a_lambda.operations.stream_limit import Slot
 from a2a_lambda.protocol.model import STOPPED, Event, Json, Task, TaskState, text_of
 from a2a_lambda.protocol.requests import SendMessageRequest
@@ -26,7 +26,7 @@ from a2a_lambda.wire.mcp.tools import Tool, find_tool
 from a2a_lambda.wire.shared import jsonrpc
 
 
-async def answer(call: Call) -> Response:
+async def answer(call: McpCall) -> Response:
     """Raises ProtocolError, StoreError; after the answer has begun, it sends them."""
     tool = find_tool(call.agent, call.message.params.get("name"))
     arguments = arguments_of(call.message.params)
@@ -51,7 +51,7 @@ async def answer(call: Call) -> Response:
     return await respond(result(), lambda error: _encode_error(call, error))
 
 
-async def _request_of(call: Call, tool: Tool, arguments: dict[str, Json]) -> SendMessageRequest | str:
+async def _request_of(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> SendMessageRequest | str:
     """The message of a call; or the id of a task, if the call only asks how that is. Raises InvalidParams,
     TaskNotFound."""
     params = call.message.params
@@ -75,7 +75,7 @@ async def _request_of(call: Call, tool: Tool, arguments: dict[str, Json]) -> Sen
     return decode_call(tool, arguments, call.message.meta)
 
 
-async def _outcome(call: Call, tool: Tool, arguments: dict[str, Json], task: Task) -> dict[str, Json]:
+async def _outcome(call: McpCall, tool: Tool, arguments: dict[str, Json], task: Task) -> dict[str, Json]:
     """The result that the client can take: a question to its user, a task, or what the turn put out."""
     message, state = call.message, task["status"]["state"]
     meta: dict[str, Json] = {"_meta": {CONTEXT_KEY: task["contextId"]}}
@@ -94,12 +94,12 @@ async def _outcome(call: Call, tool: Tool, arguments: dict[str, Json], task: Tas
     return results.encode_result(task, message.revision, has_output_schema=has_schema)
 
 
-def _encode_error(call: Call, error: Exception) -> bytes:
+def _encode_error(call: McpCall, error: Exception) -> bytes:
     return jsonrpc.error(call.message.id, encode_error(to_protocol_error(error)))
 
 
 async def _stream(
-    call: Call, tool: Tool, arguments: dict[str, Json], request: SendMessageRequest
+    call: McpCall, tool: Tool, arguments: dict[str, Json], request: SendMessageRequest
 ) -> Response:
     """An answer with progress before its result."""
     async with AsyncExitStack() as stack:
@@ -110,7 +110,7 @@ async def _stream(
 
 
 async def _encode_stream(
-    call: Call, tool: Tool, arguments: dict[str, Json], events: sse.Events
+    call: McpCall, tool: Tool, arguments: dict[str, Json], events: sse.Events
 ) -> AsyncGenerator[bytes, None]:
     task: Task | None = None
     count = 0
@@ -145,7 +145,7 @@ async def _encode_stream(
 _canceling: set[asyncio.Task[None]] = set()
 
 
-def _cancel_later(call: Call, task_id: str) -> None:
+def _cancel_later(call: McpCall, task_id: str) -> None:
     """Cancel a task when the answer's generator, which must not wait any more, has ended."""
 
     async def cancel() -> None:

@@ -17,7 +17,7 @@ from a2a_lambda.http.auth import scope_of
 from a2a_lambda.http.dispatch import accept
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
 from a2a_lambda.http.mcp import calls, tasks
-from a2a_lambda.http.mcp.call import Call
+from a2a_lambda.http.mcp.call import McpCall
 from a2a_lambda.http.request import base_url, check_media_type
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Json
@@ -52,14 +52,14 @@ async def call(request: Request, agent: str | None) -> Response:
         telemetry.bind(owner=scope.owner, agent=scope.agent, version=f"mcp-{revision}")
         name = f"{request.method} {message.method}"
         tracing.current().set({"rpc.method": message.method}, name=name)
-        return await _answer(Call(request, accepted.kit, accepted.grant.caller, scope, profile, message))
+        return await _answer(McpCall(request, accepted.kit, accepted.grant.caller, scope, profile, message))
     except Exception as cause:
         error = to_protocol_error(cause)
         body = jsonrpc.error(identity, encode_error(error))
         return Response(body, status_of(error, revision), error.headers, JSON)
 
 
-async def _answer(call: Call) -> Response:
+async def _answer(call: McpCall) -> Response:
     message = call.message
     if message.method == "tools/call":
         return await calls.answer(call)
@@ -70,7 +70,7 @@ async def _answer(call: Call) -> Response:
     return Response(call.encode(await methods[message.method](call)), media_type=JSON)
 
 
-async def _initialize(call: Call) -> dict[str, Json]:
+async def _initialize(call: McpCall) -> dict[str, Json]:
     return {
         "protocolVersion": call.message.revision,
         "capabilities": {"tools": {}},
@@ -79,11 +79,11 @@ async def _initialize(call: Call) -> dict[str, Json]:
     }
 
 
-async def _ping(_: Call) -> dict[str, Json]:
+async def _ping(_: McpCall) -> dict[str, Json]:
     return {}
 
 
-async def _discover(call: Call) -> dict[str, Json]:
+async def _discover(call: McpCall) -> dict[str, Json]:
     return {
         "supportedVersions": [*SUPPORTED],
         "capabilities": {"tools": {}, "extensions": {TASKS: {}}},
@@ -92,7 +92,7 @@ async def _discover(call: Call) -> dict[str, Json]:
     }
 
 
-async def _list(call: Call) -> dict[str, Json]:
+async def _list(call: McpCall) -> dict[str, Json]:
     page, cursor = tools.page_of(call.agent, call.message.params.get("cursor"))
     return {
         "tools": page,
@@ -101,7 +101,7 @@ async def _list(call: Call) -> dict[str, Json]:
     }
 
 
-Method = Callable[[Call], Awaitable[dict[str, Json]]]
+Method = Callable[[McpCall], Awaitable[dict[str, Json]]]
 
 STATELESS_METHODS: Mapping[str, Method] = {
     "server/discover": _discover,

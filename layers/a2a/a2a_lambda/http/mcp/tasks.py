@@ -5,7 +5,7 @@ from contextlib import aclosing, suppress
 
 from a2a_lambda.errors import TaskNotCancelable
 from a2a_lambda.http import sse
-from a2a_lambda.http.mcp.call import Call
+from a2a_lambda.http.mcp.call import McpCall
 from a2a_lambda.http.request import deadline
 from a2a_lambda.operations.service import FoundTask
 from a2a_lambda.protocol.alibaba_metadata import intents
@@ -19,7 +19,7 @@ from a2a_lambda.wire.mcp.tools import Tool, tools_of
 from a2a_lambda.wire.shared import fields
 
 
-async def get(call: Call) -> dict[str, Json]:
+async def get(call: McpCall) -> dict[str, Json]:
     """Raises TaskNotFound, InvalidParams, and CapabilityRequired if the client did not declare the
     extension."""
     record = await call.kit.service.get(call.scope, _id(call), results.MODES)
@@ -28,7 +28,7 @@ async def get(call: Call) -> dict[str, Json]:
     return results.encode_task(record.task, tool_of(call, record), times)
 
 
-async def update(call: Call) -> dict[str, Json]:
+async def update(call: McpCall) -> dict[str, Json]:
     """Answer the task's question. Raises TaskNotFound, InvalidParams."""
     record = await call.kit.service.get(call.scope, _id(call))
     key = question_key(record.task)
@@ -43,7 +43,7 @@ async def update(call: Call) -> dict[str, Json]:
     return {}
 
 
-async def reply_to(call: Call, task: Task, response: Json, path: str) -> SendMessageRequest | str:
+async def reply_to(call: McpCall, task: Task, response: Json, path: str) -> SendMessageRequest | str:
     """The message that answers a task's question. If the user refuses a parameter, there is no message, since
     its words would become the argument: the task is canceled, and its id returned. Raises InvalidParams."""
     text = answer_of(response, path)
@@ -54,7 +54,7 @@ async def reply_to(call: Call, task: Task, response: Json, path: str) -> SendMes
     return reply(task["id"], [Part(text=text)])
 
 
-async def cancel(call: Call) -> dict[str, Json]:
+async def cancel(call: McpCall) -> dict[str, Json]:
     """Raises TaskNotFound, InvalidParams, and CapabilityRequired if the client did not declare the
     extension."""
     with suppress(TaskNotCancelable):  # it has ended already, as the client wants
@@ -62,7 +62,7 @@ async def cancel(call: Call) -> dict[str, Json]:
     return {}
 
 
-async def wait(call: Call, task_id: str) -> Task:
+async def wait(call: McpCall, task_id: str) -> Task:
     """A task once it has stopped, or at the deadline of the answer. Meanwhile the call holds a slot of its
     owner, as a stream does. Raises TaskNotFound, TooManyStreams."""
     service = call.kit.service
@@ -78,20 +78,20 @@ async def wait(call: Call, task_id: str) -> Task:
     return (await service.get(call.scope, task_id, results.MODES)).task
 
 
-def times_of_new(call: Call, task: Task) -> Mapping[str, Json]:
+def times_of_new(call: McpCall, task: Task) -> Mapping[str, Json]:
     """createdAt and ttlMs of a task that was just made."""
     ttl = int(call.kit.settings.task_days * 86_400_000)
     return {"createdAt": task["status"].get("timestamp", ""), "ttlMs": ttl}
 
 
-def _id(call: Call) -> str:
+def _id(call: McpCall) -> str:
     """Raises InvalidParams, CapabilityRequired."""
     if not call.message.has_extension(TASKS):
         raise CapabilityRequired("declare the extension for tasks", {"extensions": {TASKS: {}}})
     return fields.identifier({**call.message.params}, "taskId", "params")
 
 
-def tool_of(call: Call, record: FoundTask) -> Tool | None:
+def tool_of(call: McpCall, record: FoundTask) -> Tool | None:
     """The tool that made a task, if a message of it names one."""
     named = [
         intent.skill

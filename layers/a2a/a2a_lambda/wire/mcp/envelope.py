@@ -29,7 +29,7 @@ MAY_BE_NAMED = {"tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel":
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class McpRequest:
     """id: None for a notification, which gets no answer. capabilities: what the client can do; a revision
     with a handshake tells it to a session, which this server does not keep."""
 
@@ -61,7 +61,7 @@ class Request:
         return isinstance(extensions, dict) and isinstance(extensions.get(name), dict)
 
 
-def decode(value: Json, headers: Mapping[str, str]) -> Request | None:
+def decode(value: Json, headers: Mapping[str, str]) -> McpRequest | None:
     """The request in a body; None if the body is a client's answer. headers: by lower-case name.
 
     Raises InvalidRequest, InvalidParams, HeaderMismatch, UnknownRevision.
@@ -85,7 +85,7 @@ def decode(value: Json, headers: Mapping[str, str]) -> Request | None:
             capabilities = meta.get(CAPABILITIES_KEY)
             if not isinstance(capabilities, dict):
                 raise _bad_request(f"params._meta must have {CAPABILITIES_KEY}, an object")
-    return Request(envelope.id, envelope.method, params, meta, revision, capabilities)
+    return McpRequest(envelope.id, envelope.method, params, meta, revision, capabilities)
 
 
 def _revision_of(

@@ -10,9 +10,7 @@ from typing import Any
 
 from a2a_lambda.protocol.alibaba_metadata import INTENT_EXTENSION, PROTOCOL_EXTENSION
 from a2a_lambda.protocol.card import Card
-from a2a_lambda.protocol.model import Json
-
-Object = dict[str, Json]
+from a2a_lambda.wire.shared.fields import Object
 
 SECURITY_SCHEMES: Mapping[str, Object] = {
     "bearer": {"type": "http", "scheme": "bearer"},

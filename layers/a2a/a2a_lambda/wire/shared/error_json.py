@@ -16,7 +16,7 @@ BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
 DOMAIN = "a2a-protocol.org"
 
 
-class Kind(NamedTuple):
+class ErrorKind(NamedTuple):
     """reason: `reason` of the ErrorInfo detail, for errors that A2A defines. status: name in google.rpc.Code.
     http: HTTP status."""
 
@@ -25,21 +25,21 @@ class Kind(NamedTuple):
     http: int
 
 
-KINDS: Mapping[int, Kind] = {
-    -32700: Kind("", "INVALID_ARGUMENT", 400),
-    -32600: Kind("", "INVALID_ARGUMENT", 400),
-    -32601: Kind("", "UNIMPLEMENTED", 404),
-    -32602: Kind("", "INVALID_ARGUMENT", 400),
-    -32603: Kind("", "INTERNAL", 500),
-    -32001: Kind("TASK_NOT_FOUND", "NOT_FOUND", 404),
-    -32002: Kind("TASK_NOT_CANCELABLE", "FAILED_PRECONDITION", 400),
-    -32003: Kind("PUSH_NOTIFICATION_NOT_SUPPORTED", "FAILED_PRECONDITION", 400),
-    -32004: Kind("UNSUPPORTED_OPERATION", "FAILED_PRECONDITION", 400),
-    -32005: Kind("CONTENT_TYPE_NOT_SUPPORTED", "INVALID_ARGUMENT", 400),
-    -32006: Kind("INVALID_AGENT_RESPONSE", "INTERNAL", 500),
-    -32007: Kind("EXTENDED_AGENT_CARD_NOT_CONFIGURED", "FAILED_PRECONDITION", 400),
-    -32008: Kind("EXTENSION_SUPPORT_REQUIRED", "FAILED_PRECONDITION", 400),
-    -32009: Kind("VERSION_NOT_SUPPORTED", "FAILED_PRECONDITION", 400),
+KINDS: Mapping[int, ErrorKind] = {
+    -32700: ErrorKind("", "INVALID_ARGUMENT", 400),
+    -32600: ErrorKind("", "INVALID_ARGUMENT", 400),
+    -32601: ErrorKind("", "UNIMPLEMENTED", 404),
+    -32602: ErrorKind("", "INVALID_ARGUMENT", 400),
+    -32603: ErrorKind("", "INTERNAL", 500),
+    -32001: ErrorKind("TASK_NOT_FOUND", "NOT_FOUND", 404),
+    -32002: ErrorKind("TASK_NOT_CANCELABLE", "FAILED_PRECONDITION", 400),
+    -32003: ErrorKind("PUSH_NOTIFICATION_NOT_SUPPORTED", "FAILED_PRECONDITION", 400),
+    -32004: ErrorKind("UNSUPPORTED_OPERATION", "FAILED_PRECONDITION", 400),
+    -32005: ErrorKind("CONTENT_TYPE_NOT_SUPPORTED", "INVALID_ARGUMENT", 400),
+    -32006: ErrorKind("INVALID_AGENT_RESPONSE", "INTERNAL", 500),
+    -32007: ErrorKind("EXTENDED_AGENT_CARD_NOT_CONFIGURED", "FAILED_PRECONDITION", 400),
+    -32008: ErrorKind("EXTENSION_SUPPORT_REQUIRED", "FAILED_PRECONDITION", 400),
+    -32009: ErrorKind("VERSION_NOT_SUPPORTED", "FAILED_PRECONDITION", 400),
 }
 
 STATUSES = {

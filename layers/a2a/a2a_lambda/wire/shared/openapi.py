@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from a2a_lambda.protocol.alibaba_metadata import intent_metadata
 from a2a_lambda.protocol.model import Json, Part, Role
-from a2a_lambda.wire.shared.card_json import Description, Object, requirements, schemes, uploads_extension
+from a2a_lambda.wire.shared.card_json import Description, requirements, schemes, uploads_extension
+from a2a_lambda.wire.shared.fields import Object
 
 SCHEMAS = "#/components/schemas/"
 

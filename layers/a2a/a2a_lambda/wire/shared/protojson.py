@@ -29,7 +29,7 @@ from a2a_lambda.protocol.model import (
 from a2a_lambda.wire.shared import fields
 from a2a_lambda.wire.shared.fields import Object
 
-Enum = TypeVar("Enum", bound=str)
+Choice = TypeVar("Choice", bound=str)
 
 CONTENT = ("text", "raw", "url", "data")
 
@@ -79,7 +79,7 @@ CONFIG = spellings([*TaskPushNotificationConfig.__annotations__, "tenant"])
 AUTHENTICATION = spellings(AuthenticationInfo.__annotations__)
 
 
-def enum_value(source: Object, key: str, path: str, values: tuple[Enum, ...]) -> Enum:
+def enum_value(source: Object, key: str, path: str, values: tuple[Choice, ...]) -> Choice:
     """Value of an enum, by its name or its number."""
     value: Any = source.get(key)
     # ProtoJSON readers accept an enum's number, too. A boolean is an int in Python.
