@@ -135,7 +135,7 @@ def test_unknown_keys_do_not_make_it_ask_every_time(
     for number in range(100):
         made.find(unknown(number))
     assert ssm.loads == 1
-    clock.now += keys.REREAD_SECONDS
+    clock.now += keys.KEYS_REREAD_SECONDS
     new = register.create("bob")
     assert made.find(new)
     assert ssm.loads == 2
@@ -233,7 +233,7 @@ def test_throttling_is_not_absence(register: KeyRegister, made: Keys, ssm: Ssm, 
         made.find(secret)
     assert ssm.loads == tries, "not every request asks again"
     ssm.fault = None
-    clock.now += keys.REREAD_SECONDS
+    clock.now += keys.KEYS_REREAD_SECONDS
     assert made.find(secret)
     clock.now += keys.FRESH_SECONDS
     ssm.fault = EndpointConnectionError(endpoint_url="x")
@@ -245,7 +245,7 @@ def test_throttling_is_not_absence(register: KeyRegister, made: Keys, ssm: Ssm, 
     for _ in range(10):
         assert made.find(secret)
     assert ssm.loads == tries
-    clock.now += keys.STALE_SECONDS
+    clock.now += keys.STALE_KEYS_SECONDS
     with pytest.raises(KeysUnavailable):
         made.find(secret)
 
@@ -414,7 +414,7 @@ def test_a_load_that_parameter_store_refuses_is_another_containers_a_second_late
     secret, failing = register.create("alice"), make()
 
     def refuse(*_: Any, **__: Any) -> bool:
-        clock.now += keys.WAIT_SECONDS
+        clock.now += keys.KEYS_WAIT_SECONDS
         raise KeysUnavailable("Parameter Store refused")
 
     monkeypatch.setattr(failing._reader, "read", refuse)
@@ -435,7 +435,7 @@ def test_a_load_that_took_too_long_is_another_containers_at_once(
     secret, slow = register.create("alice"), make()
 
     def read_a_part(*_: Any, **__: Any) -> bool:
-        clock.now += keys.WAIT_SECONDS
+        clock.now += keys.KEYS_WAIT_SECONDS
         return False
 
     monkeypatch.setattr(slow._reader, "read", read_a_part)

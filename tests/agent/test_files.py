@@ -229,6 +229,6 @@ def test_a_packed_content_is_refused(httpserver: Any) -> None:
 
 
 def test_a_url_may_take_so_long(httpserver: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "FETCH_SECONDS", 0.0)
+    monkeypatch.setattr(fetch, "FILE_SECONDS", 0.0)
     with pytest.raises(fetch.NotFetched, match="TimeoutError"):
         fetch.fetch(httpserver.url_for("/a"), allow_loopback=True)

@@ -269,7 +269,7 @@ def test_an_answer_beyond_its_limits_is_damaged(
     serve: Callable[..., FakeService], monkeypatch: pytest.MonkeyPatch, wrong: bytes
 ) -> None:
     """It is tried again, and then the service has not answered."""
-    monkeypatch.setattr(connections, "ANSWER_BYTES", 99_999 if wrong.count(b"[") < 9 else 10**6)
+    monkeypatch.setattr(connections, "AWS_ANSWER_BYTES", 99_999 if wrong.count(b"[") < 9 else 10**6)
     service = serve(*[wrong] * ATTEMPTS)
     assert outcome(ours(service.url, lambda _: None).put_item) in ("HTTPClientError", "ConnectionClosedError")
     assert len(service.requests) == ATTEMPTS
@@ -280,7 +280,7 @@ def test_an_answer_that_drips_ends(monkeypatch: pytest.MonkeyPatch, place: str) 
     """A byte at a time, each long before the time between two pieces is over."""
     now = itertools.count()
     monkeypatch.setattr(connections, "time", SimpleNamespace(monotonic=lambda: next(now) / 10))
-    monkeypatch.setattr(connections, "ANSWER_SECONDS", 3.0)
+    monkeypatch.setattr(connections, "AWS_ANSWER_SECONDS", 3.0)
     head, separator, body = GOOD.partition(b"\r\n\r\n")
     pieces = [head[:1], *(head[1:], separator)] if place == "body" else []
     drops = [bytes([byte]) for byte in (body if place == "body" else GOOD)]

@@ -43,7 +43,7 @@ def short_leases() -> None:
     for module in (head, intake):
         replace(module, sweep_minute=lambda _: 0)
     replace(lease, LEASE_RENEWAL_SECONDS=0.3, CANCEL_POLL_SECONDS=0.1)
-    replace(follow, POLL_SECONDS=0.05)
+    replace(follow, FOLLOW_POLL_SECONDS=0.05)
 
 
 def long_leases() -> None:

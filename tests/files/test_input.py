@@ -194,7 +194,7 @@ def test_a_picture_of_another_kind_names_no_file(rest: Rest, settings: Settings,
 
 def test_an_old_upload_is_unknown(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
     reference = upload(rest, LARGE)
-    monkeypatch.setattr(inbox, "UPLOAD_SECONDS", -10)
+    monkeypatch.setattr(inbox, "UPLOAD_LIFE_SECONDS", -10)
     assert refusal(rest, reference) == inbox.UNKNOWN
 
 

@@ -58,7 +58,7 @@ def stored(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> b
     if request.param == "nothing stored":
         monkeypatch.setattr(journal, "FLUSH_SECONDS", 1e9)
         monkeypatch.setattr(journal, "FLUSH_BYTES", 1e9)
-        monkeypatch.setattr(journal, "SILENCE_SECONDS", 1e9)
+        monkeypatch.setattr(journal, "SILENT_FLUSH_SECONDS", 1e9)
     return bool(request.param == "some stored")
 
 

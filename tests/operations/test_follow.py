@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from a2a_lambda.operations import follow
-from a2a_lambda.operations.follow import POLL_SECONDS, SILENT_POLL_SECONDS, follow_from
+from a2a_lambda.operations.follow import FOLLOW_POLL_SECONDS, SILENT_POLL_SECONDS, follow_from
 from a2a_lambda.protocol.model import (
     Artifact,
     Event,
@@ -57,7 +57,7 @@ def test_looks_at_a_silent_task_become_rarer(
     silent, after = pauses[:12], pauses[12:]
     assert silent == sorted(silent)
     assert (silent[-1], len(set(silent[:4]))) == (SILENT_POLL_SECONDS, 4)
-    assert after == [POLL_SECONDS, pytest.approx(1.2 * POLL_SECONDS)]
+    assert after == [FOLLOW_POLL_SECONDS, pytest.approx(1.2 * FOLLOW_POLL_SECONDS)]
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,9 @@ def test_a_call_follows_a_suspended_turn_that_continues_in_time(
     assert is_looked_at(59)
 
 
-@pytest.mark.parametrize(("seconds", "looks"), [(0.5 * POLL_SECONDS, 0), (1.5 * POLL_SECONDS, 1)])
+@pytest.mark.parametrize(
+    ("seconds", "looks"), [(0.5 * FOLLOW_POLL_SECONDS, 0), (1.5 * FOLLOW_POLL_SECONDS, 1)]
+)
 def test_a_call_that_must_end_before_the_next_look_makes_none(
     store: Store, scope: Scope, monkeypatch: pytest.MonkeyPatch, seconds: float, looks: int
 ) -> None:

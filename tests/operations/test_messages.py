@@ -172,7 +172,7 @@ def test_a_subscription_ends_at_its_deadline(bench: RunBench) -> None:
     head = running_head(bench)
 
     async def go() -> list[Published]:
-        soon = time.monotonic() + 2 * follow.POLL_SECONDS
+        soon = time.monotonic() + 2 * follow.FOLLOW_POLL_SECONDS
         subscription = await bench.service.subscribe(bench.scope, head.task_id, after=None, deadline=soon)
         return [published async for published in subscription.events]
 

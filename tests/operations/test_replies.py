@@ -128,7 +128,7 @@ def test_a_reply_may_come_a_moment_too_early(bench: DurableBench, monkeypatch: p
 def test_a_reply_that_no_turn_waits_for_is_refused(
     bench: DurableBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waits, "EARLY_SECONDS", 0.0)
+    monkeypatch.setattr(waits, "EARLY_REPLY_SECONDS", 0.0)
     task = bench.send(skill="ask")
     bench.wait_until_open(task["id"])
     head = bench.head(task["id"])

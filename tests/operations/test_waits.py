@@ -142,7 +142,7 @@ def test_a_token_that_no_one_can_have_made_is_unknown(http: TestClient, place: s
 def test_a_turn_that_does_not_wait_says_when_to_come_again(
     http: TestClient, head: Head, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waits, "EARLY_SECONDS", 0.0)
+    monkeypatch.setattr(waits, "EARLY_REPLY_SECONDS", 0.0)
     answer = post(http, head, "another")
     assert (answer.status_code, answer.headers["retry-after"]) == (409, "60")
 

@@ -9,7 +9,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.errors import StoreError
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
-from a2a_lambda.store.issuer_copies import FETCH_SECONDS, IssuerCopies, IssuerCopy
+from a2a_lambda.store.issuer_copies import FETCH_LEASE_SECONDS, IssuerCopies, IssuerCopy
 from a2a_lambda.store.schedule_mark import ScheduleMarks
 from a2a_lambda.store.shared_secret import SharedSecret
 from a2a_lambda.store.table import Table
@@ -74,7 +74,7 @@ def test_one_container_asks_at_a_time(copies: IssuerCopies, clock: Clock) -> Non
 def test_a_fetch_fails_when_its_issuer_or_its_container_is_silent(copies: IssuerCopies, clock: Clock) -> None:
     fetch = copies.begin_fetch(IDP, rest=30)
     assert fetch is not None
-    clock.now += FETCH_SECONDS - 1
+    clock.now += FETCH_LEASE_SECONDS - 1
     assert copies.state_of_fetch(IDP) == "busy"
     clock.now += 1
     assert copies.state_of_fetch(IDP) == "failed"

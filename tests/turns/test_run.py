@@ -248,7 +248,7 @@ def test_a_context_knows_which_task_waits_for_its_answer(bench: RunBench) -> Non
 def test_a_flush_that_has_begun_is_waited_for(bench: RunBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of a turn does not store the same events beside it."""
     monkeypatch.setattr(journal, "FLUSH_SECONDS", 0.05)
-    monkeypatch.setattr(journal, "SILENCE_SECONDS", 0.05)
+    monkeypatch.setattr(journal, "SILENT_FLUSH_SECONDS", 0.05)
     is_writing, puts = threading.Event(), []
 
     def slow(operation: str, arguments: dict[str, Any]) -> None:

@@ -21,8 +21,7 @@ from a2a_lambda.errors import ParseError
 from a2a_lambda.protocol.alibaba_metadata import INTENT_EXTENSION, intents
 from a2a_lambda.protocol.model import Event, Json, Message, Part, TaskState, text_of
 from a2a_lambda.protocol.requests import Operation
-from a2a_lambda.wire.mcp.envelope import MAY_BE_NAMED
-from a2a_lambda.wire.mcp.envelope import NAMED as MUST_BE_NAMED
+from a2a_lambda.wire.mcp.envelope import MAY_BE_NAMED, MUST_BE_NAMED
 from a2a_lambda.wire.mcp.revisions import (
     CAPABILITIES_KEY,
     CONTEXT_KEY,
@@ -50,10 +49,10 @@ TITLE = f"MCP {STATELESS}"
 CAPABILITIES: Mapping[str, Json] = {"elicitation": {"form": {}}, "extensions": {TASKS: {}}}
 """It asks its user, and takes a task for long work."""
 
-NAMED = {**MUST_BE_NAMED, **MAY_BE_NAMED}
+NAME_PARAMETERS = {**MUST_BE_NAMED, **MAY_BE_NAMED}
 """Parameter that Mcp-Name mirrors, by method."""
 
-POLL_SECONDS = (0.2, 60.0)
+POLL_RANGE_SECONDS = (0.2, 60.0)
 """Least and most between looks at a task, whatever its server wants."""
 
 MOST_PAGES = 20
@@ -188,7 +187,7 @@ class McpCaller(RecordingClient):
             yield {"kind": "event", "event": Event(task=task), "id": ""}
             if result["status"] != "working":
                 return
-            least, most = POLL_SECONDS
+            least, most = POLL_RANGE_SECONDS
             await asyncio.sleep(min(max(result.get("pollIntervalMs", 2000) / 1000, least), most))
 
     async def _cancel(self, task_id: str) -> AsyncGenerator[Record, None]:
@@ -208,7 +207,7 @@ class McpCaller(RecordingClient):
             "Accept": f"application/json, {EVENT_STREAM}",
             "MCP-Protocol-Version": STATELESS,
             "Mcp-Method": method,
-            **({"Mcp-Name": params[NAMED[method]]} if method in NAMED else {}),
+            **({"Mcp-Name": params[NAME_PARAMETERS[method]]} if method in NAME_PARAMETERS else {}),
             **({"Authorization": f"Bearer {self._key}"} if self._key else {}),
         }
         content = strictjson.dumps(body)

@@ -15,7 +15,7 @@ from a2a_lambda.errors import ParseError
 from a2a_lambda.protocol.alibaba_metadata import intents
 from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task, TaskState, text_of
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY
-from a2a_lambda.wire.mcp.tools import MESSAGE
+from a2a_lambda.wire.mcp.tools import MESSAGE_ARGUMENT
 from tools.callers.records import Record
 
 QUESTION = "question:"
@@ -39,13 +39,13 @@ def call_of(message: Message, tools: list[Json]) -> dict[str, Json]:
     if intent is not None:
         tool = next((tool for tool in tools if tool["name"] == intent.skill), None)
     else:
-        tool = next((tool for tool in tools if MESSAGE in _properties(tool)), None)
+        tool = next((tool for tool in tools if MESSAGE_ARGUMENT in _properties(tool)), None)
     if tool is None:
         raise AgentError(
             "there is no such tool" if intent else "no tool takes a text: choose one by its name"
         )
     properties = _properties(tool)
-    arguments: dict[str, Json] = {MESSAGE: said} if said and MESSAGE in properties else {}
+    arguments: dict[str, Json] = {MESSAGE_ARGUMENT: said} if said and MESSAGE_ARGUMENT in properties else {}
     for part in message["parts"]:
         if isinstance(part.get("data"), dict):
             arguments |= part["data"]

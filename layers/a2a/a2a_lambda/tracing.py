@@ -27,7 +27,7 @@ length."""
 
 SpanKind = Literal["internal", "server", "client"]
 
-NAMES = {
+ATTRIBUTE_NAMES = {
     "owner": "a2a.owner",
     "agent": "gen_ai.agent.name",
     "version": "a2a.version",
@@ -202,7 +202,7 @@ def ids() -> dict[str, str]:
 
 def attributes_of(ids: Mapping[str, str | bool]) -> dict[str, str | bool]:
     """Attributes of a span, from the ids of `telemetry`."""
-    return {NAMES[name]: value for name, value in ids.items() if name in NAMES}
+    return {ATTRIBUTE_NAMES[name]: value for name, value in ids.items() if name in ATTRIBUTE_NAMES}
 
 
 @contextmanager

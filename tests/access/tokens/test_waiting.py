@@ -59,7 +59,7 @@ def test_it_uses_what_the_other_one_has_read(
         lambda: door.copies.finish_fetch(provider.issuer(), fetch, shared(provider)),
     ]
     assert door.tokens.check(provider.token()).caller.client == "robot"
-    assert clock.slept_seconds == pytest.approx(2 * issuer_keys.POLL_SECONDS)
+    assert clock.slept_seconds == pytest.approx(2 * issuer_keys.FETCH_POLL_SECONDS)
     assert not provider.fetches
 
 
@@ -68,7 +68,7 @@ def test_a_key_that_the_other_one_did_not_find_is_refused(
 ) -> None:
     clock.events = [lambda: door.copies.finish_fetch(provider.issuer(), fetch, shared(provider))]
     assert door.refusal(provider.token({"kid": "unknown"})) == "kid"
-    assert clock.slept_seconds == pytest.approx(issuer_keys.POLL_SECONDS)
+    assert clock.slept_seconds == pytest.approx(issuer_keys.FETCH_POLL_SECONDS)
 
 
 def test_it_hears_at_once_that_the_issuer_is_silent(
@@ -77,7 +77,7 @@ def test_it_hears_at_once_that_the_issuer_is_silent(
     clock.events = [lambda: door.copies.fail_fetch(provider.issuer(), fetch)]
     with pytest.raises(KeysUnavailable, match="idp does not answer"):
         door.tokens.check(provider.token())
-    assert clock.slept_seconds == pytest.approx(issuer_keys.POLL_SECONDS)
+    assert clock.slept_seconds == pytest.approx(issuer_keys.FETCH_POLL_SECONDS)
     assert not provider.fetches
 
 
@@ -85,5 +85,7 @@ def test_it_hears_at_once_that_the_issuer_is_silent(
 def test_it_gives_up_after_a_while(door: Door, provider: IdentityProvider, clock: EventfulClock) -> None:
     with pytest.raises(KeysUnavailable, match="idp does not answer"):
         door.tokens.check(provider.token())
-    assert clock.slept_seconds == pytest.approx(issuer_keys.WAIT_SECONDS, abs=issuer_keys.POLL_SECONDS)
+    assert clock.slept_seconds == pytest.approx(
+        issuer_keys.FETCH_WAIT_SECONDS, abs=issuer_keys.FETCH_POLL_SECONDS
+    )
     assert not provider.fetches

@@ -21,7 +21,7 @@ PREFIX = "a2a_"
 
 FORM = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{43}}")
 LABEL = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-OWNER = re.compile(r"[A-Za-z0-9_.@:-]{1,64}")
+OWNER_FORM = re.compile(r"[A-Za-z0-9_.@:-]{1,64}")
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 LATEST = 1e12
@@ -49,7 +49,7 @@ class Key:
             isinstance(self.digest, str)
             and DIGEST.fullmatch(self.digest)
             and isinstance(self.owner, str)
-            and OWNER.fullmatch(self.owner)
+            and OWNER_FORM.fullmatch(self.owner)
             and (self.expires is None or isinstance(self.expires, int | float))
             and (self.expires is None or abs(self.expires) < LATEST)  # not so of NaN
             and all(isinstance(agent, str) for agent in self.agents)

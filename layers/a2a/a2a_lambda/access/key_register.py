@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from a2a_lambda.access.key import LABEL, OWNER, Key, ParameterRefused, digest_of, parameter_errors
+from a2a_lambda.access.key import LABEL, OWNER_FORM, Key, ParameterRefused, digest_of, parameter_errors
 from a2a_lambda.access.key_reader import KeyReader
 from a2a_lambda.access.tokens.issuer import is_issuer_row
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable
@@ -54,7 +54,7 @@ class KeyRegister:
         owner = owner or label
         if not LABEL.fullmatch(label):
             raise ConfigurationError(f"the name of a key is 1 to 64 letters, digits, _ . or -, not {label!r}")
-        if not OWNER.fullmatch(owner):
+        if not OWNER_FORM.fullmatch(owner):
             raise ConfigurationError(f"an owner is 1 to 64 letters, digits, _ . @ : or -, not {owner!r}")
         if days is not None and not 0 < days <= MOST_DAYS:
             raise ConfigurationError(f"DAYS must be greater than 0 and at most {MOST_DAYS}, not {days}")

@@ -10,7 +10,7 @@ read. So one container reads all keys, and shares a copy of them in the table:
 
 On average the whole deployment reads at most PAGES_PER_SECOND pages a second, however many containers it
 has and whatever callers without a key send. Parameter Store stays the source of truth. Without it, a copy
-works for STALE_SECONDS. Sources:
+works for STALE_KEYS_SECONDS. Sources:
 https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_GetParametersByPath.html (ten a page)
 https://docs.aws.amazon.com/general/latest/gr/ssm.html (40 a second)
 """
@@ -37,23 +37,23 @@ if TYPE_CHECKING:
 FRESH_SECONDS = 60.0
 """Seconds for which a copy is used without a look for a newer one."""
 
-REREAD_SECONDS = 5.0
+KEYS_REREAD_SECONDS = 5.0
 """Fewest seconds between two reads of Parameter Store for unknown keys."""
 
 PAGES_PER_SECOND = 4
 """Most pages a second that the deployment reads on average: a tenth of the account's quota."""
 
-STALE_SECONDS = 300.0
+STALE_KEYS_SECONDS = 300.0
 """Seconds for which a known key works while Parameter Store does not answer."""
 
-WAIT_SECONDS = 3.0
+KEYS_WAIT_SECONDS = 3.0
 """Seconds for which a request waits for Parameter Store: one with an unknown key, or the one that renews
 the copy."""
 
 LOAD_SECONDS = 10.0
 """Seconds after which another container may take over a load that was neither finished nor stopped."""
 
-RESUME_SECONDS = STALE_SECONDS
+RESUME_SECONDS = STALE_KEYS_SECONDS
 """Seconds after its first page for which a stopped load is continued, and not begun again."""
 
 REFUSED_SECONDS = 10.0
@@ -125,7 +125,7 @@ class Keys:
             self._renew(digest, arrival)
         key = self._match(digest)
         age = arrival - self._copy.loaded
-        if age >= STALE_SECONDS:
+        if age >= STALE_KEYS_SECONDS:
             raise KeysUnavailable("Parameter Store has not answered for a while")
         if key is None and age >= self._reread:
             raise KeysUnavailable("Parameter Store does not answer, and the key may be a new one")
@@ -140,11 +140,11 @@ class Keys:
         return None if self._clock() - self._copy.loaded >= self._fresh else self._issuers
 
     def find_issuers(self) -> Sequence[Issuer]:
-        """The issuers of tokens, as they were at most STALE_SECONDS ago. Raises KeysUnavailable."""
+        """The issuers of tokens, as they were at most STALE_KEYS_SECONDS ago. Raises KeysUnavailable."""
         arrival = self._clock()
         if not self._is_fresh(None, arrival):
             self._renew(None, arrival)
-        if arrival - self._copy.loaded >= STALE_SECONDS:
+        if arrival - self._copy.loaded >= STALE_KEYS_SECONDS:
             raise KeysUnavailable("Parameter Store has not answered for a while")
         return self._issuers
 
@@ -175,7 +175,7 @@ class Keys:
         self._known, self._issuers, self._copy = keys, issuers, copy
         # Containers that started together must not ask again together.
         self._fresh = FRESH_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311  # no secret
-        self._reread = max(REREAD_SECONDS, copy.pages / PAGES_PER_SECOND)
+        self._reread = max(KEYS_REREAD_SECONDS, copy.pages / PAGES_PER_SECOND)
         return True
 
     def _is_unknown(self, digest: str | None) -> bool:
@@ -193,7 +193,7 @@ class Keys:
 
     def _must_wait(self, digest: str | None, arrival: float) -> bool:
         """Whether a request must wait for Parameter Store. One with a working key need not."""
-        return self._is_unknown(digest) or arrival - self._copy.loaded >= STALE_SECONDS
+        return self._is_unknown(digest) or arrival - self._copy.loaded >= STALE_KEYS_SECONDS
 
     def _renew(self, digest: str | None, arrival: float) -> None:
         """Use newer keys, if possible: the copy of another container, or those in Parameter Store.
@@ -203,10 +203,10 @@ class Keys:
         if not self._lock.acquire(blocking=must_wait):
             return
         try:
-            # A try failed a moment ago. The next one is REREAD_SECONDS after the request that made it.
-            if arrival < self._tried + REREAD_SECONDS:
+            # A try failed a moment ago. The next one is KEYS_REREAD_SECONDS after the request that made it.
+            if arrival < self._tried + KEYS_REREAD_SECONDS:
                 return
-            give_up = self._clock() + WAIT_SECONDS
+            give_up = self._clock() + KEYS_WAIT_SECONDS
             while not self._try_to_renew(digest, arrival, give_up):
                 if not must_wait or self._clock() >= give_up:
                     self._tried = arrival

@@ -37,10 +37,10 @@ LEVELS: dict[str, type[CardModel]] = {
     "schedules": Schedule,
 }
 
-KINDS = {"int": "a number", "float": "a number", "bool": "true or false", "timestamp": "a date"}
+YAML_KINDS = {"int": "a number", "float": "a number", "bool": "true or false", "timestamp": "a date"}
 """What YAML reads instead of a text, by the end of its tag."""
 
-FIELDS = {level: frozenset(model.model_fields) for level, model in LEVELS.items()}
+CARD_FIELDS = {level: frozenset(model.model_fields) for level, model in LEVELS.items()}
 """Names of the fields in a card.yaml, by level."""
 
 
@@ -62,7 +62,7 @@ def read_card(path: Path) -> Card:
     try:
         card = Card.model_validate(content)
     except ValidationError as error:
-        raise ConfigurationError(_card_mistakes(path, text, error, FIELDS)) from None
+        raise ConfigurationError(_card_mistakes(path, text, error, CARD_FIELDS)) from None
     ids = [skill.id for skill in card.all_skills]
     if len(set(ids)) != len(ids):
         raise ConfigurationError(f"{path}: two skills have the same id")
@@ -134,7 +134,7 @@ def _card_mistakes(
                     hint = f"; it belongs {f'in {homes[0]}' if homes[0] else 'at the top of the card'}."
                 mistake = f"{name} is not a field{' of a card' if not level else f' of {level}'}{hint}"
             case "string_type" if isinstance(node, yaml.ScalarNode):
-                kind = KINDS.get(node.tag.rpartition(":")[2], "something else")
+                kind = YAML_KINDS.get(node.tag.rpartition(":")[2], "something else")
                 value = "…" if loc[0] == "schedules" else node.value  # which may be a webhook's token
                 mistake = f'{name} must be text, but YAML reads {value} as {kind}: write "{value}"'
                 if not node.value:

@@ -25,7 +25,7 @@ PARAMETER_TIMEOUTS = Config(
     connect_timeout=2, read_timeout=3, retries={"mode": "standard", "total_max_attempts": 3}
 )
 
-ABSENT_CODES = ("ParameterNotFound", "ResourceNotFoundException")
+PARAMETER_ABSENT_CODES = ("ParameterNotFound", "ResourceNotFoundException")
 
 ABSENT_SECONDS = 30
 """Seconds for which a value that is not there is not looked up again. Parameter Store allows an account 40
@@ -64,7 +64,7 @@ def _get(read: Callable[[], object], name: str) -> str | None:
             code = getattr(cause, "response", {}).get("Error", {}).get("Code") or type(cause).__name__
         else:
             return None if value is None else str(value)
-        if code in ABSENT_CODES:
+        if code in PARAMETER_ABSENT_CODES:
             _absent_until[name] = time.monotonic() + ABSENT_SECONDS
             return None
         pause = random.uniform(0.5, 2.0)  # noqa: S311  # no secret

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 
-FIRST_PAUSE_SECONDS = 15
+FIRST_POSTPONE_SECONDS = 15
 
 MAX_VISIBILITY_SECONDS = 900
 
@@ -63,7 +63,7 @@ class Sqs:
         arn: ARN of the message's queue. attempt: number of times that the message has come.
         """
         url = f"{self._url.rpartition('/')[0]}/{arn.rpartition(':')[2]}"
-        pause = min(MAX_VISIBILITY_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
+        pause = min(MAX_VISIBILITY_SECONDS, FIRST_POSTPONE_SECONDS * 2 ** (attempt - 1))
         with suppress(ClientError, BotoCoreError):  # then it comes again when its visibility timeout ends
             self._client.change_message_visibility(
                 QueueUrl=url, ReceiptHandle=handle, VisibilityTimeout=pause

@@ -21,7 +21,7 @@ from a2a_lambda.protocol.signed_card import signed_forms
 if TYPE_CHECKING:
     from mypy_boto3_kms import KMSClient
 
-ALGORITHMS = {"RSASSA_PKCS1_V1_5_SHA_256": "RS256", "ECDSA_SHA_256": "ES256"}
+JWS_ALGORITHMS = {"RSASSA_PKCS1_V1_5_SHA_256": "RS256", "ECDSA_SHA_256": "ES256"}
 """Names in KMS, and in JWS."""
 
 TOKEN_SECONDS = 300
@@ -56,7 +56,9 @@ class Signer:
     def jws(self, payload: bytes, header: dict[str, str]) -> Jws:
         """A detached JWS."""
         algorithm, jwk = self._public
-        protected = _base64url(strictjson.dumps({"alg": ALGORITHMS[algorithm], "kid": jwk["kid"], **header}))
+        protected = _base64url(
+            strictjson.dumps({"alg": JWS_ALGORITHMS[algorithm], "kid": jwk["kid"], **header})
+        )
         signing_input = f"{protected}.{_base64url(payload)}".encode()
         digest = hashlib.sha256(signing_input).digest()
         try:
@@ -92,7 +94,7 @@ class Signer:
             answer = self._client.get_public_key(KeyId=self._key)
         except (ClientError, BotoCoreError) as error:
             raise ConfigurationError(f"the signing key {self._key} cannot be read: {error}") from error
-        algorithms = [name for name in answer.get("SigningAlgorithms", []) if name in ALGORITHMS]
+        algorithms = [name for name in answer.get("SigningAlgorithms", []) if name in JWS_ALGORITHMS]
         if not algorithms:
             raise ConfigurationError(
                 f"the signing key {self._key} signs neither RS256 nor ES256."
@@ -100,7 +102,7 @@ class Signer:
             )
         jwk = _jwk(answer["PublicKey"])
         kid = _base64url(hashlib.sha256(rfc8785.dumps(jwk)).digest())  # the thumbprint of RFC 7638
-        return algorithms[0], {**jwk, "kid": kid, "use": "sig", "alg": ALGORITHMS[algorithms[0]]}
+        return algorithms[0], {**jwk, "kid": kid, "use": "sig", "alg": JWS_ALGORITHMS[algorithms[0]]}
 
 
 def _jwk(der: bytes) -> dict[str, str]:

@@ -17,7 +17,7 @@ import httpx2
 from a2a_lambda import strictjson
 from a2a_lambda.errors import KitError, ParseError
 
-EARLY_SECONDS = 60.0
+RENEW_EARLY_SECONDS = 60.0
 """Seconds before its expiry at which a token is renewed. One that is valid for less than twice as long is
 renewed at half of its lifetime."""
 
@@ -108,7 +108,7 @@ class ClientCredentials(httpx2.Auth):
             raise SignInFailed(f"{self._token_url}: status {status}, {reason}")
         seconds = float(life) if isinstance(life, int | float) else DEFAULT_LIFE_SECONDS
         self._token.value = value
-        self._token.until = time.monotonic() + max(seconds - EARLY_SECONDS, seconds / 2)
+        self._token.until = time.monotonic() + max(seconds - RENEW_EARLY_SECONDS, seconds / 2)
 
 
 class AwsSignature(httpx2.Auth):

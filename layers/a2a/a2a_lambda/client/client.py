@@ -19,7 +19,7 @@ from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task
 from a2a_lambda.protocol.requests import Operation, SendMessageConfiguration, SendMessageRequest, TaskRequest
 from a2a_lambda.wire.interface import Wire
 
-MAX_BYTES = 20 * 1024 * 1024
+CLIENT_ANSWER_BYTES = 20 * 1024 * 1024
 """Most bytes of an answer, or of an event."""
 
 EVENT_STREAM = "text/event-stream"
@@ -157,7 +157,7 @@ class Client:
                 if answer.headers.get("content-type", "").partition(";")[0] != EVENT_STREAM:
                     _result(await read_whole(answer), answer.status_code)
                     raise AgentError("the answer is not a stream of events", status=answer.status_code)
-                async for data in sse.data(answer.aiter_bytes(), MAX_BYTES):
+                async for data in sse.data(answer.aiter_bytes(), CLIENT_ANSWER_BYTES):
                     yield agent.wire.decode_event(_result(data))
         except CALL_ERRORS as error:
             raise _agent_error(agent.url, error) from error
@@ -273,7 +273,7 @@ def _result(body: bytes, status: int = 200) -> Json:
     return value["result"]
 
 
-async def read_whole(answer: httpx2.Response, limit: int = MAX_BYTES) -> bytes:
+async def read_whole(answer: httpx2.Response, limit: int = CLIENT_ANSWER_BYTES) -> bytes:
     """The body of an answer. limit: most bytes of it. Raises TooLarge."""
     chunks: list[bytes] = []
     size = 0

@@ -36,9 +36,9 @@ LINK_SECONDS = 3600
 FORM_SECONDS = 3600
 """Seconds in which an upload must begin."""
 
-UNTYPED = "application/octet-stream"
+BINARY_TYPE = "application/octet-stream"
 
-TEXT = "text/plain; charset=utf-8"
+TEXT_TYPE = "text/plain; charset=utf-8"
 
 SHOWN = r"image/(png|jpeg|gif|webp|avif|bmp)|(audio|video)/[\w.+-]+|text/plain|application/pdf"
 """Media types that a browser shows and cannot run. Every other type is served as a download."""
@@ -47,7 +47,7 @@ DENIED_CODES = frozenset({"403", "AccessDenied"})
 """Codes of S3 for an object that is not there, because the functions may not list the bucket; and for one
 that a policy, or the policy of a KMS key, denies."""
 
-ABSENT_CODES = frozenset({"404", "NoSuchKey", "NotFound", "412", "PreconditionFailed"}) | DENIED_CODES
+OBJECT_ABSENT_CODES = frozenset({"404", "NoSuchKey", "NotFound", "412", "PreconditionFailed"}) | DENIED_CODES
 
 NAME_CHARACTERS = 120
 """Characters of a file's name that a URL has. A client may write a name of megabytes."""
@@ -84,12 +84,12 @@ class Bucket:
 
     def put(self, key: str, content: bytes) -> None:
         with _errors("PutObject"):
-            self._s3.put_object(Bucket=self.name, Key=key, Body=content, ContentType=UNTYPED)
+            self._s3.put_object(Bucket=self.name, Key=key, Body=content, ContentType=BINARY_TYPE)
 
     def begin_parts(self, key: str) -> str:
         """Begin an object in parts; returns the id of the upload."""
         with _errors("CreateMultipartUpload"):
-            answer = self._s3.create_multipart_upload(Bucket=self.name, Key=key, ContentType=UNTYPED)
+            answer = self._s3.create_multipart_upload(Bucket=self.name, Key=key, ContentType=BINARY_TYPE)
         return answer["UploadId"]
 
     def put_part(self, key: str, upload_id: str, number: int, content: bytes) -> "CompletedPartTypeDef":
@@ -150,14 +150,14 @@ class Bucket:
         """
         plain_type = media_types.plain(media_type)
         is_shown = re.fullmatch(SHOWN, plain_type) is not None
-        shown_type = TEXT if plain_type == "text/plain" else plain_type
+        shown_type = TEXT_TYPE if plain_type == "text/plain" else plain_type
         disposition = "inline" if is_shown else "attachment"
         if len(name) > NAME_CHARACTERS:  # its end says what it is
             name = name[: NAME_CHARACTERS - 20] + name[-20:]
         params = {
             "Bucket": self.name,
             "Key": key,
-            "ResponseContentType": shown_type if is_shown else UNTYPED,
+            "ResponseContentType": shown_type if is_shown else BINARY_TYPE,
             "ResponseContentDisposition": f"{disposition}; filename*=UTF-8''{quote(name, safe='')}",
         }
         with _errors("presign"):
@@ -166,7 +166,7 @@ class Bucket:
     def form(self, key: str, most_bytes: int) -> Form:
         """A form with which anyone who has it can write this object, of 1 to `most_bytes` bytes. It makes no
         call."""
-        fixed = {"Content-Type": UNTYPED}
+        fixed = {"Content-Type": BINARY_TYPE}
         conditions = [fixed, ["content-length-range", 1, most_bytes]]
         with _errors("presign"):
             answer = self._s3.generate_presigned_post(
@@ -189,7 +189,7 @@ def _errors(operation: str) -> Iterator[None]:
             yield
     except ClientError as error:
         code = error.response["Error"]["Code"]
-        if code in ABSENT_CODES and operation in ("HeadObject", "GetObject"):
+        if code in OBJECT_ABSENT_CODES and operation in ("HeadObject", "GetObject"):
             if code in DENIED_CODES and operation == "GetObject":
                 logger.warning("S3 denied GetObject: the file has expired, or a policy denies it")
             raise FileAbsent(f"S3 has no such object, or denies it: {code}") from None

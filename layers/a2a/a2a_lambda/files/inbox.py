@@ -24,7 +24,7 @@ from a2a_lambda.tasks.identity import RequestIdentity, Scope
 UPLOADS = 100
 """Uploads that a message may name. Each is a call of S3."""
 
-UPLOAD_SECONDS = 86_400
+UPLOAD_LIFE_SECONDS = 86_400
 """Seconds for which an upload may be sent in a message. The bucket deletes a file some days after it was
 written, so one that was uploaded long before its task would be gone before it."""
 
@@ -94,6 +94,6 @@ class Inbox:
         if self._bucket is not None and UPLOAD.fullmatch(reference):
             upload = await threads.run_for_files(self._bucket.find, key_of(scope, reference))
         now = datetime.fromtimestamp(self._clock(), UTC)
-        if upload is None or (now - upload.written_at).total_seconds() > UPLOAD_SECONDS:
+        if upload is None or (now - upload.written_at).total_seconds() > UPLOAD_LIFE_SECONDS:
             raise InvalidParams(UNKNOWN, path=path)
         return f"{reference}/{upload.version}"

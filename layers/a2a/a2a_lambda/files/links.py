@@ -19,7 +19,7 @@ from a2a_lambda.protocol.model import Event, Part, Published, Task
 from a2a_lambda.protocol.stored_file import change_parts, is_reference
 from a2a_lambda.tasks.identity import Scope
 
-ANSWER_BYTES = 3_000_000
+FILES_IN_ANSWER_BYTES = 3_000_000
 """Bytes of files in an answer, or in an event of a stream. In base64 they are 4 MB, and a buffered answer of
 Lambda has at most 6 MB. Every further file is a URL."""
 
@@ -76,7 +76,7 @@ class _Answer:
         self._bucket = bucket
         self._scope = scope
         self._types_as_bytes = types_wanted_as_bytes(modes)
-        self._room = ANSWER_BYTES
+        self._room = FILES_IN_ANSWER_BYTES
 
     def show(self, part: Part) -> Part:
         """The part as the client gets it."""

@@ -28,7 +28,7 @@ from a2a_lambda.telemetry import Dimensions, Values
 
 NAMESPACE = "A2A"
 
-TIMES = ("FirstEventTime", "RunTime")
+TIME_METRICS = ("FirstEventTime", "RunTime")
 
 logger = logging.getLogger(__name__)
 
@@ -72,12 +72,12 @@ class Metrics:
     def _add(self, values: Values, dimensions: Dimensions) -> None:
         own = [name for name in dimensions if self._by_agent or name != "agent"]
         sets = [["service", *own]]
-        if "agent" in own and any(name in TIMES for name in values):
+        if "agent" in own and any(name in TIME_METRICS for name in values):
             sets.append(["service"])
         if "agent" in own and "Turns" in values:
             sets.append(["service", "outcome"])
         fields = {"service": self._service, **telemetry.ids(), **dimensions}
-        numbers = {name: value * 1000 if name in TIMES else value for name, value in values.items()}
+        numbers = {name: value * 1000 if name in TIME_METRICS else value for name, value in values.items()}
         # One line can carry several measurements, as long as they agree on the fields that they share, and
         # none measures the same thing twice. CloudWatch charges by the byte of log.
         if not self._lines or not self._lines[-1].takes(fields, numbers):
@@ -101,7 +101,7 @@ class _Line:
         """sets: sets of dimensions, each of which makes separate metrics."""
         self._fields |= fields
         self._fields |= numbers
-        units = {name: "Milliseconds" if name in TIMES else "Count" for name in numbers}
+        units = {name: "Milliseconds" if name in TIME_METRICS else "Count" for name in numbers}
         metrics = [{"Name": name, "Unit": unit} for name, unit in units.items()]
         self._directives.append({"Namespace": NAMESPACE, "Dimensions": sets, "Metrics": metrics})
 

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.export import SpanExporter
 
-HEADERS = "secrets/otlp-headers"
+HEADERS_PARAMETER = "secrets/otlp-headers"
 """Parameter of the stack with the endpoint's headers, as `name=value,name=value`: `make secret` sets it."""
 
 SPAN_FLUSH_SECONDS = 2.0
 """Most seconds by which the spans make an invocation longer."""
 
-PAUSE_SECONDS = 30.0
+FLUSH_REST_SECONDS = 30.0
 """Seconds after a flush that took longer, in which no invocation waits for one."""
 
 ATTRIBUTE_CHARACTERS = 256
@@ -52,7 +52,7 @@ class Flush:
             return
         self._thread.join(SPAN_FLUSH_SECONDS)
         if self._thread.is_alive():
-            self._patient_at = time.monotonic() + PAUSE_SECONDS
+            self._patient_at = time.monotonic() + FLUSH_REST_SECONDS
 
 
 def install(settings: Settings) -> Callable[[], object]:
@@ -115,4 +115,4 @@ def _read_headers(settings: Settings) -> dict[str, str]:
     from a2a_lambda.aws.parameters import get_parameter  # it imports boto3
 
     stack, _, _ = settings.keys_path.rpartition("/")
-    return dict(parse_env_headers(get_parameter(f"{stack}/{HEADERS}") or "", liberal=True))
+    return dict(parse_env_headers(get_parameter(f"{stack}/{HEADERS_PARAMETER}") or "", liberal=True))

@@ -16,15 +16,15 @@ from a2a_lambda.net.transport import GuardedTransport
 FETCH_BYTES = 100_000_000
 """Bytes of a file that is read from elsewhere. Lambda's /tmp has 512 MB."""
 
-FETCH_SECONDS = 60.0
+FILE_SECONDS = 60.0
 """Seconds for all of it, redirects included."""
 
-SILENCE_SECONDS = 10.0
+READ_SILENCE_SECONDS = 10.0
 """Seconds between two pieces of it."""
 
 REDIRECTS = 5
 
-MEMORY_BYTES = 1_000_000
+SPOOL_BYTES = 1_000_000
 """Bytes that stay in memory. A larger file is in /tmp until it is closed."""
 
 PLAIN_ENCODINGS = frozenset({"", "identity", "aws-chunked"})
@@ -46,17 +46,17 @@ class NotFetched(KitError):
 def fetch(url: str, *, allow_loopback: bool = False) -> BinaryIO:
     """The content of a URL, from its beginning. Blocks. Raises NotFetched."""
     # In a thread of its own, because an asynchronous skill calls it in a thread that has a loop.
-    end = time.monotonic() + FETCH_SECONDS  # waiting for a thread counts
+    end = time.monotonic() + FILE_SECONDS  # waiting for a thread counts
     return _threads.submit(lambda: asyncio.run(_fetch(url, allow_loopback, end))).result()
 
 
 async def _fetch(url: str, allow_loopback: bool, end: float) -> BinaryIO:
-    content = cast(BinaryIO, tempfile.SpooledTemporaryFile(MEMORY_BYTES))  # noqa: SIM115  # its reader closes it
+    content = cast(BinaryIO, tempfile.SpooledTemporaryFile(SPOOL_BYTES))  # noqa: SIM115  # its reader closes it
     transport = GuardedTransport(allow_loopback=allow_loopback)
     try:
         async with (
             asyncio.timeout(end - time.monotonic()),
-            httpx2.AsyncClient(transport=transport, timeout=SILENCE_SECONDS) as http,
+            httpx2.AsyncClient(transport=transport, timeout=READ_SILENCE_SECONDS) as http,
         ):
             await _read(http, httpx2.URL(url), content)
     except BaseException as error:

@@ -13,7 +13,7 @@ from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.suspension import execution_of
 from a2a_lambda.turns.recovery import load_live_head, load_progress
 
-POLL_SECONDS = 0.3
+FOLLOW_POLL_SECONDS = 0.3
 """Seconds between looks at a task that another process runs."""
 
 SILENT_POLL_SECONDS = 1.0
@@ -40,7 +40,7 @@ async def wait_until_stopped(
 
     The longer the task takes, the longer the pauses between looks at it.
     """
-    pause = POLL_SECONDS
+    pause = FOLLOW_POLL_SECONDS
     while not (head.is_stopped or _is_late(deadline) or _stays_suspended(store, head, deadline)):
         if or_suspended and head.is_suspended:
             break
@@ -91,7 +91,7 @@ async def follow_from(
 ) -> AsyncGenerator[Published, None]:
     """Events after a sequence number, until the task stops or stays suspended, or the deadline is near."""
     events = await threads.run(store.get_events, head, after=sequence)
-    pause = POLL_SECONDS
+    pause = FOLLOW_POLL_SECONDS
     while True:
         for item in publish(events):
             yield item
@@ -103,7 +103,7 @@ async def follow_from(
             return
         # A task that streams is looked at often, one that is silent less and less. A function that follows
         # costs as long as it runs, and each look costs a read.
-        pause = POLL_SECONDS if events else min(SLOWDOWN * pause, SILENT_POLL_SECONDS)
+        pause = FOLLOW_POLL_SECONDS if events else min(SLOWDOWN * pause, SILENT_POLL_SECONDS)
         await asyncio.sleep(pause)
         head, events = await load_progress(store, head, after=sequence)
 
@@ -133,4 +133,4 @@ def _stays_suspended(store: Store, head: Head, deadline: float | None) -> bool:
 
 
 def _is_late(deadline: float | None) -> bool:
-    return deadline is not None and time.monotonic() + POLL_SECONDS >= deadline
+    return deadline is not None and time.monotonic() + FOLLOW_POLL_SECONDS >= deadline

@@ -20,7 +20,7 @@ from a2a_lambda.errors import ConfigurationError, RouteNotFound, StoreError, saf
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol import cron
 from a2a_lambda.protocol.alibaba_metadata import intent_metadata
-from a2a_lambda.protocol.card import OWNER, Schedule, Trigger
+from a2a_lambda.protocol.card import OWNER_PATTERN, Schedule, Trigger
 from a2a_lambda.protocol.model import Json, Message, Part, Role, timestamp
 from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
 from a2a_lambda.store.schedule_mark import ScheduleMarks
@@ -51,7 +51,7 @@ class StartEvent(Trigger):
     id: str = Field(min_length=1, max_length=512)
     message: str = "An event has come."
     data: Any = None
-    owner: str = Field(default="events", pattern=OWNER)
+    owner: str = Field(default="events", pattern=OWNER_PATTERN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.callback_token import CallbackToken
 from a2a_lambda.tasks.suspension import execution_of
 
-EARLY_SECONDS = 10.0
+EARLY_REPLY_SECONDS = 10.0
 """Seconds for which a reply waits until its turn is suspended: it may come a moment too early."""
 
 WAIT_POLL_SECONDS = 0.3
@@ -40,7 +40,7 @@ class Waits:
         its reply or its timeout, NotWaiting if the turn does not wait for this reply now, StoreError.
         """
         version = 0
-        give_up_at = time.monotonic() + EARLY_SECONDS
+        give_up_at = time.monotonic() + EARLY_REPLY_SECONDS
         while True:
             head = await threads.run(self._store.get_head, token.scope, token.task_id)
             if head is None or not token.is_genuine(head):

@@ -22,7 +22,7 @@ RESERVED = re.compile(
 )
 """Names that the kit's own paths use."""
 
-OWNER = r"^[A-Za-z0-9_.@:-]{1,64}$"
+OWNER_PATTERN = r"^[A-Za-z0-9_.@:-]{1,64}$"
 """Names of owners that a schedule or an event may have."""
 
 AGENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
@@ -99,7 +99,7 @@ class Trigger(CardModel):
     message: str = Field(min_length=1)
     skill: str | None = None
     arguments: dict[str, str] = {}
-    owner: str = Field(pattern=OWNER)
+    owner: str = Field(pattern=OWNER_PATTERN)
     webhook: str | None = None
     token: str | None = None
 
@@ -114,7 +114,7 @@ class Schedule(Trigger):
     id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")
     cron: str
     timezone: str = "UTC"
-    owner: str = Field(default="schedules", pattern=OWNER)
+    owner: str = Field(default="schedules", pattern=OWNER_PATTERN)
     catch_up_minutes: int = Field(default=60, ge=0, le=1440)
 
 

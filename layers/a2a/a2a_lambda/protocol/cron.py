@@ -7,14 +7,14 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-FIELDS = 5
+CRON_FIELDS = 5
 """CronSim takes a sixth one for seconds."""
 
 
 def check(cron: str) -> None:
     """Raises ValueError, which says what to write instead."""
     try:
-        if len(cron.split()) != FIELDS:
+        if len(cron.split()) != CRON_FIELDS:
             raise CronSimError(f"{len(cron.split())} fields")
         CronSim(cron, datetime.now(UTC))
     except CronSimError as error:

@@ -14,12 +14,12 @@ from a2a_lambda.store.table import ConditionFailed, Table
 KEPT_SECONDS = 2 * 86_400
 """Seconds after which DynamoDB may delete a copy that no container renews."""
 
-FETCH_SECONDS = 10.0
+FETCH_LEASE_SECONDS = 10.0
 """Seconds after which a fetch has ended, also if its container died."""
 
-FREE = "attribute_not_exists(pk) OR #until <= :now"
+FETCH_FREE_CONDITION = "attribute_not_exists(pk) OR #until <= :now"
 
-LATER = "attribute_not_exists(pk) OR fetched < :fetched OR issuer_url <> :url"
+NEWER_FETCH_CONDITION = "attribute_not_exists(pk) OR fetched < :fetched OR issuer_url <> :url"
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class IssuerCopies:
         item = self._item_of(issuer, fetch, "busy")
         values = {":now": {"N": str(fetch.began_at)}}
         try:
-            self._table.swap(item, FREE, values, {"#until": "until"})
+            self._table.swap(item, FETCH_FREE_CONDITION, values, {"#until": "until"})
         except ConditionFailed:
             return None
         return fetch
@@ -83,7 +83,7 @@ class IssuerCopies:
         item = self._table.get(self._key("fetch", issuer))
         if item is None:
             return ""
-        is_over = float(item["began"]["N"]) + FETCH_SECONDS <= self._table.clock()
+        is_over = float(item["began"]["N"]) + FETCH_LEASE_SECONDS <= self._table.clock()
         state = str(item["state"]["S"])
         return "failed" if state == "busy" and is_over else state
 
@@ -97,7 +97,9 @@ class IssuerCopies:
             "expires": number(int(self._table.clock() + KEPT_SECONDS)),
         }
         with suppress(ConditionFailed):
-            self._table.put(item, LATER, {":fetched": item["fetched"], ":url": item["issuer_url"]})
+            self._table.put(
+                item, NEWER_FETCH_CONDITION, {":fetched": item["fetched"], ":url": item["issuer_url"]}
+            )
         self._end(issuer, fetch, "done")
 
     def fail_fetch(self, issuer: Named, fetch: Fetch) -> None:

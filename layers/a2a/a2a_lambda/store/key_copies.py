@@ -28,9 +28,11 @@ ROWS_VERSION = 2
 """Version of the rows. A release that changes what a row holds takes the next number. Then every other
 release reads Parameter Store instead."""
 
-FREE = "attribute_not_exists(pk) OR #until <= :now"
+LOAD_FREE_CONDITION = "attribute_not_exists(pk) OR #until <= :now"
 
-OLDER = "attribute_not_exists(pk) OR NOT attribute_type(loaded, :number) OR loaded < :loaded OR loaded > :now"
+OLDER_COPY_CONDITION = (
+    "attribute_not_exists(pk) OR NOT attribute_type(loaded, :number) OR loaded < :loaded OR loaded > :now"
+)
 
 logger = logging.getLogger(__name__)
 
@@ -104,7 +106,7 @@ class Copies:
             "expires": number(int(now + COPY_KEPT_SECONDS)),
         }
         try:
-            old = self._table.swap(item, FREE, {":now": {"N": str(now)}}, {"#until": "until"})
+            old = self._table.swap(item, LOAD_FREE_CONDITION, {":now": {"N": str(now)}}, {"#until": "until"})
         except ConditionFailed:
             return None
         try:
@@ -130,7 +132,7 @@ class Copies:
         values = {":loaded": item["loaded"], ":now": {"N": str(now)}, ":number": {"S": "N"}}
         try:
             with suppress(ConditionFailed):  # a load that began later has finished first
-                self._table.put(item, OLDER, values)
+                self._table.put(item, OLDER_COPY_CONDITION, values)
         finally:
             self._end(load, {"until": {"N": "0"}})
 

@@ -51,7 +51,7 @@ REPLACE_PUSH = (
     " part = if_not_exists(part, :part), told_state = if_not_exists(told_state, :told_state)"
 )
 
-ABSENT = "attribute_not_exists(pk) OR expires <= :now"
+ABSENT_CONDITION = "attribute_not_exists(pk) OR expires <= :now"
 
 
 class Conflict(StoreError):
@@ -120,7 +120,7 @@ class Store:
     def create_head(self, head: Head) -> None:
         """Store a new task. Raises Conflict, with the head that is there."""
         item = items.from_head(head, self._list_shards)
-        self._put(item, ABSENT, {":now": number(int(self.clock()))}, head.scope)
+        self._put(item, ABSENT_CONDITION, {":now": number(int(self.clock()))}, head.scope)
 
     def update_head(self, head: Head) -> Head:
         """Store a changed head; returns it with its new version. Raises Conflict."""
@@ -224,7 +224,7 @@ class Store:
         """Take a slot of an owner until a Unix time; False if it is taken."""
         item = items.from_slot(owner, index, holder, until)
         try:
-            self._table.put(item, ABSENT, {":now": number(int(self.clock()))})
+            self._table.put(item, ABSENT_CONDITION, {":now": number(int(self.clock()))})
         except ConditionFailed:
             return False
         return True
@@ -284,7 +284,7 @@ class Store:
                 if context.revision:
                     self._put(item, "revision = :revision", {":revision": number(context.revision)})
                 else:
-                    self._put(item, ABSENT, {":now": number(now)})
+                    self._put(item, ABSENT_CONDITION, {":now": number(now)})
                 return
             except Conflict:
                 context = self.get_context(scope, context_id)
@@ -303,7 +303,7 @@ class Store:
         not have been told all. A config without a cursor is stored only if there is none yet."""
         item = items.from_push(head, push)
         try:
-            self._table.put(item, ABSENT, {":now": number(int(self.clock()))})
+            self._table.put(item, ABSENT_CONDITION, {":now": number(int(self.clock()))})
         except ConditionFailed:
             if push.cursor is not None:
                 key = items.push_key(head.scope, head.task_id, push.config["id"])

@@ -26,7 +26,7 @@ MOST_KEYS = 100
 """Items of a BatchGetItem. It returns 16 MB at most, and names the others.
 Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html"""
 
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0
+FIRST_BATCH_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0
 """Pauses before it is asked again for items, if it returned none."""
 
 
@@ -64,7 +64,7 @@ class Table:
             request: Mapping[str, Any] = {
                 self.name: {"Keys": keys[start : start + MOST_KEYS], "ConsistentRead": True}
             }
-            pause = FIRST_PAUSE_SECONDS
+            pause = FIRST_BATCH_PAUSE_SECONDS
             while request:
                 with _errors():
                     answer = self._client.batch_get_item(RequestItems=request)

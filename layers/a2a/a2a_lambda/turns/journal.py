@@ -23,7 +23,7 @@ SLOWEST_FLUSH_SECONDS = 1.0
 FLUSH_BYTES = 4_000
 """JSON bytes at which pending events are stored immediately, without waiting for FLUSH_SECONDS."""
 
-SILENCE_SECONDS = 2 * FLUSH_SECONDS
+SILENT_FLUSH_SECONDS = 2 * FLUSH_SECONDS
 """Seconds between checks for pending events that no other event follows."""
 
 BACKLOG_BYTES = 1_000_000
@@ -133,7 +133,7 @@ class Journal:
         """Store events that no other event follows. Returns when the run may no longer write."""
         with suppress(Conflict, WriteRefused):  # the run notices it, too
             while True:
-                await asyncio.sleep(SILENCE_SECONDS)
+                await asyncio.sleep(SILENT_FLUSH_SECONDS)
                 if self._pending and self._is_late():
                     await self.try_flush()
 

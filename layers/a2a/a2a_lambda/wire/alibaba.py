@@ -34,7 +34,7 @@ from a2a_lambda.wire import v0_3
 from a2a_lambda.wire.interface import Codec
 from a2a_lambda.wire.shared import card_json, json_0x
 
-NEAREST = {
+ALIBABA_STATES = {
     TaskState.CANCELED: TaskState.FAILED,
     TaskState.UNSPECIFIED: TaskState.FAILED,
     TaskState.AUTH_REQUIRED: TaskState.INPUT_REQUIRED,
@@ -89,7 +89,9 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
 
 
 def _status(status: TaskStatus) -> TaskStatus:
-    return TaskStatus(state=NEAREST.get(status["state"], status["state"]), timestamp=status["timestamp"])
+    return TaskStatus(
+        state=ALIBABA_STATES.get(status["state"], status["state"]), timestamp=status["timestamp"]
+    )
 
 
 def _plain(artifact: Artifact) -> Artifact:

@@ -28,7 +28,7 @@ from a2a_lambda.wire.interface import Codec
 from a2a_lambda.wire.shared import card_json, fields, json_0x
 from a2a_lambda.wire.shared.fields import Object
 
-ANSWER = "/answer"
+ANSWER_STAGE = "/answer"
 """Stage of an answer without a name."""
 
 ENDS = {
@@ -87,7 +87,7 @@ def _part(part: Json) -> Json:
 def encode_task(task: Task) -> Object:
     result = json_0x.encode_task(task)
     for artifact, source in zip(result.get("artifacts", []), task.get("artifacts", []), strict=True):
-        artifact["name"] = source.get("name", ANSWER)
+        artifact["name"] = source.get("name", ANSWER_STAGE)
         artifact["parts"] = _parts(artifact["parts"])
         description = _describe(artifact["artifactId"], artifact["name"], source["parts"], "done")
         artifact["metadata"] = {**description, **source.get("metadata", {})}
@@ -144,7 +144,7 @@ def _chunk(update: TaskArtifactUpdateEvent, recipient: Recipient) -> Json:
     result = json_0x.encode_event(Event(artifactUpdate=update))
     artifact, parts = result["artifact"], update["artifact"]["parts"]
     artifact["parts"] = _parts(artifact["parts"])
-    artifact["name"] = artifact.get("name", ANSWER)
+    artifact["name"] = artifact.get("name", ANSWER_STAGE)
     step = "done" if update["lastChunk"] else "running"
     description = _describe(artifact["artifactId"], artifact["name"], parts, step)
     artifact["metadata"] = {**description, **artifact.get("metadata", {})}
@@ -197,7 +197,7 @@ def _round(
 
 
 SEND = Codec(decode_send, v0_3.encode_send)
-TASK = Codec(v0_3.decode_task, encode_task)
+RESULT_TASK = Codec(v0_3.decode_task, encode_task)
 
 WIRE = replace(
     v0_3.WIRE,
@@ -207,8 +207,8 @@ WIRE = replace(
     results={
         **v0_3.WIRE.results,
         "send": Codec(v0_3.decode_outcome, encode_outcome),
-        "get": TASK,
-        "cancel": TASK,
+        "get": RESULT_TASK,
+        "cancel": RESULT_TASK,
     },
     encode_card=card_json.qianfan,
     encode_event=encode_event,

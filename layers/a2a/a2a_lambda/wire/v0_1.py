@@ -37,7 +37,7 @@ from a2a_lambda.wire.interface import Codec
 from a2a_lambda.wire.shared import card_json, fields, json_0x
 from a2a_lambda.wire.shared.fields import Object
 
-NEAREST = {TaskState.REJECTED: TaskState.FAILED, TaskState.AUTH_REQUIRED: TaskState.INPUT_REQUIRED}
+V0_1_STATES = {TaskState.REJECTED: TaskState.FAILED, TaskState.AUTH_REQUIRED: TaskState.INPUT_REQUIRED}
 """States that it does not know, and those that are sent instead."""
 
 
@@ -125,7 +125,7 @@ def decode_status(value: Json, path: str) -> TaskStatus:
 
 
 def encode_status(status: TaskStatus) -> Object:
-    state = NEAREST.get(status["state"], status["state"])
+    state = V0_1_STATES.get(status["state"], status["state"])
     result: Object = {**status, "state": json_0x.STATE_NAMES[state]}
     if "message" in status:
         result["message"] = encode_message(status["message"])

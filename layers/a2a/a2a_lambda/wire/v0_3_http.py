@@ -42,8 +42,8 @@ def encode_failure(error: ProtocolError) -> tuple[int, Json]:
     return http, {**body, "code": error.code, "message": str(error)}
 
 
-SEND_FIELDS = protojson.spellings(["message", "request", "configuration", "metadata"])
-CONFIGURATION_FIELDS = protojson.spellings(
+SEND_FIELDS_0_3 = protojson.spellings(["message", "request", "configuration", "metadata"])
+CONFIGURATION_FIELDS_0_3 = protojson.spellings(
     ["acceptedOutputModes", "pushNotification", "historyLength", "blocking"]
 )
 MESSAGE_FIELDS = protojson.spellings([*Message.__annotations__, "content"])
@@ -70,8 +70,8 @@ def decode_part(value: Json, path: str) -> Part:
 
 def decode_message(value: Json, path: str) -> Message:
     source = protojson.canonical_fields(fields.mapping(value, path), MESSAGE_FIELDS)
-    if isinstance(source.get("role"), str) and source["role"] in json_0x.ROLES:
-        source["role"] = json_0x.ROLES[source["role"]]
+    if isinstance(source.get("role"), str) and source["role"] in json_0x.ROLES_BY_NAME:
+        source["role"] = json_0x.ROLES_BY_NAME[source["role"]]
     name = "parts" if "parts" in source else "content"
     parts = fields.array(source, name, path)
     source["parts"] = [decode_part(part, f"{path}.{name}[{index}]") for index, part in enumerate(parts)]
@@ -154,13 +154,13 @@ def _with_metadata(result: Object, source: Object) -> Object:
 
 
 def decode_send(params: Json) -> SendMessageRequest:
-    source = protojson.canonical_fields(fields.mapping(params, "params"), SEND_FIELDS)
+    source = protojson.canonical_fields(fields.mapping(params, "params"), SEND_FIELDS_0_3)
     message = source.get("message", source.get("request"))
     request = SendMessageRequest(message=decode_message(message, "params.message"))
     if "configuration" in source:
         place = "params.configuration"
         configuration = protojson.canonical_fields(
-            fields.mapping(source["configuration"], place), CONFIGURATION_FIELDS
+            fields.mapping(source["configuration"], place), CONFIGURATION_FIELDS_0_3
         )
         options = SendMessageConfiguration()
         if modes := fields.strings(configuration, "acceptedOutputModes", place):

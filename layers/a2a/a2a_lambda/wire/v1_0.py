@@ -109,7 +109,7 @@ def decode_list(params: Json) -> ListTasksRequest:
     if result.get("status") in ("", 0, "TASK_STATE_UNSPECIFIED"):
         del result["status"]
     if "status" in result:
-        result["status"] = protojson.enum_value(result, "status", "params", protojson.STATES)
+        result["status"] = protojson.enum_value(result, "status", "params", protojson.STATES_IN_ORDER)
     if (size := _page_size(source)) is not None:
         result["pageSize"] = size
     if (length := fields.count(source, "historyLength", "params")) is not None:

@@ -15,10 +15,10 @@ from a2a_lambda.net.addresses import Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import Json
 
-MAX_BYTES = 256_000
+DOCUMENT_BYTES = 256_000
 """Most bytes of a document of an issuer."""
 
-ANSWER_SECONDS = 5.0
+DOCUMENTS_SECONDS = 5.0
 """Most seconds that an issuer may take for all of its documents."""
 
 
@@ -53,8 +53,8 @@ class Documents:
             body = b""
             async for chunk in answer.aiter_bytes():
                 body += chunk
-                if len(body) > MAX_BYTES:
-                    raise self.problem(f"{url} has more than {MAX_BYTES} bytes")
+                if len(body) > DOCUMENT_BYTES:
+                    raise self.problem(f"{url} has more than {DOCUMENT_BYTES} bytes")
         try:
             return answer.status_code, strictjson.loads(body)
         except ParseError:
@@ -71,8 +71,8 @@ async def documents_of(issuer: Issuer, *, allow_loopback: bool = False) -> Async
     transport = GuardedTransport(allow_loopback=allow_loopback, private=issuer.private)
     try:
         async with (
-            asyncio.timeout(ANSWER_SECONDS),
-            httpx2.AsyncClient(transport=transport, timeout=ANSWER_SECONDS) as http,
+            asyncio.timeout(DOCUMENTS_SECONDS),
+            httpx2.AsyncClient(transport=transport, timeout=DOCUMENTS_SECONDS) as http,
         ):
             yield Documents(issuer, http, allow_http=allow_loopback)
     except TimeoutError:

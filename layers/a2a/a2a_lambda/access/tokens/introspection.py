@@ -28,14 +28,14 @@ GOOGLE = "https://oauth2.googleapis.com/tokeninfo"
 ID_TOKEN_FIELDS = ("iss", "alg", "kid")
 """What Google would say of an ID token, and not of an access token."""
 
-TIMES = ("exp", "iat")
+TIME_CLAIMS = ("exp", "iat")
 
-DIGITS = re.compile("[0-9]{1,12}")
+UNIX_TIME_FORM = re.compile("[0-9]{1,12}")
 
 PRINTABLE = re.compile(r"[\x21-\x7e]+")
 """A token's characters (RFC 6750 section 2.1 allows fewer)."""
 
-KINDS = ("", "bearer", "access_token")
+BEARER_TYPES = ("", "bearer", "access_token")
 """Values of `token_type` that stand for a bearer token. DPoP's needs a proof."""
 
 logger = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ async def _ask(
         return None
     if "iss" in claims and claims["iss"] != issuer.url:
         raise TokenRefused("issuer", "its issuer is another one")
-    if text_in(claims, "token_type").lower() not in KINDS:
+    if text_in(claims, "token_type").lower() not in BEARER_TYPES:
         raise TokenRefused("kind", "it is not a bearer token")
     # A person's token need not have a `sub` here. Without one, all people of a client would be one caller.
     if not text_in(claims, "sub") and "username" in claims:
@@ -105,7 +105,9 @@ async def _ask_google(
     if not text_in(claims, "sub"):
         raise TokenRefused("owner", "it does not say whose it is: ask for the scope openid")
     # Google writes times as texts.
-    times = {name: int(claims[name]) for name in TIMES if DIGITS.fullmatch(text_in(claims, name))}
+    times = {
+        name: int(claims[name]) for name in TIME_CLAIMS if UNIX_TIME_FORM.fullmatch(text_in(claims, name))
+    }
     return {**claims, **times}
 
 

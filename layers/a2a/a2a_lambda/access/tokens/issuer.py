@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 from a2a_lambda.errors import ConfigurationError, TokenRefused
 from a2a_lambda.protocol.model import Json
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
+ISSUER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 
 IAM = "iam"
 """Begins the owners of callers whom AWS has authenticated. No issuer of tokens has this name."""
@@ -96,7 +96,7 @@ class Issuer:
         )
         if not all(isinstance(text, str) for text in texts) or not isinstance(issuer.private, bool):
             raise ValueError("not an issuer")
-        if not (NAME.fullmatch(issuer.name) and issuer.url and issuer.audiences) or name == IAM:
+        if not (ISSUER_NAME.fullmatch(issuer.name) and issuer.url and issuer.audiences) or name == IAM:
             raise ValueError("not an issuer")
         return issuer
 
@@ -144,7 +144,7 @@ def is_issuer_row(row: list[Any]) -> bool:
 
 def check_issuer(issuer: Issuer, *, is_local: bool) -> None:
     """Raises ConfigurationError for an issuer that an operator must not add, with what to write instead."""
-    if not NAME.fullmatch(issuer.name):
+    if not ISSUER_NAME.fullmatch(issuer.name):
         raise ConfigurationError(
             "the name of an issuer is 1 to 32 letters, digits, _ . or -, and begins with a letter or a"
             f" digit; {issuer.name!r} does not fit"

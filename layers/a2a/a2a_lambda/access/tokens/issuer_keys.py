@@ -5,7 +5,7 @@
     unknown kid                                      the table is read, then the issuer
 
 The whole deployment asks an issuer at most once in FETCH_REST_SECONDS, whatever tokens say. An issuer that
-does not answer changes nothing for callers whose keys are known, until these are STALE_SECONDS old.
+does not answer changes nothing for callers whose keys are known, until these are STALE_JWKS_SECONDS old.
 """
 
 import logging
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     PublicKey = RSAKey | ECKey | OKPKey
 
-ALGORITHMS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+TOKEN_ALGORITHMS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "RS256": {"kty": "RSA"},
         "PS256": {"kty": "RSA"},
@@ -42,7 +42,7 @@ and RFC 9864, which renames EdDSA)."""
 
 MIN_RSA_BITS = 2048
 
-LOOK_SECONDS = 60.0
+COPY_LOOK_SECONDS = 60.0
 """Seconds for which a container does not look for a newer copy in the table."""
 
 RELOOK_SECONDS = 5.0
@@ -51,16 +51,16 @@ RELOOK_SECONDS = 5.0
 RENEW_SECONDS = 600.0
 """Age at which a copy is renewed, so that a key which the issuer withdrew ends soon."""
 
-STALE_SECONDS = 86_400.0
+STALE_JWKS_SECONDS = 86_400.0
 """Age at which a copy is not used any more."""
 
 FETCH_REST_SECONDS = 30.0
 """Seconds in which the deployment asks an issuer once at most."""
 
-WAIT_SECONDS = 5.0
+FETCH_WAIT_SECONDS = 5.0
 """Seconds for which a request waits for another container that asks the issuer."""
 
-POLL_SECONDS = 0.2
+FETCH_POLL_SECONDS = 0.2
 
 logger = logging.getLogger(__name__)
 
@@ -102,13 +102,13 @@ class IssuerKeys:
     def verify(self, issuer: Issuer, token: str, header: Mapping[str, Json]) -> None:
         """Check a token's signature. header: the token's. Raises TokenRefused, KeysUnavailable."""
         algorithm = header.get("alg")
-        if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
-            raise TokenRefused("algorithm", f"its alg is not one of {', '.join(ALGORITHMS)}")
+        if not isinstance(algorithm, str) or algorithm not in TOKEN_ALGORITHMS:
+            raise TokenRefused("algorithm", f"its alg is not one of {', '.join(TOKEN_ALGORITHMS)}")
         kid = header.get("kid", "")
         if not isinstance(kid, str):
             raise TokenRefused("form", "its kid is not a text")
         key = self._key(issuer, kid)
-        fields = {"alg": algorithm, **ALGORITHMS[algorithm]}
+        fields = {"alg": algorithm, **TOKEN_ALGORITHMS[algorithm]}
         if any(key.as_dict().get(name, value) != value for name, value in fields.items()):
             raise TokenRefused("signature", "its alg does not fit the issuer's key")
         jose = _jose()
@@ -130,7 +130,7 @@ class IssuerKeys:
         keyring = self._keyrings.get(issuer)
         if (
             keyring is not None
-            and self._clock() - keyring.looked_at < LOOK_SECONDS
+            and self._clock() - keyring.looked_at < COPY_LOOK_SECONDS
             and self.knows(issuer, kid)
         ):
             return self._usable(issuer, keyring, kid)
@@ -141,7 +141,7 @@ class IssuerKeys:
         return self._usable(issuer, keyring, kid)
 
     def _usable(self, issuer: Issuer, keyring: Keyring, kid: str) -> "PublicKey":
-        if self._clock() - keyring.copy.fetched_at >= STALE_SECONDS:
+        if self._clock() - keyring.copy.fetched_at >= STALE_JWKS_SECONDS:
             raise KeysUnavailable(f"issuer {issuer.name} has not answered for a day")
         key = _choose(keyring, kid)
         if key is None:
@@ -150,12 +150,12 @@ class IssuerKeys:
 
     def _look(self, issuer: Issuer, kid: str) -> Keyring:
         """Use the shared copy, and renew it if it is old or lacks a key. A request with a known key waits
-        RENEW_WAIT_SECONDS at most; one whose key is unknown, or older than STALE_SECONDS, waits for the
+        RENEW_WAIT_SECONDS at most; one whose key is unknown, or older than STALE_JWKS_SECONDS, waits for the
         issuer."""
         if self.knows(issuer, kid):
             keyring = self._read(issuer)
             age = self._clock() - keyring.copy.fetched_at
-            if _choose(keyring, kid) is not None and age < STALE_SECONDS:
+            if _choose(keyring, kid) is not None and age < STALE_JWKS_SECONDS:
                 if age >= RENEW_SECONDS and (fetch := self._begin_fetch(issuer)) is not None:
                     thread = threading.Thread(target=self._renew, args=[issuer, fetch], daemon=True)
                     thread.start()
@@ -167,7 +167,7 @@ class IssuerKeys:
             if last is not None and self._clock() - last.looked_at < RELOOK_SECONDS:
                 return last
             keyring = self._read(issuer)
-            if _choose(keyring, kid) is None or self._clock() - keyring.copy.fetched_at >= STALE_SECONDS:
+            if _choose(keyring, kid) is None or self._clock() - keyring.copy.fetched_at >= STALE_JWKS_SECONDS:
                 keyring = self._ask(issuer, keyring, kid)
             keyring.looked_at = self._clock()
             return keyring
@@ -181,14 +181,14 @@ class IssuerKeys:
         if (fetch := self._begin_fetch(issuer)) is not None:
             self._renew(issuer, fetch)
             keyring = self._read(issuer)
-        give_up = self._clock() + WAIT_SECONDS
+        give_up = self._clock() + FETCH_WAIT_SECONDS
         while _choose(keyring, kid) is None:
             state = self._copies.state_of_fetch(issuer)
             if state == "failed" or (state == "busy" and self._clock() >= give_up):
                 raise KeysUnavailable(f"issuer {issuer.name} does not answer")
             if state != "busy":
                 return self._read(issuer)
-            self._sleep(POLL_SECONDS)
+            self._sleep(FETCH_POLL_SECONDS)
             keyring = self._read(issuer)
         return keyring
 

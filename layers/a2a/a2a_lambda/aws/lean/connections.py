@@ -38,10 +38,10 @@ LINE_BYTES = 65_536
 PIECE_BYTES = 65_536
 """Most bytes that are read at once."""
 
-ANSWER_BYTES = 64_000_000
+AWS_ANSWER_BYTES = 64_000_000
 """Most bytes of an answer. DynamoDB's largest has 16 MB, and a little more as JSON."""
 
-ANSWER_SECONDS = 30.0
+AWS_ANSWER_SECONDS = 30.0
 """Seconds in which an answer must be complete, from its first byte."""
 
 
@@ -169,7 +169,7 @@ class _Reader:
 
     def __init__(self, file: BufferedReader) -> None:
         self._file = file
-        self._room = ANSWER_BYTES
+        self._room = AWS_ANSWER_BYTES
         self._give_up_at = math.inf  # until its first byte is there
 
     def read(self) -> tuple[HttpAnswer, bool]:
@@ -199,7 +199,7 @@ class _Reader:
         line = b""
         while not line.endswith(b"\n"):
             ready = self._file.peek(1)
-            self._give_up_at = min(self._give_up_at, time.monotonic() + ANSWER_SECONDS)
+            self._give_up_at = min(self._give_up_at, time.monotonic() + AWS_ANSWER_SECONDS)
             if not ready or len(line) >= LINE_BYTES:
                 raise ValueError("the answer's head is cut off")
             line += self._piece(ready.find(b"\n") + 1 or len(ready))
@@ -225,7 +225,7 @@ class _Reader:
         piece = self._file.read1(limit)
         self._room -= len(piece)
         if self._room < 0:
-            raise ValueError(f"the answer has more than {ANSWER_BYTES} bytes")
+            raise ValueError(f"the answer has more than {AWS_ANSWER_BYTES} bytes")
         if time.monotonic() > self._give_up_at:
-            raise ValueError(f"the answer takes more than {ANSWER_SECONDS:.0f} s")
+            raise ValueError(f"the answer takes more than {AWS_ANSWER_SECONDS:.0f} s")
         return piece

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-ALGORITHM = "AWS4-HMAC-SHA256"
+SIGV4_ALGORITHM = "AWS4-HMAC-SHA256"
 
 
 class Credentials(NamedTuple):
@@ -44,11 +44,11 @@ def signed_headers(
     name_list = ";".join(names)
     request = f"POST\n/\n\n{lines}\n{name_list}\n{hashlib.sha256(body).hexdigest()}"
     place = f"{date}/{region}/{service}/aws4_request"
-    text = f"{ALGORITHM}\n{timestamp}\n{place}\n{hashlib.sha256(request.encode()).hexdigest()}"
+    text = f"{SIGV4_ALGORITHM}\n{timestamp}\n{place}\n{hashlib.sha256(request.encode()).hexdigest()}"
     key = _signing_key(credentials.secret_key, date, region, service)
     signature = hmac.digest(key, text.encode(), "sha256").hex()
     fields["authorization"] = (
-        f"{ALGORITHM} Credential={credentials.access_key}/{place}, "
+        f"{SIGV4_ALGORITHM} Credential={credentials.access_key}/{place}, "
         f"SignedHeaders={name_list}, Signature={signature}"
     )
     return fields

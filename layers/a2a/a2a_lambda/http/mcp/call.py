@@ -10,7 +10,7 @@ from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import RequestIdentity
 from a2a_lambda.wire import v1_0
-from a2a_lambda.wire.mcp.results import MODES, in_revision
+from a2a_lambda.wire.mcp.results import INLINE_MODES, in_revision
 from a2a_lambda.wire.shared import jsonrpc
 
 if TYPE_CHECKING:
@@ -68,6 +68,6 @@ class McpCall:
             is_streamed=is_streamed,
             blocking_by_default=True,
             url=base_url(self.request),
-            modes=MODES,
+            modes=INLINE_MODES,
             deadline=deadline(self.request),
         )

@@ -15,7 +15,7 @@ from a2a_lambda.protocol.model import Json
 STATE_SECONDS = 3600
 """Seconds for which a question may be answered with its state. After that, A2A's clients still can."""
 
-ALGORITHM = "HS256"
+STATE_ALGORITHM = "HS256"
 
 REFUSED = "the requestState is not of this call, or has expired: call the tool again without it"
 
@@ -34,7 +34,7 @@ def seal(asked: Asked, binding: Mapping[str, str], secret: bytes, now: float) ->
     from joserfc.jwk import OctKey
 
     claims = {**binding, "task": asked.task_id, "key": asked.key, "exp": int(now) + STATE_SECONDS}
-    return jwt.encode({"alg": ALGORITHM}, claims, OctKey.import_key(secret))
+    return jwt.encode({"alg": STATE_ALGORITHM}, claims, OctKey.import_key(secret))
 
 
 def unseal(state: Json, binding: Mapping[str, str], secret: bytes, now: float) -> Asked:
@@ -46,7 +46,7 @@ def unseal(state: Json, binding: Mapping[str, str], secret: bytes, now: float) -
     if not isinstance(state, str):
         raise refusal
     try:
-        claims = jwt.decode(state, OctKey.import_key(secret), algorithms=[ALGORITHM]).claims
+        claims = jwt.decode(state, OctKey.import_key(secret), algorithms=[STATE_ALGORITHM]).claims
     except (errors.JoseError, ValueError, TypeError):  # joserfc raises TypeError for some headers
         raise refusal from None
     if any(claims.get(name) != value for name, value in binding.items()) or claims["exp"] <= now:

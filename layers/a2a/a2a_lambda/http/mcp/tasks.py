@@ -22,7 +22,7 @@ from a2a_lambda.wire.shared import fields
 async def get(call: McpCall) -> dict[str, Json]:
     """Raises TaskNotFound, InvalidParams, and CapabilityRequired if the client did not declare the
     extension."""
-    record = await call.kit.service.get(call.scope, _id(call), results.MODES)
+    record = await call.kit.service.get(call.scope, _id(call), results.INLINE_MODES)
     ttl = int((record.expires - record.created) * 1000)
     times = {"createdAt": timestamp(record.created), "ttlMs": ttl}
     return results.encode_task(record.task, tool_of(call, record), times)
@@ -66,7 +66,7 @@ async def wait(call: McpCall, task_id: str) -> Task:
     """A task once it has stopped, or at the deadline of the answer. Meanwhile the call holds a slot of its
     owner, as a stream does. Raises TaskNotFound, TooManyStreams."""
     service = call.kit.service
-    task = (await service.get(call.scope, task_id, results.MODES)).task
+    task = (await service.get(call.scope, task_id, results.INLINE_MODES)).task
     if task["status"]["state"] in STOPPED:
         return task
     async with call.kit.stream_limit.hold_slot(call.scope.owner) as slot:
@@ -75,7 +75,7 @@ async def wait(call: McpCall, task_id: str) -> Task:
         async with aclosing(sse.with_silences(subscription.events, sse.KEEP_ALIVE_SECONDS)) as items:
             async for _ in items:
                 await slot.renew()
-    return (await service.get(call.scope, task_id, results.MODES)).task
+    return (await service.get(call.scope, task_id, results.INLINE_MODES)).task
 
 
 def times_of_new(call: McpCall, task: Task) -> Mapping[str, Json]:

@@ -21,7 +21,7 @@ VERSION_HEADER = "mcp-protocol-version"
 ENCODED = ("=?base64?", "?=")
 """Prefix and suffix of a header value that is not plain ASCII."""
 
-NAMED = {"tools/call": "name"}
+MUST_BE_NAMED = {"tools/call": "name"}
 """Parameter that the header Mcp-Name mirrors, by method."""
 
 MAY_BE_NAMED = {"tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId"}
@@ -115,7 +115,7 @@ def _revision_of(
 def _check_headers(method: str, params: Mapping[str, Json], headers: Mapping[str, str]) -> None:
     """Raises HeaderMismatch."""
     wanted = {"mcp-method": method}
-    named = NAMED if "mcp-name" not in headers else NAMED | MAY_BE_NAMED
+    named = MUST_BE_NAMED if "mcp-name" not in headers else MUST_BE_NAMED | MAY_BE_NAMED
     if method in named:
         wanted["mcp-name"] = str(params.get(named[method], ""))
     for name, value in wanted.items():

@@ -11,7 +11,7 @@ from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import CHOICES, FILLS, Json, Message, Task, text_of
 from a2a_lambda.wire.mcp.tools import Tool
 
-ANSWER = "answer"
+ANSWER_FIELD = "answer"
 """Field of the form, if the question fills no parameter."""
 
 FLAT_TYPES = ("string", "number", "integer", "boolean")
@@ -46,7 +46,7 @@ def elicitation(task: Task, tool: Tool | None) -> dict[str, Json]:
     """The request to ask the user."""
     message: Message | None = task["status"].get("message")
     metadata: Mapping[str, Any] = {} if message is None else message.get("metadata", {})
-    name = filled_parameter(task) or ANSWER
+    name = filled_parameter(task) or ANSWER_FIELD
     parameter = tool.parameters.get(name) if tool is not None else None
     field: dict[str, Json] = {"type": "string"}  # a form is flat, so a parameter that is not becomes a text
     if isinstance(parameter, dict) and parameter.get("type") in FLAT_TYPES:

@@ -18,15 +18,15 @@ from a2a_lambda.protocol.model import (
 )
 from a2a_lambda.wire.mcp.questions import elicitation, filled_parameter, question_key, question_of
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, SERVER_KEY, STATELESS, WITHOUT_LINKS
-from a2a_lambda.wire.mcp.tools import MESSAGE, Tool
+from a2a_lambda.wire.mcp.tools import MESSAGE_ARGUMENT, Tool
 
-MODES = ("image/*;base64", "audio/*;base64")
+INLINE_MODES = ("image/*;base64", "audio/*;base64")
 """Patterns of the media types whose content is in a result. Other files may be links to a resource."""
 
 POLL_INTERVAL_MS = 2000
 """Milliseconds after which a client may ask for a task again."""
 
-STATUSES: Mapping[TaskState, str] = {
+TASK_STATUSES: Mapping[TaskState, str] = {
     TaskState.COMPLETED: "completed",
     TaskState.FAILED: "completed",
     TaskState.REJECTED: "completed",
@@ -75,7 +75,8 @@ def _how_to_go_on(task: Task) -> str:
     still runs."""
     call = f"call this tool again with task={task['id']!r}"
     if task["status"]["state"] in INTERRUPTED:
-        return f"{question_of(task)}\nTo answer, {call} and {filled_parameter(task) or MESSAGE}=<the answer>."
+        name = filled_parameter(task) or MESSAGE_ARGUMENT
+        return f"{question_of(task)}\nTo answer, {call} and {name}=<the answer>."
     return f"This takes longer than a call may. The task is still running: {call} to see how far it is."
 
 
@@ -85,7 +86,7 @@ def encode_new_task(task: Task, times: Mapping[str, Json]) -> dict[str, Json]:
     text = text_of(status["message"]["parts"]) if "message" in status else ""
     return {
         "taskId": task["id"],
-        "status": STATUSES.get(status["state"], "working"),
+        "status": TASK_STATUSES.get(status["state"], "working"),
         **({"statusMessage": text} if text else {}),
         "lastUpdatedAt": status.get("timestamp", ""),
         "pollIntervalMs": POLL_INTERVAL_MS,

@@ -13,7 +13,7 @@ from a2a_lambda.protocol.card import CardSkill
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.protocol.profile import Profile
 
-NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """Form of a tool's name. A skill with another id is no tool."""
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -21,7 +21,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 PAGE_TOOLS = 100
 """Tools in a page of the list."""
 
-MESSAGE, TASK = "message", "task"
+MESSAGE_ARGUMENT, TASK_ARGUMENT = "message", "task"
 """Arguments that a tool has beside its skill's parameters, unless a parameter has the name."""
 
 
@@ -48,13 +48,13 @@ class Tool:
         schema = dict(self.profile.input_schemas.get(self.name, {"type": "object"}))
         properties = dict(self.parameters)
         required = [*schema.get("required", [])]
-        if MESSAGE not in properties and self.takes_message:
-            properties[MESSAGE] = {"type": "string", "description": "What the user says."}
+        if MESSAGE_ARGUMENT not in properties and self.takes_message:
+            properties[MESSAGE_ARGUMENT] = {"type": "string", "description": "What the user says."}
             if not self.parameters:
-                required.append(MESSAGE)
-        if TASK not in properties:
+                required.append(MESSAGE_ARGUMENT)
+        if TASK_ARGUMENT not in properties:
             text = "Only to answer a task's question, or to see how far a task is: the task's id."
-            properties[TASK] = {"type": "string", "description": text}
+            properties[TASK_ARGUMENT] = {"type": "string", "description": text}
         schema |= {"$schema": DIALECT, "properties": properties, "additionalProperties": False}
         return schema | ({"required": required} if required else {})
 
@@ -88,7 +88,7 @@ def tools_of(profile: Profile) -> Iterator[Tool]:
     """The agent's tools, in the card's order."""
     if profile.card.mcp:
         for skill in profile.card.all_skills:  # its caller has signed in
-            if skill.mcp and NAME.fullmatch(skill.id):
+            if skill.mcp and TOOL_NAME.fullmatch(skill.id):
                 yield Tool(skill, profile)
 
 

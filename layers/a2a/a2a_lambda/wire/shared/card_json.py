@@ -36,12 +36,12 @@ APPBUILDER_SCHEME: Object = {
 }
 
 
-TEXT = ["text/plain"]
+TEXT_MODES = ["text/plain"]
 
 ABOUT = {"provider", "documentationUrl", "iconUrl"}
 """Fields of a card that are written as they are, if the agent has them."""
 
-MODES = {"defaultInputModes", "defaultOutputModes"}
+MODE_FIELDS = {"defaultInputModes", "defaultOutputModes"}
 
 JSON_MODE = "application/json"
 """Media type of a skill's arguments, which it takes in addition to the agent's modes."""
@@ -136,7 +136,7 @@ def v1_0(source: Description) -> Object:
         "securityRequirements": [
             {"schemes": {name: {"list": scopes} if scopes else {}}} for name, scopes in requirements(source)
         ],
-        **source.card.model_dump(include=MODES),
+        **source.card.model_dump(include=MODE_FIELDS),
         "skills": _skills(source),
     }
 
@@ -157,7 +157,7 @@ def alibaba(source: Description) -> Object:
         "streaming": source.card.capabilities.streaming,
         "extensions": _extensions(source),
     }
-    modes = {"defaultInputModes": TEXT, "defaultOutputModes": TEXT}
+    modes = {"defaultInputModes": TEXT_MODES, "defaultOutputModes": TEXT_MODES}
     skills = [
         {key: value for key, value in skill.items() if key not in ("inputModes", "outputModes")}
         for skill in _skills(source)
@@ -180,7 +180,7 @@ def qianfan(source: Description) -> Object:
         "capabilities": {"streaming": source.card.capabilities.streaming},
         "securitySchemes": {"apiKeyAuth": APPBUILDER_SCHEME},
         "security": [{"apiKeyAuth": []}],
-        **source.card.model_dump(include=MODES),
+        **source.card.model_dump(include=MODE_FIELDS),
         "skills": _skills(source),
     }
 
@@ -203,7 +203,7 @@ def _v0_2(source: Description) -> Object:
         "security": [{name: scopes} for name, scopes in requirements(source)],
         "supportsAuthenticatedExtendedCard": source.card.extended is not None,
         **source.card.model_dump(include=ABOUT, exclude_none=True),
-        **source.card.model_dump(include=MODES),
+        **source.card.model_dump(include=MODE_FIELDS),
         "skills": _skills(source),
     }
 
@@ -252,7 +252,7 @@ def uploads_extension(source: Description) -> list[Object]:
         *source.card.defaultInputModes,
         *(mode for skill in source.card.skills for mode in skill.inputModes or ()),
     ]
-    if not source.upload_bytes or {*modes} <= {*TEXT, JSON_MODE}:
+    if not source.upload_bytes or {*modes} <= {*TEXT_MODES, JSON_MODE}:
         return []
     params = {"url": f"{source.http}/uploads", "maxBytes": source.upload_bytes}
     return [

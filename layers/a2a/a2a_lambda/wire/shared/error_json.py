@@ -25,7 +25,7 @@ class ErrorKind(NamedTuple):
     http: int
 
 
-KINDS: Mapping[int, ErrorKind] = {
+ERROR_KINDS: Mapping[int, ErrorKind] = {
     -32700: ErrorKind("", "INVALID_ARGUMENT", 400),
     -32600: ErrorKind("", "INVALID_ARGUMENT", 400),
     -32601: ErrorKind("", "UNIMPLEMENTED", 404),
@@ -42,7 +42,7 @@ KINDS: Mapping[int, ErrorKind] = {
     -32009: ErrorKind("VERSION_NOT_SUPPORTED", "FAILED_PRECONDITION", 400),
 }
 
-STATUSES = {
+RPC_NAMES = {
     401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",
     404: "NOT_FOUND",
@@ -63,16 +63,16 @@ def encode_error(error: ProtocolError) -> Json:
 
 def encode_failure(error: ProtocolError) -> tuple[int, Json]:
     """HTTP status and body."""
-    kind = KINDS[error.code]
+    kind = ERROR_KINDS[error.code]
     http = kind.http if error.status == 200 else error.status
-    status = kind.status if error.status == 200 else STATUSES.get(http, kind.status)
+    status = kind.status if error.status == 200 else RPC_NAMES.get(http, kind.status)
     body: Object = {"code": http, "status": status, "message": str(error), "details": _details(error)}
     return http, {"error": body}
 
 
 def _details(error: ProtocolError) -> list[Json]:
     details: list[Json] = []
-    if reason := KINDS[error.code].reason:
+    if reason := ERROR_KINDS[error.code].reason:
         details.append({"@type": ERROR_INFO, "reason": reason, "domain": DOMAIN, "metadata": {}})
     if error.path is not None:
         violation = {"field": error.path.removeprefix("params."), "description": str(error)}

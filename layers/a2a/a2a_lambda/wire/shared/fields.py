@@ -9,7 +9,7 @@ from typing import Any
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import Json, decode_raw
 
-DIGITS = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+INTEGER_FORM = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
 INSTANT = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})"
@@ -112,7 +112,7 @@ def count(source: Object, key: str, path: str) -> int | None:
     value = source.get(key)
     if value is None:
         return None
-    if isinstance(value, str) and DIGITS.fullmatch(value):
+    if isinstance(value, str) and INTEGER_FORM.fullmatch(value):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise InvalidParams(f"{path}.{key} must be an integer of 0 or more", path=f"{path}.{key}")

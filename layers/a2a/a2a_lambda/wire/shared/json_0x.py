@@ -25,9 +25,9 @@ from a2a_lambda.protocol.model import (
 from a2a_lambda.wire.shared import fields
 from a2a_lambda.wire.shared.fields import Object
 
-ROLES = {"user": Role.USER, "agent": Role.AGENT}
+ROLES_BY_NAME = {"user": Role.USER, "agent": Role.AGENT}
 
-STATES = {
+STATES_BY_NAME = {
     "submitted": TaskState.SUBMITTED,
     "working": TaskState.WORKING,
     "completed": TaskState.COMPLETED,
@@ -39,8 +39,8 @@ STATES = {
     "unknown": TaskState.UNSPECIFIED,
 }
 
-ROLE_NAMES = {role: name for name, role in ROLES.items()}
-STATE_NAMES = {state: name for name, state in STATES.items()}
+ROLE_NAMES = {role: name for name, role in ROLES_BY_NAME.items()}
+STATE_NAMES = {state: name for name, state in STATES_BY_NAME.items()}
 
 CONTENT = ("text", "raw", "url", "data")
 """Fields of A2A 1.0 that show what a part is. An unknown field of such a name cannot be kept."""
@@ -63,7 +63,7 @@ def decode_message(source: Object, path: str, *, mark: str = "kind") -> Message:
         lists=("extensions", "referenceTaskIds"),
     )
     result["messageId"] = fields.identifier(source, "messageId", path)
-    result["role"] = ROLES[fields.choice(source, "role", path, ROLES)]
+    result["role"] = ROLES_BY_NAME[fields.choice(source, "role", path, ROLES_BY_NAME)]
     result["parts"] = decode_parts(parts, path, mark)
     return cast(Message, result)
 
@@ -127,7 +127,7 @@ def decode_artifact(source: Object, path: str, *, mark: str = "kind") -> Artifac
 
 def decode_status(value: Json, path: str, *, mark: str = "kind") -> TaskStatus:
     source = fields.mapping(value, path)
-    result = TaskStatus(state=STATES[fields.choice(source, "state", path, STATES)])
+    result = TaskStatus(state=STATES_BY_NAME[fields.choice(source, "state", path, STATES_BY_NAME)])
     if (message := fields.optional_mapping(source, "message", path)) is not None:
         result["message"] = decode_message(message, f"{path}.message", mark=mark)
     if (time := fields.instant(source, "timestamp", path)) is not None:

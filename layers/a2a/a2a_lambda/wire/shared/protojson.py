@@ -33,9 +33,9 @@ Choice = TypeVar("Choice", bound=str)
 
 CONTENT = ("text", "raw", "url", "data")
 
-ROLES = (Role.USER, Role.AGENT)
+ROLES_IN_ORDER = (Role.USER, Role.AGENT)
 
-STATES = (
+STATES_IN_ORDER = (
     TaskState.SUBMITTED,
     TaskState.WORKING,
     TaskState.COMPLETED,
@@ -102,7 +102,7 @@ def decode_message(value: Json, path: str) -> Message:
         lists=("extensions", "referenceTaskIds"),
     )
     result["messageId"] = fields.identifier(source, "messageId", path)
-    result["role"] = enum_value(source, "role", path, ROLES)
+    result["role"] = enum_value(source, "role", path, ROLES_IN_ORDER)
     result["parts"] = decode_parts(parts, path)
     return cast(Message, result)
 
@@ -138,7 +138,7 @@ def decode_artifact(value: Json, path: str) -> Artifact:
 
 def decode_status(value: Json, path: str) -> TaskStatus:
     result = canonical_fields(fields.mapping(value, path), STATUS)
-    result["state"] = enum_value(result, "state", path, (*STATES, TaskState.UNSPECIFIED))
+    result["state"] = enum_value(result, "state", path, (*STATES_IN_ORDER, TaskState.UNSPECIFIED))
     if "message" in result:
         result["message"] = decode_message(result["message"], f"{path}.message")
     if "timestamp" in result:
