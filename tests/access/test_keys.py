@@ -141,6 +141,22 @@ def test_unknown_keys_do_not_make_it_ask_every_time(
     assert ssm.loads == 2
 
 
+def test_a_key_that_was_refused_is_not_looked_for_again_for_a_while(
+    register: KeyRegister, made: Keys, ssm: Ssm, clock: Clock
+) -> None:
+    register.create("alice")
+    assert keys.KEYS_REREAD_SECONDS < keys.REFUSED_SECONDS - 1
+    made.find(unknown(1))
+    clock.now += keys.REFUSED_SECONDS - 1
+    made.find(unknown(1))
+    assert ssm.loads == 1
+    made.find(unknown(2))
+    assert ssm.loads == 2, "of another key nothing is known"
+    clock.now += 1 + keys.KEYS_REREAD_SECONDS
+    made.find(unknown(1))
+    assert ssm.loads == 3
+
+
 DAMAGES: dict[str, dict[str, Any]] = {
     "a row of the next release": {
         "rows": {"B": packed([["alice", "0" * 64, "alice", None, [], False, "new"]])}

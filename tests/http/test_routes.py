@@ -291,3 +291,38 @@ def test_an_application_starts_and_ends_behind_every_door(deploy: Make) -> None:
         path = "/agents//.well-known/agent-card.json"
         assert served.get(path).status_code == 403
         assert served.get(path, headers={"X-Origin-Secret": "cdn"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/assistant/tasks", 200),
+        ("/probe/tasks", 200),
+        ("/nobody/tasks", 404),
+        ("/v1/assistant/tasks", 404),
+        ("/v1/tasks", 200),
+    ],
+)
+def test_a_path_of_1_0_may_begin_with_its_tenant(
+    client: TestClient, key: str, path: str, status: int
+) -> None:
+    assert client.get(path, headers={"X-API-Key": key}).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_qianfan"),
+    [
+        ({"X-API-Key": "KEY"}, False),
+        ({"Authorization": "Bearer KEY"}, True),
+        ({"Authorization": "Bearer KEY", "A2A-Version": "0.3"}, False),
+        ({"X-Appbuilder-Authorization": "Bearer KEY"}, True),
+    ],
+)
+def test_a_message_without_an_id_is_appbuilders_where_it_may_be(
+    client: TestClient, key: str, headers: dict[str, str], is_qianfan: bool
+) -> None:
+    """At a path that its clients share with all others: it sends bearer tokens, and no version."""
+    body = request("message/send", {"message": message(messageId=None)})
+    headers = {name: value.replace("KEY", key) for name, value in headers.items()}
+    answer = client.post("/a2a/probe", json=body, headers=headers).json()
+    assert ("result" in answer) == is_qianfan, answer

@@ -10,6 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from a2a_lambda.errors import (
+    ContentTypeNotSupported,
     InvalidParams,
     StoreError,
     TaskNotCancelable,
@@ -18,11 +19,12 @@ from a2a_lambda.errors import (
 )
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import follow, messages, service
-from a2a_lambda.protocol.model import Published, TaskState, status
+from a2a_lambda.protocol.model import Part, Published, TaskState, status
 from a2a_lambda.protocol.requests import SendMessageConfiguration
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns import audience
 from tests.turns.run_bench import PATIENCE, RunBench, until, within
 
@@ -363,3 +365,12 @@ def test_a_follower_that_lacks_the_question_gets_it_without_a_wait(
         return [published async for published in subscription.events]
 
     assert states(within(read()))[-1] == TaskState.INPUT_REQUIRED
+
+
+def test_a_part_of_a_type_that_the_agent_does_not_take_is_refused(kit: Kit, settings: Settings) -> None:
+    bench = RunBench(kit, settings)
+    bench.scope = Scope(bench.scope.owner, "plain")
+    parts = [Part(text="x"), Part(url="https://example.com/a.mp4", mediaType="video/mp4")]
+    with pytest.raises(ContentTypeNotSupported, match=r"params.message.parts\[1\]"):
+        within(bench.send("echo", parts=parts))
+    assert within(bench.service.list(bench.scope, {}))["tasks"] == []

@@ -274,3 +274,15 @@ def test_a_config_without_a_name_is_the_first(bench: RunBench) -> None:
         within(bench.service.configs.set(bench.scope, config, "v1_0"))
     config = within(bench.service.configs.get(bench.scope, PushConfigRequest(taskId=task_id)))
     assert config["id"] == "first"
+
+
+@pytest.mark.parametrize("default_id", ["default", ""])
+def test_a_config_that_a_client_does_not_name_has_its_versions_id_or_a_new_one(
+    bench: RunBench, default_id: str
+) -> None:
+    task_id = within(bench.send("echo"))["id"]
+    config = TaskPushNotificationConfig(taskId=task_id, url=NEVER_RESOLVED)
+    stored = [within(bench.service.configs.set(bench.scope, config, "v", default_id)) for _ in range(2)]
+    ids = {config["id"] for config in stored}
+    assert names_of(bench, task_id) == ids
+    assert ids == {"default"} if default_id else len(ids) == 2

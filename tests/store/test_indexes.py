@@ -93,8 +93,9 @@ def test_a_page_is_full_if_there_are_enough_tasks(
     store, ids = store_with(settings, scope, list_shards)
     for size in range(1, len(ids[4::5])):
         assert len(store.list_tasks(scope, TaskQuery(size=size, context_id="rare")).tasks) == size
-    last = store.list_tasks(scope, TaskQuery(size=len(ids[4::5]), context_id="rare"))
-    assert (len(last.tasks), last.after) == (len(ids[4::5]), "")
+    for context, count in (("rare", len(ids[4::5])), ("usual", len(ids) - len(ids[4::5]))):
+        last = store.list_tasks(scope, TaskQuery(size=count, context_id=context))
+        assert (len(last.tasks), last.after) == (count, ""), "no other page follows"
 
 
 def test_a_task_that_the_index_has_twice_is_listed_once(

@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from a2a_lambda.errors import InvalidParams, InvalidRequest, MethodNotFound, VersionNotSupported
-from a2a_lambda.protocol.card import Card
+from a2a_lambda.protocol.card import Card, CardSkill
 from a2a_lambda.protocol.model import Task, TaskState, status
 from a2a_lambda.wire import negotiation, qianfan, v0_1, v0_3, v0_3_http, v1_0
 from a2a_lambda.wire.shared import card_json, fields, json_0x, jsonrpc, openapi, protojson
@@ -360,3 +360,35 @@ def test_a_list_without_items_has_an_empty_example() -> None:
     }
     schema = {"type": "object", "properties": properties, "required": [*properties]}
     assert openapi._sample(schema, {}, ()) == {"none": [], "pair": [1, "text"], "many": [1]}
+
+
+def test_a_status_of_0_1_has_a_message_of_0_1() -> None:
+    source = {
+        "state": "input-required",
+        "message": {"role": "agent", "parts": [{"type": "text", "text": "?"}]},
+    }
+    decoded = v0_1.decode_status(source, "p")
+    assert decoded["state"] == TaskState.INPUT_REQUIRED
+    assert decoded["message"]["parts"] == [{"text": "?"}]
+
+
+def test_only_1_0_sends_webhooks_each_event() -> None:
+    wires = {wire.name: wire for group in negotiation.DIALECTS.values() for wire in group}
+    assert [name for name, wire in wires.items() if wire.notifies_events] == ["1.0"]
+
+
+@pytest.mark.parametrize(
+    ("card_shows", "skills_show", "has_place"),
+    [(True, [True], True), (True, [False, True], True), (True, [False], False), (False, [True], False)],
+)
+def test_a_card_says_where_tools_are_if_it_shows_some(
+    card_shows: bool, skills_show: list[bool], has_place: bool
+) -> None:
+    skills = [
+        CardSkill(id=f"s{number}", name="S", description="D", mcp=shows)
+        for number, shows in enumerate(skills_show)
+    ]
+    card = Card(name="A", description="D", version="1", skills=skills, mcp=card_shows)
+    encoded = card_json.v1_0(card_json.Description(card, "a", "https://base", True, {}))
+    uris = [extension["uri"] for extension in encoded["capabilities"].get("extensions", [])]
+    assert (card_json.MCP_EXTENSION in uris) == has_place

@@ -40,10 +40,9 @@ class Wire:
     methods: JSON-RPC methods. routes: HTTP+JSON, below path_prefix.
     requests, results: parameters and results of the operations that the version has.
     encode_event: an event of a stream; some dialects send one event as several, or as none.
-    encode_notification: encodes a task as the body of a push notification. notifies_events: later
-    notifications are
-        events, encoded as in a stream; otherwise each is the task. media_type: media type of those bodies,
-        and of HTTP+JSON answers.
+    encode_notification: encodes a task as the body of a push notification.
+    notifies_events: later notifications are events, encoded as in a stream; otherwise each is the task.
+    media_type: media type of the bodies of notifications, and of HTTP+JSON answers.
     blocking_by_default: a send that does not say otherwise is answered after its turn has ended.
     names_tasks: its clients know the ids of tasks. Otherwise all messages of a context are for one task at a
         time.
