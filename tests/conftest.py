@@ -176,7 +176,7 @@ def revoke_keys() -> Iterator[None]:
 
 def forget(keys: Keys) -> None:
     """Make a container, and the copy it shares, forget all keys: tests do not wait for a new one."""
-    keys._use(NO_KEYS)
+    keys._try_to_use(NO_KEYS)
     keys._tried = float("-inf")
     if isinstance(keys._copies, Copies):
         for what in ("copy", "load"):

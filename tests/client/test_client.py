@@ -33,10 +33,10 @@ def test_a_card_is_verified(settings: Settings, kms: Kms, change: str) -> None:
     key = new_key(kit.keys)
     signer = Signer(cast(Any, kms), "arn:aws:kms:us-east-1:1:key/k")
     kit.signer = signer
-    keys = {"keys": [signer.jwk()]}
+    keys = {"keys": [signer.fetch_jwk()]}
     other = Signer(cast(Any, Kms("RSA_2048")), "arn:aws:kms:us-east-1:1:key/k")
     if change == "keys":
-        keys = {"keys": [other.jwk()]}
+        keys = {"keys": [other.fetch_jwk()]}
 
     class Changed(httpx2.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:

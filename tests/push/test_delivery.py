@@ -207,10 +207,10 @@ def test_a_signed_token_for_0_1(rest: Rest, webhook: Webhook, courier: Courier, 
     token = headers["authorization"].removeprefix("Bearer ")
     signed = token.rpartition(".")[0]
     raw = [base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)) for part in token.split(".")]
-    assert json.loads(raw[0])["kid"] == signer.jwk()["kid"]
+    assert json.loads(raw[0])["kid"] == signer.fetch_jwk()["kid"]
     assert json.loads(raw[1])["exp"] - json.loads(raw[1])["iat"] == 300
     assert json.loads(raw[1])["request_body_sha256"] == hashlib.sha256(body).hexdigest()
-    jwk = signer.jwk()
+    jwk = signer.fetch_jwk()
     n, e = (int.from_bytes(base64.urlsafe_b64decode(jwk[name] + "==")) for name in ("n", "e"))
     key = rsa.RSAPublicNumbers(e, n).public_key()
     key.verify(raw[2], signed.encode(), padding.PKCS1v15(), hashes.SHA256())

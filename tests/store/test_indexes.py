@@ -63,14 +63,14 @@ def test_a_page_reads_only_so_many_tasks(
     monkeypatch.setattr(indexes, "READ_LIMIT", 9)
     monkeypatch.setattr(indexes, "QUERY_LIMIT", 4)
     read: list[int] = []
-    page = Table.page
+    page = Table.query_page
 
     def counting(table: Table, query: Any) -> Any:
         answer = page(table, query)
         read.append(answer["ScannedCount"])
         return answer
 
-    monkeypatch.setattr(Table, "page", counting)
+    monkeypatch.setattr(Table, "query_page", counting)
     store, ids = store_with(settings, scope, list_shards)
     first = store.list_tasks(scope, TaskQuery(size=30, context_id="rare"))
     assert len(first.tasks) < len(ids[4::5])
@@ -103,7 +103,7 @@ def test_a_task_that_the_index_has_twice_is_listed_once(
 ) -> None:
     """The index is eventually consistent, and a change of status moves an entry."""
     store, ids = store_with(settings, scope, 1)
-    page = Table.page
+    page = Table.query_page
 
     def late(table: Table, query: Any) -> Any:
         answer = page(table, query)
@@ -111,7 +111,7 @@ def test_a_task_that_the_index_has_twice_is_listed_once(
         moved = {**records[-1], "changed": {"S": records[0]["changed"]["S"].partition("#")[0] + f"#{ids[5]}"}}
         return {**answer, "Items": [moved, *records]}
 
-    monkeypatch.setattr(Table, "page", late)
+    monkeypatch.setattr(Table, "query_page", late)
     listing = store.list_tasks(scope, TaskQuery(size=6))
     listed = [task_id for task_id, _ in listing.tasks]
     assert len(listed) == len(set(listed)) == 6

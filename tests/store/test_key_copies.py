@@ -41,12 +41,12 @@ def item_of(table: Table, copies: Copies, what: str) -> dict[str, Any]:
 
 
 def test_what_was_loaded_is_shared(copies: Copies, table: Table, clock: Clock) -> None:
-    assert copies.copy() is None
+    assert copies.read_copy() is None
     began = load_all(copies)
-    assert copies.copy() == Copy(began, 1, ROWS)
+    assert copies.read_copy() == Copy(began, 1, ROWS)
     assert int(item_of(table, copies, "copy")["expires"]["N"]) == int(clock.now) + COPY_KEPT_SECONDS
     clock.now += COPY_KEPT_SECONDS + 1
-    assert copies.copy() is None
+    assert copies.read_copy() is None
 
 
 def test_one_container_loads_at_a_time(copies: Copies, clock: Clock) -> None:
@@ -98,7 +98,7 @@ def test_an_older_load_replaces_no_newer_copy(copies: Copies, clock: Clock) -> N
     began = load_all(copies)
     slow.pages = 7
     copies.finish_load(slow)
-    copy = copies.copy()
+    copy = copies.read_copy()
     assert copy == Copy(began, 1, ROWS)
 
 
@@ -108,7 +108,7 @@ def test_a_copy_from_the_future_is_replaced(copies: Copies, clock: Clock) -> Non
     load_all(copies)
     clock.now -= 1_000
     began = load_all(copies)
-    copy = copies.copy()
+    copy = copies.read_copy()
     assert copy is not None
     assert copy.loaded == began
 
@@ -121,7 +121,7 @@ def test_a_copy_that_this_release_cannot_read_is_made_again(
 ) -> None:
     load_all(copies)
     table.put({**item_of(table, copies, "copy"), **damage})
-    assert copies.copy() is None
+    assert copies.read_copy() is None
 
 
 def test_a_load_that_this_release_cannot_read_begins_again(
@@ -142,4 +142,4 @@ def test_a_copy_of_the_first_releases_has_no_version_and_no_issuers(copies: Copi
     item = item_of(table, copies, "copy")
     del item["version"]
     table.put(item)
-    assert copies.copy() is None
+    assert copies.read_copy() is None

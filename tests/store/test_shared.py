@@ -44,22 +44,22 @@ def copies(table: Table, path: str) -> IssuerCopies:
 
 
 def test_what_an_issuer_said_is_shared(copies: IssuerCopies, clock: Clock) -> None:
-    assert (copies.copy(IDP), copies.state_of_fetch(IDP)) == (IssuerCopy(0.0, []), "")
+    assert (copies.read_copy(IDP), copies.read_fetch_state(IDP)) == (IssuerCopy(0.0, []), "")
     fetch = copies.begin_fetch(IDP, rest=30)
     assert fetch is not None
-    assert copies.state_of_fetch(IDP) == "busy"
+    assert copies.read_fetch_state(IDP) == "busy"
     copies.finish_fetch(IDP, fetch, JWKS)
-    assert copies.copy(IDP) == IssuerCopy(clock.now, JWKS)
-    assert copies.state_of_fetch(IDP) == "done"
+    assert copies.read_copy(IDP) == IssuerCopy(clock.now, JWKS)
+    assert copies.read_fetch_state(IDP) == "done"
 
 
 def test_a_copy_is_of_one_issuer_and_one_deployment(copies: IssuerCopies, table: Table) -> None:
     fetch = copies.begin_fetch(IDP, rest=30)
     assert fetch is not None
     copies.finish_fetch(IDP, fetch, JWKS)
-    assert copies.copy(Issuer(url="https://other.example")).jwks == []
-    assert copies.copy(Issuer(name="other")).jwks == []
-    assert IssuerCopies(table, "/elsewhere").copy(IDP).jwks == []
+    assert copies.read_copy(Issuer(url="https://other.example")).jwks == []
+    assert copies.read_copy(Issuer(name="other")).jwks == []
+    assert IssuerCopies(table, "/elsewhere").read_copy(IDP).jwks == []
 
 
 def test_one_container_asks_at_a_time(copies: IssuerCopies, clock: Clock) -> None:
@@ -75,13 +75,13 @@ def test_a_fetch_fails_when_its_issuer_or_its_container_is_silent(copies: Issuer
     fetch = copies.begin_fetch(IDP, rest=30)
     assert fetch is not None
     clock.now += FETCH_LEASE_SECONDS - 1
-    assert copies.state_of_fetch(IDP) == "busy"
+    assert copies.read_fetch_state(IDP) == "busy"
     clock.now += 1
-    assert copies.state_of_fetch(IDP) == "failed"
+    assert copies.read_fetch_state(IDP) == "failed"
     copies.finish_fetch(IDP, fetch, JWKS)
-    assert copies.state_of_fetch(IDP) == "done", "it was late, but it has answered"
+    assert copies.read_fetch_state(IDP) == "done", "it was late, but it has answered"
     copies.fail_fetch(IDP, fetch)
-    assert copies.state_of_fetch(IDP) == "failed"
+    assert copies.read_fetch_state(IDP) == "failed"
 
 
 def test_a_slow_fetch_replaces_nothing_newer(copies: IssuerCopies, clock: Clock) -> None:
@@ -93,8 +93,8 @@ def test_a_slow_fetch_replaces_nothing_newer(copies: IssuerCopies, clock: Clock)
     copies.finish_fetch(IDP, quick, JWKS)
     copies.finish_fetch(IDP, slow, [])
     copies.fail_fetch(IDP, slow)
-    assert copies.copy(IDP) == IssuerCopy(clock.now, JWKS)
-    assert copies.state_of_fetch(IDP) == "done"
+    assert copies.read_copy(IDP) == IssuerCopy(clock.now, JWKS)
+    assert copies.read_fetch_state(IDP) == "done"
 
 
 def test_a_fetch_of_another_url_replaces_a_newer_copy(copies: IssuerCopies, clock: Clock) -> None:
@@ -105,7 +105,7 @@ def test_a_fetch_of_another_url_replaces_a_newer_copy(copies: IssuerCopies, cloc
     assert quick is not None
     copies.finish_fetch(moved, quick, JWKS)
     copies.finish_fetch(IDP, slow, JWKS)
-    assert copies.copy(IDP).jwks == JWKS
+    assert copies.read_copy(IDP).jwks == JWKS
 
 
 def test_a_copy_is_kept_for_two_days(copies: IssuerCopies, clock: Clock) -> None:
@@ -113,11 +113,11 @@ def test_a_copy_is_kept_for_two_days(copies: IssuerCopies, clock: Clock) -> None
     assert fetch is not None
     copies.finish_fetch(IDP, fetch, JWKS)
     clock.now += 2 * 24 * 3600 - 1
-    assert copies.copy(IDP).jwks == JWKS
-    assert copies.state_of_fetch(IDP) == "done"
+    assert copies.read_copy(IDP).jwks == JWKS
+    assert copies.read_fetch_state(IDP) == "done"
     clock.now += 1
-    assert copies.copy(IDP).jwks == []
-    assert copies.state_of_fetch(IDP) == ""
+    assert copies.read_copy(IDP).jwks == []
+    assert copies.read_fetch_state(IDP) == ""
 
 
 def test_a_copy_that_cannot_be_read_is_none(
@@ -129,7 +129,7 @@ def test_a_copy_that_cannot_be_read_is_none(
     key = items.keys_key(path, "jwks#idp")
     item = {**(table.get(key) or {}), "keys": {"S": "{"}}
     table.put(item, "attribute_exists(pk)", {})
-    assert copies.copy(IDP) == IssuerCopy()
+    assert copies.read_copy(IDP) == IssuerCopy()
     assert "made again" in caplog.text
 
 

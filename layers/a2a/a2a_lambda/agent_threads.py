@@ -69,7 +69,7 @@ async def call_in_thread(call: Callable[[], Any], name: str) -> Any:
     future: Future[Any] = Future()
 
     def work() -> None:
-        with running():
+        with count_as_running():
             try:
                 if future.set_running_or_notify_cancel():
                     future.set_result(call())
@@ -83,7 +83,7 @@ async def call_in_thread(call: Callable[[], Any], name: str) -> Any:
 
 
 @contextmanager
-def running() -> Iterator[None]:
+def count_as_running() -> Iterator[None]:
     """Code of a skill runs while this lasts: `end_stragglers` waits for it."""
     token = object()
     _busy.add(token)
@@ -173,7 +173,7 @@ _loops: list[AgentLoop] = []
 _making = threading.Lock()
 
 
-def agent_loop() -> AgentLoop:
+def get_agent_loop() -> AgentLoop:
     """The loop in use. A new one, if there is none or the last has ended."""
     with _making:
         if not _loops or _loops[-1].has_ended:

@@ -45,7 +45,7 @@ def collect() -> Mapping[str, str]:
     return id_map
 
 
-def about(**ids: str) -> None:
+def replace_ids(**ids: str) -> None:
     """Replace the ids of what the invocation works on."""
     if _invocation is not None:
         _invocation.ids = {**_invocation.own, **ids}

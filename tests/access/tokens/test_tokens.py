@@ -416,7 +416,7 @@ def test_a_copy_is_of_one_url(door: Door, provider: IdentityProvider) -> None:
     """An issuer that is replaced under its name brings keys of its own."""
     door.tokens.check(provider.token())
     other = Issuer("idp", "https://another.example", (AUDIENCE,))
-    assert door.copies.copy(other).jwks == []
+    assert door.copies.read_copy(other).jwks == []
     item = door.copies._table.get(items.keys_key(door.copies._path, "jwks#idp"))
     assert item is not None
 
@@ -430,7 +430,7 @@ def test_a_container_that_was_frozen_replaces_no_newer_keys(door: Door, provider
     assert fast is not None
     door.copies.finish_fetch(provider.issuer(), fast, ["new"])
     door.copies.finish_fetch(provider.issuer(), slow, ["old"])
-    assert door.copies.copy(provider.issuer()).jwks == ["new"]
+    assert door.copies.read_copy(provider.issuer()).jwks == ["new"]
     assert door.copies.begin_fetch(provider.issuer(), rest=30) is None
 
 

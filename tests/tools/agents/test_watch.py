@@ -72,7 +72,7 @@ def test_code_that_does_not_end_is_named_once_with_its_line(
 
 
 def test_a_skill_that_blocks_the_agents_loop_is_named(tmp_path: Path, module: Any) -> None:
-    loop = agent_threads.agent_loop()
+    loop = agent_threads.get_agent_loop()
     held = asyncio.run_coroutine_threadsafe(module.hold_the_loop(), loop._loop)
     assert module.began.wait(60)
     [line] = looks(tmp_path, 0.0, 1.0, BLOCKED_SECONDS)

@@ -57,7 +57,7 @@ class KeyReader:
         while True:
             start = self._clock()
             try:
-                has_more = self._page(load)
+                has_more = self._read_page(load)
             except (ParameterRefused, KeysUnavailable) as error:
                 if load.part == ISSUERS_PART:
                     # Without the issuers, the keys still count.
@@ -83,7 +83,7 @@ class KeyReader:
             if load.token:  # the first page of the issuers follows at once
                 self._sleep(max(0.0, start + PAGE_SECONDS - self._clock()))
 
-    def _page(self, load: Load) -> bool:
+    def _read_page(self, load: Load) -> bool:
         """Read a page into a load; returns whether there are more. Raises ParameterRefused,
         KeysUnavailable."""
         path, parse, noun = self._parts[load.part]

@@ -95,7 +95,7 @@ class Keys:
         self._clock = clock
         self._sleep = sleep
         self._lock = threading.Lock()
-        self._use(NO_KEYS)
+        self._try_to_use(NO_KEYS)
         self._tried = float("-inf")
         self._refused: dict[str, float] = {}
 
@@ -164,7 +164,7 @@ class Keys:
             return None
         return key
 
-    def _use(self, copy: Copy) -> bool:
+    def _try_to_use(self, copy: Copy) -> bool:
         """Use the keys of a copy. False if its rows are no keys of this release; then nothing changes."""
         try:
             keys = [Key.of_row(row) for row in copy.rows if not is_issuer_row(row)]
@@ -218,10 +218,10 @@ class Keys:
             self._lock.release()
 
     def _try_to_renew(self, digest: str | None, arrival: float, give_up: float) -> bool:
-        copy = self._copies.copy()
+        copy = self._copies.read_copy()
         # A copy from the future is of a container whose clock is wrong. It would count as fresh for too long.
         if copy is not None and self._copy.loaded < copy.loaded <= self._clock() + CLOCK_SKEW_SECONDS:
-            self._use(copy)
+            self._try_to_use(copy)
         if self._is_fresh(digest, arrival):
             return True
         # One container reads for all. The others use its copy, or keep their old keys until it is there.
@@ -242,7 +242,7 @@ class Keys:
         if load.lacks_issuers:
             load.rows += [issuer.row() for issuer in self._issuers]
         # Another release may have read the first pages.
-        if not self._use(load.as_copy()):
+        if not self._try_to_use(load.as_copy()):
             self._copies.stop_load(Load(self._clock(), holder=load.holder), rest=0)
             return False
         with suppress(WriteRefused):  # too many keys for one item: then each container reads them by itself
@@ -260,7 +260,7 @@ class UnsharedCopies:
         self._copy: Copy | None = None
         self._stopped: tuple[float, Load] | None = None
 
-    def copy(self) -> Copy | None:
+    def read_copy(self) -> Copy | None:
         return self._copy
 
     def begin_load(self, *, seconds: float, resume: float) -> Load | None:

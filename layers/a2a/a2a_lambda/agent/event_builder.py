@@ -79,10 +79,10 @@ class EventBuilder:
         self._ids = (task_id, context_id)
         self._clock = clock
         self._before = artifact_count
-        self._plain = True
+        self._is_plain = True
         self.message_only = False
         self._artifacts: dict[str, str] = {}
-        self._closed = False
+        self._is_closed = False
         self._commands: list[dict[str, Any]] = []
         self._said: list[Part] = []
         self._last_words: list[Part] = []
@@ -135,7 +135,7 @@ class EventBuilder:
             del self._said[part_count:], commands[command_count:]
             self._commands, self._last_words = commands, []
             self.question = self.closing = None
-            self.message_only = self._closed = False
+            self.message_only = self._is_closed = False
             raise
 
     def _build(self, batch: Batch) -> list[Event]:
@@ -157,19 +157,19 @@ class EventBuilder:
                     self.closing = status(
                         TaskState.COMPLETED, self._clock(), agent_message(*self._ids, parts)
                     )
-                    self.message_only = self._plain and not events
+                    self.message_only = self._is_plain and not events
                     self._last_words = parts
                 case Reject(reason):
                     self.closing = self._say(TaskState.REJECTED, reason)
                 case NamedArtifact():
-                    events.append(self._chunk(output.name, output.contents, output))
+                    events.append(self._add_chunk(output.name, output.contents, output))
                 case _:
-                    events.append(self._chunk("", (output,)))
+                    events.append(self._add_chunk("", (output,)))
             if self.closing is not None:
                 break
         if batch.last and self.closing is None:
             self.closing = status(TaskState.COMPLETED, self._clock())
-        self._plain = self._plain and not events
+        self._is_plain = self._is_plain and not events
         if self.closing is not None:
             self._close(events)
         return events
@@ -222,7 +222,7 @@ class EventBuilder:
         event["statusUpdate"]["metadata"] = {OPERATION: operation}
         return event
 
-    def _chunk(self, name: str, contents: tuple[Any, ...], output: NamedArtifact | None = None) -> Event:
+    def _add_chunk(self, name: str, contents: tuple[Any, ...], output: NamedArtifact | None = None) -> Event:
         parts = [part_of(content) for content in contents]
         if not name:
             self._said += parts
@@ -252,9 +252,9 @@ class EventBuilder:
         Commands go into the closing message, or into the last artifact."""
         assert self.closing is not None
         if self._commands and not self._artifacts and "message" not in self.closing:
-            events.append(self._chunk("", ("",)))
-        update = None if self._closed else self._close_artifacts(events)
-        self._closed = True
+            events.append(self._add_chunk("", ("",)))
+        update = None if self._is_closed else self._close_artifacts(events)
+        self._is_closed = True
         if not self._commands:
             return
         target: Message | Artifact | None = update["artifact"] if update is not None else None

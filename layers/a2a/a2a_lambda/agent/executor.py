@@ -43,7 +43,7 @@ async def execute(call: Callable[[], Any], turn: Turn, *, is_async: bool) -> Asy
     if turn.engine is not None:
         turn.engine.observe(lambda notice: channel.post(Batch((notice,), last=False)))
     if is_async:
-        future = agent_threads.agent_loop().submit(_await(call, turn, channel), channel.post)
+        future = agent_threads.get_agent_loop().submit(_await(call, turn, channel), channel.post)
     else:
         future = Future()
         context = contextvars.copy_context()
@@ -87,9 +87,9 @@ class _Channel:
         # Pairs: outputs and bytes. Only the code's thread changes the first, only the reader the second.
         self._posted = (0, 0)
         self._taken = (0, 0)
-        self._closed = False
+        self._is_closed = False
         self._room = threading.Condition()
-        self._blocked = False
+        self._is_blocked = False
         self._waiting: asyncio.Future[None] | None = None
 
     def post(self, item: Batch | BaseException) -> None:
@@ -117,17 +117,17 @@ class _Channel:
         self.post(item)
         if self._fill() >= 1:
             with self._room:
-                self._blocked = True
+                self._is_blocked = True
                 self._room.wait_for(lambda: turn.cancelled or self._fill() < 1)
 
     async def post_waiting(self, item: Batch) -> None:
         """The same on the agent loop."""
-        if self._closed:  # a generator that never awaits would not notice its cancellation
+        if self._is_closed:  # a generator that never awaits would not notice its cancellation
             await asyncio.sleep(0)
         self.post(item)
         if self._fill() >= 1:
             with self._room:
-                self._blocked = True
+                self._is_blocked = True
                 if self._fill() < 1:
                     return
                 self._waiting = asyncio.get_running_loop().create_future()
@@ -146,25 +146,25 @@ class _Channel:
         item, size = self._items.popleft()
         self._taken = (self._taken[0] + 1, self._taken[1] + size)
         # At half, not sooner: else a fast skill and a slow table would alternate at every output.
-        if self._blocked and self._fill() < 0.5:
+        if self._is_blocked and self._fill() < 0.5:
             self._wake()
         return item
 
     def close(self) -> None:
         """Nothing is read any more. Code that waits for room continues, and notices its cancellation."""
-        self._closed = True
+        self._is_closed = True
         self._wake()
 
     def _fill(self) -> float:
         """Share of the allowed amount that waits to be read. A closed channel has room for everything."""
-        if self._closed:
+        if self._is_closed:
             return 0.0
         (posts, post_bytes), (reads, read_bytes) = self._posted, self._taken
         return max((posts - reads) / AHEAD_OUTPUTS, (post_bytes - read_bytes) / AHEAD_BYTES)
 
     def _wake(self) -> None:
         with self._room:
-            self._blocked = False
+            self._is_blocked = False
             self._room.notify_all()
             waiter, self._waiting = self._waiting, None
         if waiter is not None:
@@ -192,13 +192,13 @@ def _resolve(waiter: "asyncio.Future[None]") -> None:
 
 
 def _call(call: Callable[[], Any], turn: Turn, channel: _Channel, future: "Future[None]") -> None:
-    with agent_threads.running():
+    with agent_threads.count_as_running():
         try:
             result = call()
             # A plain function that returns a coroutine, as a decorator or `functools.partial` may.
             if inspect.isawaitable(result) or inspect.isasyncgen(result):
                 work = _await(lambda: result, turn, channel, future)
-                agent_threads.agent_loop().submit(work, channel.post).result()
+                agent_threads.get_agent_loop().submit(work, channel.post).result()
             elif inspect.isgenerator(result):
                 try:
                     while not turn.cancelled:
@@ -221,7 +221,7 @@ async def _await(
         task = asyncio.current_task()
         loop = asyncio.get_running_loop()
         cancellation.add_done_callback(lambda _: loop.call_soon_threadsafe(task.cancel) if task else None)
-    with agent_threads.running():
+    with agent_threads.count_as_running():
         try:
             result = call()
             if inspect.isawaitable(result):

@@ -44,16 +44,16 @@ class Signer:
         self._key = key
         self._signed: dict[bytes, Jws] = {}
 
-    def signatures(self, card: Json, jku: str) -> list[Json]:
+    def sign_card(self, card: Json, jku: str) -> list[Json]:
         """AgentCardSignatures of a strict 1.0 card, one for each of its forms. They are the same for the life
         of the process. jku: url where the public key is served."""
         forms = list(signed_forms(card))
         for payload in forms:
             if payload not in self._signed:
-                self._signed[payload] = self.jws(payload, {"typ": "JOSE", "jku": jku})
+                self._signed[payload] = self.sign(payload, {"typ": "JOSE", "jku": jku})
         return [self._signed[payload]._asdict() for payload in forms]
 
-    def jws(self, payload: bytes, header: dict[str, str]) -> Jws:
+    def sign(self, payload: bytes, header: dict[str, str]) -> Jws:
         """A detached JWS."""
         algorithm, jwk = self._public
         protected = _base64url(
@@ -74,17 +74,17 @@ class Signer:
             signature = b"".join(number.lstrip(b"\0").rjust(COORDINATE_BYTES, b"\0") for number in numbers)
         return Jws(protected, _base64url(signature))
 
-    def token(self, body: bytes) -> str:
+    def sign_token(self, body: bytes) -> str:
         """A JWT for the receiver of a body, as the samples of A2A 0.1 check it: with `iat`, `exp`, and the
         SHA-256 of the body in hex. It has no `aud`, because those samples refuse a token with one."""
         now = int(time.time())
         digest = hashlib.sha256(body).hexdigest()
         claims = {"iat": now, "exp": now + TOKEN_SECONDS, "request_body_sha256": digest}
         payload = strictjson.dumps(claims)
-        protected, signature = self.jws(payload, {"typ": "JWT"})
+        protected, signature = self.sign(payload, {"typ": "JWT"})
         return f"{protected}.{_base64url(payload)}.{signature}"
 
-    def jwk(self) -> dict[str, str]:
+    def fetch_jwk(self) -> dict[str, str]:
         """The public key (RFC 7517)."""
         return self._public[1]
 

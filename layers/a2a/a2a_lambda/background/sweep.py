@@ -42,7 +42,7 @@ class Sweep:
         minute = int(self._store.clock()) // 60
         due = await threads.run(self._store.list_due, minute)
         for scope, task_id in due:
-            telemetry.about(owner=scope.owner, agent=scope.agent, task_id=task_id)
+            telemetry.replace_ids(owner=scope.owner, agent=scope.agent, task_id=task_id)
             try:
                 await self.look_at(scope, task_id, minute)
             except Conflict:

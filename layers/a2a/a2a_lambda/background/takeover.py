@@ -48,7 +48,7 @@ class TakenTurn:
 
 async def load_head_of_turn(store: Store, turn: QueuedTurn) -> Head | None:
     """Head of the task, if the turn is its current one."""
-    telemetry.about(owner=turn.scope.owner, agent=turn.scope.agent, task_id=turn.task_id)
+    telemetry.replace_ids(owner=turn.scope.owner, agent=turn.scope.agent, task_id=turn.task_id)
     head = await threads.run(store.get_head, turn.scope, turn.task_id)
     return None if head is None or head.turn_id != turn.turn_id else head
 

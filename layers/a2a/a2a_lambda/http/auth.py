@@ -54,7 +54,7 @@ async def authenticate(request: Request) -> Grant:
             )
     except (Unauthenticated, InsufficientScope) as error:
         with suppress(KeysUnavailable):
-            if await issuers_of(kit):
+            if await find_issuers(kit):
                 error.metadata_url = _metadata_url(request)
         raise
     except KeysUnavailable as error:
@@ -88,7 +88,7 @@ async def _check_key(request: Request, kit: Kit, secret: str) -> Grant:
         run = threads.run if kit.keys.knows(secret) else threads.run_for_keys
         key = await run(kit.keys.find, secret)
     if key is None:
-        if is_opaque and any(issuer.introspection for issuer in await issuers_of(kit)):
+        if is_opaque and any(issuer.introspection for issuer in await find_issuers(kit)):
             return await _check_token(request, kit, secret)
         audit.refuse("key", "unknown")
         has_form = FORM.fullmatch(secret) or kit.settings.local
@@ -126,7 +126,7 @@ def scope_of(request: Request, grant: Grant, agent: Profile) -> Scope:
         raise
 
 
-async def issuers_of(kit: Kit) -> Sequence[Issuer]:
+async def find_issuers(kit: Kit) -> Sequence[Issuer]:
     """The issuers whose tokens are accepted. Raises KeysUnavailable."""
     issuers = kit.keys.find_cached_issuers()
     return issuers if issuers is not None else await threads.run_for_keys(kit.keys.find_issuers)

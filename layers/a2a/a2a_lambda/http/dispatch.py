@@ -174,12 +174,12 @@ async def answer(call: OperationCall) -> Response:
         return await _stream(call)
     binding = call.binding
     if call.operation != "send":  # only a send may take long
-        return Response(await _result(call), 200, call.headers, binding.media_type)
+        return Response(await _run_operation(call), 200, call.headers, binding.media_type)
 
     def encode_error(cause: Exception) -> bytes:
         return binding.error(call.wire, to_protocol_error(cause))
 
-    return await respond(_result(call), encode_error, call.headers, binding.media_type)
+    return await respond(_run_operation(call), encode_error, call.headers, binding.media_type)
 
 
 async def respond(
@@ -205,7 +205,7 @@ async def respond(
     return StreamingResponse(body, 200, headers, media_type)
 
 
-async def _result(call: OperationCall) -> bytes:
+async def _run_operation(call: OperationCall) -> bytes:
     service, wire, scope = call.kit.service, call.wire, call.scope
     operation = call.operation
     request = wire.requests[operation].decode(call.params)

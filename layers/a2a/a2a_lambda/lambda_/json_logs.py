@@ -35,12 +35,12 @@ class JsonFormatter(LambdaPowertoolsFormatter):
 
     def __init__(self, service: str, *, debug: bool) -> None:
         super().__init__(utc=True, use_rfc3339=True, serialize_stacktrace=False, service=service)
-        self._debug = debug
+        self._shows_errors = debug
 
     def format(self, record: logging.LogRecord) -> str:
         record.__dict__.update(telemetry.ids())
         record.__dict__.update(tracing.ids())
-        if not self._debug:
+        if not self._shows_errors:
             if record.name == "asyncio":  # the rest is the repr of an exception
                 record.msg, record.args = re.split(r"[\n(%]", str(record.msg))[0], ()
             elif record.name == "py.warnings":  # file, line and category; the rest is text
@@ -48,7 +48,7 @@ class JsonFormatter(LambdaPowertoolsFormatter):
         return super().format(record)
 
     def formatException(self, ei: ExcInfo) -> str:  # logging's name
-        if self._debug or ei[1] is None:
+        if self._shows_errors or ei[1] is None:
             return super().formatException(ei)
         return "\n".join(_lines(ei[1], set()))
 

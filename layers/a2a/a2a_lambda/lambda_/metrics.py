@@ -43,7 +43,7 @@ class Metrics:
     def __init__(self, service: str, function: str, *, by_agent: bool = True) -> None:
         self._service = service
         self._function = function
-        self._by_agent = by_agent
+        self._splits_by_agent = by_agent
         self._sums: Counter[str] = Counter()
         self._lines: list[_Line] = []
         self._lock = threading.Lock()
@@ -70,7 +70,7 @@ class Metrics:
             logger.exception("metrics were not written")
 
     def _add(self, values: Values, dimensions: Dimensions) -> None:
-        own = [name for name in dimensions if self._by_agent or name != "agent"]
+        own = [name for name in dimensions if self._splits_by_agent or name != "agent"]
         sets = [["service", *own]]
         if "agent" in own and any(name in TIME_METRICS for name in values):
             sets.append(["service"])

@@ -72,7 +72,7 @@ class Observed:
         return answer
 
     def _end(self, release: Callable[[], None]) -> None:
-        telemetry.about()  # the sums are of the whole invocation
+        telemetry.replace_ids()  # the sums are of the whole invocation
         self._metrics.write()
         self._send_spans()
         release()

@@ -102,7 +102,7 @@ class Post:
         )
         self._reader: asyncio.StreamReader
         self._writer: asyncio.StreamWriter
-        self._broken = False
+        self._is_broken = False
 
     async def send(self, response: Response) -> None:
         """Stream a response. Never raises, so that the process continues with its next invocation."""
@@ -113,7 +113,7 @@ class Post:
             return
         try:
             self._writer.write(self._request.encode())
-            trailers = await self._body(response)
+            trailers = await self._send_body(response)
             self._writer.write(f"0\r\n{trailers}\r\n".encode())
             await self._writer.drain()
             line = await self._reader.readline()
@@ -127,12 +127,12 @@ class Post:
         finally:
             self._writer.close()
 
-    async def _body(self, response: Response) -> str:
+    async def _send_body(self, response: Response) -> str:
         """Send the chunks; returns the trailers."""
         try:
             await response.stream(self._write)
         except Exception as error:
-            if self._broken:  # whatever the application raised then
+            if self._is_broken:  # whatever the application raised then
                 raise ConnectionResetError("no one reads the response any more") from None
             logger.exception("the stream broke off")
             # Trailers make Lambda count the invocation as failed, although its answer has begun.
@@ -151,7 +151,7 @@ class Post:
             self._writer.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
             await self._writer.drain()
         except OSError:
-            self._broken = True
+            self._is_broken = True
             raise
 
 

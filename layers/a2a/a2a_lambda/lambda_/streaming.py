@@ -86,8 +86,8 @@ class Response:
         self.release = release
         self._write: Write
         self._start: Message | None = None
-        self._complete = False
-        self._bodyless = scope["method"] == "HEAD"
+        self._is_complete = False
+        self._has_no_body = scope["method"] == "HEAD"
         self._ended = asyncio.Event()
 
     async def stream(self, write: Write) -> None:
@@ -100,7 +100,7 @@ class Response:
         try:
             await self._app(self._scope, self._receive, self._send)
         except Exception:
-            if self._complete:
+            if self._is_complete:
                 logger.exception("the application failed after its answer")
                 return
             # Part of the answer is out, so no other status can be sent. The runtime reports the failure in
@@ -130,12 +130,12 @@ class Response:
         if message["type"] == "http.response.start":
             head = prelude(message["status"], message.get("headers", ()))
             self._start = message
-            self._bodyless = self._bodyless or message["status"] in (204, 304)
+            self._has_no_body = self._has_no_body or message["status"] in (204, 304)
             await self._write(head)
             return
-        if body := b"" if self._bodyless else message.get("body", b""):
+        if body := b"" if self._has_no_body else message.get("body", b""):
             await self._write(body)
-        self._complete = not message.get("more_body", False)
+        self._is_complete = not message.get("more_body", False)
 
 
 def prelude(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:

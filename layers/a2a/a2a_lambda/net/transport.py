@@ -28,7 +28,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     def __init__(self, *, allow_loopback: bool = False, private: bool = False) -> None:
         self._allow_loopback = allow_loopback
-        self._private = private
+        self._allows_private = private
         # No connection is used twice. The pool knows addresses only, so it would mix up names at one address.
         limits = httpx2.Limits(max_keepalive_connections=0)
         self._inner = httpx2.AsyncHTTPTransport(tls_context(), limits=limits)
@@ -36,7 +36,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Raises Refused, Unresolved, and what httpx raises. The request's body must be bytes."""
         url = request.url
-        if self._private:
+        if self._allows_private:
             return await self._inner.handle_async_request(request)
         host = url.raw_host.decode("ascii")  # as it is sent: there a name has one spelling
         addresses = await resolve(host, url.port or 443, allow_loopback=self._allow_loopback)

@@ -79,7 +79,9 @@ async def _read(
         batch = entries[start : start + READ_AT_ONCE]
         # Some at a time: all at once would hold a whole page of large tasks in memory before the first one
         # is counted.
-        results = await asyncio.gather(*(_task(store, heads.get(task_id), request) for task_id, _ in batch))
+        results = await asyncio.gather(
+            *(_read_task(store, heads.get(task_id), request) for task_id, _ in batch)
+        )
         for index, task in enumerate(results):
             if task is None:
                 continue
@@ -90,7 +92,7 @@ async def _read(
     return tasks, len(entries)
 
 
-async def _task(store: Store, head: Head | None, request: ListTasksRequest) -> Task | None:
+async def _read_task(store: Store, head: Head | None, request: ListTasksRequest) -> Task | None:
     """A task as it is in the list; None if it no longer belongs there."""
     if head is None:
         return None

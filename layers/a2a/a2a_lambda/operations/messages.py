@@ -86,7 +86,7 @@ class Messages:
         # and its run stores that end as it stores any other. A turn that is still being claimed is claimed
         # first.
         sending = _Sending(self, call, request)
-        work = asyncio.ensure_future(sending.response())
+        work = asyncio.ensure_future(sending.run())
         try:
             # Most sends end here, without a slot and its two writes.
             await asyncio.wait({work}, timeout=max(0.0, slotless_until - time.monotonic()))
@@ -205,7 +205,7 @@ class _Sending:
         if self._run is not None:
             self._run.stop(reason)
 
-    async def response(self) -> SendMessageResponse:
+    async def run(self) -> SendMessageResponse:
         """The response to the turn; or to the task as it is, if the client does not wait for it."""
         store, deadline = self._messages.store, self._call.deadline
         while True:
@@ -237,15 +237,15 @@ class _Sending:
                 options = self._request.get("configuration", {})
                 returns_at_once = options.get("returnImmediately", not self._call.blocking_by_default)
                 if returns_at_once and head.place is not Place.REQUEST:
-                    return await self._stored(head)
+                    return await self._respond_with_stored(head)
             latest_head = await wait_until_stopped(store, head, deadline)
             find = self._call.request.find
             is_forgotten = find(head.requests) is not None and find(latest_head.requests) is None
             if not (latest_head.is_lost or is_forgotten):
-                return await self._stored(latest_head)
+                return await self._respond_with_stored(latest_head)
             # The run died, so the request has no answer. It starts its turn again.
 
-    async def _stored(self, head: Head) -> SendMessageResponse:
+    async def _respond_with_stored(self, head: Head) -> SendMessageResponse:
         task, _ = await threads.run(self._messages.store.get_task, head)
         return await self._encode(head, task)
 

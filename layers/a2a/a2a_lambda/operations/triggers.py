@@ -86,7 +86,7 @@ class Triggers:
         now = self._store.clock()
         count, failure = 0, None
         for entry in self:
-            telemetry.about(owner=entry.schedule.owner, agent=entry.agent, task_id="")
+            telemetry.replace_ids(owner=entry.schedule.owner, agent=entry.agent, task_id="")
             try:
                 count += await self._run_schedule(entry, now)
             except StoreError as error:
@@ -188,7 +188,7 @@ class Triggers:
             configuration["taskPushNotificationConfig"] = {"url": trigger.webhook}
             if trigger.token is not None:
                 configuration["taskPushNotificationConfig"]["token"] = trigger.token
-        telemetry.about(owner=scope.owner, agent=scope.agent, task_id=identity.task_id())
+        telemetry.replace_ids(owner=scope.owner, agent=scope.agent, task_id=identity.task_id())
         # The deployment is the client here, and knows the agent's extensions.
         extensions = self._agents[agent].card.required_extensions
         caller = Caller(scope.owner, "trigger")

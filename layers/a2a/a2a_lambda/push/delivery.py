@@ -86,7 +86,7 @@ class PushNotifications:
         if "NewImage" not in images:
             return 0
         scope, task_id = task_of_item(images["NewImage"])
-        telemetry.about(owner=scope.owner, agent=scope.agent, task_id=task_id)
+        telemetry.replace_ids(owner=scope.owner, agent=scope.agent, task_id=task_id)
         write_time = images["ApproximateCreationDateTime"]
         change = status_change(images["NewImage"], images.get("OldImage"), write_time)
         if change is None:
@@ -108,7 +108,7 @@ class PushNotifications:
     async def deliver(self, body: str) -> None:
         """Send a webhook what is new in a task. Raises Undelivered, StoreError."""
         owner, agent, task_id, name = json.loads(body)
-        telemetry.about(owner=owner, agent=agent, task_id=task_id)
+        telemetry.replace_ids(owner=owner, agent=agent, task_id=task_id)
         try:
             await self._notify(Scope(owner, agent), task_id, name)
         except Exception as error:
@@ -141,7 +141,10 @@ class PushNotifications:
                     if is_rest := cursor is not None and time.monotonic() - began > DELIVERY_SECONDS:
                         break
                     content = strictjson.dumps(update.body)
-                    headers = {"Content-Type": wire.media_type, **await self._headers(push.config, content)}
+                    headers = {
+                        "Content-Type": wire.media_type,
+                        **await self._make_headers(push.config, content),
+                    }
                     outcome = await self._post(http, push.config["url"], content, headers, head.trace)
                     telemetry.measure({"Pushes": 1}, agent=scope.agent, outcome=outcome)
                     cursor = update.cursor
@@ -166,13 +169,13 @@ class PushNotifications:
             QueueUrl=self._url, ReceiptHandle=handle, VisibilityTimeout=max(1, int(pause))
         )
 
-    async def _headers(self, config: TaskPushNotificationConfig, content: bytes) -> dict[str, str]:
+    async def _make_headers(self, config: TaskPushNotificationConfig, content: bytes) -> dict[str, str]:
         headers: dict[str, str] = {}
         if config.get("token"):
             headers[TOKEN_HEADER] = config["token"]
         info = config.get("authentication", {})
         if self._signer is not None and wants_jwt(config):
-            headers["Authorization"] = f"Bearer {await threads.run(self._signer.token, content)}"
+            headers["Authorization"] = f"Bearer {await threads.run(self._signer.sign_token, content)}"
         elif info.get("credentials"):
             headers["Authorization"] = f"{info.get('scheme') or 'Bearer'} {info['credentials']}"
         return headers

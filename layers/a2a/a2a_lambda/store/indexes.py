@@ -90,7 +90,7 @@ def list_due(table: Table, minute: int) -> Iterator[tuple[Scope, str]]:
             "ExpressionAttributeNames": {"#shard": "shard"},  # a reserved word of DynamoDB
             "ExpressionAttributeValues": {":shard": items.due_key(shard), ":minute": number(minute)},
         }
-        for answer in table.pages(query):
+        for answer in table.query_pages(query):
             yield from map(items.task_of_item, answer["Items"])
 
 
@@ -98,7 +98,7 @@ def _answers(table: Table, query: dict[str, Any], first: int, limit: int) -> Ite
     """Answers of a query that reads at most `limit` tasks, and at most `first` in its first answer."""
     size = first
     while True:
-        answer = table.page({**query, "Limit": min(size, limit)})
+        answer = table.query_page({**query, "Limit": min(size, limit)})
         yield answer
         # `ScannedCount` is what was read, whether or not it matched. A filter that matches nothing must not
         # read the whole list.

@@ -56,7 +56,7 @@ class IssuerCopies:
         self._table = table
         self._path = path
 
-    def copy(self, issuer: Named) -> IssuerCopy:
+    def read_copy(self, issuer: Named) -> IssuerCopy:
         """The newest copy; an empty one if there is none."""
         item = self._table.get(self._key("jwks", issuer))
         if item is None or item["issuer_url"]["S"] != issuer.url:
@@ -78,7 +78,7 @@ class IssuerCopies:
             return None
         return fetch
 
-    def state_of_fetch(self, issuer: Named) -> str:
+    def read_fetch_state(self, issuer: Named) -> str:
         """State of the last fetch: "busy", "done", "failed" if the issuer did not answer; "" without one."""
         item = self._table.get(self._key("fetch", issuer))
         if item is None:

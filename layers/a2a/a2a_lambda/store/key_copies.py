@@ -80,7 +80,7 @@ class Copies:
         self._table = table
         self._path = path
 
-    def copy(self) -> Copy | None:
+    def read_copy(self) -> Copy | None:
         """The newest copy. None if there is none that this release can read."""
         item = self._table.get(items.keys_key(self._path, "copy"))
         if item is None:

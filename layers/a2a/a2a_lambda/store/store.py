@@ -355,7 +355,7 @@ class Store:
             "KeyConditionExpression": condition,
             "ExpressionAttributeValues": values,
         }
-        for answer in self._table.pages(query):
+        for answer in self._table.query_pages(query):
             yield from answer["Items"]
 
     def _put(

@@ -136,17 +136,17 @@ class Table:
         with _errors():
             self._client.delete_item(TableName=self.name, Key=key, **_options(condition, values))
 
-    def pages(self, query: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    def query_pages(self, query: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         """Answers of a query, page by page."""
         # botocore's paginator would load another model file on the cold path.
         while True:
-            answer = self.page(query)
+            answer = self.query_page(query)
             yield answer
             if "LastEvaluatedKey" not in answer:
                 return
             query = {**query, "ExclusiveStartKey": answer["LastEvaluatedKey"]}
 
-    def page(self, query: Mapping[str, Any]) -> Mapping[str, Any]:
+    def query_page(self, query: Mapping[str, Any]) -> Mapping[str, Any]:
         """One answer of a query."""
         with _errors():
             return self._client.query(TableName=self.name, **query)

@@ -52,7 +52,7 @@ class Ending:
         self._lease = lease
         self._journal = journal
         self._builder = builder
-        self._memory_is_refused = False
+        self._has_refused_memory = False
 
     async def store(self, *, was_ended_by_skill: bool, was_stopped: bool) -> bool:
         """Store the end as the builder has it; returns False if only a failed end could be stored, without
@@ -105,9 +105,9 @@ class Ending:
 
     async def _store_context_and_end(self) -> None:
         try:
-            await self._end(await self._context_update())
+            await self._end(await self._prepare_context_update())
         except MemoryRefused as refusal:
-            self._memory_is_refused = True  # a retry must not store it after all
+            self._has_refused_memory = True  # a retry must not store it after all
             error = refusal.__cause__
             task_id = self._lease.head.task_id
             logger.error("the memory of task %s cannot be changed", task_id, exc_info=error)
@@ -145,11 +145,11 @@ class Ending:
         else:
             await self._lease.end(call, end)
 
-    async def _context_update(self) -> Callable[[], None] | None:
+    async def _prepare_context_update(self) -> Callable[[], None] | None:
         """A call that stores what the context keeps of the turn. It blocks, and raises MemoryRefused.
 
         Raises Conflict if another process holds the task."""
-        if self._was_stopped or self._memory_is_refused:
+        if self._was_stopped or self._has_refused_memory:
             return None
         await self._lease.check_held()
         head, turn, closing = self._lease.head, self._claim.turn, self._builder.closing

@@ -105,7 +105,7 @@ def decode_list(params: Json) -> ListTasksRequest:
     source = _source({} if params is None else params, LIST_FIELDS)
     names = [name for name in source if name in LIST_FIELDS]
     result = fields.optional({name: source[name] for name in names}, "params", ids=("contextId", "tenant"))
-    _page_token(result)
+    _check_page_token(result)
     if result.get("status") in ("", 0, "TASK_STATE_UNSPECIFIED"):
         del result["status"]
     if "status" in result:
@@ -126,7 +126,7 @@ def decode_list(params: Json) -> ListTasksRequest:
     return cast(ListTasksRequest, result)
 
 
-def _page_token(source: Object) -> None:
+def _check_page_token(source: Object) -> None:
     """Check the page token, and remove an empty one."""
     if source.get("pageToken") in (None, ""):
         source.pop("pageToken", None)
@@ -161,7 +161,7 @@ def decode_pushes(params: Json) -> ListPushConfigsRequest:
     source = _source(params, PUSH_FIELDS)
     result = fields.optional(fields.without(source, ("id",)), "params", ids=("tenant",))
     result["taskId"] = fields.identifier(source, "taskId", "params")
-    _page_token(result)
+    _check_page_token(result)
     if (size := _page_size(source)) is not None:
         result["pageSize"] = size
     return cast(ListPushConfigsRequest, result)

@@ -183,7 +183,7 @@ class IssuerKeys:
             keyring = self._read(issuer)
         give_up = self._clock() + FETCH_WAIT_SECONDS
         while _choose(keyring, kid) is None:
-            state = self._copies.state_of_fetch(issuer)
+            state = self._copies.read_fetch_state(issuer)
             if state == "failed" or (state == "busy" and self._clock() >= give_up):
                 raise KeysUnavailable(f"issuer {issuer.name} does not answer")
             if state != "busy":
@@ -193,7 +193,7 @@ class IssuerKeys:
         return keyring
 
     def _read(self, issuer: Issuer) -> Keyring:
-        copy = self._copies.copy(issuer)
+        copy = self._copies.read_copy(issuer)
         keyring = self._keyrings.get(issuer)
         if keyring is None or keyring.copy != copy:
             keyring = Keyring(copy, float("-inf"), _import_keys(issuer, copy.jwks))

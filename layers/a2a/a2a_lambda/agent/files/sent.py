@@ -80,7 +80,7 @@ def _contents(turn: Turn, outputs: Sequence[Any]) -> Iterator[File]:
 
 
 def _store(turn: Turn, file: File) -> File:
-    writer = _writer(turn)
+    writer = _open_writer(turn)
     try:
         if not writer.is_stored:
             for chunk in _chunks(file):
@@ -95,7 +95,7 @@ def _store(turn: Turn, file: File) -> File:
 
 
 async def _store_stream(turn: Turn, file: File, content: AsyncIterable[Any]) -> File:
-    writer = await agent_threads.call_in_thread(partial(_writer, turn), "file")
+    writer = await agent_threads.call_in_thread(partial(_open_writer, turn), "file")
     try:
         if not writer.is_stored:
             async for chunk in content:
@@ -107,7 +107,7 @@ async def _store_stream(turn: Turn, file: File, content: AsyncIterable[Any]) -> 
         raise
 
 
-def _writer(turn: Turn) -> "FileWriter":
+def _open_writer(turn: Turn) -> "FileWriter":
     if turn.file_store is None:
         return NoWriter()
     turn.file_count += 1

@@ -23,7 +23,7 @@ from a2a_lambda.errors import (
     Unavailable,
     VersionNotSupported,
 )
-from a2a_lambda.http.auth import METADATA_PATH, authenticate, issuers_of, scope_of
+from a2a_lambda.http.auth import METADATA_PATH, authenticate, find_issuers, scope_of
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
 from a2a_lambda.http.request import base_url, version
 from a2a_lambda.kit import Kit
@@ -107,7 +107,7 @@ async def jwks(request: Request) -> Response:
     kit: Kit = request.app.state.kit
     if kit.signer is None:
         raise RouteNotFound("no signing key is configured")
-    body = strictjson.dumps({"keys": [await threads.run(kit.signer.jwk)]})
+    body = strictjson.dumps({"keys": [await threads.run(kit.signer.fetch_jwk)]})
     return Response(
         body, headers={"Cache-Control": f"public, max-age={CARD_MAX_AGE_SECONDS}"}, media_type=JSON
     )
@@ -122,7 +122,7 @@ async def protected_resource(request: Request) -> Response:
     name: str | None = request.path_params.get("agent")
     agent = kit.agents.find(name)
     try:
-        issuers = _of_agent(await issuers_of(kit), agent)
+        issuers = _of_agent(await find_issuers(kit), agent)
     except KeysUnavailable as error:
         raise Unavailable("the issuers cannot be read at the moment") from error
     if not issuers:
@@ -195,7 +195,7 @@ async def _sign(request: Request, card: dict[str, Json], description: card_json.
     try:
         jku = f"{base_url(request)}/.well-known/jwks.json"
         # Each form of the card is signed once in a process. KMS takes some tens of milliseconds.
-        card["signatures"] = await threads.run(signer.signatures, card_json.v1_0(description), jku)
+        card["signatures"] = await threads.run(signer.sign_card, card_json.v1_0(description), jku)
     except (ConfigurationError, ValueError) as error:
         logger.error("the card is not signed: %s", error)
         return False
@@ -217,7 +217,7 @@ async def describe(
     public_schemas = {skill: schema for skill, schema in schemas.items() if skill in ids}
     sign_ins: list[card_json.SignIn] | None = None
     with suppress(KeysUnavailable):
-        issuers = _of_agent(await issuers_of(request.app.state.kit), agent)
+        issuers = _of_agent(await find_issuers(request.app.state.kit), agent)
         sign_ins = [
             card_json.SignIn(issuer.name, issuer.url, [*issuer.scopes, *card.scopes]) for issuer in issuers
         ]

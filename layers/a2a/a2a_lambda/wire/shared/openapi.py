@@ -62,7 +62,7 @@ def _encode(api: Object, title: Description, url: str, places: Sequence[tuple[De
     suffixes: set[str] = set()
     for agent, prefix in places:
         names = dict(_schema_names(agent, prefix, schemas))
-        suffix = _unique("_" + re.sub("[^A-Za-z0-9]", "_", agent.name) if prefix else "", suffixes)
+        suffix = _reserve_name("_" + re.sub("[^A-Za-z0-9]", "_", agent.name) if prefix else "", suffixes)
         body = _Body(dict(_examples(agent)), "\n".join(_sentences(agent, names)))
         for skill, name in names.items():
             schemas |= _with_definitions(name, agent.input_schemas[skill])
@@ -199,10 +199,10 @@ def _schema_names(agent: Description, prefix: str, taken: Mapping[str, Object]) 
     for number, skill in enumerate(agent.input_schemas):
         words = _words(skill) or f"Skill{number + 1}"  # an id may have no letter of ASCII
         name = (_words(agent.name) if prefix else "") + words + "Arguments"
-        yield skill, _unique(name, names)
+        yield skill, _reserve_name(name, names)
 
 
-def _unique(name: str, taken: set[str]) -> str:
+def _reserve_name(name: str, taken: set[str]) -> str:
     """The name, or a longer one if it is taken. The returned name is taken from now on."""
     while name in taken:
         name += "_"
@@ -214,7 +214,7 @@ def _with_definitions(name: str, schema: Object) -> Iterator[tuple[str, Object]]
     """A schema and its definitions, each below the components. The definitions' names begin with its own."""
     definitions: Mapping[str, Object] = schema.get("$defs", {})
     taken: set[str] = set()
-    names = {key: _unique(f"{name}.{_words(key)}", taken) for key in definitions}
+    names = {key: _reserve_name(f"{name}.{_words(key)}", taken) for key in definitions}
     references = {f"#/$defs/{key}": SCHEMAS + names[key] for key in definitions}
     yield name, _refer({key: value for key, value in schema.items() if key != "$defs"}, references)
     for key, definition in definitions.items():
