@@ -13,15 +13,14 @@ import pytest
 from starlette.testclient import TestClient
 
 from a2a_lambda.access.key_register import KeyRegister
-from a2a_lambda.access.keys import NO_KEYS, Keys, UnsharedCopies
-from a2a_lambda.aws import clients
+from a2a_lambda.aws import clients, hot_path
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
-from a2a_lambda.store.key_copies import Copies
 from a2a_lambda.store.store import Store
+from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
 from tests.helpers.clock import Clock
 from tests.helpers.rest import Rest
@@ -140,15 +139,15 @@ def client(kit: Kit) -> Iterator[TestClient]:
 @pytest.fixture
 def key(kit: Kit) -> str:
     """A new owner's key."""
-    return new_key(kit.keys)
+    return new_key(kit)
 
 
-def new_key(keys: Keys, **options: Any) -> str:
+def new_key(kit: Kit, **options: Any) -> str:
     label = f"k{uuid.uuid4().hex}"
-    register = KeyRegister(keys._reader._client, keys._path, clock=keys._clock)
+    register = KeyRegister(hot_path.ssm(kit.settings), kit.settings.keys_path)
     secret = register.create(label, **options)
     NEW_KEYS.append((register, label))
-    forget(keys)
+    forget(kit)
     return secret
 
 
@@ -174,12 +173,10 @@ def revoke_keys() -> Iterator[None]:
             register.revoke(label)
 
 
-def forget(keys: Keys) -> None:
+def forget(kit: Kit) -> None:
     """Make a container, and the copy it shares, forget all keys: tests do not wait for a new one."""
-    keys._try_to_use(NO_KEYS)
-    keys._tried = float("-inf")
-    if isinstance(keys._copies, Copies):
-        for what in ("copy", "load"):
-            keys._copies._table.delete(items.keys_key(keys._path, what))
-    else:
-        keys._copies = UnsharedCopies(keys._clock)
+    table = Table(hot_path.dynamodb(kit.settings), kit.settings.table)
+    for what in ("copy", "load"):
+        table.delete(items.keys_key(kit.settings.keys_path, what))
+    for name in ("keys", "tokens"):  # each is made again when it is needed
+        vars(kit).pop(name, None)

@@ -78,7 +78,7 @@ def traced(settings: Settings) -> Kit:
 
 @pytest.fixture
 def rpc(traced: Kit) -> Rpc:
-    return Rpc(TestClient(create_app(traced), base_url=BASE_URL), new_key(traced.keys), "/a2a/probe")
+    return Rpc(TestClient(create_app(traced), base_url=BASE_URL), new_key(traced), "/a2a/probe")
 
 
 def ids_of(span: ReadableSpan) -> tuple[str, str]:
@@ -219,7 +219,7 @@ def test_a_webhook_gets_the_trace_of_the_turn(settings: Settings, spans: Spans) 
     queues = event_sources.create_queues(clients.sqs(settings), f"notices-{uuid.uuid4().hex[:8]}")
     changes = {"tracing": True, "notices": queues.notices, "loopback_webhooks": True}
     kit = Kit(settings.model_copy(update=changes))
-    rest = Rest(TestClient(create_app(kit), base_url=BASE_URL), new_key(kit.keys))
+    rest = Rest(TestClient(create_app(kit), base_url=BASE_URL), new_key(kit))
     webhook, courier = Webhook(), Courier(kit)
     try:
         rest.client.headers["traceparent"] = TRACEPARENT
@@ -242,7 +242,7 @@ def test_a_call_of_another_agent_takes_the_trace_along(traced: Kit, spans: Spans
     served = Served(traced, {**CARDS["1.0"], "name": "Probe"})
 
     async def call() -> None:
-        async with Client(BASE_URL, key=new_key(traced.keys), transport=served) as other:
+        async with Client(BASE_URL, key=new_key(traced), transport=served) as other:
             with tracing.span("mine"):
                 own = tracing.ids()
                 if method == "send":

@@ -383,7 +383,7 @@ class TestOverHttp:
         assert self.send(client, Authorization=f"bearer {key}").status_code == 200
 
     def test_a_key_for_one_agent(self, client: TestClient, kit: Kit) -> None:
-        secret = new_key(kit.keys, agents=("probe",))
+        secret = new_key(kit, agents=("probe",))
         assert self.send(client, "/a2a/probe", **{"X-API-Key": secret}).status_code == 200
         assert self.send(client, "/", **{"X-API-Key": secret}).status_code == 403
 

@@ -119,7 +119,7 @@ def test_without_a_count_all_are_let_in(store: Store, owner: str, monkeypatch: p
 
 def test_429_says_when(settings: Settings) -> None:
     kit = Kit(settings.model_copy(update={"requests_per_owner": 1}))
-    key = new_key(kit.keys)
+    key = new_key(kit)
     with TestClient(create_app(kit), base_url=BASE_URL) as client:
         body = request("tasks/get", {"id": "x"})
         answers = [client.post("/", json=body, headers={"X-API-Key": key}) for _ in range(60)]

@@ -146,7 +146,7 @@ def test_no_mistake_of_a_client_is_a_fault(
 ) -> None:
     monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 0.2)
     owner = f"fuzz-{uuid.uuid4()}"
-    key = new_key(kit.keys, owner=owner)
+    key = new_key(kit, owner=owner)
     first = client.post(
         "/a2a/probe/message:send",
         json={"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}},

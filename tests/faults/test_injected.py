@@ -101,7 +101,7 @@ def rest(settings: Settings, faulty: Faulty) -> Iterator[Rest]:
     client: Any = faulty
     kit.store = Store(client, settings.table, ttl=86_400)
     with TestClient(create_app(kit), base_url=BASE_URL, raise_server_exceptions=False) as made:
-        yield Rest(made, new_key(kit.keys))
+        yield Rest(made, new_key(kit))
 
 
 FAULTS = {

@@ -147,7 +147,7 @@ def test_uploads_and_outputs_of_others_are_unknown(
     rest: Rest, client: TestClient, kit: Kit, settings: Settings
 ) -> None:
     reference = upload(rest, LARGE)
-    stranger = Rest(client, new_key(kit.keys, owner=f"owner-{uuid.uuid4()}"))
+    stranger = Rest(client, new_key(kit, owner=f"owner-{uuid.uuid4()}"))
     assert refusal(stranger, reference) == inbox.UNKNOWN
     assert refusal(Rest(client, rest.headers["X-API-Key"], "/a2a/plain"), reference) == inbox.UNKNOWN
     before = objects_of(settings)

@@ -158,7 +158,7 @@ def test_a_request_without_a_key_that_works(client: TestClient, secret: str | No
 
 
 def test_a_key_for_other_agents_is_refused(kit: Kit, client: TestClient) -> None:
-    key = new_key(kit.keys, agents=("assistant",))
+    key = new_key(kit, agents=("assistant",))
     assert client.get("/a2a/probe/tasks", headers={"X-API-Key": key}).status_code == 403
     assert client.get("/a2a/assistant/tasks", headers={"X-API-Key": key}).status_code == 200
 

@@ -27,7 +27,7 @@ def guarded(settings: Settings) -> Kit:
 @pytest.mark.parametrize("secret", [None, "", "wrong", digest("new secret"), "ü"])
 def test_requests_past_the_cdn_are_refused(guarded: Kit, secret: str | None) -> None:
     """Cards, too; whatever key they show."""
-    headers: dict[str, Any] = {"X-API-Key": new_key(guarded.keys)}
+    headers: dict[str, Any] = {"X-API-Key": new_key(guarded)}
     if secret is not None:
         headers["X-Origin-Secret"] = secret.encode("latin-1")
     with TestClient(create_app(guarded), base_url=BASE_URL) as client:
@@ -41,7 +41,7 @@ def test_requests_past_the_cdn_are_refused(guarded: Kit, secret: str | None) -> 
 
 @pytest.mark.parametrize("secret", ["old secret", "new secret"])
 def test_the_cdns_requests_are_served(guarded: Kit, secret: str) -> None:
-    headers = {"X-Origin-Secret": secret, "X-API-Key": new_key(guarded.keys)}
+    headers = {"X-Origin-Secret": secret, "X-API-Key": new_key(guarded)}
     with TestClient(create_app(guarded), base_url=BASE_URL) as client:
         assert client.get("/.well-known/agent-card.json", headers=headers).status_code == 200
         asked = client.post("/", json=request("tasks/get", {"id": "x"}), headers=headers)

@@ -216,7 +216,7 @@ def test_an_upload_has_a_form_that_nobody_keeps(client: TestClient, key: str) ->
 def test_the_largest_upload_is_allowed_and_one_byte_more_is_not(deploy: Make) -> None:
     small = deploy(upload_megabytes=1)
     app: Any = small.app
-    headers = {"X-API-Key": new_key(app.state.kit.keys)}
+    headers = {"X-API-Key": new_key(app.state.kit)}
     most = app.state.kit.settings.upload_bytes
     for size, status in ((most, 200), (most + 1, 400)):
         wish = {"size": size, "mediaType": "image/png"}

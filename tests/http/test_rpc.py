@@ -101,7 +101,7 @@ def test_a_waiting_task_is_canceled_and_keeps_its_question(assistant: Rpc) -> No
 
 def test_no_one_else_can_see_a_task(client: TestClient, kit: Kit, assistant: Rpc) -> None:
     asked = assistant.send("coach")
-    stranger = Rpc(client, new_key(kit.keys))
+    stranger = Rpc(client, new_key(kit))
     other_agent = Rpc(client, assistant.key, "/a2a/probe")
     unknown = {"id": str(uuid.uuid4())}
     for rpc, params in (stranger, asked), (other_agent, asked), (assistant, unknown):

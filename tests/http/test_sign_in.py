@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from a2a_lambda.access import audit
 from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.access.tokens.issuer_register import IssuerRegister
-from a2a_lambda.aws import clients
+from a2a_lambda.aws import clients, hot_path
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
@@ -72,8 +72,8 @@ def accept(kit: Kit) -> Callable[[Issuer], None]:
     """Adds an issuer, as make issuer does."""
 
     def accept(issuer: Issuer) -> None:
-        IssuerRegister(kit.keys._reader._client, kit.settings.keys_path).add(issuer)
-        forget(kit.keys)
+        IssuerRegister(hot_path.ssm(kit.settings), kit.settings.keys_path).add(issuer)
+        forget(kit)
 
     return accept
 
@@ -112,7 +112,7 @@ def test_a_key_is_a_caller_too(
     client: TestClient, kit: Kit, accept: Accept, provider: IdentityProvider
 ) -> None:
     accept(provider.issuer())
-    key = new_key(kit.keys, owner="team")
+    key = new_key(kit, owner="team")
     caller = caller_of(send(client, key))
     assert (caller["owner"], caller["kind"], caller["scopes"]) == ("team", "key", [])
     assert caller_of(send(client, key, "strict"))["owner"] == "team", "a key needs no scope"
@@ -157,8 +157,8 @@ def test_tasks_of_others_are_not_there(
     for secret in (
         provider.token(sub="bob", client_id="app"),
         provider.token(sub="alice", client_id="alice"),
-        new_key(kit.keys, owner="alice"),
-        new_key(kit.keys, owner="idp"),
+        new_key(kit, owner="alice"),
+        new_key(kit, owner="idp"),
     ):
         assert get(secret) == 404
 
@@ -282,7 +282,7 @@ def test_the_audit_has_a_line_for_each_refusal_and_for_the_first_sign_in(
 ) -> None:
     audit._seen.clear()
     accept(provider.issuer())
-    key, token, expired = new_key(kit.keys, owner="team"), provider.token(), provider.token(exp=1)
+    key, token, expired = new_key(kit, owner="team"), provider.token(), provider.token(exp=1)
     with caplog.at_level(logging.INFO):
         for secret in (token, token, key, key, expired, "a2a_" + "x" * 43, "", provider.token(iss="x")):
             send(client, secret)
@@ -330,7 +330,7 @@ def test_a_role_that_aws_has_authenticated(kit: Kit) -> None:
     caller = caller_of(call(Authorization="AWS4-HMAC-SHA256 Credential=x"))
     assert (caller["owner"], caller["kind"]) == ("iam|123456789012:role%2Forders", "iam")
     assert caller["subject"] == "123456789012:role/orders"
-    assert caller_of(call(**{"X-API-Key": new_key(kit.keys, owner="team")}))["owner"] == "team"
+    assert caller_of(call(**{"X-API-Key": new_key(kit, owner="team")}))["owner"] == "team"
     assert call(**{"X-API-Key": "a2a_" + "x" * 43}).status_code == 401
     kit.settings = kit.settings.model_copy(update={"iam_callers": False})
     assert call().status_code == 401, "no such door"
@@ -340,7 +340,7 @@ def test_an_opaque_token_is_asked_for_at_its_issuer(
     client: TestClient, kit: Kit, accept: Accept, provider: IdentityProvider, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, audit.logger.name)
-    key = new_key(kit.keys)
+    key = new_key(kit)
     assert send(client, "opaque").status_code == 401
     said = {"active": True, "aud": "client", "sub": "alice", "scope": "agents.call"}
     url = provider.introspect(

@@ -43,7 +43,7 @@ def deploy(settings: Settings, tmp_path: Path) -> Deploy:
 
 def rpc(client: TestClient, agent: str) -> Rpc:
     kit: Kit = client.app.state.kit  # type: ignore[attr-defined]
-    return Rpc(client, new_key(kit.keys), f"/a2a/{agent}")
+    return Rpc(client, new_key(kit), f"/a2a/{agent}")
 
 
 @pytest.mark.parametrize("method", ["message/send", "message/stream"])

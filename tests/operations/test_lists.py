@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from a2a_lambda.access.keys import Keys
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import TaskState, status
 from a2a_lambda.protocol.requests import ListTasksRequest
@@ -120,9 +119,8 @@ def test_a_mistake_is_the_clients(rest: Rest, query: str) -> None:
 
 
 def test_no_one_elses_tasks(client: TestClient, kit: Kit, rest: Rest) -> None:
-    keys: Keys = kit.keys
     rest.send()
-    other = Rest(client, new_key(keys))
+    other = Rest(client, new_key(kit))
     assert other.call("GET", "tasks")["tasks"] == []
     first = rest.call("GET", "tasks?pageSize=1")
     rest.send()

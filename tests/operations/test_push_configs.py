@@ -99,7 +99,7 @@ def test_a_task_has_at_most_ten(rest: Rest) -> None:
 def test_they_do_not_exist_for_others(client: TestClient, kit: Kit, rest: Rest) -> None:
     path = f"tasks/{rest.send()['id']}/pushNotificationConfigs"
     rest.call("POST", path, {"id": "a", "url": HOOK})
-    other = Rest(client, new_key(kit.keys))
+    other = Rest(client, new_key(kit))
     elsewhere = Rest(client, "", "/a2a/assistant")
     elsewhere.headers = rest.headers
     assert other.ask("GET", path).status_code == 404

@@ -169,7 +169,7 @@ def test_many_at_once(settings: Settings, owner: str) -> None:
 
 def test_a_stream_over_the_limit_changes_nothing(settings: Settings) -> None:
     kit = Kit(settings.model_copy(update={"streams_per_owner": 1}))
-    key = new_key(kit.keys)
+    key = new_key(kit)
     owner = owner_of(kit, key)
     with TestClient(create_app(kit), base_url=BASE_URL) as client:
         rest = Rest(client, key)
@@ -196,7 +196,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def sends(settings: Settings, limit: int) -> tuple[Kit, str]:
     kit = Kit(settings.model_copy(update={"streams_per_owner": limit}))
-    return kit, new_key(kit.keys)
+    return kit, new_key(kit)
 
 
 def owner_of(kit: Kit, key: str) -> str:

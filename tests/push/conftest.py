@@ -30,7 +30,7 @@ def posting(settings: Settings) -> Kit:
 
 @pytest.fixture
 def rest(posting: Kit) -> Rest:
-    return Rest(TestClient(create_app(posting), base_url=BASE_URL), new_key(posting.keys))
+    return Rest(TestClient(create_app(posting), base_url=BASE_URL), new_key(posting))
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from starlette.testclient import TestClient
 
 from a2a_lambda.access.key_register import KeyRegister
+from a2a_lambda.aws import hot_path
 from a2a_lambda.aws.signing import Signer
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
@@ -110,7 +111,7 @@ def test_renewals_are_no_news(rest: Rest, webhook: Webhook, courier: Courier, po
     asked = rest.send("question", configuration={"taskPushNotificationConfig": {"url": webhook.url}})
     courier.relay()
     courier.deliver()
-    for key in KeyRegister(posting.keys._reader._client, posting.keys._path).list():
+    for key in KeyRegister(hot_path.ssm(posting.settings), posting.settings.keys_path).list():
         head = posting.store.get_head(Scope(key.owner, "probe"), asked["id"])
         if head is not None:
             posting.store.update_head(replace(head, lease=head.lease + 10))

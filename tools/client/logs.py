@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -104,13 +104,13 @@ def log_of(stack: str, task: str = "") -> Log:
     return Log(clients.session().create_client("logs"), groups, task)
 
 
-def follow(log: Log, pause: Callable[[float], None] = time.sleep) -> Iterator[LogEntry]:
+def follow(log: Log) -> Iterator[LogEntry]:
     """The lines, until the caller stops. Raises ConfigurationError."""
     while True:
         with aws_errors("reading the log"):
             entries = log.read()
         yield from entries
-        pause(PAUSE_SECONDS)
+        time.sleep(PAUSE_SECONDS)
 
 
 def text_of(entry: LogEntry) -> Text:

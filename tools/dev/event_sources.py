@@ -79,7 +79,6 @@ class Queues:
     """Urls of the queues, and the ARN of the dead-letter queue."""
 
     turns: str
-    dead: str
     dead_arn: str
     notices: str
 
@@ -121,7 +120,7 @@ def create_queues(client: "SQSClient", prefix: str) -> Queues:
             "RedrivePolicy": _redrive(_arn(client, dead_notices["QueueUrl"]), NOTIFICATION_RECEIVES),
         },
     )["QueueUrl"]
-    return Queues(turns, dead, arn, notices)
+    return Queues(turns, arn, notices)
 
 
 def _arn(client: "SQSClient", url: str) -> str:

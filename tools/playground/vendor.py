@@ -41,10 +41,10 @@ CHECKSUMS = VENDOR / "checksums.txt"
 """SHA-256 of each file, as `sha256sum` writes it."""
 
 
-def checksums(folder: Path = VENDOR) -> str:
-    """Text of the checksums of the files in a folder."""
+def checksums() -> str:
+    """Text of the files' checksums."""
     return "".join(
-        f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in sorted(FILES)
+        f"{hashlib.sha256((VENDOR / name).read_bytes()).hexdigest()}  {name}\n" for name in sorted(FILES)
     )
 
 

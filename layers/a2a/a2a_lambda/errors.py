@@ -227,9 +227,9 @@ class Unauthenticated(InvalidRequest):
 
     status, title = 401, "Authentication required"
 
-    def __init__(self, detail: str = "", *, metadata_url: str = "", is_token: bool = False) -> None:
+    def __init__(self, detail: str = "", *, is_token: bool = False) -> None:
         super().__init__(detail)
-        self.metadata_url = metadata_url
+        self.metadata_url = ""
         self._is_token = is_token
 
     @property

@@ -182,7 +182,7 @@ def test_card_of_the_document(client: TestClient) -> None:
 
 
 def test_a_card_that_needs_a_key_needs_one_for_its_agent(kit: Kit, client: TestClient) -> None:
-    key = new_key(kit.keys, agents=("assistant",))
+    key = new_key(kit, agents=("assistant",))
     for agent, status in (("assistant", 200), ("probe", 403)):
         path = f"/v2/a2a/{agent}/.well-known/agent.json"
         assert client.get(path, headers={"Authorization": f"Bearer {key}"}).status_code == status

@@ -61,7 +61,7 @@ def members(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Kit
 @pytest.fixture
 def rest(members: Kit) -> Rest:
     client = TestClient(create_app(members), base_url=BASE_URL)
-    return Rest(client, new_key(members.keys), "")
+    return Rest(client, new_key(members), "")
 
 
 def test_what_is_activated_is_echoed_and_sent_to_the_agent(rest: Rest) -> None:

@@ -67,7 +67,7 @@ def shop(settings: Settings, folder: Path, **agents: str) -> TestClient:
 
 def key_of(client: TestClient) -> str:
     app: Any = client.app
-    return new_key(app.state.kit.keys)
+    return new_key(app.state.kit)
 
 
 def walk(value: Json) -> Iterator[dict[str, Json]]:

@@ -82,7 +82,7 @@ def mcp(settings: Settings, tmp_path: Path) -> Any:
     (folder / "card.yaml").write_text(CARD)
     kit = Kit(settings.model_copy(update={"agents": tmp_path / "agents"}))
     with TestClient(create_app(kit), base_url=BASE_URL) as client:
-        yield Mcp(client, new_key(kit.keys), "/mcp")
+        yield Mcp(client, new_key(kit), "/mcp")
 
 
 def in_revision(mcp: Mcp, revision: str) -> Mcp:
@@ -282,7 +282,7 @@ def test_two_calls_with_one_id_are_two_turns(client: TestClient, key: str) -> No
 
 def test_who_looks_at_a_task_holds_a_slot(settings: Settings) -> None:
     kit = Kit(settings.model_copy(update={"streams_per_owner": 1}))
-    key = new_key(kit.keys, owner="slots")
+    key = new_key(kit, owner="slots")
     with TestClient(create_app(kit), base_url=BASE_URL) as client:
         mcp = Mcp(client, key)
         scope = Scope("slots", "probe")
@@ -322,7 +322,7 @@ def test_extensions_are_for_clients_of_a2a(settings: Settings, tmp_path: Path) -
     (folder / "card.yaml").write_text(CARD + "extensions: [{ uri: 'urn:x', required: true }]\n")
     kit = Kit(settings.model_copy(update={"agents": tmp_path / "agents"}))
     with TestClient(create_app(kit), base_url=BASE_URL) as client:
-        mcp = Mcp(client, new_key(kit.keys), "/mcp")
+        mcp = Mcp(client, new_key(kit), "/mcp")
         assert text_of(mcp.call("talk", {"message": "hi"})) == "hi"
 
 

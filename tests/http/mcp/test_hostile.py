@@ -23,7 +23,7 @@ ROUNDS = int(os.environ.get("ROUNDS", "300"))
 
 @pytest.fixture
 def mcp(client: TestClient, kit: Kit) -> Mcp:
-    return Mcp(client, new_key(kit.keys))
+    return Mcp(client, new_key(kit))
 
 
 BODIES: dict[str, tuple[Json, int]] = {
@@ -133,7 +133,7 @@ def test_a_page_of_another_site_is_refused(mcp: Mcp) -> None:
 @pytest.mark.parametrize("revision", SUPPORTED)
 def test_answers_of_a_fuzz_run_fit_the_schema(client: TestClient, kit: Kit, revision: str) -> None:
     chance = random.Random(revision)
-    mcp = Mcp(client, new_key(kit.keys), "/mcp/probe", revision, **ELICITS, **WITH_TASKS)
+    mcp = Mcp(client, new_key(kit), "/mcp/probe", revision, **ELICITS, **WITH_TASKS)
     names = ("echo", "everything", "question", "refuse", "look", "order", "pieces", "nope", 7, None)
     methods = (
         *("tools/list", "tools/call", "tools/call", "tools/call", "initialize", "server/discover", "ping"),

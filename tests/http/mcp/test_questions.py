@@ -83,7 +83,7 @@ def client(kit: Kit) -> Any:
 
 @pytest.fixture
 def mcp(client: TestClient, kit: Kit) -> Mcp:
-    return Mcp(client, new_key(kit.keys), "/mcp", **ELICITS)
+    return Mcp(client, new_key(kit), "/mcp", **ELICITS)
 
 
 def form_of(result: Json) -> tuple[str, str, Json]:
@@ -146,7 +146,7 @@ def test_credentials_are_not_asked_for_in_a_form(mcp: Mcp) -> None:
 def test_a_state_is_of_its_caller_its_call_and_its_question(mcp: Mcp, kit: Kit, client: TestClient) -> None:
     asked = mcp.call("order", {"message": "please"})
     params = {"name": "order", "arguments": {"message": "please"}, **answer(asked, "L")}
-    other = Mcp(client, new_key(kit.keys), "/mcp", **ELICITS)
+    other = Mcp(client, new_key(kit), "/mcp", **ELICITS)
     secret = OctKey.import_key(kit.question_secret.get())
     claims = jwt.decode(asked["requestState"], secret).claims
     forged = jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(b"x" * 32))
@@ -195,7 +195,7 @@ class TestTasks:
 
     @pytest.fixture
     def mcp(self, client: TestClient, kit: Kit, queue: FakeQueue) -> Mcp:
-        return Mcp(client, new_key(kit.keys), "/mcp", **WITH_TASKS, **ELICITS)
+        return Mcp(client, new_key(kit), "/mcp", **WITH_TASKS, **ELICITS)
 
     def work(self, kit: Kit, queue: FakeQueue) -> None:
         while queue.waiting:
@@ -249,7 +249,7 @@ class TestTasks:
 
     def test_tasks_of_others_are_unknown(self, mcp: Mcp, client: TestClient, kit: Kit) -> None:
         made = mcp.call("chat", {"message": "hello"})["taskId"]
-        other = Mcp(client, new_key(kit.keys), "/mcp", **WITH_TASKS)
+        other = Mcp(client, new_key(kit), "/mcp", **WITH_TASKS)
         for method in ("tasks/get", "tasks/cancel", "tasks/update"):
             params: Json = {"inputResponses": {}}
             foreign = other.refusal(method, {"taskId": made, **params})
@@ -290,7 +290,7 @@ def test_a_refusal_does_not_become_an_argument(mcp: Mcp, client: TestClient, act
 
 
 def test_a_task_belongs_to_its_tool(client: TestClient, kit: Kit) -> None:
-    mcp = Mcp(client, new_key(kit.keys), "/mcp")
+    mcp = Mcp(client, new_key(kit), "/mcp")
     asked = text_of(mcp.call("order", {"message": "please"}))
     assert asked.endswith("and size=<the answer>.")
     [task_id] = re.findall("task='([^']+)'", asked)

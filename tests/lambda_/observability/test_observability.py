@@ -44,7 +44,7 @@ class Telling:
     """The application as a function, and what it tells."""
 
     def __init__(self, kit: Kit, settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
-        self.secret = new_key(kit.keys, owner=f"owner-{uuid.uuid4()}")
+        self.secret = new_key(kit, owner=f"owner-{uuid.uuid4()}")
         json_logs.install(settings.service, settings.log_level, debug=settings.debug_logs)
         self._handler = Observed(Mangum(create_app(kit), lifespan="off"), settings)
         self._capsys = capsys

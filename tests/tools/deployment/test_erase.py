@@ -43,7 +43,7 @@ class Owner:
 
     def __init__(self, client: TestClient, kit: Kit, settings: Settings) -> None:
         self.name = f"owner-{uuid.uuid4()}"
-        self.rest = Rest(client, new_key(kit.keys, owner=self.name))
+        self.rest = Rest(client, new_key(kit, owner=self.name))
         self._settings = settings
 
     def talk(self, **fields: Json) -> Json:

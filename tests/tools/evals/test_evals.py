@@ -258,7 +258,7 @@ def test_a_deployment_is_called_as_a_client_would(kit: Kit) -> None:
     """A conversation, with a question in it, and a skill with arguments."""
 
     async def ask(case: Case) -> Answer:
-        async with Client(BASE_URL, key=new_key(kit.keys), transport=Served(kit, CARDS["1.0"])) as client:
+        async with Client(BASE_URL, key=new_key(kit), transport=Served(kit, CARDS["1.0"])) as client:
             return await There(client).ask(case)
 
     talk = Case.model_validate({"name": "a", "message": ["question", "fine"], "skill": "question"})

@@ -5,9 +5,7 @@ a turn's outputs    ── writer ── bucket ── links ── URLs in answ
 a client's upload   ── new_upload ── bucket ── inbox
 """
 
-import time
 import uuid
-from collections.abc import Callable
 from typing import NamedTuple
 
 from a2a_lambda import threads
@@ -40,19 +38,17 @@ class Files:
         *,
         repeat_seconds: float = 0.0,
         allow_loopback: bool = False,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._bucket = bucket
         self._repeat_seconds = repeat_seconds
         self._allow_loopback = allow_loopback
-        self._clock = clock
         self.links = Links(bucket)
 
     async def receive(self, scope: Scope, request: RequestIdentity, message: Message) -> Message:
         """A message that `is_stored_apart`, as it is stored. Raises what `Inbox.receive` raises."""
         from a2a_lambda.files.inbox import Inbox  # few messages have large files
 
-        return await Inbox(self._bucket, self._repeat_seconds, self._clock).receive(scope, request, message)
+        return await Inbox(self._bucket, self._repeat_seconds).receive(scope, request, message)
 
     def of_turn(self, head: Head) -> TurnFiles:
         """The files of the turn that a head has."""

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 from a2a_lambda import threads
@@ -34,12 +33,9 @@ UNKNOWN = "this caller has no such upload for this agent, or it is older than a 
 class Inbox:
     """bucket: None = every file stays in its message. repeat_seconds: see `Intake`."""
 
-    def __init__(
-        self, bucket: Bucket | None, repeat_seconds: float, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, bucket: Bucket | None, repeat_seconds: float) -> None:
         self._bucket = bucket
         self._window_seconds = max(1.0, repeat_seconds)
-        self._clock = clock
 
     async def receive(self, scope: Scope, request: RequestIdentity, message: Message) -> Message:
         """The message as it is stored. Raises InvalidParams for a reference that is not an upload of the
@@ -78,7 +74,7 @@ class Inbox:
         # A retry writes the same object again. The same bytes after the repeat window make a task of their
         # own, so its file has another id, because each task may be erased alone. A retry across the end of a
         # window leaves an object that no task names, until it expires.
-        window = int(self._clock() // self._window_seconds)
+        window = int(time.time() // self._window_seconds)
         source = f"{request.key}#{request.body}#{window}#{index}"
         reference = f"{SCHEME}messages/{hashlib.sha256(source.encode()).hexdigest()[:32]}"
         await threads.run_for_files(self._bucket.put, key_of(scope, reference), content)
@@ -93,7 +89,7 @@ class Inbox:
         upload = None
         if self._bucket is not None and UPLOAD.fullmatch(reference):
             upload = await threads.run_for_files(self._bucket.find, key_of(scope, reference))
-        now = datetime.fromtimestamp(self._clock(), UTC)
+        now = datetime.now(UTC)
         if upload is None or (now - upload.written_at).total_seconds() > UPLOAD_LIFE_SECONDS:
             raise InvalidParams(UNKNOWN, path=path)
         return f"{reference}/{upload.version}"

@@ -125,11 +125,11 @@ def decode_artifact(source: Object, path: str, *, mark: str = "kind") -> Artifac
     return cast(Artifact, result)
 
 
-def decode_status(value: Json, path: str, *, mark: str = "kind") -> TaskStatus:
+def decode_status(value: Json, path: str) -> TaskStatus:
     source = fields.mapping(value, path)
     result = TaskStatus(state=STATES_BY_NAME[fields.choice(source, "state", path, STATES_BY_NAME)])
     if (message := fields.optional_mapping(source, "message", path)) is not None:
-        result["message"] = decode_message(message, f"{path}.message", mark=mark)
+        result["message"] = decode_message(message, f"{path}.message")
     if (time := fields.instant(source, "timestamp", path)) is not None:
         result["timestamp"] = time
     rest = fields.without(source, tuple(TaskStatus.__annotations__))
