@@ -35,15 +35,18 @@ def packed(rows: Any) -> bytes:
 
 
 class Ssm:
-    """A client that counts loads, and fails while `fault` is set."""
+    """A client that counts loads, takes `seconds` for each, and fails while `fault` is set."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, clock: Clock) -> None:
         self._client = client
+        self._clock = clock
         self.loads = 0
+        self.seconds = 0.0
         self.fault: Exception | None = None
 
     def get_parameters_by_path(self, **arguments: Any) -> Any:
         self.loads += "NextToken" not in arguments and not arguments["Path"].endswith("/issuers")
+        self._clock.now += self.seconds
         if self.fault is not None:
             raise self.fault
         return self._client.get_parameters_by_path(**arguments)
@@ -56,8 +59,8 @@ THROTTLED = ClientError({"Error": {"Code": "ThrottlingException"}}, "GetParamete
 
 
 @pytest.fixture
-def ssm(settings: Settings) -> Ssm:
-    return Ssm(clients.ssm(settings))
+def ssm(settings: Settings, clock: Clock) -> Ssm:
+    return Ssm(clients.ssm(settings), clock)
 
 
 @pytest.fixture
@@ -197,8 +200,10 @@ def damage_copy(settings: Settings, path: str) -> Callable[[dict[str, Any]], Non
 def test_a_copy_that_cannot_be_read_is_no_copy(
     register: KeyRegister,
     make: Callable[[], Keys],
+    ssm: Ssm,
     damage_copy: Callable[[dict[str, Any]], None],
     clock: Clock,
+    *,
     damage: str,
 ) -> None:
     """It is made again, so that the other containers can read it."""
@@ -209,9 +214,9 @@ def test_a_copy_that_cannot_be_read_is_no_copy(
         damage_copy(DAMAGES[damage])
         clock.now += keys.FRESH_SECONDS
         assert container.find(secret)
-        reader = make()
-        reader._reader = None  # type: ignore[assignment]  # it finds the copy
-        assert reader.find(secret)
+        loads = ssm.loads
+        assert make().find(secret)
+        assert ssm.loads == loads, "it found the copy"
 
 
 def test_a_load_that_cannot_be_continued_begins_again(
@@ -267,17 +272,16 @@ def test_throttling_is_not_absence(register: KeyRegister, made: Keys, ssm: Ssm, 
 
 
 def test_the_list_of_keys_waits_while_it_is_throttled(
-    register: KeyRegister, ssm: Ssm, monkeypatch: pytest.MonkeyPatch
+    register: KeyRegister, ssm: Ssm, path: str, clock: Clock
 ) -> None:
     register.create("alice")
     ssm.fault = THROTTLED
-    sleep = register._reader._sleep
 
     def pass_on(seconds: float) -> None:
-        sleep(seconds)
+        clock.sleep(seconds)
         ssm.fault = None
 
-    monkeypatch.setattr(register._reader, "_sleep", pass_on)
+    register = KeyRegister(ssm, path, clock=clock, sleep=pass_on)  # type: ignore[arg-type]
     assert [key.label for key in register.list()] == ["alice"]
     assert ssm.loads == 2
 
@@ -397,7 +401,7 @@ class TestOverHttp:
 
     def test_503_while_keys_cannot_be_read(self, settings: Settings) -> None:
         down = Kit(settings)
-        ssm = Ssm(None)
+        ssm = Ssm(None, Clock())
         ssm.fault = EndpointConnectionError(endpoint_url="x")
         down.__dict__["keys"] = Keys(ssm, "/x")  # type: ignore[arg-type]
         with TestClient(create_app(down), base_url=BASE_URL) as client:
@@ -420,20 +424,12 @@ class TestOverHttp:
 
 
 def test_a_load_that_parameter_store_refuses_is_another_containers_a_second_later(
-    register: KeyRegister,
-    make: Callable[[], Keys],
-    copies: Copies,
-    clock: Clock,
-    monkeypatch: pytest.MonkeyPatch,
+    register: KeyRegister, make: Callable[[], Keys], copies: Copies, ssm: Ssm, clock: Clock
 ) -> None:
     """Not only when its time would have been over."""
     secret, failing = register.create("alice"), make()
-
-    def refuse(*_: Any, **__: Any) -> bool:
-        clock.now += keys.KEYS_WAIT_SECONDS
-        raise KeysUnavailable("Parameter Store refused")
-
-    monkeypatch.setattr(failing._reader, "read", refuse)
+    ssm.fault = EndpointConnectionError(endpoint_url="x")
+    ssm.seconds = keys.KEYS_WAIT_SECONDS
     with pytest.raises(KeysUnavailable):
         failing.find(secret)
     assert copies.begin_load(seconds=10, resume=30) is None, "it rests"
@@ -442,21 +438,12 @@ def test_a_load_that_parameter_store_refuses_is_another_containers_a_second_late
 
 
 def test_a_load_that_took_too_long_is_another_containers_at_once(
-    register: KeyRegister,
-    make: Callable[[], Keys],
-    copies: Copies,
-    clock: Clock,
-    monkeypatch: pytest.MonkeyPatch,
+    register: KeyRegister, make: Callable[[], Keys], copies: Copies, ssm: Ssm
 ) -> None:
-    secret, slow = register.create("alice"), make()
-
-    def read_a_part(*_: Any, **__: Any) -> bool:
-        clock.now += keys.KEYS_WAIT_SECONDS
-        return False
-
-    monkeypatch.setattr(slow._reader, "read", read_a_part)
+    secrets = [register.create(f"key-{number}") for number in range(11)]  # more than a page has
+    ssm.seconds = keys.KEYS_WAIT_SECONDS
     with pytest.raises(KeysUnavailable):
-        slow.find(secret)
+        make().find(secrets[0])
     assert copies.begin_load(seconds=10, resume=30) is not None
 
 

@@ -16,8 +16,12 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from a2a_lambda.aws import clients
+from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
-from tests.conftest import new_key
+from a2a_lambda.settings import Settings
+from a2a_lambda.store.store import Store
+from tests.conftest import BASE_URL, DAY, new_key
 from tests.store.calls import Calls
 
 pytestmark = pytest.mark.slow
@@ -142,8 +146,12 @@ def mutated(chance: random.Random, value: Json) -> Json:
 
 
 def test_no_mistake_of_a_client_is_a_fault(
-    client: TestClient, kit: Kit, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    calls = Calls(clients.dynamodb(settings))
+    kit = Kit(settings)
+    kit.store = Store(calls, settings.table, ttl=DAY)  # type: ignore[arg-type]
+    client = TestClient(create_app(kit), base_url=BASE_URL)
     monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 0.2)
     owner = f"fuzz-{uuid.uuid4()}"
     key = new_key(kit, owner=owner)
@@ -167,9 +175,7 @@ def test_no_mistake_of_a_client_is_a_fault(
             if not item["sk"]["S"].startswith("slot#") and not item["pk"]["S"].startswith("#keys#"):
                 written.append(item["sk"]["S"])
 
-    calls = Calls(kit.store._table._client)
     calls.after = note  # a write whose condition does not hold changes nothing
-    monkeypatch.setattr(kit.store._table, "_client", calls)
     caplog.set_level(logging.ERROR)
     for number in range(COUNT):
         verb, path, body = chance.choice(right)

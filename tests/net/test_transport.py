@@ -98,8 +98,8 @@ def test_the_name_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
         connected.append((request.url.host, request.headers["host"], request.extensions["sni_hostname"]))
         return httpx2.Response(200)
 
+    monkeypatch.setattr(httpx2.AsyncHTTPTransport, "handle_async_request", lambda _, request: inner(request))
     guarded = GuardedTransport()
-    monkeypatch.setattr(guarded._inner, "handle_async_request", inner)
 
     async def go() -> None:
         async with httpx2.AsyncClient(transport=guarded) as client:
@@ -128,8 +128,8 @@ def test_each_address_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
             raise httpx2.ConnectError("no one there")
         return httpx2.Response(200)
 
+    monkeypatch.setattr(httpx2.AsyncHTTPTransport, "handle_async_request", lambda _, request: inner(request))
     guarded = GuardedTransport()
-    monkeypatch.setattr(guarded._inner, "handle_async_request", inner)
 
     async def go() -> None:
         async with httpx2.AsyncClient(transport=guarded) as client:

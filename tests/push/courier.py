@@ -68,7 +68,7 @@ class Courier:
 
     def _read(self) -> list[Any]:
         """A page of the stream."""
-        answer = self.records._client.get_records(ShardIterator=self.iterator)
+        answer = clients.streams(self.kit.settings).get_records(ShardIterator=self.iterator)
         self.iterator = answer["NextShardIterator"]
         records: list[Any] = answer["Records"]
         return records

@@ -37,10 +37,11 @@ class Door:
     """One container of a deployment."""
 
     def __init__(self, settings: Settings, path: str, clock: Clock, *issuers: Issuer) -> None:
-        table = Table(clients.dynamodb(settings), settings.table, clock=clock)
+        self.table = Table(clients.dynamodb(settings), settings.table, clock=clock)
+        self.path = path
         self.known = KnownIssuers(*issuers)
         self.clock = clock
-        self.copies = IssuerCopies(table, path)
+        self.copies = IssuerCopies(self.table, path)
         self.keys = IssuerKeys(self.copies, self.fetch, clock=clock, sleep=clock.sleep)
         self.tokens = Tokens(self.known, self.keys, self.ask, clock=clock)  # type: ignore[arg-type]
 

@@ -417,7 +417,7 @@ def test_a_copy_is_of_one_url(door: Door, provider: IdentityProvider) -> None:
     door.tokens.check(provider.token())
     other = Issuer("idp", "https://another.example", (AUDIENCE,))
     assert door.copies.read_copy(other).jwks == []
-    item = door.copies._table.get(items.keys_key(door.copies._path, "jwks#idp"))
+    item = door.table.get(items.keys_key(door.path, "jwks#idp"))
     assert item is not None
 
 

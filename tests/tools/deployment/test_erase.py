@@ -95,10 +95,12 @@ def test_an_owner_is_erased(alice: Owner, bob: Owner, erasure: Erasure) -> None:
     assert not alice.objects()
 
 
-def test_a_conversation_is_erased_with_its_tasks(alice: Owner, bob: Owner, erasure: Erasure) -> None:
+def test_a_conversation_is_erased_with_its_tasks(
+    alice: Owner, bob: Owner, erasure: Erasure, settings: Settings
+) -> None:
     kept = alice.talk(contextId="other")
     slot = {"pk": {"S": f"{alice.name}#slots"}, "sk": {"S": "slot#0001"}}  # of a stream
-    erasure._dynamodb.put_item(TableName=erasure._table, Item=slot)
+    clients.dynamodb(settings).put_item(TableName=settings.table, Item=slot)
     for _ in range(2):
         alice.talk(contextId="shared-name")
     counts = run(erasure, Selection(alice.name, context="shared-name"))
@@ -210,12 +212,12 @@ def test_a_conversation_whose_name_ends_alike_stays(alice: Owner, erasure: Erasu
     assert alice.rows() == before
 
 
-def test_a_task_that_runs_is_counted(alice: Owner, erasure: Erasure) -> None:
+def test_a_task_that_runs_is_counted(alice: Owner, erasure: Erasure, settings: Settings) -> None:
     configuration = {"returnImmediately": True}
     task = alice.rest.send("echo", configuration=configuration)
-    client, table = erasure._dynamodb, erasure._table
     [row] = [row for row in alice.rows() if row["sk"]["S"] == "head" and task["id"] in row["pk"]["S"]]
-    client.put_item(TableName=table, Item={**row, "holder": {"S": "run"}, "lease": {"N": "99999999999"}})
+    held_row = {**row, "holder": {"S": "run"}, "lease": {"N": "99999999999"}}
+    clients.dynamodb(settings).put_item(TableName=settings.table, Item=held_row)
     assert run(erasure, Selection(alice.name)).running == 1
 
 
