@@ -266,8 +266,8 @@ class UnsharedCopies:
     def begin_load(self, *, seconds: float, resume: float) -> Load | None:
         if self._stopped is None:
             return Load(self._clock())
-        free, load = self._stopped
-        if self._clock() < free:
+        free_at, load = self._stopped
+        if self._clock() < free_at:
             return None
         self._stopped = None
         return load if self._clock() - load.started_at <= resume else Load(self._clock())

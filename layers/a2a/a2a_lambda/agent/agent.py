@@ -198,16 +198,16 @@ class Agent:
     def _check(self, module: ModuleType) -> None:
         place = mistakes.short_path(module.__file__ or module.__name__)
         ids = {skill.id for skill in self.card.all_skills}
-        if missing := sorted(ids - self.skills.keys()):
+        if missing_ids := sorted(ids - self.skills.keys()):
             candidates = sorted(self.skills.keys() - ids)
             raise ConfigurationError(
-                f"{place}: card.yaml has the skill {missing[0]!r}, but no function implements it:"
-                f" add @skill to `def {missing[0].replace('-', '_')}(turn)`"
-                f"{mistakes.did_you_mean(missing[0], candidates)}"
+                f"{place}: card.yaml has the skill {missing_ids[0]!r}, but no function implements it:"
+                f" add @skill to `def {missing_ids[0].replace('-', '_')}(turn)`"
+                f"{mistakes.did_you_mean(missing_ids[0], candidates)}"
             )
-        if extra := sorted(self.skills.keys() - ids):
+        if unlisted_ids := sorted(self.skills.keys() - ids):
             raise ConfigurationError(
-                f"{place}: the skill {extra[0]!r} is not in card.yaml; describe it there"
+                f"{place}: the skill {unlisted_ids[0]!r} is not in card.yaml; describe it there"
             )
         for skill in self.skills.values():
             if skill.id in self.card.durable_skills and not skill.is_async:

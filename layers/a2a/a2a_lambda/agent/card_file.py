@@ -77,12 +77,12 @@ def _check_schedules(path: Path, card: Card) -> None:
     skill_ids = [skill.id for skill in card.all_skills]
     # The names of the package tzdata, which Lambda has, too. This machine may know others.
     timezones = files("tzdata").joinpath("zones").read_text("utf-8").split()
-    seen: set[str] = set()
+    schedule_ids: set[str] = set()
     for schedule in card.schedules:
         place = f"{short_path(path)}: schedule {schedule.id}"
-        if schedule.id in seen:
+        if schedule.id in schedule_ids:
             raise ConfigurationError(f"{place}: two schedules have this id")
-        seen.add(schedule.id)
+        schedule_ids.add(schedule.id)
         if schedule.timezone not in timezones:
             raise ConfigurationError(
                 f"{place}: {schedule.timezone!r} is not a time zone: write one such as Asia/Shanghai or UTC"
@@ -113,21 +113,21 @@ def _card_mistakes(
     """
     root = yaml.compose(text, yaml.SafeLoader)
     errors = error.errors(include_url=False)
-    absent = {detail["loc"] for detail in errors if detail["type"] == "missing"}
+    missing_places = {detail["loc"] for detail in errors if detail["type"] == "missing"}
     mistakes: list[tuple[int, str]] = []
     for detail in sorted(errors, key=lambda detail: detail["type"] == "missing"):
         loc, name = detail["loc"], ".".join(map(str, detail["loc"])) or "the file"
         line, node = _place(root, loc)
         match detail["type"]:
             case "missing":
-                if loc not in absent:  # a misspelling of it is already in the list
+                if loc not in missing_places:  # a misspelling of it is already in the list
                     continue
                 mistake = f"{name} is missing"
             case "extra_forbidden":
                 level = ".".join(step for step in loc[:-1] if isinstance(step, str))
-                siblings = [str(other[-1]) for other in absent if other[:-1] == loc[:-1]]
+                siblings = [str(other[-1]) for other in missing_places if other[:-1] == loc[:-1]]
                 close = difflib.get_close_matches(str(loc[-1]), [*siblings, *fields.get(level, ())], n=1)
-                absent -= {(*loc[:-1], other) for other in close}
+                missing_places -= {(*loc[:-1], other) for other in close}
                 homes = [home for home, names in fields.items() if loc[-1] in names]
                 hint = did_you_mean(str(loc[-1]), close)
                 if homes and not close:

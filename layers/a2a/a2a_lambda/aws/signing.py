@@ -56,10 +56,10 @@ class Signer:
     def sign(self, payload: bytes, header: dict[str, str]) -> Jws:
         """A detached JWS."""
         algorithm, jwk = self._public
-        protected = _base64url(
+        protected_header = _base64url(
             strictjson.dumps({"alg": JWS_ALGORITHMS[algorithm], "kid": jwk["kid"], **header})
         )
-        signing_input = f"{protected}.{_base64url(payload)}".encode()
+        signing_input = f"{protected_header}.{_base64url(payload)}".encode()
         digest = hashlib.sha256(signing_input).digest()
         try:
             answer = self._client.sign(
@@ -72,7 +72,7 @@ class Signer:
             # KMS answers in DER. A JWS has R and S side by side (RFC 7518 section 3.4).
             numbers = _elements(_elements(signature)[0])
             signature = b"".join(number.lstrip(b"\0").rjust(COORDINATE_BYTES, b"\0") for number in numbers)
-        return Jws(protected, _base64url(signature))
+        return Jws(protected_header, _base64url(signature))
 
     def sign_token(self, body: bytes) -> str:
         """A JWT for the receiver of a body, as the samples of A2A 0.1 check it: with `iat`, `exp`, and the
@@ -81,8 +81,8 @@ class Signer:
         digest = hashlib.sha256(body).hexdigest()
         claims = {"iat": now, "exp": now + TOKEN_SECONDS, "request_body_sha256": digest}
         payload = strictjson.dumps(claims)
-        protected, signature = self.sign(payload, {"typ": "JWT"})
-        return f"{protected}.{_base64url(payload)}.{signature}"
+        protected_header, signature = self.sign(payload, {"typ": "JWT"})
+        return f"{protected_header}.{_base64url(payload)}.{signature}"
 
     def fetch_jwk(self) -> dict[str, str]:
         """The public key (RFC 7517)."""

@@ -40,8 +40,8 @@ class Sweep:
         looked at."""
         telemetry.measure({"Sweeps": 1})
         minute = int(self._store.clock()) // 60
-        due = await threads.run(self._store.list_due, minute)
-        for scope, task_id in due:
+        due_tasks = await threads.run(self._store.list_due, minute)
+        for scope, task_id in due_tasks:
             telemetry.replace_ids(owner=scope.owner, agent=scope.agent, task_id=task_id)
             try:
                 await self.look_at(scope, task_id, minute)
@@ -49,7 +49,7 @@ class Sweep:
                 logger.info("task %s has changed meanwhile", task_id)
             except Exception:  # one task must not hold up the others
                 logger.exception("the sweep could not look at task %s", task_id)
-        return len(due)
+        return len(due_tasks)
 
     async def end_execution(self, arn: str) -> None:
         """End the turn of an execution that has failed, timed out or was stopped. Raises StoreError."""
@@ -96,9 +96,9 @@ class Sweep:
         # The queue first. If this sweep dies here, the task is still due for the next one.
         await self._dispatcher.dispatch(head)
         is_dead = head.state == TaskState.WORKING  # its run died: no one works on it now
-        later = replace(
+        new_head = replace(
             head,
             due=minute + max(REQUEUE_MINUTES, int(age) // 60),
             status=status(TaskState.SUBMITTED, now) if is_dead else head.status,
         )
-        await threads.run(self._store.update_head, later)
+        await threads.run(self._store.update_head, new_head)

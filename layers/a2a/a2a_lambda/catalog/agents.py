@@ -100,8 +100,8 @@ class Agents(Mapping[str, Profile]):
         names: agents to serve; empty = all. Raises ConfigurationError if there is no agent, an unknown
         name, or no clear default.
         """
-        cards, unreadable = read_cards(folder, names)
-        for reason in unreadable.values():
+        cards, reasons = read_cards(folder, names)
+        for reason in reasons.values():
             logger.error("%s", reason)
         profiles = [
             Profile(
@@ -109,21 +109,21 @@ class Agents(Mapping[str, Profile]):
             )
             for name, card in cards.items()
         ]
-        has_default = not unreadable or any(card.default for card in cards.values())
+        has_default = not reasons or any(card.default for card in cards.values())
         agents = cls(
             _default_first(profiles, folder, names) if has_default else profiles,
             folder,
             shows_reasons=shows_reasons,
         )
         if not has_default:  # any of the unreadable ones may be the default: no other takes its place
-            agents.default = next(iter(unreadable))
-        agents._unreadable = unreadable
+            agents.default = next(iter(reasons))
+        agents._unreadable = reasons
         agents._reads_profiles = True
         loading = {name: agents.start(name) for name in cards}
         # The server starts without an agent whose import is slow. Calls to it wait for the import, or hear
         # that it was given up.
-        late = wait(loading.values(), timeout=SERVE_SECONDS).not_done
-        for name in [name for name in cards if loading[name] in late]:
+        late_imports = wait(loading.values(), timeout=SERVE_SECONDS).not_done
+        for name in [name for name in cards if loading[name] in late_imports]:
             timer = threading.Timer(IMPORT_SECONDS - SERVE_SECONDS, agents._give_up, (name, loading[name]))
             timer.daemon = True
             timer.start()
@@ -236,15 +236,15 @@ def read_cards(folder: Path, names: Collection[str] = ()) -> tuple[dict[str, Car
     if not paths:
         raise ConfigurationError(f"{folder}: {NO_AGENT}")
     cards: dict[str, Card] = {}
-    unreadable: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for name, path in paths.items():
         if names and name not in names:
             continue
         try:
             cards[name] = read_card(path)
         except ConfigurationError as error:
-            unreadable[name] = str(error)
-    return cards, unreadable
+            reasons[name] = str(error)
+    return cards, reasons
 
 
 def default_of(cards: Mapping[str, Card]) -> str:

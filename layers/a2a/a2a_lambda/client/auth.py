@@ -135,12 +135,12 @@ class AwsSignature(httpx2.Auth):
         credentials, region = await asyncio.to_thread(_find_credentials, self._region)
         if credentials is None or not region:
             raise SignInFailed("there are no AWS credentials, or no region, to sign with")
-        signed = AWSRequest(request.method, str(request.url), data=await request.aread())
+        aws_request = AWSRequest(request.method, str(request.url), data=await request.aread())
         for name in ("content-type", "accept"):
             if name in request.headers:
-                signed.headers[name] = request.headers[name]
-        SigV4Auth(credentials, self._service, region).add_auth(signed)
-        request.headers.update(dict(signed.headers.items()))
+                aws_request.headers[name] = request.headers[name]
+        SigV4Auth(credentials, self._service, region).add_auth(aws_request)
+        request.headers.update(dict(aws_request.headers.items()))
         yield request
 
 
@@ -149,5 +149,5 @@ def _find_credentials(region: str) -> tuple[Any, str]:
     from a2a_lambda.aws import clients
 
     credentials = clients.session().get_credentials()
-    frozen = None if credentials is None else credentials.get_frozen_credentials()
-    return frozen, region or clients.session().get_config_variable("region") or ""
+    frozen_credentials = None if credentials is None else credentials.get_frozen_credentials()
+    return frozen_credentials, region or clients.session().get_config_variable("region") or ""

@@ -89,11 +89,13 @@ class Client:
         if self._agent is not None:
             return self._agent
         # A signature is of the strict card of 1.0.
-        strict = {"A2A-Version": "1.0"} if self._verify is not None else {}
+        version_header = {"A2A-Version": "1.0"} if self._verify is not None else {}
         credentials = {"X-API-Key": self._key, "Authorization": f"Bearer {self._key}"} if self._key else {}
         for url in discovery.card_urls(self._url):
             # All of these urls are of the host that the caller named, so they may get the key.
-            content, status = await self._read("GET", url, {**credentials, **strict, **tracing.headers()})
+            content, status = await self._read(
+                "GET", url, {**credentials, **version_header, **tracing.headers()}
+            )
             if status == 200:
                 try:
                     card = strictjson.loads(content)

@@ -166,11 +166,11 @@ class Bucket:
     def form(self, key: str, most_bytes: int) -> Form:
         """A form with which anyone who has it can write this object, of 1 to `most_bytes` bytes. It makes no
         call."""
-        fixed = {"Content-Type": BINARY_TYPE}
-        conditions = [fixed, ["content-length-range", 1, most_bytes]]
+        form_fields = {"Content-Type": BINARY_TYPE}
+        conditions = [form_fields, ["content-length-range", 1, most_bytes]]
         with _errors("presign"):
             answer = self._s3.generate_presigned_post(
-                self.name, key, Fields=dict(fixed), Conditions=conditions, ExpiresIn=FORM_SECONDS
+                self.name, key, Fields=dict(form_fields), Conditions=conditions, ExpiresIn=FORM_SECONDS
             )
         return Form(answer["url"], answer["fields"])
 

@@ -46,13 +46,13 @@ class _Content(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: Any) -> int:
-        wanted = min(len(buffer), CHUNK_BYTES, max(0, self._size - self._position))
-        if not wanted:
+        length = min(len(buffer), CHUNK_BYTES, max(0, self._size - self._position))
+        if not length:
             return 0
         if self._body is None:
             self._body = self._read_from(self._position)
         try:
-            chunk = self._body.read(wanted)
+            chunk = self._body.read(length)
             if self._position + len(chunk) == self._size:
                 self._body.read(1)  # at the end, botocore compares the checksum
         except (BotoCoreError, HTTPError, OSError) as error:

@@ -45,17 +45,17 @@ class Inbox:
         if len(references) > UPLOADS:
             raise InvalidParams(f"a message may name at most {UPLOADS} uploads", path="params.message.parts")
         # All references first, so that nothing is written for a message that is refused.
-        checked = await asyncio.gather(
+        stored_references = await asyncio.gather(
             *(
                 self._check_upload(scope, reference, f"params.message.parts[{index}].url")
                 for reference, index in references.items()
             )
         )
-        uploads = dict(zip(references, checked, strict=True))
-        stored = await asyncio.gather(
+        uploads = dict(zip(references, stored_references, strict=True))
+        stored_parts = await asyncio.gather(
             *(self._store(scope, request, part, index) for index, part in enumerate(parts))
         )
-        new_parts = iter(stored)
+        new_parts = iter(stored_parts)
 
         def change(part: Part) -> Part:
             new_part = next(new_parts)

@@ -85,9 +85,9 @@ class OperationCall:
     @property
     def headers(self) -> Mapping[str, str]:
         """Headers of every answer: the active extensions, under both names of the header."""
-        if not (active := ", ".join(self.extensions)):
+        if not (extension_list := ", ".join(self.extensions)):
             return {}
-        return {"A2A-Extensions": active, "X-A2A-Extensions": active}
+        return {"A2A-Extensions": extension_list, "X-A2A-Extensions": extension_list}
 
     def context(self) -> CallContext:
         """What surrounds the message of a `send` or `stream`. Raises InvalidParams."""

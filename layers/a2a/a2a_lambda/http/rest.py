@@ -92,8 +92,8 @@ async def call(request: Request, path: str) -> Response:
             accepted_request.call(binding, (wire,), route.operation, method, params, match.agent, tenant_name)
         )
     except Exception as cause:
-        streaming = sse.MEDIA_TYPE in request.headers.get("accept", "")
-        return binding.refusal(wire, to_protocol_error(cause), streaming=streaming)
+        is_streaming = sse.MEDIA_TYPE in request.headers.get("accept", "")
+        return binding.refusal(wire, to_protocol_error(cause), streaming=is_streaming)
 
 
 def _matches(path: str) -> Iterator[Match]:
@@ -104,10 +104,10 @@ def _matches(path: str) -> Iterator[Match]:
     # 0.3's paths begin with /v1. 1.0 has no prefix, but may have a tenant in its place.
     prefixes = (wire.path_prefix for wire in VERSIONS if wire.path_prefix)
     prefix = next((candidate for candidate in prefixes if rest.startswith(f"{candidate}/")), "")
-    inner = rest.removeprefix(f"{prefix}/")
+    route_path = rest.removeprefix(f"{prefix}/")
     for wire in VERSIONS:
         for route in wire.routes if prefix == wire.path_prefix else ():
-            if match := _pattern(route.path, tenant=not prefix).fullmatch(inner):
+            if match := _pattern(route.path, tenant=not prefix).fullmatch(route_path):
                 variables = {name: value for name, value in match.groupdict().items() if value}
                 yield Match(wire, route, agent, variables)
 

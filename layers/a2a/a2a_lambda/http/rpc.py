@@ -89,7 +89,7 @@ class Rpc:
 async def call(request: Request, address: Address) -> Response:
     wires: Sequence[Wire] = DIALECTS[address.dialect]
     binding = Rpc(request.headers.get("accept", ""), None)
-    streaming = False
+    is_streaming = False
     try:
         accepted_request = await accept(request, check_media_type)
         value = strictjson.loads(accepted_request.body)
@@ -101,7 +101,7 @@ async def call(request: Request, address: Address) -> Response:
         if len(wires) > 1 and wires[0].methods[method] in ("send", "stream"):
             wires = [qianfan.WIRE if qianfan.is_from_appbuilder(params) else wires[0]]
         operation = wires[0].methods[method]
-        streaming = operation in STREAMED
+        is_streaming = operation in STREAMED
         tenant = params.get("tenant") if wires[0] is v1_0.WIRE and isinstance(params, dict) else None
         tenant_name = tenant if isinstance(tenant, str) else None
         return await answer(
@@ -109,4 +109,4 @@ async def call(request: Request, address: Address) -> Response:
         )
     except Exception as cause:
         error = to_protocol_error(cause)
-        return binding.refusal(negotiation.wire_for_error(error, wires), error, streaming=streaming)
+        return binding.refusal(negotiation.wire_for_error(error, wires), error, streaming=is_streaming)

@@ -103,9 +103,9 @@ class TurnHandler:
         return _process(event, work, EventType.SQS, context)
 
     async def _run_minute(self) -> dict[str, int]:
-        swept = await self._sweep.run()
-        started = await self._get_triggers().run_schedules() if self._has_schedules else 0
-        return {"swept": swept, "started": started}
+        swept_count = await self._sweep.run()
+        started_count = await self._get_triggers().run_schedules() if self._has_schedules else 0
+        return {"swept": swept_count, "started": started_count}
 
     def _start_all(self, events: Sequence[Any]) -> list[dict[str, str]]:
         """Start a turn for each event. One that fails stops no other: the source sends all of them again, and

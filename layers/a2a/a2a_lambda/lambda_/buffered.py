@@ -68,13 +68,13 @@ def _without_server(event: LambdaEvent) -> LambdaEvent:
     Mangum reads a port in `X-Forwarded-Port`, which is a list after two proxies, and in `Host`, which may be
     anything. The application never reads that address.
     """
-    readable = dict(event)
+    new_event = dict(event)
     for name in ("headers", "multiValueHeaders"):
         if isinstance(event.get(name), Mapping):
-            readable[name] = {
+            new_event[name] = {
                 key: value for key, value in event[name].items() if not _is_of_server(key, value)
             }
-    return readable
+    return new_event
 
 
 def _is_of_server(name: str, value: Any) -> bool:

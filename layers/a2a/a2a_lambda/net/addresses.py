@@ -54,11 +54,11 @@ def is_public(address: str) -> bool:
     except ValueError:
         return False
     if isinstance(ip, ipaddress.IPv6Address):
-        inner = ip.ipv4_mapped or ip.sixtofour
-        if inner is None and ip in NAT64:
-            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
-        if inner is not None:
-            return is_public(str(inner))
+        embedded_ip = ip.ipv4_mapped or ip.sixtofour
+        if embedded_ip is None and ip in NAT64:
+            embedded_ip = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+        if embedded_ip is not None:
+            return is_public(str(embedded_ip))
         if ip not in GLOBAL_UNICAST or ip in DOCUMENTATION:
             return False
     return ip.is_global and not ip.is_multicast

@@ -44,10 +44,10 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             raise Refused(f"{url.host}: only https urls are allowed")
         request.extensions = {**request.extensions, "sni_hostname": host}
         timeouts = request.extensions.get("timeout", {})
-        shorter = min(CONNECT_SECONDS, timeouts.get("connect") or CONNECT_SECONDS)
+        connect_seconds = min(CONNECT_SECONDS, timeouts.get("connect") or CONNECT_SECONDS)
         for address in addresses[:-1]:
             request.url = url.copy_with(host=address)
-            request.extensions["timeout"] = {**timeouts, "connect": shorter}
+            request.extensions["timeout"] = {**timeouts, "connect": connect_seconds}
             with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):
                 return await self._inner.handle_async_request(request)
         request.url = url.copy_with(host=addresses[-1])

@@ -64,12 +64,12 @@ class StreamLimit:
         holder = str(uuid.uuid4())
         index = -1
         if self._limit:
-            taking = asyncio.ensure_future(self._take(owner, holder, _until(self._store.clock())))
+            slot_future = asyncio.ensure_future(self._take(owner, holder, _until(self._store.clock())))
             try:
-                index = await asyncio.shield(taking)
+                index = await asyncio.shield(slot_future)
             except asyncio.CancelledError:
                 # The write may be on its way. Its slot would be taken until it expires.
-                _keep_reference(asyncio.ensure_future(self._give_back(taking, owner, holder)))
+                _keep_reference(asyncio.ensure_future(self._give_back(slot_future, owner, holder)))
                 raise
         slot = Slot(self._store, owner, index, holder)
         try:
@@ -77,9 +77,9 @@ class StreamLimit:
         finally:
             await slot.release()
 
-    async def _give_back(self, taking: "asyncio.Future[int]", owner: str, holder: str) -> None:
+    async def _give_back(self, slot_future: "asyncio.Future[int]", owner: str, holder: str) -> None:
         with suppress(TooManyStreams, StoreError):
-            await Slot(self._store, owner, await taking, holder).release()
+            await Slot(self._store, owner, await slot_future, holder).release()
 
     async def _take(self, owner: str, holder: str, until: int) -> int:
         """Number of a slot that is now the holder's. Raises TooManyStreams."""
@@ -89,8 +89,8 @@ class StreamLimit:
             number = random.randrange(self._limit)  # noqa: S311
             if await threads.run(self._store.take_slot, owner, number, holder, until):
                 return number
-        while free := set(range(self._limit)) - await threads.run(self._store.list_slots, owner):
-            number = random.choice(sorted(free))  # noqa: S311
+        while free_slots := set(range(self._limit)) - await threads.run(self._store.list_slots, owner):
+            number = random.choice(sorted(free_slots))  # noqa: S311
             if await threads.run(self._store.take_slot, owner, number, holder, until):
                 return number
         raise TooManyStreams(f"an owner may have at most {self._limit} streams and long sends at once")

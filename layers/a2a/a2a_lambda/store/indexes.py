@@ -52,11 +52,11 @@ def list_tasks(table: Table, scope: Scope, page: TaskQuery, shards: int) -> Task
         if page.after:
             arguments["ExclusiveStartKey"] = items.listing_key(scope, shard, page.after)
         first = QUERY_LIMIT if page.state or page.context_id else page.size + 1
-        matching = 0
+        match_count = 0
         for answer in _answers(table, arguments, first, READ_LIMIT // shards):
             matches += answer["Items"]
-            matching += len(answer["Items"])
-            if matching > page.size:
+            match_count += len(answer["Items"])
+            if match_count > page.size:
                 break
         if "LastEvaluatedKey" in answer:
             # This shard may have older tasks than that. A page ends where the least-read shard ends, or tasks

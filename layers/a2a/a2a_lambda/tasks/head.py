@@ -191,8 +191,8 @@ class Head:
 
     def with_request(self, request: RequestIdentity, now: float) -> "Head":
         """The head that knows a request."""
-        known = KnownRequest(key=request.key, body=request.body, task=self.task_id, at=now)
-        return replace(self, requests=(*self.requests, known)[-KEPT_REQUESTS:])
+        known_request = KnownRequest(key=request.key, body=request.body, task=self.task_id, at=now)
+        return replace(self, requests=(*self.requests, known_request)[-KEPT_REQUESTS:])
 
     def document(self) -> dict[str, Json]:
         """What is stored as JSON."""
@@ -222,8 +222,10 @@ class Head:
         must be that status. It takes that number.
         """
         last = max(0, self.sequence - 1)
-        inline = (*self.inline, *enumerate(events, last + 1))
-        new_head = replace(self, inline=inline, sequence=last + len(events), committed=last + len(events))
+        inline_events = (*self.inline, *enumerate(events, last + 1))
+        new_head = replace(
+            self, inline=inline_events, sequence=last + len(events), committed=last + len(events)
+        )
         return (new_head, []) if new_head.fits else (replace(self, sequence=last, committed=last), events)
 
     def with_new_epoch(self) -> "Head":
@@ -239,8 +241,8 @@ class Head:
         """The head with events after the log, whether they fit or not. If the task is stopped, the first one
         is its closing status."""
         last = max(0, self.sequence - 1) if self.is_stopped else self.sequence
-        inline = (*self.inline, *enumerate(events, last + 1))
-        return replace(self, inline=inline, sequence=last + len(events), committed=last + len(events))
+        inline_events = (*self.inline, *enumerate(events, last + 1))
+        return replace(self, inline=inline_events, sequence=last + len(events), committed=last + len(events))
 
     def with_closing_status(
         self, status: TaskStatus, sequence: int, pending: Pending | None = None, *, message_only: bool = False

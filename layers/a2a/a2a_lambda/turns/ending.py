@@ -120,15 +120,15 @@ class Ending:
         call: see `Lease.end`."""
         # The last events and the closing status are one write if they fit into the head. Otherwise the
         # events go into the log first: a task must not look finished before its last words can be read.
-        closing, head = self._builder.closing, self._lease.head
-        assert closing is not None
+        closing_status, head = self._builder.closing, self._lease.head
+        assert closing_status is not None
         pairs = self._journal.numbered_pending()
-        inline = (*head.inline, *(pairs or ()))
-        if pairs is None or not replace(head, status=closing, inline=inline).fits:
+        inline_events = (*head.inline, *(pairs or ()))
+        if pairs is None or not replace(head, status=closing_status, inline=inline_events).fits:
             await self._journal.flush()
             pairs = ()
         last = self._journal.sequence + len(pairs)
-        pending = self.pending if closing["state"] in INTERRUPTED else None
+        pending = self.pending if closing_status["state"] in INTERRUPTED else None
 
         # The lease may make the change again on a newer head, so it must depend on nothing but that head
         # and what is fixed above.
@@ -137,7 +137,7 @@ class Ending:
             if self._was_stopped:
                 new_head = replace(new_head, requests=new_head.requests[:-1])
             return new_head.with_closing_status(
-                closing, last, pending, message_only=self._builder.message_only
+                closing_status, last, pending, message_only=self._builder.message_only
             )
 
         if call is None:
@@ -152,8 +152,8 @@ class Ending:
         if self._was_stopped or self._has_refused_memory:
             return None
         await self._lease.check_held()
-        head, turn, closing = self._lease.head, self._claim.turn, self._builder.closing
-        assert closing is not None
+        head, turn, closing_status = self._lease.head, self._claim.turn, self._builder.closing
+        assert closing_status is not None
         context = turn.context
         # An earlier try of this turn may have changed the stored context.
         is_retry = (
@@ -177,7 +177,7 @@ class Ending:
             if newer is context and not is_retry:
                 return context
             waiting = "" if newer.waiting == head.task_id else newer.waiting
-            if closing["state"] in INTERRUPTED:
+            if closing_status["state"] in INTERRUPTED:
                 waiting = head.task_id
             return newer if waiting == newer.waiting else replace(newer, waiting=waiting)
 

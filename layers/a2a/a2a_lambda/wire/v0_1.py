@@ -211,15 +211,15 @@ def decode_event(value: Json) -> Event:
 def decode_config(value: Json, *, path: str = "params") -> TaskPushNotificationConfig:
     """A config. A task has only one, so it needs no id."""
     source = fields.mapping(value, path)
-    inner = fields.mapping(source.get("pushNotificationConfig"), f"{path}.pushNotificationConfig")
-    config = json_0x.decode_config(fields.without(inner, ("id",)), f"{path}.pushNotificationConfig")
+    config_fields = fields.mapping(source.get("pushNotificationConfig"), f"{path}.pushNotificationConfig")
+    config = json_0x.decode_config(fields.without(config_fields, ("id",)), f"{path}.pushNotificationConfig")
     config["taskId"] = fields.identifier(source, "id", path)
     return config
 
 
 def encode_config(config: TaskPushNotificationConfig) -> Object:
-    inner = fields.without(json_0x.encode_config(config), ("id",))
-    return {"id": config.get("taskId"), "pushNotificationConfig": inner}
+    config_fields = fields.without(json_0x.encode_config(config), ("id",))
+    return {"id": config.get("taskId"), "pushNotificationConfig": config_fields}
 
 
 def decode_push(params: Json) -> PushConfigRequest:

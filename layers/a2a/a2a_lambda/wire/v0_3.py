@@ -95,8 +95,8 @@ def decode_task(value: Json) -> Json:
 
 def decode_config(value: Json, *, path: str = "params") -> TaskPushNotificationConfig:
     source = fields.mapping(value, path)
-    inner = fields.mapping(source.get("pushNotificationConfig"), f"{path}.pushNotificationConfig")
-    config = json_0x.decode_config(inner, f"{path}.pushNotificationConfig")
+    config_fields = fields.mapping(source.get("pushNotificationConfig"), f"{path}.pushNotificationConfig")
+    config = json_0x.decode_config(config_fields, f"{path}.pushNotificationConfig")
     config["taskId"] = fields.identifier(source, "taskId", path)
     return config
 

@@ -82,17 +82,17 @@ def decode_message(value: Json, path: str) -> Message:
 
 
 def encode_part(part: Part) -> Object:
-    extra = {"metadata": part["metadata"]} if "metadata" in part else {}
+    metadata_field = {"metadata": part["metadata"]} if "metadata" in part else {}
     if "text" in part:
-        return {"text": part["text"], **extra}
+        return {"text": part["text"], **metadata_field}
     if "data" in part:
         data = part["data"]
-        return {"data": {"data": data if isinstance(data, dict) else {"value": data}}, **extra}
+        return {"data": {"data": data if isinstance(data, dict) else {"value": data}}, **metadata_field}
     file: Object = {"fileWithBytes": part["raw"]} if "raw" in part else {"fileWithUri": part["url"]}
     for name, spelling in (("mediaType", "mimeType"), ("filename", "name")):
         if name in part:
             file[spelling] = part[name]  # type: ignore[literal-required]
-    return {"file": file, **extra}
+    return {"file": file, **metadata_field}
 
 
 def encode_message(message: Message) -> Object:
@@ -202,8 +202,8 @@ def decode_config(params: Json) -> TaskPushNotificationConfig:
 def encode_config(config: TaskPushNotificationConfig) -> Json:
     name = f"tasks/{config['taskId']}/pushNotificationConfigs/{config['id']}"
     keys = ("id", "url", "token", "authentication")
-    inner = {key: value for key, value in json_0x.encode_config(config).items() if key in keys}
-    return {"name": name, "pushNotificationConfig": inner}
+    config_fields = {key: value for key, value in json_0x.encode_config(config).items() if key in keys}
+    return {"name": name, "pushNotificationConfig": config_fields}
 
 
 def encode_outcome(outcome: SendMessageResponse) -> Json:

@@ -109,8 +109,8 @@ class Tokens:
             self._issuers, self._refused = issuers, {}
         if not is_token(token):
             # Only one issuer is asked: another one would get tokens that are not its own.
-            asked = next((issuer for issuer in issuers if issuer.introspection), None)
-            return self._check_at_issuer(token, asked)
+            introspecting_issuer = next((issuer for issuer in issuers if issuer.introspection), None)
+            return self._check_at_issuer(token, introspecting_issuer)
         header, claims = _read(token)
         issuer = _choose(issuers, claims)
         if issuer is None:

@@ -44,19 +44,19 @@ def store(turn: Turn, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
     raise.
     """
     files = {id(file): file for file in _contents(turn, outputs)}
-    stored = {key: _store(turn, file) for key, file in files.items()}
-    return _replace(outputs, stored) if stored else outputs
+    stored_files = {key: _store(turn, file) for key, file in files.items()}
+    return _replace(outputs, stored_files) if stored_files else outputs
 
 
 async def store_async(turn: Turn, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """The same for asynchronous code, on the agent loop."""
-    stored = {}
+    stored_files = {}
     for key, file in {id(file): file for file in _contents(turn, outputs)}.items():
         if isinstance(file.content, AsyncIterable):
-            stored[key] = await _store_stream(turn, file, file.content)
+            stored_files[key] = await _store_stream(turn, file, file.content)
         else:
-            stored[key] = await agent_threads.call_in_thread(partial(_store, turn, file), "file")
-    return _replace(outputs, stored) if stored else outputs
+            stored_files[key] = await agent_threads.call_in_thread(partial(_store, turn, file), "file")
+    return _replace(outputs, stored_files) if stored_files else outputs
 
 
 def read(file: File) -> File:
@@ -129,8 +129,8 @@ def _chunks(file: File) -> Iterator[bytes]:
         with stream:
             yield from iter(partial(stream.read, CHUNK_BYTES), b"")
     elif isinstance(content, ReceivedFile):
-        with content.open() as received:
-            yield from iter(partial(received.read, CHUNK_BYTES), b"")
+        with content.open() as content_stream:
+            yield from iter(partial(content_stream.read, CHUNK_BYTES), b"")
     elif hasattr(content, "read"):
         if getattr(content, "closed", False):
             raise AgentMistake(

@@ -62,9 +62,12 @@ def tls_context() -> ssl.SSLContext:
         path = str(importlib.import_module("certifi").where())
     path = path or str(Path(botocore.__file__).parent / "cacert.pem")
     is_folder = os.path.isdir(path)
-    tls = ssl.create_default_context(capath=path if is_folder else None, cafile=None if is_folder else path)
-    tls.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13 sets it; firewalls' certificates may fail it
-    return tls
+    context = ssl.create_default_context(
+        capath=path if is_folder else None, cafile=None if is_folder else path
+    )
+    # Python 3.13 sets it, and the certificates of some firewalls fail it.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
 
 
 class Connections:
@@ -198,11 +201,11 @@ class _Reader:
     def _read_line(self) -> str:
         line = b""
         while not line.endswith(b"\n"):
-            ready = self._file.peek(1)
+            buffer = self._file.peek(1)
             self._give_up_at = min(self._give_up_at, time.monotonic() + AWS_ANSWER_SECONDS)
-            if not ready or len(line) >= LINE_BYTES:
+            if not buffer or len(line) >= LINE_BYTES:
                 raise ValueError("the answer's head is cut off")
-            line += self._read_piece(ready.find(b"\n") + 1 or len(ready))
+            line += self._read_piece(buffer.find(b"\n") + 1 or len(buffer))
         return line.decode("latin-1").rstrip("\r\n")
 
     def _read_chunk(self) -> bytes:

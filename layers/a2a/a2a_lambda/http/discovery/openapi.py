@@ -20,7 +20,7 @@ async def answer(request: Request, name: str | None) -> Response:
 
     Raises as `find_agent` does.
     """
-    agent, keyed = await find_agent(request, name)
+    agent, needs_key = await find_agent(request, name)
     agents = [await describe(request, agent, root=name is None)]
     if name is not None:
         document = openapi.encode_agent(_api(), agents[0])
@@ -31,7 +31,7 @@ async def answer(request: Request, name: str | None) -> Response:
                 agents.append(await describe(request, profile, root=False))
         document = openapi.encode_deployment(_api(), agents)
     body = strictjson.dumps(document)
-    headers = cache_headers(body, agents, keyed=keyed)
+    headers = cache_headers(body, agents, keyed=needs_key)
     if is_unchanged(request, headers["ETag"], None):
         return Response(None, 304, headers)
     return Response(body, 200, headers, JSON)

@@ -58,14 +58,16 @@ async def _request_of(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> 
     if call.message.is_stateless and params.get("requestState") is not None:
         binding = request_state.binding_of(*call.scope_names, tool.name, arguments)
         secret = await threads.run(call.kit.question_secret.get)
-        asked = request_state.unseal(params["requestState"], binding, secret, time.time())
-        record = await call.kit.service.get(call.scope, asked.task_id)
+        question_state = request_state.unseal(params["requestState"], binding, secret, time.time())
+        record = await call.kit.service.get(call.scope, question_state.task_id)
         is_asking = record.task["status"]["state"] == TaskState.INPUT_REQUIRED
-        if question_key(record.task) != asked.key or not is_asking:
+        if question_key(record.task) != question_state.key or not is_asking:
             raise InvalidParams(request_state.REFUSED, path="params.requestState")
         responses = params.get("inputResponses")
-        response = responses.get(asked.key) if isinstance(responses, dict) else None
-        return await tasks.reply_to(call, record.task, response, f"params.inputResponses.{asked.key}")
+        response = responses.get(question_state.key) if isinstance(responses, dict) else None
+        return await tasks.reply_to(
+            call, record.task, response, f"params.inputResponses.{question_state.key}"
+        )
     if (task_id := task_of(tool, arguments)) is not None:
         maker = tasks.tool_of(call, await call.kit.service.get(call.scope, task_id))
         if maker is not None and maker.name != tool.name:
@@ -87,9 +89,14 @@ async def _outcome(call: McpCall, tool: Tool, arguments: dict[str, Json], task: 
         key = question_key(task)
         binding = request_state.binding_of(*call.scope_names, tool.name, arguments)
         secret = await threads.run(call.kit.question_secret.get)
-        sealed = request_state.seal(request_state.Asked(task["id"], key), binding, secret, time.time())
+        sealed_state = request_state.seal(request_state.Asked(task["id"], key), binding, secret, time.time())
         questions = {key: elicitation(task, tool)}
-        return {"resultType": "input_required", "inputRequests": questions, "requestState": sealed, **meta}
+        return {
+            "resultType": "input_required",
+            "inputRequests": questions,
+            "requestState": sealed_state,
+            **meta,
+        }
     has_schema = tool.output_schema is not None
     return results.encode_result(task, message.revision, has_output_schema=has_schema)
 

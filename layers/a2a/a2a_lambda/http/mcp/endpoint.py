@@ -40,19 +40,21 @@ async def call(request: Request, agent: str | None) -> Response:
     revision, identity = STATELESS, None
     try:
         _check_origin(request)
-        accepted = await accept(request, check_media_type)
-        value = strictjson.loads(accepted.body)
+        accepted_request = await accept(request, check_media_type)
+        value = strictjson.loads(accepted_request.body)
         identity = jsonrpc.read_id(value)
         message = envelope.decode(value, request.headers)
         if message is None or message.id is None:
             return Response(status_code=202)
         revision = message.revision
-        profile = accepted.kit.agents.find(agent)
-        scope = scope_of(request, accepted.grant, profile)
+        profile = accepted_request.kit.agents.find(agent)
+        scope = scope_of(request, accepted_request.grant, profile)
         telemetry.bind(owner=scope.owner, agent=scope.agent, version=f"mcp-{revision}")
         name = f"{request.method} {message.method}"
         tracing.current().set({"rpc.method": message.method}, name=name)
-        return await _answer(McpCall(request, accepted.kit, accepted.grant.caller, scope, profile, message))
+        return await _answer(
+            McpCall(request, accepted_request.kit, accepted_request.grant.caller, scope, profile, message)
+        )
     except Exception as cause:
         error = to_protocol_error(cause)
         body = jsonrpc.error(identity, encode_error(error))

@@ -93,9 +93,9 @@ def _id(call: McpCall) -> str:
 
 def tool_of(call: McpCall, record: FoundTask) -> Tool | None:
     """The tool that made a task, if a message of it names one."""
-    named = [
+    named_skills = [
         intent.skill
         for message in record.task.get("history", [])
         for intent in intents(message.get("metadata", {}))
     ]
-    return next((tool for tool in tools_of(call.agent) if tool.name in named), None)
+    return next((tool for tool in tools_of(call.agent) if tool.name in named_skills), None)

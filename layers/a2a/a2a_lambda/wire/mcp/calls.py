@@ -34,11 +34,11 @@ def message_of(tool: Tool, arguments: Mapping[str, Json]) -> str:
 
 def decode_call(tool: Tool, arguments: Mapping[str, Json], meta: Mapping[str, Json]) -> SendMessageRequest:
     """The message that calls a tool, or goes on with its task. Raises InvalidParams."""
-    unknown = arguments.keys() - tool.input_schema["properties"].keys()
-    if unknown:
+    unknown_names = arguments.keys() - tool.input_schema["properties"].keys()
+    if unknown_names:
         raise InvalidParams(
-            f"{tool.name} has no argument {min(unknown)[:100]!r}",
-            path=f"params.arguments.{min(unknown)[:100]}",
+            f"{tool.name} has no argument {min(unknown_names)[:100]!r}",
+            path=f"params.arguments.{min(unknown_names)[:100]}",
         )
     text = message_of(tool, arguments)
     values = {

@@ -93,20 +93,21 @@ def _revision_of(
 ) -> str:
     """The revision that a request speaks: the body's, or the header's. Without either, the client has not
     initialized yet, or speaks the first revision that had this transport."""
-    header, named = headers.get(VERSION_HEADER, ""), meta.get(VERSION_KEY)
-    if named is not None:
-        if not isinstance(named, str):
+    header, meta_version = headers.get(VERSION_HEADER, ""), meta.get(VERSION_KEY)
+    if meta_version is not None:
+        if not isinstance(meta_version, str):
             raise _bad_request(f"params._meta.{VERSION_KEY} must be a string")
-        if named != header:
-            raise HeaderMismatch(f"MCP-Protocol-Version must be {named[:40]!r}, as in params._meta")
-        if named != STATELESS:
-            raise UnknownRevision(named)
-        return named
+        if meta_version != header:
+            raise HeaderMismatch(f"MCP-Protocol-Version must be {meta_version[:40]!r}, as in params._meta")
+        if meta_version != STATELESS:
+            raise UnknownRevision(meta_version)
+        return meta_version
     if header == STATELESS:
         raise _bad_request(f"params._meta must have {VERSION_KEY}")
     if method == "initialize":
-        wanted = params.get("protocolVersion")
-        return wanted if isinstance(wanted, str) and wanted in WITH_HANDSHAKE else WITH_HANDSHAKE[0]
+        version: Json = params.get("protocolVersion")
+        is_known = isinstance(version, str) and version in WITH_HANDSHAKE
+        return version if is_known else WITH_HANDSHAKE[0]
     if header and header not in WITH_HANDSHAKE:
         raise UnknownRevision(header)
     return header or WITH_HANDSHAKE[-1]
@@ -114,11 +115,11 @@ def _revision_of(
 
 def _check_headers(method: str, params: Mapping[str, Json], headers: Mapping[str, str]) -> None:
     """Raises HeaderMismatch."""
-    wanted = {"mcp-method": method}
-    named = MUST_BE_NAMED if "mcp-name" not in headers else MUST_BE_NAMED | MAY_BE_NAMED
-    if method in named:
-        wanted["mcp-name"] = str(params.get(named[method], ""))
-    for name, value in wanted.items():
+    expected_headers = {"mcp-method": method}
+    name_parameters = MUST_BE_NAMED if "mcp-name" not in headers else MUST_BE_NAMED | MAY_BE_NAMED
+    if method in name_parameters:
+        expected_headers["mcp-name"] = str(params.get(name_parameters[method], ""))
+    for name, value in expected_headers.items():
         if _plain(headers.get(name, "").strip()) != value:
             raise HeaderMismatch(f"the header {name.title()} must be {value[:100]!r}, as in the body")
 
