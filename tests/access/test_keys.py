@@ -256,6 +256,7 @@ def test_throttling_is_not_absence(register: KeyRegister, made: Keys, ssm: Ssm, 
     ssm.fault = None
     clock.now += keys.KEYS_REREAD_SECONDS
     assert made.find(secret)
+    loaded_at = clock.now
     clock.now += keys.FRESH_SECONDS
     ssm.fault = EndpointConnectionError(endpoint_url="x")
     for _ in range(2):
@@ -266,9 +267,12 @@ def test_throttling_is_not_absence(register: KeyRegister, made: Keys, ssm: Ssm, 
     for _ in range(10):
         assert made.find(secret)
     assert ssm.loads == tries
-    clock.now += keys.STALE_KEYS_SECONDS
+    assert made.find_issuers() == ()
+    clock.now += keys.STALE_KEYS_SECONDS - (clock.now - loaded_at)
     with pytest.raises(KeysUnavailable):
         made.find(secret)
+    with pytest.raises(KeysUnavailable):
+        made.find_issuers()
 
 
 def test_the_list_of_keys_waits_while_it_is_throttled(

@@ -6,6 +6,7 @@ import threading
 import time
 import uuid
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from a2a_lambda.protocol.model import Published, Task, TaskState
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import Entry
-from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.turns import ending, journal, lease, run
 from a2a_lambda.turns.claim import Claim
 from tests.helpers.clock import Clock
@@ -610,3 +611,20 @@ def test_a_turn_is_counted_with_its_outcome_and_its_times(
     [times] = [values for values, _ in measures if "RunTime" in values]
     assert times["FirstEventTime"] > 0
     assert 0 < times["RunTime"] < PATIENCE
+
+
+def test_no_client_waits_for_the_first_event_of_a_turn_that_runs_elsewhere(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measures: list[Any] = []
+    monkeypatch.setattr(telemetry, "sink", lambda values, _: measures.append(values))
+
+    async def go() -> None:
+        claim = await bench.messages.start(*bench.sent("echo"))
+        assert isinstance(claim, Claim)
+        elsewhere = replace(claim, head=replace(claim.head, place=Place.WORKER))
+        await bench.messages.make_run(elsewhere).run_to_end()
+
+    within(go())
+    [times] = [values for values in measures if "RunTime" in values]
+    assert times.keys() == {"RunTime"}
