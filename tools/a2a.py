@@ -64,17 +64,17 @@ def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[s
     """A command's variables: those in the call of a2a, or of make. Exits with status 2 if there is another
     one."""
     command = COMMANDS[name]
-    of_make = environ.get(GIVEN, "").split()
+    make_names = environ.get(GIVEN, "").split()
     of_call = [match[1] for word in words if (match := re.match("([A-Z_]+)=", word))]
     goals = {name, *environ.get(GOALS, "").split()} & COMMANDS.keys()
     variables = {variable for goal in goals for variable in COMMANDS[goal].variables}
-    unknown = [
-        variable for variable in of_make if variable not in variables and not ANYWHERE.fullmatch(variable)
+    unknown_names = [
+        variable for variable in make_names if variable not in variables and not ANYWHERE.fullmatch(variable)
     ]
-    unknown += [variable for variable in of_call if variable not in command.variables]
-    if unknown:
+    unknown_names += [variable for variable in of_call if variable not in command.variables]
+    if unknown_names:
         hint = f"It takes {', '.join(command.variables)}" if command.variables else "It takes none"
-        print(f"error: {name} has no variable {unknown[0]}. {hint}", file=sys.stderr)
+        print(f"error: {name} has no variable {unknown_names[0]}. {hint}", file=sys.stderr)
         sys.exit(2)
     parser = argparse.ArgumentParser(
         prog=f"a2a {name}",
@@ -88,7 +88,7 @@ def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[s
         else:
             parser.add_argument(_option(variable), dest=variable, metavar=example)
     options = [re.sub("^([A-Z_]+)=", lambda match: f"{_option(match[1])}=", word) for word in words]
-    values = {variable: environ[variable] for variable in of_make if variable in environ}
+    values = {variable: environ[variable] for variable in make_names if variable in environ}
     return values | vars(parser.parse_args(options))
 
 

@@ -39,12 +39,12 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
 
 def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
     """Run the command; returns what to print."""
-    where = stack_argument(environ)
+    stack = stack_argument(environ)
     name = environ.get("NAME", "")
     if not name:
         require_name(environ, FIELDS)
         lines = "\n".join(map(_line, issuers.list()))
-        example = f"make issuer NAME=entra ISSUER=https://… AUDIENCE=…{where}"
+        example = f"make issuer NAME=entra ISSUER=https://… AUDIENCE=…{stack}"
         return lines or f"no issuers, so only keys are accepted. To add one: {example}"
     if environ.get("REMOVE"):
         issuers.remove(name)
@@ -64,7 +64,7 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
         client=environ.get("CLIENT", ""),
         secret=environ.get("SECRET", ""),
     )
-    check_issuer(issuer, is_local=not where)
+    check_issuer(issuer, is_local=not stack)
     for other in issuers.list():
         if other.url == issuer.url and other.name != name:
             raise ConfigurationError(
@@ -77,11 +77,11 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
             )
     try:
         if issuer.introspection:
-            path = f"/a2a/{environ['STACK']}" if where else ""
-            introspect(issuer, NO_TOKEN, _configuration(path).secret, allow_loopback=not where)
+            path = f"/a2a/{environ['STACK']}" if stack else ""
+            introspect(issuer, NO_TOKEN, _configuration(path).secret, allow_loopback=not stack)
             answer = "it answers questions about tokens. They are accepted within a minute"
         else:
-            keys = fetch_keys(issuer, allow_loopback=not where)
+            keys = fetch_keys(issuer, allow_loopback=not stack)
             answer = f"public keys: {len(keys)}. Its tokens are accepted within a minute"
     except IssuerUnreachable as error:
         # The functions may be in a network that reaches what this machine does not.
@@ -91,7 +91,7 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
     issuers.add(issuer)
     if not issuer.scopes:
         answer += ". Without SCOPE, anyone with a token for this audience may call"
-    check = f"make doctor{where}" if where else "make chat"
+    check = f"make doctor{stack}" if stack else "make chat"
     return f"{_line(issuer)}\n{answer}.\nNext: {check} TOKEN=<token>"
 
 
@@ -109,8 +109,8 @@ def _line(issuer: Issuer) -> str:
         "claims": ", ".join(issuer.claims),
         "introspection": issuer.introspection,
     }
-    shown = "  ".join(f"{name} {value}" for name, value in fields.items() if value)
-    return f"{issuer.name:<12} {issuer.url}  {shown}"
+    description = "  ".join(f"{name} {value}" for name, value in fields.items() if value)
+    return f"{issuer.name:<12} {issuer.url}  {description}"
 
 
 if __name__ == "__main__":

@@ -41,8 +41,8 @@ def _run(keys: KeyRegister, environ: Mapping[str, str]) -> str:
     except ValueError:
         raise ConfigurationError(f"DAYS must be a number of days, not {environ['DAYS']!r}") from None
     secret = keys.create(name, owner=environ.get("OWNER") or None, agents=named_agents(environ), days=days)
-    where = stack_argument(environ)
-    check = f"make doctor{where} KEY=<key>" if where else "make chat KEY=<key>"
+    stack = stack_argument(environ)
+    check = f"make doctor{stack} KEY=<key>" if stack else "make chat KEY=<key>"
     return f"{secret}\n\nThe key is shown only this once. Clients send it as X-API-Key.\nNext: {check}"
 
 

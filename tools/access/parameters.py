@@ -32,8 +32,8 @@ def stack_argument(environ: Mapping[str, str]) -> str:
 
 def require_name(environ: Mapping[str, str], variables: Iterable[str]) -> None:
     """Raises ConfigurationError if a variable is set that says something about a NAME."""
-    if named := [variable for variable in variables if environ.get(variable)]:
-        raise ConfigurationError(f"{named[0]} requires NAME: add NAME=…")
+    if given_names := [variable for variable in variables if environ.get(variable)]:
+        raise ConfigurationError(f"{given_names[0]} requires NAME: add NAME=…")
 
 
 def named_agents(environ: Mapping[str, str]) -> tuple[str, ...]:

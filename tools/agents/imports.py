@@ -116,8 +116,8 @@ def _missing_distribution(package: str, folder: Path) -> str:
         is_own_file = (folder / f"{package}.py").exists() or (folder / package).is_dir()
         return "" if is_own_file else f"<the package with {package!r}>"
     distributions = _distributions()[package]
-    shipped = _shipped(folder.name)
-    return "" if any(_normalized(name) in shipped for name in distributions) else distributions[0]
+    shipped_names = _shipped(folder.name)
+    return "" if any(_normalized(name) in shipped_names for name in distributions) else distributions[0]
 
 
 @cache

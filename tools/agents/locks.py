@@ -21,15 +21,17 @@ def lock_for(agents: Collection[str], text: str) -> str:
     cause = re.compile(r"#\s+(?:via )?(?!via$)(\S.*)$", re.MULTILINE)
     causes_of = {_name_of(block): set(cause.findall(block)) for block in blocks}
     # A package of the kit is there anyway, and may need one of these for an extra.
-    needed = {
+    needed_names = {
         f"-r {LIST.as_posix()}",
         *(f"-r {(AGENTS / name / 'packages.txt').as_posix()}" for name in agents),
     }
-    needed |= set(versions_of(DEPENDENCIES))
-    while more := {name for name, causes in causes_of.items() if causes & needed and name not in needed}:
-        needed |= more
+    needed_names |= set(versions_of(DEPENDENCIES))
+    while new_names := {
+        name for name, causes in causes_of.items() if causes & needed_names and name not in needed_names
+    }:
+        needed_names |= new_names
     comments = text[: text.index(blocks[0])] if blocks else text
-    return comments + "".join(block for block in blocks if _name_of(block) in needed)
+    return comments + "".join(block for block in blocks if _name_of(block) in needed_names)
 
 
 def _name_of(block: str) -> str:

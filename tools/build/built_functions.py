@@ -98,14 +98,14 @@ class Built:
         self, function: str, rie: Path, *, output: "IO[bytes] | int" = subprocess.DEVNULL
     ) -> Iterator[str]:
         """Url at which the emulator takes events for a function."""
-        runtime_api, front = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+        runtime_api, front_address = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
         prefix = (
             *(str(rie), "--log-level", "error", "--runtime-api-address", runtime_api),
-            *("--runtime-interface-emulator-address", front),
+            *("--runtime-interface-emulator-address", front_address),
         )
         with self.running(function, prefix=prefix, output=output):
-            _wait_for_port(front)
-            yield f"http://{front}{INVOKE}"
+            _wait_for_port(front_address)
+            yield f"http://{front_address}{INVOKE}"
 
     def _command(self, handler: str, is_wrapped: bool) -> list[str]:
         if is_wrapped:

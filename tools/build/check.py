@@ -45,9 +45,11 @@ def main(argv: list[str] = sys.argv) -> int:
         raise ConfigurationError("\n".join(sentences))
     if len(argv) > 1:
         path, names = Path(argv[1]), argv[2:]
-        if unknown := sorted(set(names) - {profile.name for profile in profiles}):
-            raise ConfigurationError(f"there is no agent {unknown[0]!r} in {AGENTS}")
-        path.write_bytes(encode_manifest(each for each in profiles if not names or each.name in names))
+        if unknown_names := sorted(set(names) - {profile.name for profile in profiles}):
+            raise ConfigurationError(f"there is no agent {unknown_names[0]!r} in {AGENTS}")
+        path.write_bytes(
+            encode_manifest(profile for profile in profiles if not names or profile.name in names)
+        )
     return 0
 
 

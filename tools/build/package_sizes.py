@@ -42,8 +42,8 @@ def _size_of(distribution: Distribution) -> int:
     total = 0
     for file in distribution.files or ():
         path = Path(str(distribution.locate_file(file)))
-        compiled = path.parent / "__pycache__" / f"{path.stem}.{sys.implementation.cache_tag}.pyc"
-        for each in (path, compiled) if path.suffix == ".py" else (path,):
+        bytecode = path.parent / "__pycache__" / f"{path.stem}.{sys.implementation.cache_tag}.pyc"
+        for each in (path, bytecode) if path.suffix == ".py" else (path,):
             total += each.stat().st_size if each.is_file() else 0
     return total
 

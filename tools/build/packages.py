@@ -57,11 +57,11 @@ Try another version, or {other}."""
 @reports_errors
 def main(argv: list[str] = sys.argv) -> int:
     """add or remove what PACKAGE names, or sync: lock if the list has changed, and install here."""
-    what, packages = argv[1], split_words("PACKAGE", os.environ)
+    command, packages = argv[1], split_words("PACKAGE", os.environ)
     path = list_of(os.environ.get("AGENT", ""))
-    match what:
+    match command:
         case "add" | "remove" if not packages:
-            raise ConfigurationError(f'name a package: make {what} PACKAGE="openai"')
+            raise ConfigurationError(f'name a package: make {command} PACKAGE="openai"')
         case "add":
             add(packages, path)
         case "remove":
@@ -117,9 +117,9 @@ def remove(packages: Sequence[str], path: Path = LIST) -> None:
     """Remove packages from a list, and lock. Raises ConfigurationError."""
     names = {canonicalize_name(_requirement(package).name) for package in packages}
     lines = _lines(path)
-    if unknown := sorted(names - {_name(line) for line in lines}):
+    if unknown_names := sorted(names - {_name(line) for line in lines}):
         entries = ", ".join(sorted(filter(None, map(_name, lines)))) or "no packages"
-        raise ConfigurationError(f"{unknown[0]} is not in {path}, which has {entries}")
+        raise ConfigurationError(f"{unknown_names[0]} is not in {path}, which has {entries}")
     _replace(path, [line for line in lines if _name(line) not in names])
     print(f"removed {', '.join(sorted(names))}")
     print(f"Commit {path.as_posix()} and {LOCK.as_posix()}. Next: make test")

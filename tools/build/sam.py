@@ -28,22 +28,22 @@ MANIFEST = Path("functions/.manifest.json")
 @reports_errors
 def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) -> int:
     """build; image; or deployment, which is one of them: an image if IMAGE is set."""
-    what = argv[1]
+    command = argv[1]
     architecture, folder = read_architecture(environ), Path(environ.get("BUILD_DIR") or BUILD)
-    is_image = what == "image" or (what == "deployment" and bool(environ.get("IMAGE")))
+    is_image = command == "image" or (command == "deployment" and bool(environ.get("IMAGE")))
     version = environ.get("LAMBDA_PYTHON") or LAMBDA_PYTHON
     agents = sorted(split_names(environ.get("AGENTS", "")))
-    if what == "deployment":
-        of_stage, of_call = named_parameters(environ)
-        agents = sorted(split_names({**of_stage, **of_call}.get("AgentNames", "")))
+    if command == "deployment":
+        stage_parameters, call_parameters = named_parameters(environ)
+        agents = sorted(split_names({**stage_parameters, **call_parameters}.get("AgentNames", "")))
     if status := build(folder, architecture, version, agents, is_image=is_image):
         return status
-    if what == "build":
+    if command == "build":
         print("Next: make e2e" if agents else "Next: make e2e, then make deploy STAGE=dev")
     if not is_image:
         return 0
     image.write(folder)
-    return 0 if what == "image" else build_image(folder, architecture)
+    return 0 if command == "image" else build_image(folder, architecture)
 
 
 def build(

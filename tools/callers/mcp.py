@@ -187,8 +187,10 @@ class McpCaller(RecordingClient):
             yield {"kind": "event", "event": Event(task=task), "id": ""}
             if result["status"] != "working":
                 return
-            least, most = POLL_RANGE_SECONDS
-            await asyncio.sleep(min(max(result.get("pollIntervalMs", 2000) / 1000, least), most))
+            least_seconds, most_seconds = POLL_RANGE_SECONDS
+            await asyncio.sleep(
+                min(max(result.get("pollIntervalMs", 2000) / 1000, least_seconds), most_seconds)
+            )
 
     async def _cancel(self, task_id: str) -> AsyncGenerator[Record, None]:
         if not task_id or task_id.startswith(QUESTION):
@@ -226,9 +228,9 @@ class McpCaller(RecordingClient):
                             **({"message": message} if message else {}),
                         }
             else:
-                whole = await read_whole(answer, MAX_BYTES)
-                yield {"kind": "body", "text": whole.decode(errors="replace")}
-                self._keep(whole, answer.status_code)
+                content = await read_whole(answer, MAX_BYTES)
+                yield {"kind": "body", "text": content.decode(errors="replace")}
+                self._keep(content, answer.status_code)
         finally:
             await answer.aclose()
         if not self._has_result:

@@ -32,7 +32,7 @@ STATES = {
 
 def call_of(message: Message, tools: list[Json]) -> dict[str, Json]:
     """Name and arguments of the tool that a message calls. Raises AgentError."""
-    said = text_of(message["parts"])
+    text = text_of(message["parts"])
     if any("raw" in part or "url" in part for part in message["parts"]):
         raise AgentError("MCP's tools take no files")
     [intent, *_] = [*intents(message.get("metadata", {})), None]
@@ -45,7 +45,7 @@ def call_of(message: Message, tools: list[Json]) -> dict[str, Json]:
             "there is no such tool" if intent else "no tool takes a text: choose one by its name"
         )
     properties = _properties(tool)
-    arguments: dict[str, Json] = {MESSAGE_ARGUMENT: said} if said and MESSAGE_ARGUMENT in properties else {}
+    arguments: dict[str, Json] = {MESSAGE_ARGUMENT: text} if text and MESSAGE_ARGUMENT in properties else {}
     for part in message["parts"]:
         if isinstance(part.get("data"), dict):
             arguments |= part["data"]

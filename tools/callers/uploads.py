@@ -56,7 +56,7 @@ async def upload(
     place = strictjson.loads(answer.content)
     form = place["form"]
     files = {"file": (part["filename"], file)}
-    stored = await http.post(form["url"], data=form["fields"], files=files, timeout=UPLOAD_SECONDS)
-    if stored.status_code >= 300:
-        raise AgentError(f"the upload was refused with status {stored.status_code}: {stored.text[:300]}")
+    answer = await http.post(form["url"], data=form["fields"], files=files, timeout=UPLOAD_SECONDS)
+    if answer.status_code >= 300:
+        raise AgentError(f"the upload was refused with status {answer.status_code}: {answer.text[:300]}")
     return {**part, "url": place["url"]}

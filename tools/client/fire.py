@@ -65,15 +65,15 @@ def main() -> int:
     agent, name, stack = (os.environ.get(variable, "") for variable in ("AGENT", "SCHEDULE", "STACK"))
     if bool(agent) != bool(name):
         raise ConfigurationError("give both AGENT and SCHEDULE to start one, or neither to list them")
-    wanted = {"agent": agent, "id": name, "key": str(uuid.uuid4())} if name else {}
+    selection = {"agent": agent, "id": name, "key": str(uuid.uuid4())} if name else {}
     answer = (
-        ask_worker(stack, {"schedules": wanted})
+        ask_worker(stack, {"schedules": selection})
         if stack
-        else ask_server(read_port(os.environ.get("PORT") or "8080"), wanted)
+        else ask_server(read_port(os.environ.get("PORT") or "8080"), selection)
     )
     if "error" in answer:
         raise ConfigurationError(answer["error"])
-    if not wanted:
+    if not selection:
         show(answer["schedules"])
         return 0
     print(f"started: task {answer['task']}")

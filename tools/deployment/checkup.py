@@ -58,13 +58,13 @@ class Checkup:
             "dead letters": self._dead,
             "alarms": self._alarms,
         }
-        for what, check in checks.items():
+        for subject, check in checks.items():
             try:
                 yield from check()
             except (ClientError, BotoCoreError, KitError) as error:
-                yield what, False, str(error)
+                yield subject, False, str(error)
             except (KeyError, IndexError, ValueError) as error:
-                yield what, False, f"not what this kit deploys: {type(error).__name__} {error}"
+                yield subject, False, f"not what this kit deploys: {type(error).__name__} {error}"
 
     def _client(self, service: str) -> Any:
         if service not in self._clients:
@@ -100,10 +100,10 @@ class Checkup:
         for name in functions_of(self.resources):
             function = self.resources[name]
             alias = functions.get_alias(FunctionName=function, Name=ALIAS)
-            live = functions.get_function_configuration(FunctionName=function, Qualifier=ALIAS)
+            live_configuration = functions.get_function_configuration(FunctionName=function, Qualifier=ALIAS)
             shares = alias.get("RoutingConfig", {}).get("AdditionalVersionWeights", {})
-            state = live.get("State", "Active")
-            releases[name] = release = release_of(live)
+            state = live_configuration.get("State", "Active")
+            releases[name] = release = release_of(live_configuration)
             text = f"version {alias['FunctionVersion']}, {state}"
             text += f"; also {shares}" if shares else ""
             text += f", release {release[:12]}" if release else ""
@@ -162,11 +162,11 @@ class Checkup:
 
     def _account(self) -> Iterator[Row]:
         limits = self._client("lambda").get_account_settings()["AccountLimit"]
-        most = limits["ConcurrentExecutions"]
-        text = f"{most} concurrent executions" + (
-            "" if most >= 100 else f"; request more: {QUOTA} --desired-value 1000"
+        account_limit = limits["ConcurrentExecutions"]
+        text = f"{account_limit} concurrent executions" + (
+            "" if account_limit >= 100 else f"; request more: {QUOTA} --desired-value 1000"
         )
-        yield "room for calls", True if most >= 100 else None, text
+        yield "room for calls", True if account_limit >= 100 else None, text
         role = self._client("apigateway").get_account().get("cloudwatchRoleArn")
         logs = "AccessLines" in self.resources
         text = f"as {role}" if role else "API Gateway has no role to write them; run make account"

@@ -73,17 +73,17 @@ def parameters_for(
     In a small account, background work and streams get no more than it has room for, unless the call says so.
     Raises ConfigurationError if two parameters do not fit together.
     """
-    most = account.concurrency
+    account_limit = account.concurrency
     facts = {
-        "AccountConcurrency": str(most * 8 // 10),
+        "AccountConcurrency": str(account_limit * 8 // 10),
         "AccessLogs": "true" if account.logs_role else "false",
     }
     room = {}
-    if most < SMALL_CONCURRENCY:
+    if account_limit < SMALL_CONCURRENCY:
         room = {
             "WorkerConcurrency": "2",
             "NotifierConcurrency": "2",
-            "StreamsPerOwner": str(max(1, (most - 4) // 2)),
+            "StreamsPerOwner": str(max(1, (account_limit - 4) // 2)),
         }
     parameters = {**template.defaults(TEMPLATE), **facts, **of_stage, **room, **of_call}
     if parameters["FileDays"] == "0":  # no file is deleted before its task; an upload may be a day older
@@ -114,7 +114,7 @@ def check_agents(parameters: Mapping[str, str]) -> None:
 
 def notes(account: Account, parameters: Mapping[str, str]) -> Iterator[str]:
     """What to know before a deployment."""
-    region, most = account.region, account.concurrency
+    region, account_limit = account.region, account.concurrency
     if region not in REGIONS:
         yield f"the templates are not checked for {region}; see docs/deploying.md"
     if parameters["OriginDigests"] and not parameters["BaseUrl"]:
@@ -124,17 +124,17 @@ def notes(account: Account, parameters: Mapping[str, str]) -> Iterator[str]:
             f"ExecutionTimeout needs Lambda's durable functions. If {region} does not have them, the"
             " deployment fails at DurableFunction, and changes nothing: then set ExecutionTimeout=0"
         )
-    background = sum(int(parameters[f"{name}Concurrency"]) for name in ("Worker", "Notifier"))
-    if most < SMALL_CONCURRENCY:
+    background_concurrency = sum(int(parameters[f"{name}Concurrency"]) for name in ("Worker", "Notifier"))
+    if account_limit < SMALL_CONCURRENCY:
         yield (
-            f"the account is limited to {most} concurrent executions in {region}, so an owner gets at most "
-            f"{parameters['StreamsPerOwner']} streams, and background work {background} executions. "
-            f"Request 1,000: {QUOTA} --desired-value 1000 --region {region}"
+            f"the account is limited to {account_limit} concurrent executions in {region}, so an owner gets at"
+            f" most {parameters['StreamsPerOwner']} streams, and background work {background_concurrency}"
+            f" executions. Request 1,000: {QUOTA} --desired-value 1000 --region {region}"
         )
-    if background > most // 2:
+    if background_concurrency > account_limit // 2:
         yield (
-            f"WorkerConcurrency and NotifierConcurrency may use {background} of the account's {most} "
-            f"concurrent executions in {region}: calls may find none free"
+            f"WorkerConcurrency and NotifierConcurrency may use {background_concurrency} of the account's"
+            f" {account_limit} concurrent executions in {region}: calls may find none free"
         )
     if not account.logs_role and parameters["AccessLogs"] == "true":
         raise ConfigurationError(
@@ -178,8 +178,8 @@ def fresh_release(release: str, name: str) -> str:
     with stack.aws_errors(f"stack {name}"):
         client: Any = clients.session().create_client("lambda")
         versions = Versions(client, stack.resources_of(name)["RpcFunction"])
-        releases, live = versions.all(), versions.live()
-    if releases.get(live) == release or release not in releases.values():
+        releases, live_version = versions.all(), versions.live()
+    if releases.get(live_version) == release or release not in releases.values():
         return release
     return hashlib.sha256(f"{release} after {max(releases)}".encode()).hexdigest()
 

@@ -282,12 +282,12 @@ def selection_of(environ: Mapping[str, str]) -> Selection:
 @reports_errors
 def main(environ: Mapping[str, str] = os.environ) -> int:
     selection = selection_of(environ)
-    where = environ.get("STACK") or "the development server"
-    with aws_errors(f"erasing in {where}"):
+    place = environ.get("STACK") or "the development server"
+    with aws_errors(f"erasing in {place}"):
         erasure = erasure_of(environ)
         if not environ.get("YES"):
             try:
-                answer = input(f"Erase {selection} in {where}? This cannot be undone. Write yes: ")
+                answer = input(f"Erase {selection} in {place}? This cannot be undone. Write yes: ")
             except EOFError:
                 answer = ""
             if answer.strip() != "yes":

@@ -92,12 +92,18 @@ def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[
     history = {name: versions.all() for name, versions in functions.items()}
     live = {name: versions.live() for name, versions in functions.items()}
     sets = [set(releases.values()) for name, releases in history.items() if name != DURABLE]
-    common = set.intersection(*sets) - {""}
+    common_releases = set.intersection(*sets) - {""}
     [lead, *_] = functions
     order = [
-        digest for version, digest in history[lead].items() if digest in common and version != live[lead]
+        digest
+        for version, digest in history[lead].items()
+        if digest in common_releases and version != live[lead]
     ]
-    older = [digest for version, digest in history[lead].items() if digest in common and version < live[lead]]
+    older = [
+        digest
+        for version, digest in history[lead].items()
+        if digest in common_releases and version < live[lead]
+    ]
     candidates = [digest for digest in order if digest.startswith(release)] if release else older
     if not candidates:
         choices = ", ".join(digest[:12] for digest in order) or "none"

@@ -100,8 +100,8 @@ class LambdaContext:
 
 def create_queues(client: "SQSClient", prefix: str) -> Queues:
     """Create the queues of template.yaml in an emulator, if they are absent."""
-    dead = client.create_queue(QueueName=f"{prefix}-dead")["QueueUrl"]
-    arn = _arn(client, dead)
+    dead_letter_url = client.create_queue(QueueName=f"{prefix}-dead")["QueueUrl"]
+    arn = _arn(client, dead_letter_url)
     turns = client.create_queue(
         QueueName=f"{prefix}-turns",
         Attributes={
@@ -173,10 +173,10 @@ def start(kit: Kit) -> "Handler":
     )
     sqs = clients.sqs(kit.settings)
     settings = kit.settings
-    dead = sqs.get_queue_url(QueueName=settings.dead_letters.rpartition(":")[2])["QueueUrl"]
+    dead_letter_url = sqs.get_queue_url(QueueName=settings.dead_letters.rpartition(":")[2])["QueueUrl"]
     sources: list[tuple[Source, Handler, int]] = [
         (QueueMessages(sqs, settings.queue, "turns"), worker, WORKERS),
-        (QueueMessages(sqs, dead, settings.dead_letters), worker, 1),
+        (QueueMessages(sqs, dead_letter_url, settings.dead_letters), worker, 1),
         (QueueMessages(sqs, settings.notices, "notices"), notifier, NOTIFIERS),
         (StreamRecords(kit), notifier, 1),
     ]
@@ -225,10 +225,10 @@ def serve_runs(handler: Handler, emulator: str) -> int:
 
 def _consume(source: Source, handler: Handler, workers: int, bell: Bell) -> None:
     """Give the events of a source to threads, at most `workers` at once."""
-    free = threading.Semaphore(workers)
+    free_workers = threading.Semaphore(workers)
     pause, most = PAUSES_SECONDS
     while True:
-        free.acquire()
+        free_workers.acquire()
         count = bell.count()
         try:
             delivery = source.next()
@@ -239,9 +239,9 @@ def _consume(source: Source, handler: Handler, workers: int, bell: Bell) -> None
             delivery = None
         if delivery is not None:
             pause = PAUSES_SECONDS[0]
-            threading.Thread(target=_handle, args=(*delivery, handler, free), daemon=True).start()
+            threading.Thread(target=_handle, args=(*delivery, handler, free_workers), daemon=True).start()
             continue
-        free.release()
+        free_workers.release()
         if bell.wait(count, pause):
             pause = PAUSES_SECONDS[0]
             time.sleep(BUSY_PAUSE_SECONDS)

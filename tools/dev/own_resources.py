@@ -32,7 +32,7 @@ def create(path: Path, settings: Settings) -> tuple[list[str], dict[str, str]]:
         raise ConfigurationError(f"EMULATE={path}: there is no such file")
     own = OF_THE_KIT if path.resolve() == Path("template.yaml").resolve() else ()
     tables, declared = (
-        {name: each for name, each in template.resources(path, kind).items() if name not in own}
+        {name: resource for name, resource in template.resources(path, kind).items() if name not in own}
         for kind in (TABLE, BUCKET)
     )
     # A bucket's name has no capitals, and a logical id may have some.

@@ -84,10 +84,10 @@ def main() -> int:
         if url:
             _create_queues(settings)
             _create_bucket(settings)
-        emulated = _create_own_resources(settings)
+        own_resources = _create_own_resources(settings)
         STATE.write_text(json.dumps({"emulator": url}))
         stack.callback(STATE.unlink, missing_ok=True)
-        print(banner(f"http://{HOST}:{port}", secret, cards, emulated), flush=True)
+        print(banner(f"http://{HOST}:{port}", secret, cards, own_resources), flush=True)
         config = uvicorn.Config(
             f"{__name__}:application",
             factory=True,

@@ -112,18 +112,18 @@ def read_evals(folder: Path) -> list[Case]:
     except ValidationError as error:
         raise ConfigurationError(f"{path}: " + "; ".join(_mistakes(content, error))) from None
     names = [case.name for case in evals.cases]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ConfigurationError(f"{path}: two cases are named {twice[0]}")
+    if repeated_names := sorted({name for name in names if names.count(name) > 1}):
+        raise ConfigurationError(f"{path}: two cases are named {repeated_names[0]}")
     return evals.cases
 
 
 def _mistakes(content: Any, error: ValidationError) -> list[str]:
     """What is wrong, by case. A case's own default is not named again in each case."""
-    shared = set(content) if isinstance(content, dict) else set()
+    shared_fields = set(content) if isinstance(content, dict) else set()
     mistakes: list[str] = []
     for detail in error.errors(include_url=False):
         loc = list(detail["loc"])
-        if len(loc) == 3 and loc[2] in shared:
+        if len(loc) == 3 and loc[2] in shared_fields:
             continue
         if len(loc) > 1 and isinstance(loc[1], int):
             case = content["cases"][loc[1]]

@@ -36,10 +36,10 @@ def find_cases(agents: Path, name: str) -> dict[str, list[Case]]:
     if name and name not in {folder.name for folder in folders}:
         raise ConfigurationError(f"there is no agent {name!r} in {agents}")
     cases = {folder.name: read_evals(folder) for folder in folders if not name or folder.name == name}
-    listed = {agent: entries for agent, entries in cases.items() if entries}
-    if not listed:
+    agents_with_cases = {agent: entries for agent, entries in cases.items() if entries}
+    if not agents_with_cases:
         raise ConfigurationError(f"no agent has evals: write {agents / (name or '<name>') / NAME}")
-    return listed
+    return agents_with_cases
 
 
 async def run_all(
@@ -77,11 +77,13 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         console.print(report.table_of(agent, outcomes, report.read_rates(path)))
         report.write_rates(path, report.rates_of(outcomes))
     report.write_junit(RESULTS / "junit.xml", results)
-    if place != "here" and any(each.case.expect.skill for outcomes in results.values() for each in outcomes):
+    if place != "here" and any(
+        outcome.case.expect.skill for outcomes in results.values() for outcome in outcomes
+    ):
         console.print("expect.skill is not checked: a server does not say which skill answered")
-    bad = [outcome for outcomes in results.values() for outcome in outcomes if not outcome.is_good]
-    console.print("all passed" if not bad else f"{len(bad)} failed")
-    return min(len(bad), 1)
+    failures = [outcome for outcomes in results.values() for outcome in outcomes if not outcome.is_good]
+    console.print("all passed" if not failures else f"{len(failures)} failed")
+    return min(len(failures), 1)
 
 
 if __name__ == "__main__":

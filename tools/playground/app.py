@@ -201,10 +201,10 @@ class Playground:
         if self._target.operate is None:
             return JSONResponse({"error": self._target.error or "the schedules are not known here"})
         try:
-            wanted = await request.json()
+            selection = await request.json()
         except (ValueError, ClientDisconnect) as error:
             return Response(f"not JSON: {error}", 400)
-        return JSONResponse(await run_in_threadpool(self._target.operate, wanted))
+        return JSONResponse(await run_in_threadpool(self._target.operate, selection))
 
     async def _upload(self, request: Request) -> Response:
         """Take the body, and upload it. The query has the call's agent, version and key, and the file's name
@@ -253,8 +253,8 @@ class Playground:
             async with AsyncExitStack() as stack:
                 http = await stack.enter_async_context(self._client())
                 # A film is played from where its viewer is, so a browser asks for pieces.
-                wanted = {"Range": request.headers["range"]} if "range" in request.headers else {}
-                answer = await stack.enter_async_context(http.stream("GET", url, headers=wanted))
+                range_header = {"Range": request.headers["range"]} if "range" in request.headers else {}
+                answer = await stack.enter_async_context(http.stream("GET", url, headers=range_header))
                 content = _closing(stack.pop_all(), answer.aiter_raw())
         except httpx2.HTTPError as error:
             return Response(f"the bucket does not answer: {type(error).__name__}", 502)
