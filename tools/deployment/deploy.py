@@ -127,8 +127,8 @@ def notes(account: Account, parameters: Mapping[str, str]) -> Iterator[str]:
     background_concurrency = sum(int(parameters[f"{name}Concurrency"]) for name in ("Worker", "Notifier"))
     if account_limit < SMALL_CONCURRENCY:
         yield (
-            f"the account is limited to {account_limit} concurrent executions in {region}, so an owner gets at"
-            f" most {parameters['StreamsPerOwner']} streams, and background work {background_concurrency}"
+            f"the account is limited to {account_limit} concurrent executions in {region}, so an owner gets"
+            f" at most {parameters['StreamsPerOwner']} streams, and background work {background_concurrency}"
             f" executions. Request 1,000: {QUOTA} --desired-value 1000 --region {region}"
         )
     if background_concurrency > account_limit // 2:
