@@ -19,6 +19,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.errors import InvalidParams, StoreError, UnsupportedOperation
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import intake
+from a2a_lambda.operations.follow import wait_until_stopped
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.service import Service
 from a2a_lambda.protocol.model import Message, Part, Role, Task, TaskState, status
@@ -384,6 +385,23 @@ def test_a_reply_whose_run_died_can_be_sent_again(once: Once, clock: Clock) -> N
     assert again["status"]["state"] == TaskState.INPUT_REQUIRED
     assert again["status"]["message"] == asked["status"]["message"]
     assert once.head(asked["id"]).pending == old_head.pending is not None
+    answered = once.send("", **reply)
+    assert (answered["id"], answered["status"]["state"]) == (asked["id"], TaskState.COMPLETED)
+
+
+def test_a_reply_that_waits_for_a_run_that_dies_starts_its_turn_again(
+    once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It came twice, and the process that had it first is gone."""
+    asked = once.send("patient", key="ASK")
+    reply: Any = {"body": "Ann", "key": "REPLY", "taskId": asked["id"], "metadata": {}}
+    asyncio.run(once.messages.intake.start(*once.asked("", **reply)))
+
+    async def wait_for_its_end(store: Store, head: Head, deadline: float | None) -> Head:
+        clock.now += 31
+        return await wait_until_stopped(store, head, deadline)
+
+    monkeypatch.setattr("a2a_lambda.operations.messages.wait_until_stopped", wait_for_its_end)
     answered = once.send("", **reply)
     assert (answered["id"], answered["status"]["state"]) == (asked["id"], TaskState.COMPLETED)
 

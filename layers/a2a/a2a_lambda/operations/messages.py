@@ -239,8 +239,9 @@ class _Sending:
                 if returns_at_once and head.place is not Place.REQUEST:
                     return await self._respond_with_stored(head)
             latest_head = await wait_until_stopped(store, head, deadline)
+            old_head = result if isinstance(result, Head) else result.head
             find = self._call.request.find
-            is_forgotten = find(head.requests) is not None and find(latest_head.requests) is None
+            is_forgotten = find(old_head.requests) is not None and find(latest_head.requests) is None
             if not (latest_head.is_lost or is_forgotten):
                 return await self._respond_with_stored(latest_head)
             # The run died, so the request has no answer. It starts its turn again.
