@@ -327,16 +327,24 @@ async def _fails(self: Any, turn: Any) -> Any:
     yield
 
 
+@pytest.mark.parametrize("names_task", [False, True])
+@pytest.mark.parametrize("is_seen", [False, True])
 def test_an_answer_whose_run_died_counts_once(
-    once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch, *, is_seen: bool, names_task: bool
 ) -> None:
-    """By its conversation alone, and before anyone has looked at the task."""
+    """By its conversation alone, too, and whether or not anyone has looked at the task."""
     context = str(uuid.uuid4())
-    once.send("patient", contextId=context, key="ASK")
+    asked = once.send("patient", contextId=context, key="ASK")
     once.die("patient", monkeypatch, contextId=context)
     clock.now += 70
-    once.send("patient", contextId=context)
-    assert once.messages.store.get_context(once.scope, context).memory["turns"] == 2
+    if is_seen:
+        asyncio.run(once.service.get(once.scope, asked["id"]))
+    by_task = {"taskId": asked["id"]} if names_task else {}
+    answered = once.send("patient", contextId=context, **by_task)
+    assert (answered["id"], answered["status"]["state"]) == (asked["id"], TaskState.COMPLETED)
+    stored = once.messages.store.get_context(once.scope, context)
+    assert stored.memory["turns"] == 2
+    assert [entry.role for entry in stored.conversation] == ["user", "agent"] * 2
 
 
 def test_a_key_whose_run_was_lost_is_refused_with_another_body(
@@ -387,6 +395,65 @@ def test_a_reply_whose_run_died_can_be_sent_again(once: Once, clock: Clock) -> N
     assert once.head(asked["id"]).pending == old_head.pending is not None
     answered = once.send("", **reply)
     assert (answered["id"], answered["status"]["state"]) == (asked["id"], TaskState.COMPLETED)
+
+
+def test_a_lost_reply_loses_no_other_request(once: Once, clock: Clock) -> None:
+    asked = once.send("patient", key="ASK")
+    reply: Any = {"body": "Ann", "key": "REPLY", "taskId": asked["id"], "metadata": {}}
+    asyncio.run(once.messages.intake.start(*once.asked("", **reply)))
+    clock.now += 31
+    assert once.send("patient", key="ASK")["id"] == asked["id"], "it was answered, by the question"
+
+
+def test_another_message_may_answer_a_question_whose_reply_was_lost(once: Once, clock: Clock) -> None:
+    """Of a client that names its conversation alone, and before anyone has looked at the task."""
+    context = str(uuid.uuid4())
+    asked = once.send("patient", contextId=context, key="ASK")
+    reply: Any = {"body": "Ann", "key": "REPLY", "contextId": context, "metadata": {}}
+    asyncio.run(once.messages.intake.start(*once.asked("", **reply)))
+    clock.now += 31
+    answered = once.send("", **{**reply, "body": "Bob", "key": "OTHER"})
+    assert (answered["id"], answered["status"]["state"]) == (asked["id"], TaskState.COMPLETED)
+
+
+def test_a_question_that_was_not_stored_with_its_reply_is_not_another_one(
+    once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process died between the claim and the message, which the head could not hold."""
+    asked = once.send("patient", key="ASK")
+    reply: Any = {"body": "Ann" * 5_000, "key": "REPLY", "taskId": asked["id"], "metadata": {}}
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "append", _does_not_answer)
+        patch.setattr(intake, "abandon", _abandons_nothing)
+        with pytest.raises(StoreError):
+            once.send("", **reply)
+    clock.now += 31
+    task = asyncio.run(once.service.get(once.scope, asked["id"])).task
+    assert task["status"]["state"] == TaskState.FAILED
+    assert "send the message again" in task["status"]["message"]["parts"][0]["text"]
+
+
+async def _abandons_nothing(*_: Any) -> None:
+    pass
+
+
+def test_a_reply_without_time_for_its_turn_leaves_the_question(
+    once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = once.send("patient", key="ASK")
+    reply: Any = {"body": "Ann", "key": "REPLY", "taskId": asked["id"], "metadata": {}}
+    asyncio.run(once.messages.intake.start(*once.asked("", **reply)))
+
+    async def wait_for_its_end(store: Store, head: Head, deadline: float | None) -> Head:
+        clock.now += 31
+        return await wait_until_stopped(store, head, deadline)
+
+    monkeypatch.setattr("a2a_lambda.operations.messages.wait_until_stopped", wait_for_its_end)
+    call, request = once.asked("", **reply)
+    call = replace(call, deadline=time.monotonic() + 9)
+    task = asyncio.run(once.messages.send(call, request))["task"]
+    assert (task["id"], task["status"]["state"]) == (asked["id"], TaskState.INPUT_REQUIRED)
+    assert once.send("", **reply)["status"]["state"] == TaskState.COMPLETED
 
 
 def test_a_reply_that_waits_for_a_run_that_dies_starts_its_turn_again(
@@ -462,6 +529,18 @@ class TestChosenIds:
         assert once.head(task_id).state == TaskState.COMPLETED
         again = self.send(once, task_id, key="SECOND")
         assert len(again["artifacts"]) == len(task["artifacts"]) + 1
+
+    def test_a_later_message_that_was_lost_leaves_the_task_as_it_was(
+        self, once: Once, task_id: str, clock: Clock
+    ) -> None:
+        self.send(once, task_id, key="FIRST")
+        call, request = once.asked("look", taskId=task_id, key="SECOND")
+        asyncio.run(once.messages.intake.start(call, request | {"creates_task": True}))
+        clock.now += 31
+        assert (
+            asyncio.run(once.service.get(once.scope, task_id)).task["status"]["state"] == TaskState.COMPLETED
+        )
+        assert self.send(once, task_id, key="SECOND")["status"]["state"] == TaskState.COMPLETED
 
     def test_a_task_that_failed_by_itself_takes_no_message(
         self, once: Once, task_id: str, monkeypatch: pytest.MonkeyPatch

@@ -25,17 +25,17 @@ class MemoryTable:
         self._sorted: dict[str, list[str]] = defaultdict(list)
         self._listed: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
 
-    def put_item(self, *, StoredItem: StoredItem, **_: Any) -> StoredItem:
-        key = _key(StoredItem)
+    def put_item(self, *, Item: StoredItem, **_: Any) -> StoredItem:
+        key = _key(Item)
         old = self._items.get(key)
         if old is None:
             insort(self._sorted[key[0]], key[1])
         elif "listing" in old:
             entries = self._listed[old["listing"]["S"]]
             del entries[bisect_left(entries, (old["changed"]["S"], *key))]
-        if "listing" in StoredItem:
-            insort(self._listed[StoredItem["listing"]["S"]], (StoredItem["changed"]["S"], *key))
-        self._items[key] = StoredItem
+        if "listing" in Item:
+            insort(self._listed[Item["listing"]["S"]], (Item["changed"]["S"], *key))
+        self._items[key] = Item
         return {}
 
     def update_item(
@@ -43,12 +43,12 @@ class MemoryTable:
     ) -> StoredItem:
         changes = re.findall(r"(\w+) = (:\w+)", UpdateExpression)
         new = {name: ExpressionAttributeValues[value] for name, value in changes}
-        self.put_item(StoredItem={**self._items.get(_key(Key), Key), **new})
+        self.put_item(Item={**self._items.get(_key(Key), Key), **new})
         return {}
 
     def get_item(self, *, Key: StoredItem, **_: Any) -> StoredItem:
         item = self._items.get(_key(Key))
-        return {} if item is None else {"StoredItem": item}
+        return {} if item is None else {"Item": item}
 
     def batch_get_item(self, *, RequestItems: StoredItem) -> StoredItem:
         [(table, request)] = RequestItems.items()

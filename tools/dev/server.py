@@ -173,7 +173,7 @@ def application() -> "ASGIApp":
         kit = Kit.of_environment()
         if kit.settings.queue:
             worker = event_sources.start(kit)
-            operate = lambda wanted: worker({"schedules": wanted}, event_sources.LambdaContext())  # noqa: E731
+            operate = lambda selection: worker({"schedules": selection}, event_sources.LambdaContext())  # noqa: E731
         agents = list(kit.agents)
         for sentence in imports.find_missing(kit.settings.agents):
             print(f"warning: {sentence}", file=sys.stderr, flush=True)

@@ -227,8 +227,8 @@ class TestTasks:
         task = {"taskId": mcp.call("private", {"message": "x"})["taskId"]}
         self.work(kit, queue)
         asked = mcp.ask("tasks/get", task)
-        assert "inputRequests" not in asked
-        assert "Sign in at https://login.example.com\nTo answer, call this tool" in text_of(asked["result"])
+        assert (asked["status"], asked["inputRequests"]) == ("input_required", {})
+        assert asked["statusMessage"].startswith("Sign in at https://login.example.com\nTo answer, call this")
         [message] = Rest(mcp.client, mcp.key, "/a2a/shop").call("GET", "tasks")["tasks"]
         key = message["status"]["message"]["messageId"]
         said = {"action": "accept", "content": {"answer": "secret"}}

@@ -145,7 +145,6 @@ def test_only_the_stateless_revision_wraps_its_results() -> None:
         (TaskState.REJECTED, "completed"),
         (TaskState.CANCELED, "cancelled"),
         (TaskState.INPUT_REQUIRED, "input_required"),
-        (TaskState.AUTH_REQUIRED, "completed"),
     ],
 )
 def test_a_task_has_a_status_of_mcp(state: TaskState, name: str) -> None:
@@ -156,6 +155,12 @@ def test_a_task_has_a_status_of_mcp(state: TaskState, name: str) -> None:
         "pollIntervalMs": 2000,
         "ttlMs": 5,
     }
+
+
+def test_a_task_that_needs_credentials_asks_for_them_by_no_form() -> None:
+    encoded = encode_task(task(TaskState.AUTH_REQUIRED, says="Sign in."), None, {})
+    assert (encoded["status"], encoded["inputRequests"]) == ("input_required", {})
+    assert encoded["statusMessage"].startswith("Sign in.\nTo answer, call this tool again with task='t-1'")
 
 
 def test_a_task_says_what_its_status_says() -> None:

@@ -1,6 +1,7 @@
 """The sweep: looks at every task whose head is due, and at executions that have ended.
 
-a lease that has run out            the task is ended as failed; a turn of the worker is queued again
+a lease that has run out            the task fails, or asks its question again; a turn of the worker is queued
+                                    again
 a turn that no worker has taken     it is queued again
 a durable turn that is late         it is woken again; if its execution is gone, the task ends as failed
 """

@@ -39,14 +39,13 @@ from a2a_lambda.tasks.head import LEASE_SECONDS, Head, Place, sweep_minute
 from a2a_lambda.tasks.identity import KnownRequest
 from a2a_lambda.tasks.suspension import new_execution
 from a2a_lambda.turns.claim import Claim, Handover
-from a2a_lambda.turns.recovery import abandon, load_live_head
+from a2a_lambda.turns.recovery import abandon, has_died, load_live_head
 
 LISTED_TASKS = 5
 """Working tasks of a context that are looked at, if a client can name none."""
 
 TURN_WAIT_SECONDS = 10.0
 """Seconds for which a message waits until a turn that runs elsewhere ends or asks."""
-
 
 Started = Claim | Handover | Head
 
@@ -89,8 +88,7 @@ class Intake:
         that do not belong together, Unavailable if the turn cannot run in its place, StoreError.
         """
         result = await self._start(call, request)
-        config = request.get("configuration", {}).get("taskPushNotificationConfig")
-        if config is not None:
+        if (config := request.get("configuration", {}).get("taskPushNotificationConfig")) is not None:
             head = result if isinstance(result, Head) else result.head
             # After the head's write, which decides whether this request counts. If the first try died in
             # between, a retry stores the config; it overwrites none. A retry stores no cursor, because the
@@ -125,17 +123,19 @@ class Intake:
     ) -> Started:
         """A turn of the task with the open question, or of a new task."""
         context = await threads.run(self._store.get_context, call.scope, context_id)
-        known_request = call.request.find(context.requests)
-        if known_request is not None and self._repeats(call, context.requests):
+        if (known_request := call.request.find(context.requests)) and self._repeats(call, context.requests):
             head = await load_live_head(self._store, call.scope, known_request["task"])
-            if not head.is_lost:
+            if not head.has_lost(call.request):
                 return head
+            context = await threads.run(self._store.get_context, call.scope, context_id)  # it asks again
         if context.waiting:
             # The message may have made a task of its own, before another task asked.
             waiting_head, own_head = await asyncio.gather(
                 threads.run(self._store.get_head, call.scope, context.waiting),
                 threads.run(self._store.get_head, call.scope, call.request.task_id()),
             )
+            if waiting_head is not None and has_died(self._store, waiting_head):
+                waiting_head = await load_live_head(self._store, call.scope, context.waiting)
             for head in filter(None, (waiting_head, own_head)):
                 if self._repeats(call, head.requests):
                     return head
@@ -219,10 +219,9 @@ class Intake:
     ) -> Started:
         """The next turn of a stopped task."""
         while True:
-            # A2A 0.1 has no other way to go on than to send to the same task, which therefore opens again,
-            # also after its first turn was lost or stopped: a retry has no other id.
-            is_over = head.state == TaskState.COMPLETED or head.is_lost
-            reopens = bool(request.get("creates_task")) and is_over
+            # A2A 0.1 can go on only by a send to the same task, which therefore opens again, also after its
+            # first turn was lost or stopped.
+            reopens = request.get("creates_task") and (head.state == TaskState.COMPLETED or head.is_lost)
             if head.state in TERMINAL and not reopens:
                 raise UnsupportedOperation("the task has ended and accepts no messages")
             wait = head.message_wait
@@ -254,6 +253,7 @@ class Intake:
             # A new epoch, so that nothing which an earlier run may still write counts. The closing status
             # before this turn, usually a question, becomes an event of the log.
             base = replace(head.with_new_epoch(), artifact_count=len(task.get("artifacts", [])))
+            base = replace(base, reopened_at=base.committed + 1)
             events = [head.closing_event(), message]
             newer, overflow = self._with_claim(call, request, base, turn_id, events, place=place)
             try:
@@ -300,7 +300,8 @@ class Intake:
                 with contextlib.suppress(TaskNotFound):
                     last = await load_live_head(self._store, call.scope, known_request["task"])
             at, name = known_request["at"], known_request["task"]
-        if last and last.task_id == name and last.is_lost and call.request.has_started(last.turn_id):
+        was_lost = last is not None and last.task_id == name and last.has_lost(call.request)
+        if last and was_lost and call.request.has_started(last.turn_id):
             return last.turn_id, context.before(last.turn_id, last.task_id)
         return call.request.turn_id(f"{name}@{at}" if name else ""), context
 

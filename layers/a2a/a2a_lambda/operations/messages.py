@@ -36,6 +36,9 @@ SLOTLESS_SEND_SECONDS = 2.5
 """A send that takes longer, its agent's import included, holds a slot. It is half a second less than the time
 to the first keep-alive, because a send can be refused with a status of HTTP only before its answer begins."""
 
+RESTART_SECONDS = 10.0
+"""Seconds that must be left for a reply whose run has died: with less, its question waits for another try."""
+
 TOO_MANY = "This owner has too many calls running at once; send the message again later."
 
 
@@ -241,8 +244,10 @@ class _Sending:
             latest_head = await wait_until_stopped(store, head, deadline)
             old_head = result if isinstance(result, Head) else result.head
             find = self._call.request.find
-            is_forgotten = find(old_head.requests) is not None and find(latest_head.requests) is None
-            if not (latest_head.is_lost or is_forgotten):
+            is_same_turn = latest_head.turn_id == old_head.turn_id
+            is_forgotten = is_same_turn and find(old_head.requests) and not find(latest_head.requests)
+            has_time = deadline is None or time.monotonic() + RESTART_SECONDS < deadline
+            if not latest_head.is_lost and not (is_forgotten and has_time):
                 return await self._respond_with_stored(latest_head)
             # The run died, so the request has no answer. It starts its turn again.
 

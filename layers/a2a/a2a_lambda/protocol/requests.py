@@ -32,7 +32,8 @@ class SendMessageConfiguration(TypedDict, total=False):
 
 
 class SendMessageRequest(TypedDict):
-    """creates_task: an unknown taskId makes a new task, and a completed task continues (A2A 0.1)."""
+    """creates_task: an unknown taskId makes a new task, and a task continues that has completed, or whose
+    turn was lost (A2A 0.1)."""
 
     message: Message
     configuration: NotRequired[SendMessageConfiguration]

@@ -253,6 +253,7 @@ def to_head(scope: Scope, item: Item) -> Head:
         artifact_count=document["artifacts"],
         execution=Execution.of_document(document["execution"]) if "execution" in document else None,
         trace=document.get("trace", ""),
+        reopened_at=document.get("reopened", 0),
     )
 
 

@@ -19,6 +19,7 @@ from typing import TypedDict
 
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import (
+    INTERRUPTED,
     STOPPED,
     Event,
     Json,
@@ -89,6 +90,7 @@ class Head:
     attempts: number of times that the turn was started; of a durable turn, since it was last suspended.
     execution: the durable execution of the turn, if that is its place; None = another place.
     artifact_count: artifacts that the task had before the turn. The next attempt replaces those of the turn.
+    reopened_at: number of the event with the status that the task had before the turn; 0 = there was none.
     trace: `traceparent` of the request that began the turn, for the spans of other processes; "" = none.
     """
 
@@ -117,6 +119,7 @@ class Head:
     place: Place = Place.REQUEST
     attempts: int = 0
     artifact_count: int = 0
+    reopened_at: int = 0
     execution: Execution | None = None
     trace: str = ""
 
@@ -146,8 +149,13 @@ class Head:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the task's run died, so that no request counts as answered by it: see `as_lost`."""
+        """Whether the task's first turn was lost or stopped, so that no request counts as answered by it: see
+        `as_lost`."""
         return self.state == TaskState.FAILED and not self.requests
+
+    def has_lost(self, request: RequestIdentity) -> bool:
+        """Whether the turn of a request that the task knew was lost: no one has answered the request."""
+        return self.is_lost or (self.state in INTERRUPTED and request.find(self.requests) is None)
 
     @property
     def is_suspended(self) -> bool:
@@ -208,6 +216,7 @@ class Head:
             "artifacts": self.artifact_count,
             **({"execution": self.execution.document()} if self.execution else {}),
             **({"trace": self.trace} if self.trace else {}),
+            **({"reopened": self.reopened_at} if self.reopened_at else {}),
         }
 
     @property

@@ -17,8 +17,8 @@ class Claim:
 
     head: the head as claimed. sequence: last sequence number that is stored.
     task: the task with the message in it, if the turn runs in its request; else None.
-    old_status: status of the task before the turn, which it gets back if the turn is stopped; None = it had
-        none.
+    old_status: status of the task before the turn, which it gets back if the turn is stopped; None = the
+        turn is the first, or the one before it was lost.
     replay: which outputs of a durable turn are new; None for other turns.
     question_head: head of a durable turn before this run, if it asked then; else None.
     """

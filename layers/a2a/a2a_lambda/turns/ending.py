@@ -24,6 +24,7 @@ from a2a_lambda.tasks.suspension import question_of, still_asking, suspended_hea
 from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.journal import Journal
 from a2a_lambda.turns.lease import Lease
+from a2a_lambda.turns.recovery import wait_in_context
 
 END_RETRY_SECONDS = 0.5
 """Seconds between tries to store the end of a turn."""
@@ -85,14 +86,8 @@ class Ending:
         await self._journal.flush()
         head, question_head = self._lease.head, self._claim.question_head
         question = question_of(suspension, question_head)
-        if question is not None:
-            # A message that names only the context is the reply.
-            def wait(context: Context) -> Context:
-                is_waiting = context.waiting == head.task_id
-                return context if is_waiting else replace(context, waiting=head.task_id)
-
-            context = await threads.run(self._store.get_context, head.scope, head.context_id)
-            await threads.run(self._store.update_context, head.scope, head.context_id, context, wait)
+        if question is not None:  # a message that names only the context is the reply
+            await wait_in_context(self._store, head)
         sequence, now = self._journal.sequence, self._store.clock()
 
         def change(head: Head) -> Head:
@@ -122,13 +117,16 @@ class Ending:
         # events go into the log first: a task must not look finished before its last words can be read.
         closing_status, head = self._builder.closing, self._lease.head
         assert closing_status is not None
+        pending = self.pending if closing_status["state"] in INTERRUPTED else None
         pairs = self._journal.numbered_pending()
         inline_events = (*head.inline, *(pairs or ()))
-        if pairs is None or not replace(head, status=closing_status, inline=inline_events).fits:
+        if (
+            pairs is None
+            or not replace(head, status=closing_status, inline=inline_events, pending=pending).fits
+        ):
             await self._journal.flush()
             pairs = ()
         last = self._journal.sequence + len(pairs)
-        pending = self.pending if closing_status["state"] in INTERRUPTED else None
 
         # The lease may make the change again on a newer head, so it must depend on nothing but that head
         # and what is fixed above.

@@ -16,6 +16,7 @@ from a2a_lambda.protocol.model import (
     timestamp,
 )
 from a2a_lambda.store.store import Conflict, Store
+from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import Numbered
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Scope
@@ -26,8 +27,8 @@ LOST = "This turn was lost before it ended; send the message again."
 
 
 async def load_live_head(store: Store, scope: Scope, task_id: str, *, path: str = "params.id") -> Head:
-    """Head of the caller's task. If the task's lease has run out, the task is ended as failed first,
-    unless its turn runs elsewhere, where another run continues it.
+    """Head of the caller's task. If the task's lease has run out, its turn is ended first, unless it runs
+    elsewhere, where another run continues it.
 
     path: field of the request that names the task. Raises TaskNotFound, StoreError.
     """
@@ -38,7 +39,7 @@ async def load_live_head(store: Store, scope: Scope, task_id: str, *, path: str 
         if not has_died(store, head):
             return head
         try:
-            logger.warning("task %s is lost: its lease ran out", task_id)
+            logger.warning("a turn of task %s is lost: its lease ran out", task_id)
             return await _end_lost_turn(store, head)  # by the process that looks first
         except Conflict:
             continue
@@ -58,19 +59,34 @@ async def load_progress(store: Store, head: Head, *, after: int) -> tuple[Head, 
 
 
 async def _end_lost_turn(store: Store, head: Head) -> Head:
-    """End a turn whose run has died. If it answered a question, the task asks again; else it has failed. In
-    either case a retry of the client's message starts the turn again. Raises Conflict."""
-    log = [event for _, event in await threads.run(store.get_events, head, include_artifacts=False)]
-    # The last message is that of the turn. If it is a reply, its question is right before it.
-    index = max((index for index, event in enumerate(log) if "message" in event), default=0)
-    before = log[index - 1].get("statusUpdate") if index else None
-    new_status, pending = lost_status(store, head), None
-    if before is not None and before["status"]["state"] in INTERRUPTED:
-        new_status = {**before["status"], "timestamp": timestamp(store.clock())}
+    """End a turn whose run has died. The task gets back the status that it had before: it asks its question
+    again. Otherwise it fails. A retry of the client's message starts the turn again. Raises Conflict."""
+    new_head, new_status, pending = head.as_lost(), lost_status(store, head), None
+    if head.reopened_at:
+        events = await threads.run(store.get_events, head, include_artifacts=False)
+        # It is not there if the process died before it had stored the message.
+        old_event = next((event for number, event in events if number == head.reopened_at), None)
+        if old_event is not None and "statusUpdate" in old_event:
+            old_status = old_event["statusUpdate"]["status"]
+            new_status = {**old_status, "timestamp": timestamp(store.clock())}
+            new_head = replace(head, requests=head.requests[:-1])  # the turn's own is the last
+    if new_status["state"] in INTERRUPTED:
         pending = head.pending
-    head = await threads.run(store.seal, head.as_lost(), new_status, pending)
+        # A message that names only the context is the reply, as before.
+        await wait_in_context(store, head)
+    head = await threads.run(store.seal, new_head, new_status, pending)
     telemetry.measure({"Turns": 1}, agent=head.scope.agent, outcome="failed")
     return head
+
+
+async def wait_in_context(store: Store, head: Head) -> None:
+    """Note in a task's context that the task has asked a question."""
+
+    def wait(context: Context) -> Context:
+        return context if context.waiting == head.task_id else replace(context, waiting=head.task_id)
+
+    context = await threads.run(store.get_context, head.scope, head.context_id)
+    await threads.run(store.update_context, head.scope, head.context_id, context, wait)
 
 
 async def end_task(store: Store, head: Head, status: TaskStatus) -> Head:

@@ -15,7 +15,7 @@ from a2a_lambda.net.addresses import Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import Json
 
-DOCUMENT_BYTES = 256_000
+ISSUER_DOCUMENT_BYTES = 256_000
 """Most bytes of a document of an issuer."""
 
 DOCUMENTS_SECONDS = 5.0
@@ -53,8 +53,8 @@ class Documents:
             body = b""
             async for chunk in answer.aiter_bytes():
                 body += chunk
-                if len(body) > DOCUMENT_BYTES:
-                    raise self.problem(f"{url} has more than {DOCUMENT_BYTES} bytes")
+                if len(body) > ISSUER_DOCUMENT_BYTES:
+                    raise self.problem(f"{url} has more than {ISSUER_DOCUMENT_BYTES} bytes")
         try:
             return answer.status_code, strictjson.loads(body)
         except ParseError:

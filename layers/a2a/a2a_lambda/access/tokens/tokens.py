@@ -3,8 +3,9 @@
     JWT ── iss ── issuer that the operator added ── kid ── its public key ── signature ── claims ── Caller
     opaque token ── issuers that the operator added with an introspection endpoint ── claims ── Caller
 
-A token chooses nothing: not the algorithm, which must be one of ALGORITHMS and fit the issuer's key, and not
-where a key comes from. Until its signature is checked, its claims choose only among the known issuers.
+A token chooses nothing: not the algorithm, which must fit the issuer's key and be one of TOKEN_ALGORITHMS,
+and not where a key comes from. Until its signature is checked, its claims choose only among the known
+issuers.
 """
 
 import base64

@@ -11,6 +11,7 @@ from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import RequestIdentity
 from a2a_lambda.wire import v1_0
 from a2a_lambda.wire.mcp.results import INLINE_MODES, in_revision
+from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY
 from a2a_lambda.wire.shared import jsonrpc
 
 if TYPE_CHECKING:
@@ -52,12 +53,11 @@ class McpCall:
         """What surrounds a message. Ids of requests repeat from one client to the next, so only an
         Idempotency-Key makes two calls the same one. Raises InvalidParams."""
         key = idempotency_key(self.request)
-        # Without a key, no call repeats another one. With a key, a call of other parameters is a mistake; the
-        # progress token of a repetition may differ, as its id does.
+        # Without a key, no call repeats another one. With a key, a call of other parameters is a mistake. Of
+        # `_meta`, only the conversation counts: a trace or a progress token is new in each try.
         body = request["message"]["messageId"].encode()
         if key is not None:
-            meta = {name: value for name, value in self.message.meta.items() if name != "progressToken"}
-            body = strictjson.dumps({**self.message.params, "_meta": meta})
+            body = strictjson.dumps({**self.message.params, "_meta": self.message.meta.get(CONTEXT_KEY)})
         return CallContext(
             scope=self.scope,
             caller=self.caller,

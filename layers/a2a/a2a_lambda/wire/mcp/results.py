@@ -32,11 +32,10 @@ TASK_STATUSES: Mapping[TaskState, str] = {
     TaskState.REJECTED: "completed",
     TaskState.CANCELED: "cancelled",
     TaskState.INPUT_REQUIRED: "input_required",
-    TaskState.AUTH_REQUIRED: "completed",
+    TaskState.AUTH_REQUIRED: "input_required",
 }
 """A tool that failed is a task that completed with an error, because `failed` is for faults of the protocol.
-One that needs credentials has completed with a text that says how to go on, because they must not go through
-a form. Every other state is `working`."""
+Every other state is `working`."""
 
 
 def in_revision(result: dict[str, Json], revision: str, server: Mapping[str, Json]) -> dict[str, Json]:
@@ -84,6 +83,8 @@ def encode_new_task(task: Task, times: Mapping[str, Json]) -> dict[str, Json]:
     """A task that was made instead of a result. times: createdAt and ttlMs."""
     status = task["status"]
     text = text_of(status["message"]["parts"]) if "message" in status else ""
+    if status["state"] == TaskState.AUTH_REQUIRED:  # credentials must not go through a form
+        text = _how_to_go_on(task)
     return {
         "taskId": task["id"],
         "status": TASK_STATUSES.get(status["state"], "working"),
@@ -103,7 +104,8 @@ def encode_task(task: Task, tool: Tool | None, times: Mapping[str, Json]) -> dic
             outcome = encode_result(task, STATELESS, has_output_schema=has_schema)
             result["result"] = {"resultType": "complete", **outcome}
         case "input_required":
-            result["inputRequests"] = {question_key(task): elicitation(task, tool)}
+            asks_by_form = task["status"]["state"] == TaskState.INPUT_REQUIRED
+            result["inputRequests"] = {question_key(task): elicitation(task, tool)} if asks_by_form else {}
     return result
 
 

@@ -146,7 +146,7 @@ def _sample(schema: Json, definitions: Mapping[str, Object], above: tuple[str, .
     part of. A property that need not be there is left out if it would contain itself."""
     reference = _reference(schema)
     if reference in above:
-        return None  # a value that must contain itself: the agent takes null, which its schema leaves out
+        return None  # no finite value fits; the agent also accepts null, though its schema omits it
     if reference:
         return _sample(definitions.get(reference, {}), definitions, (*above, reference))
     if not isinstance(schema, dict):
