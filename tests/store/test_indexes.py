@@ -84,6 +84,25 @@ def test_a_page_reads_only_so_many_tasks(
     assert store.count_tasks(scope, TaskQuery(size=30)) == sum(read) == 9
 
 
+@pytest.mark.parametrize(("query", "count"), [(TaskQuery(size=5), 6), (TaskQuery(5, context_id="rare"), 30)])
+def test_a_list_of_everything_reads_one_task_more_than_a_page(
+    settings: Settings, scope: Scope, monkeypatch: pytest.MonkeyPatch, query: TaskQuery, count: int
+) -> None:
+    """One of a context reads on, because few of its tasks may match."""
+    monkeypatch.setattr(indexes, "QUERY_LIMIT", 30)
+    limits: list[int] = []
+    page = Table.query_page
+
+    def note(table: Table, query: Any) -> Any:
+        limits.append(query["Limit"])
+        return page(table, query)
+
+    monkeypatch.setattr(Table, "query_page", note)
+    store, _ = store_with(settings, scope, 1)
+    store.list_tasks(scope, query)
+    assert limits[0] == count
+
+
 @pytest.mark.parametrize("list_shards", [1, 3])
 def test_a_page_is_full_if_there_are_enough_tasks(
     settings: Settings, scope: Scope, list_shards: int, monkeypatch: pytest.MonkeyPatch

@@ -392,3 +392,11 @@ def test_a_card_says_where_tools_are_if_it_shows_some(
     encoded = card_json.v1_0(card_json.Description(card, "a", "https://base", True, {}))
     uris = [extension["uri"] for extension in encoded["capabilities"].get("extensions", [])]
     assert (card_json.MCP_EXTENSION in uris) == has_place
+
+
+@pytest.mark.parametrize(("mark", "other"), [("kind", "type"), ("type", "kind")])
+def test_the_kind_of_a_part_may_have_the_name_of_another_version(mark: str, other: str) -> None:
+    """Whatever other fields the part has."""
+    part = json_0x.decode_part({other: "data", "data": {"a": 1}, "file": {}}, "p", mark)
+    assert part["data"] == {"a": 1}
+    assert "raw" not in part
