@@ -191,6 +191,10 @@ class Once:
 
         return asyncio.run(go())
 
+    def lose(self, skill: str, **options: Any) -> None:
+        """Store a message whose process dies before it has run the turn."""
+        asyncio.run(self.messages.intake.start(*self.asked(skill, **options)))
+
 
 @pytest.fixture
 def once(messages: Messages, scope: Scope) -> Once:
@@ -387,7 +391,7 @@ def test_a_reply_whose_run_died_can_be_sent_again(once: Once, clock: Clock) -> N
     asked = once.send("patient", key="ASK")
     old_head = once.head(asked["id"])
     reply: Any = {"body": "Ann", "key": "REPLY", "taskId": asked["id"], "metadata": {}}
-    asyncio.run(once.messages.intake.start(*once.asked("", **reply)))
+    once.lose("", **reply)
     clock.now += 31
     again = asyncio.run(once.service.get(once.scope, asked["id"])).task
     assert again["status"]["state"] == TaskState.INPUT_REQUIRED
@@ -400,7 +404,7 @@ def test_a_reply_whose_run_died_can_be_sent_again(once: Once, clock: Clock) -> N
 def test_a_lost_reply_loses_no_other_request(once: Once, clock: Clock) -> None:
     asked = once.send("patient", key="ASK")
     reply: Any = {"body": "Ann", "key": "REPLY", "taskId": asked["id"], "metadata": {}}
-    asyncio.run(once.messages.intake.start(*once.asked("", **reply)))
+    once.lose("", **reply)
     clock.now += 31
     assert once.send("patient", key="ASK")["id"] == asked["id"], "it was answered, by the question"
 
@@ -410,7 +414,7 @@ def test_another_message_may_answer_a_question_whose_reply_was_lost(once: Once, 
     context = str(uuid.uuid4())
     asked = once.send("patient", contextId=context, key="ASK")
     reply: Any = {"body": "Ann", "key": "REPLY", "contextId": context, "metadata": {}}
-    asyncio.run(once.messages.intake.start(*once.asked("", **reply)))
+    once.lose("", **reply)
     clock.now += 31
     answered = once.send("", **{**reply, "body": "Bob", "key": "OTHER"})
     assert (answered["id"], answered["status"]["state"]) == (asked["id"], TaskState.COMPLETED)
@@ -437,18 +441,23 @@ async def _abandons_nothing(*_: Any) -> None:
     pass
 
 
+def _end_lease_while_waited_for(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+    """A send that waits for another run's turn sees that run's lease end."""
+
+    async def wait(store: Store, head: Head, deadline: float | None) -> Head:
+        clock.now += 31
+        return await wait_until_stopped(store, head, deadline)
+
+    monkeypatch.setattr("a2a_lambda.operations.messages.wait_until_stopped", wait)
+
+
 def test_a_reply_without_time_for_its_turn_leaves_the_question(
     once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = once.send("patient", key="ASK")
     reply: Any = {"body": "Ann", "key": "REPLY", "taskId": asked["id"], "metadata": {}}
-    asyncio.run(once.messages.intake.start(*once.asked("", **reply)))
-
-    async def wait_for_its_end(store: Store, head: Head, deadline: float | None) -> Head:
-        clock.now += 31
-        return await wait_until_stopped(store, head, deadline)
-
-    monkeypatch.setattr("a2a_lambda.operations.messages.wait_until_stopped", wait_for_its_end)
+    once.lose("", **reply)
+    _end_lease_while_waited_for(monkeypatch, clock)
     call, request = once.asked("", **reply)
     call = replace(call, deadline=time.monotonic() + 9)
     task = asyncio.run(once.messages.send(call, request))["task"]
@@ -462,13 +471,8 @@ def test_a_reply_that_waits_for_a_run_that_dies_starts_its_turn_again(
     """It came twice, and the process that had it first is gone."""
     asked = once.send("patient", key="ASK")
     reply: Any = {"body": "Ann", "key": "REPLY", "taskId": asked["id"], "metadata": {}}
-    asyncio.run(once.messages.intake.start(*once.asked("", **reply)))
-
-    async def wait_for_its_end(store: Store, head: Head, deadline: float | None) -> Head:
-        clock.now += 31
-        return await wait_until_stopped(store, head, deadline)
-
-    monkeypatch.setattr("a2a_lambda.operations.messages.wait_until_stopped", wait_for_its_end)
+    once.lose("", **reply)
+    _end_lease_while_waited_for(monkeypatch, clock)
     answered = once.send("", **reply)
     assert (answered["id"], answered["status"]["state"]) == (asked["id"], TaskState.COMPLETED)
 

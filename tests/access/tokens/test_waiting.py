@@ -47,7 +47,7 @@ def fetch(door: Door, provider: IdentityProvider) -> Fetch:
     return fetch
 
 
-def shared(provider: IdentityProvider) -> list[Any]:
+def published_keys(provider: IdentityProvider) -> list[Any]:
     return [provider.publish(key) for key in provider.keys]
 
 
@@ -56,7 +56,7 @@ def test_it_uses_what_the_other_one_has_read(
 ) -> None:
     clock.events = [
         lambda: None,
-        lambda: door.copies.finish_fetch(provider.issuer(), fetch, shared(provider)),
+        lambda: door.copies.finish_fetch(provider.issuer(), fetch, published_keys(provider)),
     ]
     assert door.tokens.check(provider.token()).caller.client == "robot"
     assert clock.slept_seconds == pytest.approx(2 * issuer_keys.FETCH_POLL_SECONDS)
@@ -66,7 +66,7 @@ def test_it_uses_what_the_other_one_has_read(
 def test_a_key_that_the_other_one_did_not_find_is_refused(
     door: Door, provider: IdentityProvider, clock: EventfulClock, fetch: Fetch
 ) -> None:
-    clock.events = [lambda: door.copies.finish_fetch(provider.issuer(), fetch, shared(provider))]
+    clock.events = [lambda: door.copies.finish_fetch(provider.issuer(), fetch, published_keys(provider))]
     assert door.refusal(provider.token({"kid": "unknown"})) == "kid"
     assert clock.slept_seconds == pytest.approx(issuer_keys.FETCH_POLL_SECONDS)
 

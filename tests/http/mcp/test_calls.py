@@ -74,13 +74,18 @@ skills:
 """
 
 
-@pytest.fixture
-def mcp(settings: Settings, tmp_path: Path) -> Any:
+def kit_of(settings: Settings, tmp_path: Path, card: str) -> Kit:
+    """A kit whose one agent, `tools`, has a card."""
     folder = tmp_path / "agents" / "tools"
     folder.mkdir(parents=True)
     (folder / "agent.py").write_text(CODE)
-    (folder / "card.yaml").write_text(CARD)
-    kit = Kit(settings.model_copy(update={"agents": tmp_path / "agents"}))
+    (folder / "card.yaml").write_text(card)
+    return Kit(settings.model_copy(update={"agents": tmp_path / "agents"}))
+
+
+@pytest.fixture
+def mcp(settings: Settings, tmp_path: Path) -> Any:
+    kit = kit_of(settings, tmp_path, CARD)
     with TestClient(create_app(kit), base_url=BASE_URL) as client:
         yield Mcp(client, new_key(kit), "/mcp")
 
@@ -120,11 +125,7 @@ def test_the_card_says_where_the_tools_are(mcp: Mcp, name: str, agent: str) -> N
 
 
 def test_an_agent_without_tools_names_no_place(settings: Settings, tmp_path: Path) -> None:
-    folder = tmp_path / "agents" / "none"
-    folder.mkdir(parents=True)
-    (folder / "agent.py").write_text(CODE)
-    (folder / "card.yaml").write_text(CARD + "mcp: false\n")
-    kit = Kit(settings.model_copy(update={"agents": tmp_path / "agents"}))
+    kit = kit_of(settings, tmp_path, CARD + "mcp: false\n")
     card = TestClient(create_app(kit), base_url=BASE_URL).get("/.well-known/agent-card.json")
     assert MCP_EXTENSION not in card.text
 
@@ -316,11 +317,7 @@ def test_the_door_needs_a_key(client: TestClient, key: str) -> None:
 
 def test_extensions_are_for_clients_of_a2a(settings: Settings, tmp_path: Path) -> None:
     """A client of MCP cannot activate the one that the agent requires."""
-    folder = tmp_path / "agents" / "tools"
-    folder.mkdir(parents=True)
-    (folder / "agent.py").write_text(CODE)
-    (folder / "card.yaml").write_text(CARD + "extensions: [{ uri: 'urn:x', required: true }]\n")
-    kit = Kit(settings.model_copy(update={"agents": tmp_path / "agents"}))
+    kit = kit_of(settings, tmp_path, CARD + "extensions: [{ uri: 'urn:x', required: true }]\n")
     with TestClient(create_app(kit), base_url=BASE_URL) as client:
         mcp = Mcp(client, new_key(kit), "/mcp")
         assert text_of(mcp.call("talk", {"message": "hi"})) == "hi"

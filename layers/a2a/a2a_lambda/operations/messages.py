@@ -117,8 +117,7 @@ class Messages:
         PushNotificationNotSupported if the agent's card says so.
         """
         request = await self._receive(call, request)
-        config = request.get("configuration", {})
-        length, modes = config.get("historyLength"), (*call.modes, *config.get("acceptedOutputModes", ()))
+        length = request.get("configuration", {}).get("historyLength")
         result = await self.start(call, request)
         if isinstance(result, Head):
             events = follow(self.store, result, history_length=length, deadline=call.deadline)
@@ -126,7 +125,7 @@ class Messages:
             run = self.make_run(result)
             run.start(unread_limit=UNREAD_EVENTS)
             events = self._stream(call, result, run, length)
-        return self.files.links.show_events(call.scope, events, modes)
+        return self.files.links.show_events(call.scope, events, call.accepted_modes(request))
 
     async def _stream(
         self, call: CallContext, claim: Claim, run: Run, history_length: int | None
@@ -256,9 +255,8 @@ class _Sending:
         return await self._encode(head, task)
 
     async def _encode(self, head: Head, task: Task) -> SendMessageResponse:
-        config = self._request.get("configuration", {})
-        task = truncate_history(task, config.get("historyLength"))
-        modes = (*self._call.modes, *config.get("acceptedOutputModes", ()))
+        task = truncate_history(task, self._request.get("configuration", {}).get("historyLength"))
+        modes = self._call.accepted_modes(self._request)
         task = await self._messages.files.links.show(self._call.scope, task, modes)
         response = SendMessageResponse(task=task)
         if head.message_only and "message" in task["status"]:

@@ -43,6 +43,10 @@ class CallContext:
             return Event(message=message)
         return Event(message=message, options=self.options(request, turn_id))
 
+    def accepted_modes(self, request: SendMessageRequest) -> tuple[str, ...]:
+        """Output modes that the caller's protocol asks for, and those that the client accepts."""
+        return (*self.modes, *request.get("configuration", {}).get("acceptedOutputModes", ()))
+
     def options(self, request: SendMessageRequest, turn_id: str) -> RequestOptions:
         """What the agent may know of the request."""
         options = RequestOptions(

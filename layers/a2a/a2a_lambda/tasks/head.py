@@ -202,6 +202,11 @@ class Head:
         known_request = KnownRequest(key=request.key, body=request.body, task=self.task_id, at=now)
         return replace(self, requests=(*self.requests, known_request)[-KEPT_REQUESTS:])
 
+    def without_last_request(self) -> "Head":
+        """The head that forgets its newest request, which is the turn's own: the same request starts the turn
+        again. The task still knows its other requests."""
+        return replace(self, requests=self.requests[:-1])
+
     def document(self) -> dict[str, Json]:
         """What is stored as JSON."""
         return {

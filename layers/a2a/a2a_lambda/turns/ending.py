@@ -133,7 +133,7 @@ class Ending:
         def end(head: Head) -> Head:
             new_head = replace(head, inline=(*head.inline, *pairs))
             if self._was_stopped:
-                new_head = replace(new_head, requests=new_head.requests[:-1])
+                new_head = new_head.without_last_request()
             return new_head.with_closing_status(
                 closing_status, last, pending, message_only=self._builder.message_only
             )

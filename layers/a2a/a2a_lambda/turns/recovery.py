@@ -59,8 +59,9 @@ async def load_progress(store: Store, head: Head, *, after: int) -> tuple[Head, 
 
 
 async def _end_lost_turn(store: Store, head: Head) -> Head:
-    """End a turn whose run has died. The task gets back the status that it had before: it asks its question
-    again. Otherwise it fails. A retry of the client's message starts the turn again. Raises Conflict."""
+    """End a turn whose run has died. If the turn was a reply, the task gets back the status that it had
+    before, so that it asks its question again; otherwise it fails. A retry of the client's message starts the
+    turn again. Raises Conflict."""
     new_head, new_status, pending = head.as_lost(), lost_status(store, head), None
     if head.reopened_at:
         events = await threads.run(store.get_events, head, include_artifacts=False)
@@ -69,7 +70,7 @@ async def _end_lost_turn(store: Store, head: Head) -> Head:
         if old_event is not None and "statusUpdate" in old_event:
             old_status = old_event["statusUpdate"]["status"]
             new_status = {**old_status, "timestamp": timestamp(store.clock())}
-            new_head = replace(head, requests=head.requests[:-1])  # the turn's own is the last
+            new_head = head.without_last_request()
     if new_status["state"] in INTERRUPTED:
         pending = head.pending
         # A message that names only the context is the reply, as before.
