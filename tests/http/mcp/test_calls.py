@@ -1,6 +1,7 @@
 """An agent's skills as tools of MCP, in every revision."""
 
 import asyncio
+import base64
 import json
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.wire.mcp import tools
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, SUPPORTED, WITH_HANDSHAKE, WITHOUT_LINKS
 from a2a_lambda.wire.shared.card_json import MCP_EXTENSION
+from tests.agents.probe.agent import drawing
 from tests.conftest import BASE_URL, new_key
 from tests.helpers.rest import Rest
 from tests.http.mcp.client import Mcp, error_of, messages_of, text_of
@@ -296,6 +298,16 @@ def test_who_looks_at_a_task_holds_a_slot(settings: Settings) -> None:
         assert "streams" in mcp.refusal("tools/call", call, status=429)["message"]
         Rest(client, key, "/a2a/probe").call("POST", f"tasks/{working_head.task_id}:cancel")
         assert text_of(mcp.call("pause", {"task": working_head.task_id})) == "The task was canceled."
+
+
+@pytest.mark.parametrize("meta", [None, {"progressToken": 1}])
+def test_a_large_picture_is_an_image(client: TestClient, key: str, meta: Json) -> None:
+    """An agent's file that is stored apart from its task. One that is no picture is a link."""
+    call = {"name": "draw", "arguments": {"message": "hi"}}
+    _, picture, document = Mcp(client, key).ask("tools/call", call, meta=meta)["content"]
+    assert (picture["type"], picture["mimeType"]) == ("image", "image/png")
+    assert base64.b64decode(picture["data"]) == drawing(200_000)
+    assert (document["type"], document["name"]) == ("resource_link", "again.pdf")
 
 
 def test_its_task_is_a_task_of_a2a(client: TestClient, key: str) -> None:
