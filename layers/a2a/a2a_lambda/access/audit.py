@@ -5,33 +5,18 @@ the owner and the client's id.
 """
 
 import logging
-
-from a2a_lambda.tasks.caller import Caller
+from functools import lru_cache
 
 CALLERS = 10_000
 """Callers that a container remembers."""
 
 logger = logging.getLogger(__name__)
 
-_seen: set[tuple[str, str]] = set()
 
-
-def accept(caller: Caller) -> None:
-    """Log a caller's first sign-in."""
-    entry = (caller.owner, caller.client)
-    if entry in _seen:
-        return
-    if len(_seen) >= CALLERS:
-        _seen.clear()
-    _seen.add(entry)
-    _log(
-        "accepted",
-        caller.kind,
-        kind=caller.kind,
-        owner=caller.owner,
-        issuer=caller.issuer,
-        client=caller.client,
-    )
+@lru_cache(CALLERS)
+def accept(kind: str, owner: str, issuer: str = "", client: str = "") -> None:
+    """Log a caller's first sign-in. The cache remembers the callers, so it runs once for each."""
+    _log("accepted", kind, kind=kind, owner=owner, issuer=issuer, client=client)
 
 
 def refuse(kind: str, reason: str, *, issuer: str = "", client: str = "") -> None:

@@ -42,16 +42,17 @@ async def authenticate(request: Request) -> Grant:
     kit: Kit = request.app.state.kit
     secret = secret_of(request)
     try:
-        if not secret and (caller := _iam_caller(request)) is not None:
-            audit.accept(caller)
-            grant = Grant(caller)
-        elif not secret:
+        # Almost every caller is known here: a digest and comparisons, no thread and no call.
+        if secret and (key := kit.keys.find_cached(secret)) is not None:
+            grant = Grant(Caller(key.owner), key.agents)
+        elif secret:
+            check = _check_token if is_token(secret) else _check_key
+            grant = await check(request, kit, secret)
+        elif (iam_caller := _iam_caller(request)) is not None:
+            grant = Grant(iam_caller)
+        else:
             audit.refuse("none", "absent")
             raise Unauthenticated("send a key as X-API-Key, or a key or a token as Authorization: Bearer")
-        else:
-            grant = await (
-                _check_token(request, kit, secret) if is_token(secret) else _check_key(request, kit, secret)
-            )
     except (Unauthenticated, InsufficientScope) as error:
         with suppress(KeysUnavailable):
             if await find_issuers(kit):
@@ -60,8 +61,10 @@ async def authenticate(request: Request) -> Grant:
     except KeysUnavailable as error:
         logger.error("a caller could not be checked: %s", error)
         raise Unavailable("keys and tokens cannot be checked at the moment") from None
-    telemetry.bind(owner=grant.caller.owner)
-    await kit.rate_limit.admit(grant.caller.owner)
+    caller = grant.caller
+    audit.accept(caller.kind, caller.owner, caller.issuer, caller.client)
+    telemetry.bind(owner=caller.owner)
+    await kit.rate_limit.admit(caller.owner)
     return grant
 
 
@@ -76,26 +79,22 @@ def _iam_caller(request: Request) -> Caller | None:
 
 
 async def _check_key(request: Request, kit: Kit, secret: str) -> Grant:
-    """What a secret that is no JWT allows. Raises Unauthenticated, InsufficientScope, KeysUnavailable."""
-    # Almost every key is found here: a digest and comparisons, no thread and no call.
-    key = kit.keys.find_cached(secret)
-    # What is no known key may be an opaque token, which its issuer is asked about. A mistyped key must not
-    # reach an issuer.
-    is_opaque = key is None and "x-api-key" not in request.headers and not secret.startswith(PREFIX)
+    """What a secret allows that is neither a JWT nor a key known without a call. Raises Unauthenticated,
+    InsufficientScope, KeysUnavailable."""
+    # It may be an opaque token, which its issuer is asked about. A mistyped key must not reach an issuer.
+    is_opaque = "x-api-key" not in request.headers and not secret.startswith(PREFIX)
     if is_opaque and kit.tokens.find_cached(secret) is not None:
         return await _check_token(request, kit, secret)
-    if key is None:  # what an unknown key waits for must not delay a known one
-        run = threads.run if kit.keys.knows(secret) else threads.run_for_keys
-        key = await run(kit.keys.find, secret)
+    # What an unknown key waits for must not delay a known one.
+    run = threads.run if kit.keys.knows(secret) else threads.run_for_keys
+    key = await run(kit.keys.find, secret)
     if key is None:
         if is_opaque and any(issuer.introspection for issuer in await find_issuers(kit)):
             return await _check_token(request, kit, secret)
         audit.refuse("key", "unknown")
         has_form = FORM.fullmatch(secret) or kit.settings.local
         raise Unauthenticated("the key is not valid" if has_form else "this is neither a key nor a token")
-    grant = Grant(Caller(key.owner), key.agents)
-    audit.accept(grant.caller)
-    return grant
+    return Grant(Caller(key.owner), key.agents)
 
 
 async def _check_token(request: Request, kit: Kit, token: str) -> Grant:
@@ -113,7 +112,6 @@ async def _check_token(request: Request, kit: Kit, token: str) -> Grant:
             scopes = dict.fromkeys([*error.scopes, *(agent.card.scopes if agent is not None else ())])
             raise InsufficientScope("this call", scopes) from None
         raise Unauthenticated(f"the token is not valid: {error}", is_token=True) from None
-    audit.accept(grant.caller)
     return grant
 
 

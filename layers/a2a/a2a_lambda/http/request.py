@@ -61,7 +61,10 @@ def version(request: Request) -> str:
 
 def check_media_type(request: Request) -> None:
     """Raises UnsupportedMediaType if the body is not JSON."""
-    media_type = media_types.plain(request.headers.get("content-type", JSON))
+    header = request.headers.get("content-type", JSON)
+    if header == JSON:
+        return
+    media_type = media_types.plain(header)
     if media_type != JSON and not media_type.endswith("+json"):
         raise UnsupportedMediaType(f"Content-Type is {media_type[:100]}, but must be {JSON}")
 

@@ -9,7 +9,7 @@ import asyncio
 from typing import Any
 from urllib.parse import urlsplit
 
-from a2a_lambda.access.tokens.documents import Documents, documents_of
+from a2a_lambda.access.tokens.documents import documents_of
 from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.protocol.model import Json
 
@@ -27,30 +27,25 @@ async def _fetch_keys(issuer: Issuer, *, allow_loopback: bool) -> list[Json]:
     async with documents_of(issuer, allow_loopback=allow_loopback) as documents:
         if not documents.is_safe(issuer.url):
             raise documents.problem("its url must begin with https://")
-        jwks_uri = await _discover(issuer.url, documents)
+        parts = urlsplit(issuer.url)
+        root, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+        for place in (
+            f"{issuer.url.rstrip('/')}/.well-known/openid-configuration",
+            f"{root}/.well-known/oauth-authorization-server{path}",
+        ):
+            metadata = await documents.get(place)
+            if isinstance(metadata, dict):
+                break
+        else:
+            raise documents.problem("it has no .well-known/openid-configuration")
+        if metadata.get("issuer") != issuer.url:
+            name = str(metadata.get("issuer"))[:200]
+            raise documents.problem(f"{place} names the issuer {name!r}: write it exactly so, as ISSUER")
+        jwks_uri = metadata.get("jwks_uri")
+        if not isinstance(jwks_uri, str) or not documents.is_safe(jwks_uri):
+            raise documents.problem(f"{place} has no jwks_uri that begins with https://")
         content = await documents.get(jwks_uri)
         keys: Any = content.get("keys") if isinstance(content, dict) else None
         if not isinstance(keys, list):
             raise documents.problem(f"{jwks_uri} has no JSON Web Key Set")
         return keys
-
-
-async def _discover(url: str, documents: Documents) -> str:
-    """The jwks_uri of the issuer with a url. Raises KeysUnavailable."""
-    parts = urlsplit(url)
-    root, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
-    for place in (
-        f"{url.rstrip('/')}/.well-known/openid-configuration",
-        f"{root}/.well-known/oauth-authorization-server{path}",
-    ):
-        content = await documents.get(place)
-        if not isinstance(content, dict):
-            continue
-        if content.get("issuer") != url:
-            name = str(content.get("issuer"))[:200]
-            raise documents.problem(f"{place} names the issuer {name!r}: write it exactly so, as ISSUER")
-        jwks_uri = content.get("jwks_uri")
-        if not isinstance(jwks_uri, str) or not documents.is_safe(jwks_uri):
-            raise documents.problem(f"{place} has no jwks_uri that begins with https://")
-        return jwks_uri
-    raise documents.problem("it has no .well-known/openid-configuration")

@@ -156,7 +156,10 @@ class IssuerKeys:
             keyring = self._read(issuer)
             age = self._clock() - keyring.copy.fetched_at
             if _choose(keyring, kid) is not None and age < STALE_JWKS_SECONDS:
-                if age >= RENEW_SECONDS and (fetch := self._begin_fetch(issuer)) is not None:
+                fetch = None
+                if age >= RENEW_SECONDS:
+                    fetch = self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS)
+                if fetch is not None:
                     thread = threading.Thread(target=self._renew, args=[issuer, fetch], daemon=True)
                     thread.start()
                     thread.join(RENEW_WAIT_SECONDS)
@@ -172,13 +175,10 @@ class IssuerKeys:
             keyring.looked_at = self._clock()
             return keyring
 
-    def _begin_fetch(self, issuer: Issuer) -> Fetch | None:
-        return self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS)
-
     def _ask(self, issuer: Issuer, keyring: Keyring, kid: str) -> Keyring:
         """Ask the issuer, or wait for the container that does. Raises KeysUnavailable if it is silent: the
         key may be a new one."""
-        if (fetch := self._begin_fetch(issuer)) is not None:
+        if (fetch := self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS)) is not None:
             self._renew(issuer, fetch)
             keyring = self._read(issuer)
         give_up = self._clock() + FETCH_WAIT_SECONDS

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from a2a_lambda import strictjson
+from a2a_lambda.http.error_responses import to_protocol_error
 from a2a_lambda.http.request import base_url, deadline, idempotency_key
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.protocol.requests import SendMessageRequest
@@ -11,7 +12,7 @@ from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import RequestIdentity
 from a2a_lambda.wire import v1_0
 from a2a_lambda.wire.mcp.results import INLINE_MODES, in_revision
-from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY
+from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, encode_error
 from a2a_lambda.wire.shared import jsonrpc
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ class McpCall:
     def encode(self, result: dict[str, Json]) -> bytes:
         """The answer with a result."""
         return jsonrpc.result(self.message.id, in_revision(result, self.message.revision, self.server))
+
+    def encode_error(self, error: Exception) -> bytes:
+        """The answer with an error."""
+        return jsonrpc.error(self.message.id, encode_error(to_protocol_error(error)))
 
     def context(self, request: SendMessageRequest, *, is_streamed: bool = False) -> CallContext:
         """What surrounds a message. Ids of requests repeat from one client to the next, so only an

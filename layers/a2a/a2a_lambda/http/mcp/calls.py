@@ -11,19 +11,16 @@ from a2a_lambda import strictjson, threads
 from a2a_lambda.errors import InvalidParams, KitError
 from a2a_lambda.http import sse
 from a2a_lambda.http.dispatch import STREAM_HEADERS, respond, with_slot
-from a2a_lambda.http.error_responses import to_protocol_error
 from a2a_lambda.http.mcp import request_state, tasks
 from a2a_lambda.http.mcp.call import McpCall
-from a2a_lambda.operations.stream_limit import Slot
 from a2a_lambda.protocol.model import STOPPED, Event, Json, Task, TaskState, text_of
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.wire.mcp import results
 from a2a_lambda.wire.mcp.calls import arguments_of, decode_call, task_of
 from a2a_lambda.wire.mcp.questions import elicitation, question_key
-from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, TASKS, encode_error
+from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, TASKS
 from a2a_lambda.wire.mcp.tools import Tool, find_tool
-from a2a_lambda.wire.shared import jsonrpc
 
 
 async def answer(call: McpCall) -> Response:
@@ -47,8 +44,13 @@ async def answer(call: McpCall) -> Response:
         if is_long and call.message.has_extension(TASKS):
             request["configuration"] = {"returnImmediately": True}
         elif call.message.progress_token is not None and takes_events:
-            return await _stream(call, tool, arguments, request)
-    return await respond(result(), lambda error: _encode_error(call, error))
+            context = call.context(request, is_streamed=True)
+            async with AsyncExitStack() as stack:
+                slot = await stack.enter_async_context(call.kit.stream_limit.hold_slot(call.scope.owner))
+                events = await call.kit.messages.stream(context, request)
+                body = with_slot(stack.pop_all(), slot, _encode_stream(call, tool, arguments, events))
+            return StreamingResponse(body, headers=STREAM_HEADERS, media_type=sse.MEDIA_TYPE)
+    return await respond(result(), call.encode_error)
 
 
 async def _request_of(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> SendMessageRequest | str:
@@ -101,21 +103,6 @@ async def _outcome(call: McpCall, tool: Tool, arguments: dict[str, Json], task: 
     return results.encode_result(task, message.revision, has_output_schema=has_schema)
 
 
-def _encode_error(call: McpCall, error: Exception) -> bytes:
-    return jsonrpc.error(call.message.id, encode_error(to_protocol_error(error)))
-
-
-async def _stream(
-    call: McpCall, tool: Tool, arguments: dict[str, Json], request: SendMessageRequest
-) -> Response:
-    """An answer with progress before its result."""
-    async with AsyncExitStack() as stack:
-        slot: Slot = await stack.enter_async_context(call.kit.stream_limit.hold_slot(call.scope.owner))
-        events = await call.kit.messages.stream(call.context(request, is_streamed=True), request)
-        body = with_slot(stack.pop_all(), slot, _encode_stream(call, tool, arguments, events))
-    return StreamingResponse(body, headers=STREAM_HEADERS, media_type=sse.MEDIA_TYPE)
-
-
 async def _encode_stream(
     call: McpCall, tool: Tool, arguments: dict[str, Json], events: sse.Events
 ) -> AsyncGenerator[bytes, None]:
@@ -146,7 +133,7 @@ async def _encode_stream(
             _cancel_later(call, task["id"])
         raise
     except Exception as cause:
-        yield sse.encode(_encode_error(call, cause))
+        yield sse.encode(call.encode_error(cause))
 
 
 _canceling: set[asyncio.Task[None]] = set()

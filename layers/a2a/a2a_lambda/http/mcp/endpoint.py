@@ -52,24 +52,21 @@ async def call(request: Request, agent: str | None) -> Response:
         telemetry.bind(owner=scope.owner, agent=scope.agent, version=f"mcp-{revision}")
         name = f"{request.method} {message.method}"
         tracing.current().set({"rpc.method": message.method}, name=name)
-        return await _answer(
-            McpCall(request, accepted_request.kit, accepted_request.grant.caller, scope, profile, message)
+        mcp_call = McpCall(
+            request, accepted_request.kit, accepted_request.grant.caller, scope, profile, message
         )
+        if message.method == "tools/call":
+            return await calls.answer(mcp_call)
+        methods = STATELESS_METHODS if message.is_stateless else SESSION_METHODS
+        if message.method not in methods:
+            names = ", ".join(["tools/call", *methods])
+            raise MethodNotFound(f"{message.method[:100]!r} in revision {revision}; there are {names}")
+        result = await methods[message.method](mcp_call)
+        return Response(mcp_call.encode(result), media_type=JSON)
     except Exception as cause:
         error = to_protocol_error(cause)
         body = jsonrpc.error(identity, encode_error(error))
         return Response(body, status_of(error, revision), error.headers, JSON)
-
-
-async def _answer(call: McpCall) -> Response:
-    message = call.message
-    if message.method == "tools/call":
-        return await calls.answer(call)
-    methods = STATELESS_METHODS if message.is_stateless else SESSION_METHODS
-    if message.method not in methods:
-        names = ", ".join(["tools/call", *methods])
-        raise MethodNotFound(f"{message.method[:100]!r} in revision {message.revision}; there are {names}")
-    return Response(call.encode(await methods[message.method](call)), media_type=JSON)
 
 
 async def _initialize(call: McpCall) -> dict[str, Json]:
