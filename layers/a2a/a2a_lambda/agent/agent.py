@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import types
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import cached_property, partial
@@ -100,7 +100,7 @@ class Agent:
             # The message's text answers the question that the skill asked for a parameter.
             skill, slots, slot = self.skills[pending["skill"]], dict(pending["slots"]), pending["asks"]
         else:
-            skill = await self._route_turn(turn)
+            skill = self._default if self._route is None else await self._route_turn(turn, self._route)
         texts = skill.texts_in(turn)
         if slot is not None and turn.text.strip():
             slots[slot] = [turn.text]
@@ -170,12 +170,9 @@ class Agent:
         config = configuration.of_environment(configuration.given(secrets, settings))
         return await trial.run(self, message, after, replies, config)
 
-    async def _route_turn(self, turn: Turn) -> Skill:
-        """The skill that the agent's router chooses, or the default skill."""
-        if self._route is None:
-            return self._default
-        call = partial(self._route, turn)
-        outputs = executor.execute(call, turn, is_async=is_async(self._route))
+    async def _route_turn(self, turn: Turn, route: Callable[[Turn], Any]) -> Skill:
+        """The skill that the agent's router chooses; the default skill if it returns nothing."""
+        outputs = executor.execute(partial(route, turn), turn, is_async=is_async(route))
         async with aclosing(outputs):
             async for batch in outputs:
                 for output in batch.outputs:

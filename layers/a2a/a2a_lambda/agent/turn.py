@@ -305,9 +305,10 @@ def make_turn(
     deadline: a `time.monotonic()` value. engine: keeps the results of a durable turn; None for every other
     turn.
     """
+    owner = head.scope.owner
     return Turn(
         message=message,
-        owner=head.scope.owner,
+        owner=owner,
         agent=head.scope.agent,
         task_id=head.task_id,
         context_id=head.context_id,
@@ -319,7 +320,7 @@ def make_turn(
         accepted_output_modes=tuple(options["acceptedOutputModes"]),
         extensions=tuple(options["extensions"]),
         request_metadata=options["metadata"],
-        caller=Caller.of_document(head.scope.owner, options.get("caller", {})),
+        caller=Caller.of_document(owner, options["caller"]) if "caller" in options else Caller(owner),
         engine=engine,
     )
 

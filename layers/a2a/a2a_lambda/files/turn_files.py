@@ -1,5 +1,6 @@
 """The files of one turn: those that came with its message, and those that it puts out."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
 from a2a_lambda.errors import ConfigurationError
@@ -12,19 +13,17 @@ if TYPE_CHECKING:
     from a2a_lambda.files.writer import Writer
 
 
+@dataclass(frozen=True, slots=True)
 class TurnFiles:
-    """head: head of the turn's task. allow_loopback: foreign URLs may lead to this machine. Calls block."""
+    """bucket, allow_loopback: see `Files`. head: head of the turn's task. Calls block."""
 
-    def __init__(self, bucket: Bucket | None, head: Head, *, allow_loopback: bool) -> None:
-        self._bucket = bucket
-        self._scope = head.scope
-        self._ids = (head.task_id, head.turn_id)
-        self._is_replayed = head.place is Place.EXECUTION
-        self._allow_loopback = allow_loopback
+    bucket: Bucket | None
+    head: Head
+    allow_loopback: bool
 
     def is_inline(self, size: int) -> bool:
         """Whether a file of `size` bytes stays in its task."""
-        return self._bucket is None or size <= INLINE_BYTES
+        return self.bucket is None or size <= INLINE_BYTES
 
     def writer(self, number: int) -> "Writer":
         """What takes the content of a file that the turn puts out. number: counts such files, from 1.
@@ -34,10 +33,11 @@ class TurnFiles:
         """
         from a2a_lambda.files.writer import Writer  # few turns put out large files
 
-        reference = output_reference(*self._ids, number)
-        key = key_of(self._scope, reference)
-        is_stored = self._is_replayed and self._bucket is not None and self._bucket.find(key) is not None
-        return Writer(self._bucket, key, reference, is_stored=is_stored)
+        reference = output_reference(self.head.task_id, self.head.turn_id, number)
+        key = key_of(self.head.scope, reference)
+        is_replayed = self.head.place is Place.EXECUTION
+        is_stored = is_replayed and self.bucket is not None and self.bucket.find(key) is not None
+        return Writer(self.bucket, key, reference, is_stored=is_stored)
 
     def open(self, url: str) -> BinaryIO:
         """The content at a reference, or at a URL outside the deployment, which is hostile until proved
@@ -46,19 +46,19 @@ class TurnFiles:
         Raises FileAbsent, FilesUnavailable, and NotFetched for a URL that must not, or cannot, be read.
         """
         if url.startswith(SCHEME):
-            return self._require_bucket().open(key_of(self._scope, url), version_of(url))
+            return self._require_bucket().open(key_of(self.head.scope, url), version_of(url))
         from a2a_lambda.net.fetch import fetch  # few turns read from elsewhere
 
-        return fetch(url, allow_loopback=self._allow_loopback)
+        return fetch(url, allow_loopback=self.allow_loopback)
 
     def link(self, reference: str, name: str, media_type: str) -> str:
         """A URL of a stored file, for a model's API, say."""
-        return self._require_bucket().link(key_of(self._scope, reference), name, media_type)
+        return self._require_bucket().link(key_of(self.head.scope, reference), name, media_type)
 
     def _require_bucket(self) -> Bucket:
-        if self._bucket is None:
+        if self.bucket is None:
             raise ConfigurationError(
                 "environment variable A2A_FILES_BUCKET is not set, but a task has a file in the bucket: set"
                 " it to the bucket's name"
             )
-        return self._bucket
+        return self.bucket

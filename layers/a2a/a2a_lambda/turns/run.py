@@ -29,6 +29,7 @@ from a2a_lambda.errors import (
     StoreError,
 )
 from a2a_lambda.files.files import Files
+from a2a_lambda.files.turn_files import TurnFiles
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.head import Head, Place
@@ -63,7 +64,7 @@ class Run:
 
     def __init__(self, store: Store, agent: Loading, claim: Claim, files: Files = Files()) -> None:  # noqa: B008
         head = claim.head
-        claim.turn.file_store = files.of_turn(head)
+        claim.turn.file_store = TurnFiles(files.bucket, head, files.allow_loopback)
         self._store = store
         self._agent = agent
         self._claim = claim
@@ -157,6 +158,7 @@ class Run:
                 logger.error("the lease of task %s was given up", self.head.task_id, exc_info=cause)
             work.cancel()
             await asyncio.wait({work})
+            work_error = asyncio.CancelledError() if work.cancelled() else work.exception()
             # The flusher may be writing: wait for it. A flush that `work.cancel` interrupted is written
             # again, with the same numbers.
             await self._journal.wait_for_flush()
@@ -165,7 +167,7 @@ class Run:
             if not self.has_diverged:
                 time_left = None if turn.deadline is None else turn.deadline - turn.clock() + CLOSING_SECONDS
                 async with asyncio.timeout(time_left):
-                    await self._store_end(work, is_in_time)
+                    await self._store_end(work_error, is_in_time)
         except TimeoutError:
             error = StoreError("the end of the turn was not stored in time")
         except Conflict:
@@ -179,16 +181,11 @@ class Run:
             self.audience.close(error)
 
     async def _work(self) -> None:
+        """Perform the turn. Raises Suspended if it pauses or waits, Conflict if the lease is over or lost."""
         if not self._agent.done():
             await asyncio.wrap_future(self._agent)
         if self._store.clock() >= self.head.lease:  # the process was frozen meanwhile
             raise Conflict
-        try:
-            await self._perform()
-        except Suspended as suspension:
-            self.suspension = suspension
-
-    async def _perform(self) -> None:
         agent, turn = agent_of(self._agent), self._claim.turn
         async with aclosing(agent.perform(turn)) as batches:
             async for batch in batches:
@@ -226,37 +223,36 @@ class Run:
                 await self._journal.wait_for_room()
                 await self.audience.wait_for_room()
 
-    async def _store_end(self, work: "asyncio.Task[None]", is_in_time: bool) -> None:
-        """Store that the turn has ended, or is suspended, and publish its end. Raises StoreError,
-        Conflict."""
-        if self.suspension is not None and is_in_time:
-            await self._ending.suspend(self.suspension)
+    async def _store_end(self, error: BaseException | None, is_in_time: bool) -> None:
+        """Store that the turn has ended, or is suspended, and publish its end.
+
+        error: what ended the work, or None. is_in_time: the work was done before the deadline. Raises
+        StoreError, Conflict.
+        """
+        if isinstance(error, Suspended) and is_in_time:
+            await self._ending.suspend(error)
+            self.suspension = error
             return
-        was_ended_by_skill = self._finish_events(work, is_in_time)
-        was_stopped = bool(self._stop_reason)
+        if isinstance(error, Conflict) and is_in_time:  # the work noticed that the lease is lost
+            raise error
+        was_ended_by_skill, was_stopped = is_in_time and error is None, bool(self._stop_reason)
+        if not was_ended_by_skill:
+            self._add_failure(error if is_in_time else None)
+        elif self._builder.is_empty:
+            hints.info("skill %s returned nothing: a `return` may be missing", self._claim.turn.skill)
         if await self._ending.store(was_ended_by_skill=was_ended_by_skill, was_stopped=was_stopped):
             self.audience.publish(self.head.closing_event(), self.head.sequence)
         else:  # what was published of the turn is not what is stored
             self.has_diverged = True
 
-    def _finish_events(self, work: "asyncio.Task[None]", is_in_time: bool) -> bool:
-        """Whether the skill ended the turn itself. If not, add the events of a failed turn.
+    def _add_failure(self, error: BaseException | None) -> None:
+        """Add the events with which a turn fails, or, if it was stopped, goes back to its old status.
 
-        is_in_time: the work was done before the deadline. Raises Conflict if it noticed that the lease is
-        lost.
+        error: what ended the work; None = its time was up.
         """
-        failure = TIME_LIMIT
-        if is_in_time:
-            error = asyncio.CancelledError() if work.cancelled() else work.exception()
-            if error is None:
-                if self._builder.is_empty:
-                    hints.info("skill %s returned nothing: a `return` may be missing", self._claim.turn.skill)
-                return True
-            if isinstance(error, Conflict):
-                raise error
-            failure = self._explain(error)
-        else:
+        if error is None:
             logger.error("skill %s ran out of time", self._claim.turn.skill)
+        failure = TIME_LIMIT if error is None else self._explain(error)
         if self._stop_reason and self._claim.old_status is not None:
             # A question still waits for its answer, as it did before the turn.
             events = self._builder.restore(self._claim.old_status)
@@ -266,7 +262,6 @@ class Run:
         self._journal.add(events, size_of(events))
         for event in events:
             self.audience.publish(event)
-        return False
 
     def _explain(self, error: BaseException) -> str:
         """What the client may read of a failure. The log gets the rest."""
