@@ -65,7 +65,8 @@ def test_a_refused_method_names_those_that_are_allowed(
     answer = client.request(verb, path, json={})
     assert answer.status_code == 405
     assert set(answer.headers["allow"].split(", ")) == allowed
-    assert f"{verb} is not allowed here; use" in answer.text
+    methods = answer.text.partition(f"{verb} is not allowed here; use ")[2].partition('"')[0]
+    assert set(methods.split(", ")) == allowed
 
 
 @pytest.mark.parametrize(

@@ -386,6 +386,16 @@ def test_a_key_with_another_body_is_refused_whatever_answered_last(once: Once) -
         once.send("look", contextId=context, body="another")
 
 
+def test_a_key_of_another_request_is_refused_in_a_reply(once: Once) -> None:
+    """The task that asks does not know the key; the conversation does."""
+    context = str(uuid.uuid4())
+    once.send("look", contextId=context)
+    asked = once.send("patient", contextId=context, body="else", key="ASK")
+    with pytest.raises(InvalidParams, match="another request"):
+        once.send("", taskId=asked["id"], contextId=context, body="Ann")
+    assert once.send("", taskId=asked["id"], body="Ann", key="REPLY")["id"] == asked["id"]
+
+
 def test_a_reply_whose_run_died_can_be_sent_again(once: Once, clock: Clock) -> None:
     """The task asks again, what it was about to do included."""
     asked = once.send("patient", key="ASK")

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from a2a_lambda import telemetry
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.agent.card_file import read_card
 from a2a_lambda.aws import clients
@@ -168,7 +169,9 @@ def test_a_schedule_that_cannot_start_stops_no_other(
     kit = deploy(
         HOURLY.replace("owner", "webhook: http://10.0.0.1/x, owner") + HOURLY.replace("hourly", "good")
     )
+    ids = telemetry.collect()
     kit.look()
+    assert ids.items() >= {"owner": kit.owner, "agent": "hello"}.items()
     assert [task["history"][0]["metadata"]["schedule"]["id"] for task in kit.tasks()] == ["good"]
     assert "schedule hourly of hello failed" in caplog.text
 

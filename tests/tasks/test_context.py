@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from a2a_lambda import strictjson
 from a2a_lambda.errors import MemoryFull
 from a2a_lambda.protocol.model import Part
 from a2a_lambda.tasks.context import (
+    CONVERSATION_BYTES,
     CONVERSATION_LENGTH,
     MEMORY_BYTES,
     Add,
@@ -111,6 +113,15 @@ def test_a_conversation_keeps_whole_turns() -> None:
     assert len(kept) == CONVERSATION_LENGTH
     assert kept[:2] == [f"q{CONVERSATION_LENGTH // 2}", f"a{CONVERSATION_LENGTH // 2}"]
     assert kept[-1] == f"a{CONVERSATION_LENGTH - 1}"
+
+
+def test_a_conversation_is_kept_up_to_its_last_byte() -> None:
+    empty = len(strictjson.dumps([Part(text="")]))
+    context = Context().after(record("a", said="one", reply="two"))
+    rest = CONVERSATION_BYTES - 3 * empty - len("onetwo")
+    fitting, longer = "q" * rest, "q" * (rest + 1)
+    assert texts(context.after(replace(record("b", fitting), reply=()))) == ["one", "two", fitting]
+    assert texts(context.after(replace(record("b", longer), reply=()))) == [longer]
 
 
 def test_a_conversation_that_begins_with_the_agent_is_kept() -> None:

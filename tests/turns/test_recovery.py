@@ -8,9 +8,9 @@ import pytest
 
 from a2a_lambda import telemetry
 from a2a_lambda.errors import TaskNotFound
-from a2a_lambda.protocol.model import TaskState, agent_message, status
+from a2a_lambda.protocol.model import Message, Role, TaskState, agent_message, status
 from a2a_lambda.store.store import Conflict, Store
-from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.tasks.head import Head, Pending, Place
 from a2a_lambda.turns.recovery import LOST, end_task, has_died, load_live_head, load_progress, lost_status
 from tests.helpers.clock import Clock
 
@@ -58,6 +58,36 @@ def test_the_question_of_a_task_that_is_ended_stays_in_its_history(store: Store,
     assert task["status"]["message"]["parts"] == [{"text": "given up"}]
     assert [message["parts"] for message in task["history"]] == [[{"text": "Which?"}]]
     assert sequence == ended.sequence == 2
+
+
+def test_a_reply_whose_run_died_gives_its_question_back(store: Store, head: Head, clock: Clock) -> None:
+    """With what the task was about to do, and as the open question of its conversation."""
+    pending = Pending(skill="book", slots={}, asks="city")
+    question = status(
+        TaskState.INPUT_REQUIRED, store.clock(), agent_message(head.task_id, "c", [{"text": "?"}])
+    )
+    asking = store.update_head(head.with_closing_status(question, 0, pending))
+    base = asking.with_new_epoch()
+    reply = Message(messageId="m", role=Role.USER, parts=[{"text": "Rome"}])
+    running, _ = (
+        replace(base, reopened_at=base.committed + 1)
+        .with_holder(store.clock())
+        .with_events([asking.closing_event(), {"message": reply}])
+    )
+    store.update_head(running)
+    clock.now = running.lease + 1
+    again = asyncio.run(load_live_head(store, head.scope, head.task_id))
+    assert (again.state, again.status["message"]) == (TaskState.INPUT_REQUIRED, question["message"])
+    assert again.pending == pending
+    assert store.get_context(head.scope, "c").waiting == head.task_id
+
+
+def test_a_first_turn_whose_run_died_is_no_open_question(store: Store, head: Head, clock: Clock) -> None:
+    store.update_head(replace(head, pending=Pending(skill="book", slots={}, asks=None)))
+    clock.now = head.lease + 1
+    ended = asyncio.run(load_live_head(store, head.scope, head.task_id))
+    assert (ended.state, ended.pending) == (TaskState.FAILED, None)
+    assert store.get_context(head.scope, "c").waiting == ""
 
 
 def test_a_run_that_is_faster_than_the_end_of_its_task_wins(store: Store, head: Head) -> None:

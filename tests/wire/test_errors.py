@@ -13,6 +13,18 @@ FAILURES = [
     (errors.InvalidParams("x"), 400, "INVALID_ARGUMENT", ""),
     (errors.InternalError(), 500, "INTERNAL", ""),
     (errors.TaskNotFound("x"), 404, "NOT_FOUND", "TASK_NOT_FOUND"),
+    (errors.TaskNotCancelable("x"), 400, "FAILED_PRECONDITION", "TASK_NOT_CANCELABLE"),
+    (
+        errors.PushNotificationNotSupported("x"),
+        *(400, "FAILED_PRECONDITION", "PUSH_NOTIFICATION_NOT_SUPPORTED"),
+    ),
+    (errors.UnsupportedOperation("x"), 400, "FAILED_PRECONDITION", "UNSUPPORTED_OPERATION"),
+    (errors.ContentTypeNotSupported("x"), 400, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"),
+    (
+        errors.ExtendedAgentCardNotConfigured("x"),
+        *(400, "FAILED_PRECONDITION", "EXTENDED_AGENT_CARD_NOT_CONFIGURED"),
+    ),
+    (errors.ExtensionSupportRequired("x"), 400, "FAILED_PRECONDITION", "EXTENSION_SUPPORT_REQUIRED"),
     (errors.UnsupportedMediaType("x"), 400, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"),
     (errors.VersionNotSupported("x"), 400, "FAILED_PRECONDITION", "VERSION_NOT_SUPPORTED"),
     (errors.Unauthenticated("x"), 401, "UNAUTHENTICATED", ""),

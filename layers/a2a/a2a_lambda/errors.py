@@ -9,6 +9,13 @@ are for the operator: the client gets an `InternalError`.
 import math
 from collections.abc import Collection, Mapping
 
+EXCERPT_CHARACTERS = 100
+
+
+def excerpt(text: str) -> str:
+    """The beginning of a text that someone else has written, to quote it in a message."""
+    return text[:EXCERPT_CHARACTERS]
+
 
 class KitError(Exception):
     """Root of every exception of this package.

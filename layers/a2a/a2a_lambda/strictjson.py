@@ -7,7 +7,7 @@ would break a client, or the store, much later and far away.
 import json
 from typing import Any, NoReturn
 
-from a2a_lambda.errors import ParseError
+from a2a_lambda.errors import ParseError, excerpt
 
 MAX_DEPTH = 64
 
@@ -60,7 +60,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         keys: set[str] = set()
         for key, _ in pairs:
             if key in keys:
-                raise ParseError(f"duplicate key {json.dumps(key[:40])}")
+                raise ParseError(f"duplicate key {json.dumps(excerpt(key))}")
             keys.add(key)
     return result
 

@@ -93,3 +93,10 @@ def test_an_unknown_argument_is_refused_by_its_name() -> None:
     with pytest.raises(InvalidParams, match="add has no argument 'b'") as caught:
         decode_call(tool({"a": NUMBER}), {"a": 1, "c": 2, "b": 3}, {})
     assert caught.value.path == "params.arguments.b"
+
+
+def test_a_very_long_name_is_quoted_in_part() -> None:
+    with pytest.raises(InvalidParams) as caught:
+        decode_call(tool({"a": NUMBER}), {"b" * 1000: 1}, {})
+    assert caught.value.path == "params.arguments." + "b" * 100
+    assert "'" + "b" * 100 + "'" in str(caught.value)

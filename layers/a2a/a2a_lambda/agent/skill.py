@@ -15,7 +15,7 @@ from typing_extensions import is_typeddict
 from a2a_lambda import mistakes, strictjson
 from a2a_lambda.agent.outputs import Ask
 from a2a_lambda.agent.turn import Turn
-from a2a_lambda.errors import AgentMistake, ConfigurationError, ParseError
+from a2a_lambda.errors import AgentMistake, ConfigurationError, ParseError, excerpt
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -163,7 +163,7 @@ class Skill:
                 try:
                     result[parameter.name] = parameter.read(texts)
                 except ValueError:
-                    return self._ask(parameter, f"“{texts[0][:100]}” cannot be used. ")
+                    return self._ask(parameter, f"“{excerpt(texts[0])}” cannot be used. ")
             elif parameter.is_required:
                 return self._ask(parameter)
         return result

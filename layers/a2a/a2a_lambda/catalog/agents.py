@@ -18,7 +18,7 @@ from pathlib import Path
 from a2a_lambda import mistakes
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.catalog.manifest import read_manifest
-from a2a_lambda.errors import ConfigurationError, RouteNotFound, Unavailable
+from a2a_lambda.errors import ConfigurationError, RouteNotFound, Unavailable, excerpt
 from a2a_lambda.protocol.card import Card
 from a2a_lambda.protocol.profile import Profile
 
@@ -145,7 +145,7 @@ class Agents(Mapping[str, Profile]):
         if agent_name in self._unreadable:
             raise Unavailable(self._public_reason(agent_name, self._unreadable[agent_name]))
         if agent_name not in self._profiles:
-            raise RouteNotFound(f"there is no agent {agent_name[:100]!r}")
+            raise RouteNotFound(f"there is no agent {excerpt(agent_name)!r}")
         return self._profiles[agent_name]
 
     def start(self, name: str) -> Loading:

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import httpx2
 
 from a2a_lambda import strictjson
-from a2a_lambda.errors import KitError, ParseError
+from a2a_lambda.errors import KitError, ParseError, excerpt
 
 RENEW_EARLY_SECONDS = 60.0
 """Seconds before its expiry at which a token is renewed. One that is valid for less than twice as long is
@@ -104,7 +104,7 @@ class ClientCredentials(httpx2.Auth):
         fields = content if isinstance(content, dict) else {}
         value, life = fields.get("access_token"), fields.get("expires_in", DEFAULT_LIFE_SECONDS)
         if status != 200 or not isinstance(value, str) or not value.isascii():
-            reason = str(fields.get("error", "no token"))[:100]
+            reason = excerpt(str(fields.get("error", "no token")))
             raise SignInFailed(f"{self._token_url}: status {status}, {reason}")
         seconds = float(life) if isinstance(life, int | float) else DEFAULT_LIFE_SECONDS
         self._token.value = value

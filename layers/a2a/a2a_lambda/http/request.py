@@ -9,7 +9,7 @@ from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 
-from a2a_lambda.errors import InvalidParams, InvalidRequest, RequestTooLarge, UnsupportedMediaType
+from a2a_lambda.errors import InvalidParams, InvalidRequest, RequestTooLarge, UnsupportedMediaType, excerpt
 from a2a_lambda.http.error_responses import JSON
 from a2a_lambda.protocol import media_types
 
@@ -66,7 +66,7 @@ def check_media_type(request: Request) -> None:
         return
     media_type = media_types.plain(header)
     if media_type != JSON and not media_type.endswith("+json"):
-        raise UnsupportedMediaType(f"Content-Type is {media_type[:100]}, but must be {JSON}")
+        raise UnsupportedMediaType(f"Content-Type is {excerpt(media_type)}, but must be {JSON}")
 
 
 async def read_body(request: Request, limit: int) -> bytes:

@@ -18,6 +18,7 @@ from a2a_lambda.errors import (
     ProtocolError,
     RouteNotFound,
     StreamingNotSupported,
+    excerpt,
 )
 from a2a_lambda.http import sse
 from a2a_lambda.http.dispatch import accept, answer
@@ -71,7 +72,7 @@ async def call(request: Request, path: str) -> Response:
     try:
         matches = list(_matches(path))
         if not matches:
-            raise RouteNotFound(f"nothing is served at /{path[:200]}")
+            raise RouteNotFound(f"nothing is served at /{excerpt(path)}")
         wire = matches[0].wire
         binding = Rest(_media_type(request, wire))
         match = next((match for match in matches if match.route.verb == request.method), None)
@@ -144,7 +145,7 @@ def _check_version(wire: Wire, request: Request) -> None:
     wires = negotiation.wires_for("", version_name)
     if version_name and wire.name not in {other.name for other in wires}:
         raise InvalidRequest(
-            f"this path is for A2A {wire.name}, but A2A-Version is {version_name[:20]}."
+            f"this path is for A2A {wire.name}, but A2A-Version is {excerpt(version_name)}."
             " The paths of 0.3 begin with /v1; those of 1.0 do not"
         )
 

@@ -13,6 +13,7 @@ from a2a_lambda.errors import (
     ExtensionSupportRequired,
     PushNotificationNotSupported,
     StreamingNotSupported,
+    excerpt,
 )
 from a2a_lambda.protocol import media_types
 from a2a_lambda.protocol.requests import Operation
@@ -177,7 +178,7 @@ class Card(CardModel):
         patterns = [*self.defaultInputModes, *modes, *also]
         if not media_types.matches(plain_type, patterns):
             raise ContentTypeNotSupported(
-                f"{path} is {plain_type[:100]}; the agent takes {', '.join(patterns)}", path=path
+                f"{path} is {excerpt(plain_type)}; the agent takes {', '.join(patterns)}", path=path
             )
 
     def check_operation(self, operation: Operation) -> None:

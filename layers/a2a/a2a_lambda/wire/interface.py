@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from a2a_lambda.errors import MethodNotFound, ProtocolError
+from a2a_lambda.errors import MethodNotFound, ProtocolError, excerpt
 from a2a_lambda.protocol.model import Event, Json, Task
 from a2a_lambda.protocol.requests import Operation, Recipient
 from a2a_lambda.wire.shared.card_json import Description
@@ -87,4 +87,4 @@ class Wire:
 
     def method_not_found(self, method: str) -> ProtocolError:
         """Why a method is not among the version's."""
-        return MethodNotFound(f"{method[:100]!r}; there are {', '.join(self.methods)}")
+        return MethodNotFound(f"{excerpt(method)!r}; there are {', '.join(self.methods)}")

@@ -7,7 +7,7 @@ Source: https://a2a-protocol.org/v1.0.0/specification, section 3.6
 
 from collections.abc import Mapping, Sequence
 
-from a2a_lambda.errors import MethodNotFound, ProtocolError, VersionNotSupported
+from a2a_lambda.errors import MethodNotFound, ProtocolError, VersionNotSupported, excerpt
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v0_3_http, v1_0
 from a2a_lambda.wire.interface import Wire
 
@@ -39,7 +39,7 @@ def wires_for(dialect: str, version: str) -> tuple[Wire, ...]:
     matches = tuple(wire for wire in wires if short_version in wire.versions)
     if not matches:
         versions = sorted({name for wire in wires for name in wire.versions})
-        raise VersionNotSupported(f"A2A-Version is {version[:20]!r}; supported: {', '.join(versions)}")
+        raise VersionNotSupported(f"A2A-Version is {excerpt(version)!r}; supported: {', '.join(versions)}")
     return matches
 
 

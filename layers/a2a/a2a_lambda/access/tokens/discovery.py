@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from a2a_lambda.access.tokens.documents import documents_of
 from a2a_lambda.access.tokens.issuer import Issuer
+from a2a_lambda.errors import excerpt
 from a2a_lambda.protocol.model import Json
 
 
@@ -39,7 +40,7 @@ async def _fetch_keys(issuer: Issuer, *, allow_loopback: bool) -> list[Json]:
         else:
             raise documents.problem("it has no .well-known/openid-configuration")
         if metadata.get("issuer") != issuer.url:
-            name = str(metadata.get("issuer"))[:200]
+            name = excerpt(str(metadata.get("issuer")))
             raise documents.problem(f"{place} names the issuer {name!r}: write it exactly so, as ISSUER")
         jwks_uri = metadata.get("jwks_uri")
         if not isinstance(jwks_uri, str) or not documents.is_safe(jwks_uri):

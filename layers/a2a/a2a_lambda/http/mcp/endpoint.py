@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from a2a_lambda import strictjson, telemetry, tracing
-from a2a_lambda.errors import Forbidden, MethodNotFound
+from a2a_lambda.errors import Forbidden, MethodNotFound, excerpt
 from a2a_lambda.http.auth import scope_of
 from a2a_lambda.http.dispatch import accept
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
@@ -60,7 +60,7 @@ async def call(request: Request, agent: str | None) -> Response:
         methods = STATELESS_METHODS if message.is_stateless else SESSION_METHODS
         if message.method not in methods:
             names = ", ".join(["tools/call", *methods])
-            raise MethodNotFound(f"{message.method[:100]!r} in revision {revision}; there are {names}")
+            raise MethodNotFound(f"{excerpt(message.method)!r} in revision {revision}; there are {names}")
         result = await methods[message.method](mcp_call)
         return Response(mcp_call.encode(result), media_type=JSON)
     except Exception as cause:

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Mapping
 
-from a2a_lambda.errors import InvalidParams
+from a2a_lambda.errors import InvalidParams, excerpt
 from a2a_lambda.protocol.alibaba_metadata import intent_metadata
 from a2a_lambda.protocol.model import Json, Message, Part, Role
 from a2a_lambda.protocol.requests import SendMessageRequest
@@ -36,9 +36,10 @@ def decode_call(tool: Tool, arguments: Mapping[str, Json], meta: Mapping[str, Js
     """The message that calls a tool, or goes on with its task. Raises InvalidParams."""
     unknown_names = arguments.keys() - tool.input_schema["properties"].keys()
     if unknown_names:
+        name = excerpt(min(unknown_names))
         raise InvalidParams(
-            f"{tool.name} has no argument {min(unknown_names)[:100]!r}",
-            path=f"params.arguments.{min(unknown_names)[:100]}",
+            f"{tool.name} has no argument {name!r}",
+            path=f"params.arguments.{name}",
         )
     text = message_of(tool, arguments)
     values = {

@@ -4,7 +4,7 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from a2a_lambda.errors import InvalidParams, InvalidRequest
+from a2a_lambda.errors import InvalidParams, InvalidRequest, excerpt
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire.mcp.revisions import (
     CAPABILITIES_KEY,
@@ -98,7 +98,9 @@ def _revision_of(
         if not isinstance(meta_version, str):
             raise _bad_request(f"params._meta.{VERSION_KEY} must be a string")
         if meta_version != header:
-            raise HeaderMismatch(f"MCP-Protocol-Version must be {meta_version[:40]!r}, as in params._meta")
+            raise HeaderMismatch(
+                f"MCP-Protocol-Version must be {excerpt(meta_version)!r}, as in params._meta"
+            )
         if meta_version != STATELESS:
             raise UnknownRevision(meta_version)
         return meta_version
@@ -121,7 +123,7 @@ def _check_headers(method: str, params: Mapping[str, Json], headers: Mapping[str
         expected_headers["mcp-name"] = str(params.get(name_parameters[method], ""))
     for name, value in expected_headers.items():
         if _plain(headers.get(name, "").strip()) != value:
-            raise HeaderMismatch(f"the header {name.title()} must be {value[:100]!r}, as in the body")
+            raise HeaderMismatch(f"the header {name.title()} must be {excerpt(value)!r}, as in the body")
 
 
 def _plain(value: str) -> str:

@@ -5,7 +5,7 @@ Source: https://modelcontextprotocol.io/specification/<revision>
 
 from collections.abc import Mapping
 
-from a2a_lambda.errors import InvalidParams, InvalidRequest, MethodNotFound, ProtocolError
+from a2a_lambda.errors import InvalidParams, InvalidRequest, MethodNotFound, ProtocolError, excerpt
 from a2a_lambda.protocol.model import Json
 
 STATELESS = "2026-07-28"
@@ -55,8 +55,8 @@ class UnknownRevision(InvalidRequest):
     code, status, title = -32022, 400, "Unsupported protocol version"
 
     def __init__(self, requested: str) -> None:
-        super().__init__(f"{requested[:40]!r}; supported: {', '.join(SUPPORTED)}")
-        self.data: Json = {"supported": [*SUPPORTED], "requested": requested[:100]}
+        super().__init__(f"{excerpt(requested)!r}; supported: {', '.join(SUPPORTED)}")
+        self.data: Json = {"supported": [*SUPPORTED], "requested": excerpt(requested)}
 
 
 RESERVED_CODES = range(-32019, -31999)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from a2a_lambda.errors import InvalidParams
+from a2a_lambda.errors import InvalidParams, excerpt
 from a2a_lambda.protocol.card import CardSkill
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.protocol.profile import Profile
@@ -109,5 +109,5 @@ def find_tool(profile: Profile, name: Json) -> Tool:
     tools = {tool.name: tool for tool in tools_of(profile)}
     if not isinstance(name, str) or name not in tools:
         names = ", ".join(tools) or "none"
-        raise InvalidParams(f"unknown tool {str(name)[:100]!r}; there are: {names}", path="params.name")
+        raise InvalidParams(f"unknown tool {excerpt(str(name))!r}; there are: {names}", path="params.name")
     return tools[name]
