@@ -1,0 +1,196 @@
+"""What is known of keys, to the second: when a copy is too old, and when Parameter Store is asked again."""
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from a2a_lambda.access import keys
+from a2a_lambda.access.key import Key, digest_of
+from a2a_lambda.access.keys import Keys, UnsharedCopies
+from a2a_lambda.errors import KeysUnavailable
+from a2a_lambda.store.key_copies import Copy, Load
+from tests.access.unknown_keys import unknown
+from tests.helpers.clock import Clock
+
+ANN = unknown(0)
+
+
+class ParameterStore:
+    """The keys that it has; it answers at once, unless it `is_silent`."""
+
+    def __init__(self, *keys: Key) -> None:
+        self.keys = keys
+        self.reads = 0
+        self.is_silent = False
+
+    def get_parameters_by_path(self, *, Path: str, **_: Any) -> Any:
+        if Path.endswith("/issuers"):
+            return {"Parameters": []}
+        self.reads += 1
+        if self.is_silent:
+            raise EndpointConnectionError(endpoint_url="x")
+        return {"Parameters": [{"Name": f"/k/{key.label}", "Value": key.parameter()} for key in self.keys]}
+
+
+@pytest.fixture
+def parameters(clock: Clock) -> ParameterStore:
+    return ParameterStore(Key("ann", digest_of(ANN), "ann", expires=clock() + 200))
+
+
+@pytest.fixture
+def known(parameters: ParameterStore, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Keys:
+    """Keys that were read now. Nothing is left to chance."""
+    monkeypatch.setattr("random.uniform", lambda _, most: most)
+    known = Keys(parameters, "/k", clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
+    assert known.find(ANN)
+    return known
+
+
+def test_a_copy_is_used_without_a_look_for_a_minute(
+    known: Keys, parameters: ParameterStore, clock: Clock
+) -> None:
+    clock.now += keys.FRESH_SECONDS - 1
+    assert known.find_cached(ANN)
+    assert known.find_cached_issuers() == ()
+    known.find(ANN)
+    known.find_issuers()
+    assert parameters.reads == 1
+    clock.now += 1
+    assert known.find_cached(ANN) is None
+    assert known.find_cached_issuers() is None
+    assert known.find(ANN)
+    assert parameters.reads == 2
+
+
+def test_a_key_ends_at_its_time(known: Keys, clock: Clock) -> None:
+    clock.now += 199
+    assert known.find(ANN)
+    assert known.find_cached(ANN)
+    clock.now += 1
+    assert known.find_cached(ANN) is None
+    assert known.find(ANN) is None
+
+
+def test_without_parameter_store_a_key_works_for_five_minutes(
+    parameters: ParameterStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("random.uniform", lambda _, most: most)
+    parameters.keys = (Key("ann", digest_of(ANN), "ann"),)
+    known = Keys(parameters, "/k", clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
+    assert known.find(ANN)
+    parameters.is_silent = True
+    clock.now += keys.STALE_KEYS_SECONDS - 1
+    assert known.find(ANN)
+    assert known.find_issuers() == ()
+    clock.now += 1
+    with pytest.raises(KeysUnavailable):
+        known.find(ANN)
+    with pytest.raises(KeysUnavailable):
+        known.find_issuers()
+
+
+def test_without_parameter_store_an_unknown_key_is_refused_for_five_seconds(
+    known: Keys, parameters: ParameterStore, clock: Clock
+) -> None:
+    parameters.is_silent = True
+    clock.now += keys.KEYS_REREAD_SECONDS - 1
+    assert known.find(unknown(1)) is None
+    assert parameters.reads == 1
+    clock.now += 1
+    with pytest.raises(KeysUnavailable, match="may be a new one"):
+        known.find(unknown(1))
+
+
+def test_a_try_that_failed_is_made_again_after_five_seconds(
+    known: Keys, parameters: ParameterStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "KEYS_WAIT_SECONDS", 0.0)
+    parameters.is_silent = True
+    clock.now += keys.FRESH_SECONDS
+    for seconds, reads in ((0.0, 2), (keys.KEYS_REREAD_SECONDS - 1, 2), (1, 3)):
+        clock.now += seconds
+        assert known.find(ANN)
+        assert parameters.reads == reads, seconds
+
+
+def test_a_refused_key_is_looked_for_again_after_ten_seconds(
+    known: Keys, parameters: ParameterStore, clock: Clock
+) -> None:
+    clock.now += keys.KEYS_REREAD_SECONDS
+    for seconds, reads in ((0.0, 2), (keys.REFUSED_SECONDS - 1, 2), (1, 3)):
+        clock.now += seconds
+        assert known.find(unknown(1)) is None
+        assert parameters.reads == reads, seconds
+
+
+def test_so_many_refused_keys_are_remembered_and_then_none(
+    known: Keys, parameters: ParameterStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "REFUSED_KEYS", 2)
+    monkeypatch.setattr(keys, "REFUSED_SECONDS", 3600.0)
+    for number, reads in ((1, 2), (2, 3), (1, 3), (2, 3), (3, 4), (1, 5)):
+        clock.now += keys.KEYS_REREAD_SECONDS
+        known.find(unknown(number))
+        assert parameters.reads == reads, number
+
+
+class OtherContainer(UnsharedCopies):
+    """Has read the keys, and has shared a copy of them."""
+
+    copy: Copy | None = None
+
+    def read_copy(self) -> Copy | None:
+        return self.copy
+
+
+@pytest.fixture
+def other(clock: Clock) -> OtherContainer:
+    return OtherContainer(clock)
+
+
+@pytest.fixture
+def sharing(
+    parameters: ParameterStore, other: OtherContainer, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> Keys:
+    """A container that has no keys yet, and cannot read Parameter Store."""
+    parameters.is_silent = True
+    monkeypatch.setattr(keys, "KEYS_WAIT_SECONDS", 0.0)
+    return Keys(parameters, "/k", other, clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("seconds", "is_used"), [(1.0, True), (2.0, False)])
+def test_a_copy_from_the_future_is_of_a_clock_that_is_a_second_off_at_most(
+    sharing: Keys, other: OtherContainer, clock: Clock, *, seconds: float, is_used: bool
+) -> None:
+    other.copy = Copy(clock() + seconds, 1, [Key("ann", digest_of(ANN), "ann").row()])
+    if is_used:
+        assert sharing.find(ANN)
+        return
+    with pytest.raises(KeysUnavailable):
+        sharing.find(ANN)
+
+
+@pytest.mark.parametrize(("age", "is_remembered"), [(1.0, True), (2.0, False)])
+def test_a_key_that_an_older_copy_lacks_may_be_a_newer_key(
+    sharing: Keys, other: OtherContainer, clock: Clock, *, age: float, is_remembered: bool
+) -> None:
+    other.copy = Copy(clock() - age, 1, [Key("ann", digest_of(ANN), "ann").row()])
+    assert sharing.find(unknown(1)) is None
+    other.copy = Copy(clock() + 1, 1, [Key("new", digest_of(unknown(1)), "ann").row()])
+    clock.now += keys.KEYS_REREAD_SECONDS
+    assert bool(sharing.find(unknown(1))) != is_remembered
+
+
+@pytest.mark.parametrize(("seconds", "is_continued"), [(300.0, True), (301.0, False)])
+def test_a_stopped_load_is_continued_for_five_minutes(
+    clock: Clock, *, seconds: float, is_continued: bool
+) -> None:
+    copies = UnsharedCopies(clock)
+    load = copies.begin_load(seconds=10, resume=300)
+    assert isinstance(load, Load)
+    clock.now += seconds - 1
+    copies.stop_load(load, rest=1)
+    assert copies.begin_load(seconds=10, resume=300) is None
+    clock.now += 1
+    assert (copies.begin_load(seconds=10, resume=300) is load) == is_continued

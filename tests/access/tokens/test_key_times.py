@@ -1,0 +1,111 @@
+"""What is known of an issuer's keys, to the second."""
+
+from typing import Any
+
+import pytest
+
+from a2a_lambda.access.tokens import issuer_keys
+from a2a_lambda.access.tokens.issuer import Issuer
+from a2a_lambda.access.tokens.issuer_keys import IssuerKeys
+from a2a_lambda.errors import KeysUnavailable, TokenRefused
+from a2a_lambda.store.issuer_copies import IssuerCopy
+from tests.access.tokens.door import Door, Open
+from tests.access.tokens.identity_provider import IdentityProvider
+from tests.helpers.clock import Clock
+
+
+class Container:
+    """One container. It counts its looks at the table, and its questions to the issuer."""
+
+    def __init__(self, door: Door, issuer: Issuer, jwks: list[Any]) -> None:
+        self.issuer, self.jwks = issuer, jwks
+        self.kid = jwks[0]["kid"]
+        self.looks = self.fetches = 0
+        self.is_silent = False
+        self.keys = IssuerKeys(self, self.fetch, clock=door.clock, sleep=door.clock.sleep)  # type: ignore[arg-type]
+        self._copies = door.copies
+
+    def __getattr__(self, operation: str) -> Any:
+        return getattr(self._copies, operation)
+
+    def read_copy(self, issuer: Issuer) -> IssuerCopy:
+        self.looks += 1
+        return self._copies.read_copy(issuer)
+
+    def fetch(self, _: Issuer) -> list[Any]:
+        self.fetches += 1
+        if self.is_silent:
+            raise KeysUnavailable("the issuer does not answer")
+        return self.jwks
+
+    def reason(self, kid: str) -> str:
+        """Why a token that no one has signed is refused: for its key, or for its signature."""
+        with pytest.raises(TokenRefused) as refused:
+            self.keys.verify(self.issuer, "e30.e30.AA", {"alg": "RS256", "kid": kid})
+        return refused.value.reason
+
+    def has_key(self) -> bool:
+        return self.reason(self.kid) == "signature"
+
+
+@pytest.fixture
+def container(open_door: Open, provider: IdentityProvider, clock: Clock) -> Container:
+    """It has asked the issuer now."""
+    clock.now = 1_800_000_000.0
+    issuer = provider.issuer()
+    container = Container(open_door(issuer), issuer, [provider.publish(key) for key in provider.keys])
+    assert container.has_key()
+    return container
+
+
+def test_the_table_is_looked_at_once_a_minute(container: Container, clock: Clock) -> None:
+    looks = container.looks
+    clock.now += issuer_keys.COPY_LOOK_SECONDS - 1
+    assert container.has_key()
+    assert container.looks == looks
+    clock.now += 1
+    assert container.has_key()
+    assert container.looks == looks + 1
+
+
+def test_a_copy_is_renewed_after_ten_minutes(container: Container, clock: Clock) -> None:
+    clock.now += issuer_keys.RENEW_SECONDS - 1
+    assert container.has_key()
+    assert container.fetches == 1
+    clock.now += issuer_keys.COPY_LOOK_SECONDS
+    assert container.has_key()
+    assert container.fetches == 2
+    clock.now += issuer_keys.RENEW_SECONDS
+    assert container.has_key()
+    assert container.fetches == 3, "at ten minutes, not after them"
+
+
+def test_keys_of_a_silent_issuer_are_used_for_a_day(container: Container, clock: Clock) -> None:
+    container.is_silent = True
+    clock.now += issuer_keys.STALE_JWKS_SECONDS - 1
+    assert container.has_key()
+    clock.now += 1
+    with pytest.raises(KeysUnavailable):
+        container.has_key()
+
+
+def test_an_unknown_kid_is_looked_for_again_after_five_seconds(container: Container, clock: Clock) -> None:
+    clock.now += issuer_keys.FETCH_REST_SECONDS
+    assert container.reason("other") == "kid"
+    looks, fetches = container.looks, container.fetches
+    clock.now += issuer_keys.RELOOK_SECONDS - 1
+    assert container.reason("other") == "kid"
+    assert (container.looks, container.fetches) == (looks, fetches)
+    clock.now += 1
+    assert container.reason("other") == "kid"
+    assert container.looks > looks
+    assert container.fetches == fetches, "the issuer is asked less often"
+
+
+def test_an_issuer_is_asked_again_after_half_a_minute(container: Container, clock: Clock) -> None:
+    clock.now += issuer_keys.FETCH_REST_SECONDS - 1
+    assert container.reason("other") == "kid"
+    assert container.fetches == 1
+    clock.now += issuer_keys.RELOOK_SECONDS
+    assert container.reason("other") == "kid"
+    assert container.fetches == 2
