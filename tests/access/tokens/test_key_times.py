@@ -87,6 +87,9 @@ def test_keys_of_a_silent_issuer_are_used_for_a_day(container: Container, clock:
     clock.now += 1
     with pytest.raises(KeysUnavailable):
         container.has_key()
+    container.is_silent = False
+    clock.now += issuer_keys.COPY_LOOK_SECONDS
+    assert container.has_key(), "it answers again"
 
 
 def test_an_unknown_kid_is_looked_for_again_after_five_seconds(container: Container, clock: Clock) -> None:
@@ -108,4 +111,10 @@ def test_an_issuer_is_asked_again_after_half_a_minute(container: Container, cloc
     assert container.fetches == 1
     clock.now += issuer_keys.RELOOK_SECONDS
     assert container.reason("other") == "kid"
+    assert container.fetches == 2
+
+
+def test_after_a_day_the_issuer_is_waited_for(container: Container, clock: Clock) -> None:
+    clock.now += issuer_keys.STALE_JWKS_SECONDS
+    assert container.has_key()
     assert container.fetches == 2

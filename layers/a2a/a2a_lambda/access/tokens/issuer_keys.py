@@ -166,8 +166,10 @@ class IssuerKeys:
                 return keyring
         # One request at a time: the others find what it has found.
         with self._lock:
-            last = self._keyrings.get(issuer)
-            if last is not None and self._clock() - last.looked_at < RELOOK_SECONDS:
+            last, now = self._keyrings.get(issuer), self._clock()
+            # Of a copy that is too old nothing is found, so the issuer is asked, however recent the look is.
+            is_usable = last is not None and now - last.copy.fetched_at < STALE_JWKS_SECONDS
+            if last is not None and is_usable and now - last.looked_at < RELOOK_SECONDS:
                 return last
             keyring = self._read(issuer)
             if _choose(keyring, kid) is None or self._clock() - keyring.copy.fetched_at >= STALE_JWKS_SECONDS:
