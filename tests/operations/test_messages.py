@@ -374,3 +374,18 @@ def test_a_part_of_a_type_that_the_agent_does_not_take_is_refused(kit: Kit, sett
     with pytest.raises(ContentTypeNotSupported, match=r"params.message.parts\[1\]"):
         within(bench.send("echo", parts=parts))
     assert within(bench.service.list(bench.scope, {}))["tasks"] == []
+
+
+@pytest.mark.parametrize("has_artifact", [False, True], ids=["a message", "an artifact, too"])
+def test_an_answer_of_a_message_alone_is_a_message(bench: RunBench, *, has_artifact: bool) -> None:
+    async def go() -> None:
+        slots = {"before": "true"} if has_artifact else {}
+        response = await bench.messages.send(*bench.sent("words", slots=slots))
+        assert response["task"]["status"]["message"]["parts"] == [{"text": "Just words."}]
+        if has_artifact:
+            assert "message" not in response
+        else:
+            assert response["message"] == response["task"]["status"]["message"]
+        assert "message" not in await bench.messages.send(*bench.sent("echo"))
+
+    within(go())

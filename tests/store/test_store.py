@@ -20,7 +20,9 @@ from a2a_lambda.protocol.model import (
     Role,
     TaskPushNotificationConfig,
     TaskState,
+    TaskStatusUpdateEvent,
     status,
+    text_message,
     unix_time,
 )
 from a2a_lambda.settings import Settings
@@ -70,6 +72,20 @@ def head(store: Store, scope: Scope) -> Head:
     made = running(store, scope, str(uuid.uuid4()))
     store.create_head(made)
     return made
+
+
+@pytest.mark.parametrize("is_taken", [True, False], ids=["runs", "waits for another run"])
+def test_a_task_at_work_shows_its_last_progress(store: Store, head: Head, *, is_taken: bool) -> None:
+    """Unless its run has died: then the head says how the task is."""
+    task, _ = store.get_task(head)
+    assert task["status"] == head.status
+    progress = status(TaskState.WORKING, store.clock() + 5, text_message(head.task_id, "context", "halfway"))
+    update = TaskStatusUpdateEvent(taskId=head.task_id, contextId="context", status=progress)
+    store.append(head, [Event(statusUpdate=update)], after=1)
+    waiting = replace(head, status=status(TaskState.SUBMITTED, store.clock() + 9))
+    task, sequence = store.get_task(head if is_taken else waiting)
+    assert task["status"] == (progress if is_taken else waiting.status)
+    assert sequence == 2
 
 
 def running(store: Store, scope: Scope, task_id: str) -> Head:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from werkzeug import Request
 
-from a2a_lambda.access.tokens import introspection
+from a2a_lambda.access.tokens import introspection, tokens
 from a2a_lambda.access.tokens.introspection import introspect
 from a2a_lambda.access.tokens.tokens import KNOWN_SECONDS, MAX_TOKEN_BYTES, SILENT_SECONDS
 from a2a_lambda.errors import ConfigurationError, IssuerUnreachable, KeysUnavailable
@@ -38,7 +38,9 @@ def test_the_issuer_is_asked_once_a_minute(open_door: Open, provider: IdentityPr
     assert dict(asked[0].form) == {"token": TOKEN, "token_type_hint": "access_token"}
     assert asked[0].headers["Authorization"] == "Basic " + base64.b64encode(b"kit:hush").decode()
     assert door.tokens.find_cached(TOKEN) is not None
-    clock.now += KNOWN_SECONDS + 1
+    clock.now += KNOWN_SECONDS - 1
+    assert door.tokens.find_cached(TOKEN) is not None
+    clock.now += 1
     assert door.tokens.find_cached(TOKEN) is None
     door.tokens.check(TOKEN)
     assert provider.fetches == ["/introspect"] * 2, "and no metadata, no keys"
@@ -91,7 +93,10 @@ def test_a_refusal_ends_with_a_minute_or_with_the_operators_next_change(
     issuer = provider.issuer(introspection=url)
     door = open_door(issuer)
     door.refusal(TOKEN)
-    clock.now += KNOWN_SECONDS + 1
+    clock.now += KNOWN_SECONDS - 1
+    door.refusal(TOKEN)
+    assert len(provider.fetches) == 1
+    clock.now += 1
     door.refusal(TOKEN)
     assert len(provider.fetches) == 2
     door.known.all = (provider.issuer(introspection=url, audiences=("other",)),)
@@ -251,3 +256,37 @@ def test_the_client_that_asks_is_encoded(provider: IdentityProvider) -> None:
     issuer = provider.issuer(introspection=provider.introspect(answer), client="a:b", secret="x")
     introspect(issuer, TOKEN, lambda name: "p%2+w", allow_loopback=True)
     assert asked == ["a%3Ab:p%252%2Bw"]
+
+
+@pytest.mark.parametrize(("more", "is_asked_about"), [(0, True), (1, False)])
+def test_a_token_has_a_longest_length(
+    open_door: Open, provider: IdentityProvider, *, more: int, is_asked_about: bool
+) -> None:
+    door = open_door(provider.issuer(introspection=provider.introspect(lambda request: (400, {}))))
+    reason = door.refusal("x" * (MAX_TOKEN_BYTES + more))
+    assert reason == ("inactive" if is_asked_about else "form")
+    assert bool(provider.fetches) == is_asked_about
+    header = "eyJhbGciOiJSUzI1NiJ9"
+    claims_of_no_issuer = "e30."
+    signature = "x" * (MAX_TOKEN_BYTES + more - len(f"{header}.{claims_of_no_issuer}"))
+    assert door.refusal(f"{header}.{claims_of_no_issuer}{signature}") == (
+        "issuer" if is_asked_about else "form"
+    )
+
+
+def test_a_container_forgets_when_it_has_seen_very_many(
+    open_door: Open, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokens, "KNOWN_TOKENS", 2)
+    url = provider.introspect(lambda request: (200, claims(active="bad" not in request.form["token"])))
+    door = open_door(provider.issuer(introspection=url))
+    for token, fetches in (("a", 1), ("b", 2), ("a", 2), ("c", 3)):
+        if door.tokens.find_cached(token) is None:
+            door.tokens.check(token)
+        assert len(provider.fetches) == fetches, token
+    assert door.tokens.find_cached("a") is None
+    assert door.tokens.find_cached("c") is not None
+    provider.fetches.clear()
+    for token, fetches in (("bad 1", 1), ("bad 2", 2), ("bad 1", 2), ("bad 3", 3), ("bad 1", 4)):
+        assert door.refusal(token.replace(" ", "")) == "inactive"
+        assert len(provider.fetches) == fetches, token
