@@ -1,12 +1,14 @@
 """Tokens that only their issuer can check: what the issuer says counts, for a minute."""
 
 import base64
+import json
 from typing import Any
 
 import pytest
 from werkzeug import Request
 
 from a2a_lambda.access.tokens import introspection, tokens
+from a2a_lambda.access.tokens.documents import ISSUER_DOCUMENT_BYTES
 from a2a_lambda.access.tokens.introspection import introspect
 from a2a_lambda.access.tokens.tokens import KNOWN_SECONDS, MAX_TOKEN_BYTES, SILENT_SECONDS
 from a2a_lambda.errors import ConfigurationError, IssuerUnreachable, KeysUnavailable
@@ -290,3 +292,17 @@ def test_a_container_forgets_when_it_has_seen_very_many(
     for token, fetches in (("bad 1", 1), ("bad 2", 2), ("bad 1", 2), ("bad 3", 3), ("bad 1", 4)):
         assert door.refusal(token.replace(" ", "")) == "inactive"
         assert len(provider.fetches) == fetches, token
+
+
+@pytest.mark.parametrize(("more", "is_read"), [(0, True), (1, False)])
+def test_an_answer_has_a_largest_size(
+    open_door: Open, provider: IdentityProvider, *, more: int, is_read: bool
+) -> None:
+    size = ISSUER_DOCUMENT_BYTES - len(json.dumps({"active": False, "pad": ""}))
+    answer = {"active": False, "pad": "x" * (size + more)}
+    door = open_door(provider.issuer(introspection=provider.introspect(lambda request: (200, answer))))
+    if is_read:
+        assert door.refusal(TOKEN) == "inactive"
+        return
+    with pytest.raises(KeysUnavailable, match="more than"):
+        door.tokens.check(TOKEN)
