@@ -88,7 +88,7 @@ def test_keys_of_a_silent_issuer_are_used_for_a_day(container: Container, clock:
     with pytest.raises(KeysUnavailable):
         container.has_key()
     container.is_silent = False
-    clock.now += issuer_keys.COPY_LOOK_SECONDS
+    clock.now += issuer_keys.FETCH_REST_SECONDS
     assert container.has_key(), "it answers again"
 
 
@@ -112,6 +112,45 @@ def test_an_issuer_is_asked_again_after_half_a_minute(container: Container, cloc
     clock.now += issuer_keys.RELOOK_SECONDS
     assert container.reason("other") == "kid"
     assert container.fetches == 2
+
+
+@pytest.mark.parametrize("kid", ["known", "other"])
+def test_a_flood_of_tokens_of_a_silent_issuer_asks_once_in_five_seconds(
+    container: Container, clock: Clock, kid: str
+) -> None:
+    container.is_silent = True
+    clock.now += issuer_keys.STALE_JWKS_SECONDS
+    looks: list[int] = []
+    for _ in range(100):
+        with pytest.raises(KeysUnavailable):
+            container.reason(container.kid if kid == "known" else kid)
+        looks.append(container.looks)
+    assert container.fetches == 2
+    assert looks[-1] - looks[0] <= (100 if kid == "known" else 0)
+    clock.now += issuer_keys.FETCH_REST_SECONDS
+    with pytest.raises(KeysUnavailable):
+        container.reason(container.kid)
+    assert container.fetches == 3
+
+
+def test_keys_that_another_container_has_renewed_are_used_at_once(
+    container: Container, open_door: Open, clock: Clock
+) -> None:
+    other = Container(open_door(container.issuer), container.issuer, container.jwks)
+    assert other.has_key()
+    clock.now += issuer_keys.STALE_JWKS_SECONDS
+    fetch = container.begin_fetch(container.issuer, rest=issuer_keys.FETCH_REST_SECONDS)
+    slept: list[float] = []
+
+    def finish(seconds: float) -> None:
+        slept.append(seconds)
+        container.finish_fetch(container.issuer, fetch, container.jwks)
+
+    other.keys._sleep = finish
+    assert other.has_key(), "it waits for the container that asks"
+    assert slept == [issuer_keys.FETCH_POLL_SECONDS]
+    assert container.has_key()
+    assert (container.fetches, other.fetches) == (1, 0)
 
 
 def test_after_a_day_the_issuer_is_waited_for(container: Container, clock: Clock) -> None:

@@ -11,8 +11,10 @@ from urllib.parse import urlsplit
 
 from a2a_lambda.access.tokens.documents import documents_of
 from a2a_lambda.access.tokens.issuer import Issuer
-from a2a_lambda.errors import excerpt
 from a2a_lambda.protocol.model import Json
+
+URL_CHARACTERS = 1_000
+"""Characters of a wrong url that are shown, so that it can be copied."""
 
 
 def fetch_keys(issuer: Issuer, *, allow_loopback: bool = False) -> list[Json]:
@@ -25,6 +27,7 @@ def fetch_keys(issuer: Issuer, *, allow_loopback: bool = False) -> list[Json]:
 
 
 async def _fetch_keys(issuer: Issuer, *, allow_loopback: bool) -> list[Json]:
+    """The same. Raises KeysUnavailable."""
     async with documents_of(issuer, allow_loopback=allow_loopback) as documents:
         if not documents.is_safe(issuer.url):
             raise documents.problem("its url must begin with https://")
@@ -40,7 +43,7 @@ async def _fetch_keys(issuer: Issuer, *, allow_loopback: bool) -> list[Json]:
         else:
             raise documents.problem("it has no .well-known/openid-configuration")
         if metadata.get("issuer") != issuer.url:
-            name = excerpt(str(metadata.get("issuer")))
+            name = str(metadata.get("issuer"))[:URL_CHARACTERS]
             raise documents.problem(f"{place} names the issuer {name!r}: write it exactly so, as ISSUER")
         jwks_uri = metadata.get("jwks_uri")
         if not isinstance(jwks_uri, str) or not documents.is_safe(jwks_uri):

@@ -46,7 +46,7 @@ COPY_LOOK_SECONDS = 60.0
 """Seconds for which a container does not look for a newer copy in the table."""
 
 RELOOK_SECONDS = 5.0
-"""Fewest seconds between two looks for an unknown kid."""
+"""Fewest seconds between two looks for a key that is unknown, or too old."""
 
 RENEW_SECONDS = 600.0
 """Age at which a copy is renewed, so that a key which the issuer withdrew ends soon."""
@@ -81,6 +81,15 @@ class Keyring:
     keys: dict[str, "PublicKey"] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The last look for a key that this container did not have, or that was too old. at: Unix time.
+    failure: why there was no answer; "" = there was one."""
+
+    at: float
+    failure: str = ""
+
+
 class IssuerKeys:
     """Checks tokens' signatures with their issuers' public keys. Calls block, except `knows`."""
 
@@ -97,6 +106,7 @@ class IssuerKeys:
         self._clock = clock
         self._sleep = sleep
         self._keyrings: dict[Issuer, Keyring] = {}
+        self._questions: dict[Issuer, Question] = {}
         self._lock = threading.Lock()
 
     def verify(self, issuer: Issuer, token: str, header: Mapping[str, Json]) -> None:
@@ -132,6 +142,7 @@ class IssuerKeys:
             keyring is not None
             and self._clock() - keyring.looked_at < COPY_LOOK_SECONDS
             and self.knows(issuer, kid)
+            and not self._is_stale(keyring)
         ):
             return self._usable(issuer, keyring, kid)
         try:
@@ -141,7 +152,7 @@ class IssuerKeys:
         return self._usable(issuer, keyring, kid)
 
     def _usable(self, issuer: Issuer, keyring: Keyring, kid: str) -> "PublicKey":
-        if self._clock() - keyring.copy.fetched_at >= STALE_JWKS_SECONDS:
+        if self._is_stale(keyring):
             raise KeysUnavailable(f"issuer {issuer.name} has not answered for a day")
         key = _choose(keyring, kid)
         if key is None:
@@ -155,36 +166,44 @@ class IssuerKeys:
         if self.knows(issuer, kid):
             keyring = self._read(issuer)
             age = self._clock() - keyring.copy.fetched_at
-            if _choose(keyring, kid) is not None and age < STALE_JWKS_SECONDS:
-                fetch = None
-                if age >= RENEW_SECONDS:
-                    fetch = self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS)
-                if fetch is not None:
+            if _choose(keyring, kid) is not None and not self._is_stale(keyring):
+                if age >= RENEW_SECONDS and (fetch := self._begin_fetch(issuer)) is not None:
                     thread = threading.Thread(target=self._renew, args=[issuer, fetch], daemon=True)
                     thread.start()
                     thread.join(RENEW_WAIT_SECONDS)
                 return keyring
         # One request at a time: the others find what it has found.
         with self._lock:
-            last, now = self._keyrings.get(issuer), self._clock()
-            # Of a copy that is too old nothing is found, so the issuer is asked, however recent the look is.
-            is_usable = last is not None and now - last.copy.fetched_at < STALE_JWKS_SECONDS
-            if last is not None and is_usable and now - last.looked_at < RELOOK_SECONDS:
-                return last
-            keyring = self._read(issuer)
-            if _choose(keyring, kid) is None or self._clock() - keyring.copy.fetched_at >= STALE_JWKS_SECONDS:
-                keyring = self._ask(issuer, keyring, kid)
+            last = self._questions.get(issuer)
+            if last is not None and self._clock() - last.at < RELOOK_SECONDS:
+                if last.failure:
+                    raise KeysUnavailable(last.failure)
+                return self._keyrings[issuer]
+            try:
+                keyring = self._read(issuer)
+                if _choose(keyring, kid) is None or self._is_stale(keyring):
+                    keyring = self._ask(issuer, keyring, kid)
+            except KeysUnavailable as error:
+                self._questions[issuer] = Question(self._clock(), str(error))
+                raise
             keyring.looked_at = self._clock()
+            self._questions[issuer] = Question(keyring.looked_at)
             return keyring
+
+    def _is_stale(self, keyring: Keyring) -> bool:
+        return self._clock() - keyring.copy.fetched_at >= STALE_JWKS_SECONDS
+
+    def _begin_fetch(self, issuer: Issuer) -> Fetch | None:
+        return self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS)
 
     def _ask(self, issuer: Issuer, keyring: Keyring, kid: str) -> Keyring:
         """Ask the issuer, or wait for the container that does. Raises KeysUnavailable if it is silent: the
         key may be a new one."""
-        if (fetch := self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS)) is not None:
+        if (fetch := self._begin_fetch(issuer)) is not None:
             self._renew(issuer, fetch)
             keyring = self._read(issuer)
         give_up = self._clock() + FETCH_WAIT_SECONDS
-        while _choose(keyring, kid) is None:
+        while _choose(keyring, kid) is None or self._is_stale(keyring):
             state = self._copies.read_fetch_state(issuer)
             if state == "failed" or (state == "busy" and self._clock() >= give_up):
                 raise KeysUnavailable(f"issuer {issuer.name} does not answer")
