@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 from a2a_lambda.access import keys
 from a2a_lambda.access.key import Key, digest_of
@@ -22,7 +22,7 @@ class ParameterStore:
     def __init__(self, *keys: Key) -> None:
         self.keys = keys
         self.reads = 0
-        self.is_silent = False
+        self.is_silent = self.is_throttling = False
 
     def get_parameters_by_path(self, *, Path: str, **_: Any) -> Any:
         if Path.endswith("/issuers"):
@@ -30,6 +30,8 @@ class ParameterStore:
         self.reads += 1
         if self.is_silent:
             raise EndpointConnectionError(endpoint_url="x")
+        if self.is_throttling:
+            raise ClientError({"Error": {"Code": "ThrottlingException"}}, "GetParametersByPath")
         return {"Parameters": [{"Name": f"/k/{key.label}", "Value": key.parameter()} for key in self.keys]}
 
 
@@ -194,3 +196,15 @@ def test_a_stopped_load_is_continued_for_five_minutes(
     assert copies.begin_load(seconds=10, resume=300) is None
     clock.now += 1
     assert (copies.begin_load(seconds=10, resume=300) is load) == is_continued
+
+
+def test_while_parameter_store_throttles_a_working_key_does_not_try_again_and_again(
+    sharing: Keys, parameters: ParameterStore, other: OtherContainer, clock: Clock, monkeypatch: Any
+) -> None:
+    """It came with the copy of another container, which is not fresh any more."""
+    monkeypatch.setattr(keys, "KEYS_WAIT_SECONDS", 3.0)
+    monkeypatch.setattr("random.uniform", lambda _, most: most)
+    parameters.is_silent, parameters.is_throttling = False, True
+    other.copy = Copy(clock() - 100, 1, [Key("ann", digest_of(ANN), "ann").row()])
+    assert sharing.find(ANN)
+    assert parameters.reads == 3

@@ -281,6 +281,7 @@ def test_the_audit_has_a_line_for_each_refusal_and_for_the_first_sign_in(
     client: TestClient, kit: Kit, accept: Accept, provider: IdentityProvider, caplog: pytest.LogCaptureFixture
 ) -> None:
     audit.accept.cache_clear()
+    assert audit.accept.cache_info().maxsize == audit.CALLERS
     accept(provider.issuer())
     key, token, expired = new_key(kit, owner="team"), provider.token(), provider.token(exp=1)
     with caplog.at_level(logging.INFO):

@@ -18,7 +18,7 @@ from a2a_lambda.http import sse
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import messages
-from a2a_lambda.operations.stream_limit import SLOT_SECONDS, StreamLimit
+from a2a_lambda.operations.stream_limit import StreamLimit
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
@@ -49,14 +49,14 @@ def test_as_many_as_there_are_slots(settings: Settings, owner: str) -> None:
                     pass
             async with caps.hold_slot(f"{owner}-other"):
                 pass
-            clock.now += SLOT_SECONDS
+            clock.now += 90
             with pytest.raises(TooManyStreams):
                 async with caps.hold_slot(owner):
                     pass
             clock.now += 2  # they died, and their time is up
             async with caps.hold_slot(owner):
                 pass
-        clock.now -= SLOT_SECONDS + 2
+        clock.now -= 92
         async with caps.hold_slot(owner):
             pass
 

@@ -16,6 +16,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import ConfigurationError, RouteNotFound, StoreError
+from a2a_lambda.operations import triggers
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.service import Service
 from a2a_lambda.operations.triggers import Triggers
@@ -169,11 +170,23 @@ def test_a_schedule_that_cannot_start_stops_no_other(
     kit = deploy(
         HOURLY.replace("owner", "webhook: http://10.0.0.1/x, owner") + HOURLY.replace("hourly", "good")
     )
-    ids = telemetry.collect()
     kit.look()
-    assert ids.items() >= {"owner": kit.owner, "agent": "hello"}.items()
     assert [task["history"][0]["metadata"]["schedule"]["id"] for task in kit.tasks()] == ["good"]
     assert "schedule hourly of hello failed" in caplog.text
+
+
+def test_a_failure_is_logged_with_the_ids_of_its_own_schedule(
+    deploy: Callable[[str], Containers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telemetry, "_invocation", None)
+    ids = telemetry.collect()
+    telemetry.bind(owner="another", agent="another", task_id="another")
+    lines: list[dict[str, str]] = []
+    monkeypatch.setattr(triggers.logger, "error", lambda *_: lines.append(dict(ids)))
+    monkeypatch.setattr(cron, "times_between", lambda *_: 1 / 0)
+    kit = deploy(HOURLY)
+    kit.look()
+    assert lines == [{"owner": kit.owner, "agent": "hello", "task_id": ""}]
 
 
 def test_a_schedule_is_started_by_hand(deploy: Callable[[str], Containers]) -> None:

@@ -122,6 +122,9 @@ def test_a_conversation_is_kept_up_to_its_last_byte() -> None:
     fitting, longer = "q" * rest, "q" * (rest + 1)
     assert texts(context.after(replace(record("b", fitting), reply=()))) == ["one", "two", fitting]
     assert texts(context.after(replace(record("b", longer), reply=()))) == [longer]
+    alone = "q" * (CONVERSATION_BYTES - empty)
+    assert texts(context.after(replace(record("b", alone), reply=()))) == [alone]
+    assert texts(context.after(replace(record("b", alone + "q"), reply=()))) == ["one", "two"]
 
 
 def test_a_conversation_that_begins_with_the_agent_is_kept() -> None:

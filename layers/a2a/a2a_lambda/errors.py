@@ -13,8 +13,8 @@ EXCERPT_CHARACTERS = 100
 
 
 def excerpt(text: str) -> str:
-    """The beginning of a text that someone else has written, to quote it in a message."""
-    return text[:EXCERPT_CHARACTERS]
+    """A text that someone else has written, to quote it in a message. A longer one ends with "…"."""
+    return text if len(text) <= EXCERPT_CHARACTERS else text[:EXCERPT_CHARACTERS] + "…"
 
 
 class KitError(Exception):

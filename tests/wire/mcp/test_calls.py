@@ -98,5 +98,8 @@ def test_an_unknown_argument_is_refused_by_its_name() -> None:
 def test_a_very_long_name_is_quoted_in_part() -> None:
     with pytest.raises(InvalidParams) as caught:
         decode_call(tool({"a": NUMBER}), {"b" * 1000: 1}, {})
-    assert caught.value.path == "params.arguments." + "b" * 100
+    assert caught.value.path == "params.arguments." + "b" * 100 + "…"
+    assert "'" + "b" * 100 + "…'" in str(caught.value)
+    with pytest.raises(InvalidParams) as caught:
+        decode_call(tool({"a": NUMBER}), {"b" * 100: 1}, {})
     assert "'" + "b" * 100 + "'" in str(caught.value)

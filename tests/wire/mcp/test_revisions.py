@@ -29,7 +29,7 @@ def test_errors_of_mcp_have_its_codes() -> None:
 
 def test_a_long_revision_is_cut() -> None:
     error = encode_error(UnknownRevision("x" * 1000))
-    assert error["data"]["requested"] == "x" * 100
+    assert error["data"]["requested"] == "x" * 100 + "…"
     assert "x" * 100 in error["message"]
     assert "x" * 101 not in error["message"]
 

@@ -14,8 +14,9 @@ logger = logging.getLogger(__name__)
 
 
 @lru_cache(CALLERS)
-def accept(kind: str, owner: str, issuer: str = "", client: str = "") -> None:
-    """Log a caller's first sign-in. The cache remembers the callers, so it runs once for each."""
+def accept(kind: str, owner: str, issuer: str, client: str) -> None:
+    """Log a sign-in, unless the caller is one of the last CALLERS that were logged. The cache, which has no
+    result to keep, is what remembers them."""
     _log("accepted", kind, kind=kind, owner=owner, issuer=issuer, client=client)
 
 

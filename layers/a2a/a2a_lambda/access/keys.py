@@ -191,11 +191,15 @@ class Keys:
         # A card that was read a moment ago must not delay a new key.
         return age < self._reread and not self._copy.is_of_card
 
+    def _must_wait(self, digest: str | None, arrival: float) -> bool:
+        """Whether a request must wait for Parameter Store. One with a working key need not."""
+        return self._is_unknown(digest) or arrival - self._copy.loaded >= STALE_KEYS_SECONDS
+
     def _renew(self, digest: str | None, arrival: float) -> None:
         """Use newer keys, if possible: the copy of another container, or those in Parameter Store.
 
         A request with a known key does not wait for a container that reads them already."""
-        must_wait = self._is_unknown(digest) or arrival - self._copy.loaded >= STALE_KEYS_SECONDS
+        must_wait = self._must_wait(digest, arrival)
         if not self._lock.acquire(blocking=must_wait):
             return
         try:
@@ -203,7 +207,7 @@ class Keys:
             if arrival < self._tried + KEYS_REREAD_SECONDS:
                 return
             give_up = self._clock() + KEYS_WAIT_SECONDS
-            while not self._try_to_renew(digest, arrival, give_up, must_wait):
+            while not self._try_to_renew(digest, arrival, give_up):
                 if not must_wait or self._clock() >= give_up:
                     self._tried = arrival
                     return
@@ -213,7 +217,7 @@ class Keys:
         finally:
             self._lock.release()
 
-    def _try_to_renew(self, digest: str | None, arrival: float, give_up: float, must_wait: bool) -> bool:
+    def _try_to_renew(self, digest: str | None, arrival: float, give_up: float) -> bool:
         copy = self._copies.read_copy()
         # A copy from the future is of a container whose clock is wrong. It would count as fresh for too long.
         if copy is not None and self._copy.loaded < copy.loaded <= self._clock() + CLOCK_SKEW_SECONDS:
@@ -226,7 +230,7 @@ class Keys:
             return False
         try:
             # If it is throttled, a request with a working key does not try again. A later request continues.
-            if not self._reader.read(load, give_up, retries=must_wait):
+            if not self._reader.read(load, give_up, retries=self._must_wait(digest, arrival)):
                 self._copies.stop_load(load, rest=0)
                 return False
         except KeysUnavailable as error:

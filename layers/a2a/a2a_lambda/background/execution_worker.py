@@ -73,7 +73,7 @@ class ExecutionWorker:
         # must run it again.
         if run.has_diverged and await takeover.load_head_of_execution(self._store, turn, arn) is not None:
             raise StoreError("the run lost its task, which has not ended")
-        if run.suspension is not None and not run.has_diverged:
+        if run.suspension is not None:
             raise run.suspension
 
     async def _load_free(self, turn: QueuedTurn, arn: str) -> Head | None:

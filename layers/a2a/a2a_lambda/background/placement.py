@@ -40,12 +40,12 @@ class Placement:
         """
         profile = self._agents[call.scope.agent]
         if durable_ids := profile.card.durable_skills:
-            ids = {skill.id for skill in profile.card.all_skills}
+            skill_ids = {skill.id for skill in profile.card.all_skills}
             metadata = request["message"].get("metadata", {})
-            intended_ids = [intent.skill for intent in intents(metadata) if intent.skill in ids]
-            skill = next(iter(intended_ids), asker or profile.default_skill)
+            ids_of_intents = [intent.skill for intent in intents(metadata) if intent.skill in skill_ids]
+            skill_id = next(iter(ids_of_intents), asker or profile.default_skill)
             # Without an id the agent's code chooses the skill, which may be a durable one.
-            if skill in durable_ids or not skill:
+            if skill_id in durable_ids or not skill_id:
                 if not self._dispatcher.has_executions:
                     logger.error("agent %s is durable: set ExecutionTimeout in samconfig.toml", profile.name)
                     raise Unavailable("this deployment does not run this agent's long tasks")

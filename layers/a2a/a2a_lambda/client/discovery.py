@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx2
 
-from a2a_lambda.errors import KitError
+from a2a_lambda.errors import KitError, excerpt
 from a2a_lambda.net.addresses import Refused
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire.interface import Wire
@@ -96,7 +96,9 @@ def _interface(card: Mapping[str, Json], source: str, wires: Sequence[Wire]) -> 
             if wire.methods and ".".join(version.split(".")[:2]) in wire.versions:
                 return wire, url, tenant
     versions = ", ".join(version for version, _, _ in interfaces) or "none"
-    raise Undiscovered(f"{source}: no JSON-RPC interface of a known version (its card has {versions})")
+    raise Undiscovered(
+        f"{source}: no JSON-RPC interface of a known version (its card has {excerpt(versions)})"
+    )
 
 
 def _credentials(card: Mapping[str, Json], key: str) -> Mapping[str, str]:

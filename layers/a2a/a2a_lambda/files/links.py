@@ -55,7 +55,7 @@ class Links:
 
     async def show(self, scope: Scope, holder: Shown, modes: Collection[str] = ()) -> Shown:
         """A task or an event as a client gets it."""
-        # Without a stored part, which the lambda makes another object of, no thread is needed.
+        # `change_parts` returns `holder` itself if it has no stored part. Then no thread is needed.
         if self._bucket is None or holder is change_parts(
             holder, lambda part: part.copy() if is_reference(part) else part
         ):

@@ -1,13 +1,13 @@
 """The files of one turn: those that came with its message, and those that it puts out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.files.bucket import Bucket
 from a2a_lambda.files.keys import key_of, version_of
 from a2a_lambda.protocol.stored_file import INLINE_BYTES, SCHEME, output_reference
-from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.tasks.identity import Scope
 
 if TYPE_CHECKING:
     from a2a_lambda.files.writer import Writer
@@ -15,11 +15,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TurnFiles:
-    """bucket, allow_loopback: see `Files`. head: head of the turn's task. Calls block."""
+    """bucket, allow_loopback: see `Files`. scope, task_id, turn_id: of the turn. is_replayed: it is run again
+    with the same output. Calls block."""
 
     bucket: Bucket | None
-    head: Head
-    allow_loopback: bool
+    scope: Scope
+    task_id: str
+    turn_id: str
+    is_replayed: bool = field(default=False, kw_only=True)
+    allow_loopback: bool = field(default=False, kw_only=True)
 
     def is_inline(self, size: int) -> bool:
         """Whether a file of `size` bytes stays in its task."""
@@ -33,10 +37,9 @@ class TurnFiles:
         """
         from a2a_lambda.files.writer import Writer  # few turns put out large files
 
-        reference = output_reference(self.head.task_id, self.head.turn_id, number)
-        key = key_of(self.head.scope, reference)
-        is_replayed = self.head.place is Place.EXECUTION
-        is_stored = is_replayed and self.bucket is not None and self.bucket.find(key) is not None
+        reference = output_reference(self.task_id, self.turn_id, number)
+        key = key_of(self.scope, reference)
+        is_stored = self.is_replayed and self.bucket is not None and self.bucket.find(key) is not None
         return Writer(self.bucket, key, reference, is_stored=is_stored)
 
     def open(self, url: str) -> BinaryIO:
@@ -46,14 +49,14 @@ class TurnFiles:
         Raises FileAbsent, FilesUnavailable, and NotFetched for a URL that must not, or cannot, be read.
         """
         if url.startswith(SCHEME):
-            return self._require_bucket().open(key_of(self.head.scope, url), version_of(url))
+            return self._require_bucket().open(key_of(self.scope, url), version_of(url))
         from a2a_lambda.net.fetch import fetch  # few turns read from elsewhere
 
         return fetch(url, allow_loopback=self.allow_loopback)
 
     def link(self, reference: str, name: str, media_type: str) -> str:
         """A URL of a stored file, for a model's API, say."""
-        return self._require_bucket().link(key_of(self.head.scope, reference), name, media_type)
+        return self._require_bucket().link(key_of(self.scope, reference), name, media_type)
 
     def _require_bucket(self) -> Bucket:
         if self.bucket is None:

@@ -42,12 +42,13 @@ async def authenticate(request: Request) -> Grant:
     kit: Kit = request.app.state.kit
     secret = secret_of(request)
     try:
-        # Almost every caller is known here: a digest and comparisons, no thread and no call.
-        if secret and (key := kit.keys.find_cached(secret)) is not None:
+        if secret and is_token(secret):
+            grant = await _check_token(request, kit, secret)
+        # Almost every key is known here: a digest and comparisons, no thread and no call.
+        elif secret and (key := kit.keys.find_cached(secret)) is not None:
             grant = Grant(Caller(key.owner), key.agents)
         elif secret:
-            check = _check_token if is_token(secret) else _check_key
-            grant = await check(request, kit, secret)
+            grant = await _check_key(request, kit, secret)
         elif (iam_caller := _iam_caller(request)) is not None:
             grant = Grant(iam_caller)
         else:
@@ -79,7 +80,7 @@ def _iam_caller(request: Request) -> Caller | None:
 
 
 async def _check_key(request: Request, kit: Kit, secret: str) -> Grant:
-    """What a secret allows that is neither a JWT nor a key known without a call. Raises Unauthenticated,
+    """What a secret allows that is no JWT, and that `find_cached` did not find. Raises Unauthenticated,
     InsufficientScope, KeysUnavailable."""
     # It may be an opaque token, which its issuer is asked about. A mistyped key must not reach an issuer.
     is_opaque = "x-api-key" not in request.headers and not secret.startswith(PREFIX)

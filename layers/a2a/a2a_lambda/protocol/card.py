@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Collection, Sequence
-from functools import cached_property
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -151,12 +150,12 @@ class Card(CardModel):
     def all_skills(self) -> list[CardSkill]:
         return [*self.skills, *(self.extended.skills if self.extended else [])]
 
-    @cached_property
+    @property
     def durable_skills(self) -> frozenset[str]:
         """Ids of the durable skills."""
         return frozenset(skill.id for skill in self.all_skills if self.durable or skill.durable)
 
-    @cached_property
+    @property
     def required_extensions(self) -> tuple[str, ...]:
         """URIs of the extensions that a client of A2A must activate."""
         return tuple(extension.uri for extension in self.extensions if extension.required)

@@ -1,6 +1,6 @@
 """What a head says of the durable execution that runs its turn."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 CALLBACK_PATH = "callbacks"
@@ -35,7 +35,7 @@ class Execution:
     """
 
     url: str
-    secret: str
+    secret: str = field(repr=False)
     arn: str = ""
     is_suspended: bool = False
     until: float = 0.0

@@ -12,9 +12,6 @@ from a2a_lambda.errors import InvalidParams
 KEPT_REQUESTS = 8
 """Requests that a head, or a context, remembers."""
 
-TURN_PREFIX_CHARACTERS = 13
-"""Characters that the ids of all turns of a request share."""
-
 
 @dataclass(frozen=True, slots=True)
 class Scope:
@@ -80,12 +77,15 @@ class RequestIdentity:
         answer: id of the previous answer to the same bytes, if there was one. The same bytes are then a new
             request, with a new turn.
         """
-        prefix = _uuid(f"{self.key}#turn")[:TURN_PREFIX_CHARACTERS]
-        return prefix + _uuid(f"{self.key}#turn#{answer}")[TURN_PREFIX_CHARACTERS:]
+        return self._turn_prefix + _uuid(f"{self.key}#turn#{answer}")[len(self._turn_prefix) :]
 
     def has_started(self, turn: str) -> bool:
         """Whether these bytes started a turn."""
-        return turn.startswith(_uuid(f"{self.key}#turn")[:TURN_PREFIX_CHARACTERS])
+        return turn.startswith(self._turn_prefix)
+
+    @property
+    def _turn_prefix(self) -> str:
+        return _uuid(f"{self.key}#turn")[:13]
 
     def config_id(self, task_id: str) -> str:
         """Id of the request's push notification config, if the client gave it none."""

@@ -29,7 +29,6 @@ from a2a_lambda.errors import (
     StoreError,
 )
 from a2a_lambda.files.files import Files
-from a2a_lambda.files.turn_files import TurnFiles
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.head import Head, Place
@@ -64,7 +63,7 @@ class Run:
 
     def __init__(self, store: Store, agent: Loading, claim: Claim, files: Files = Files()) -> None:  # noqa: B008
         head = claim.head
-        claim.turn.file_store = TurnFiles(files.bucket, head, files.allow_loopback)
+        claim.turn.file_store = files.of_turn(head)
         self._store = store
         self._agent = agent
         self._claim = claim
@@ -181,7 +180,8 @@ class Run:
             self.audience.close(error)
 
     async def _work(self) -> None:
-        """Perform the turn. Raises Suspended if it pauses or waits, Conflict if the lease is over or lost."""
+        """Perform the turn. Raises Suspended if it pauses or waits, Conflict if the lease is over or lost,
+        LimitExceeded, Unavailable if the agent cannot be imported, and what the agent raises."""
         if not self._agent.done():
             await asyncio.wrap_future(self._agent)
         if self._store.clock() >= self.head.lease:  # the process was frozen meanwhile
@@ -237,7 +237,7 @@ class Run:
             raise error
         was_ended_by_skill, was_stopped = is_in_time and error is None, bool(self._stop_reason)
         if not was_ended_by_skill:
-            self._add_failure(error if is_in_time else None)
+            self._publish_failure(error if is_in_time else None)
         elif self._builder.is_empty:
             hints.info("skill %s returned nothing: a `return` may be missing", self._claim.turn.skill)
         if await self._ending.store(was_ended_by_skill=was_ended_by_skill, was_stopped=was_stopped):
@@ -245,10 +245,11 @@ class Run:
         else:  # what was published of the turn is not what is stored
             self.has_diverged = True
 
-    def _add_failure(self, error: BaseException | None) -> None:
-        """Add the events with which a turn fails, or, if it was stopped, goes back to its old status.
+    def _publish_failure(self, error: BaseException | None) -> None:
+        """Add and publish the events with which a turn fails, or, if it was stopped, goes back to its old
+        status.
 
-        error: what ended the work; None = its time was up.
+        error: what ended the work before the deadline; None = its time was up.
         """
         if error is None:
             logger.error("skill %s ran out of time", self._claim.turn.skill)

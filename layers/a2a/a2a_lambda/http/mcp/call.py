@@ -11,8 +11,9 @@ from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import RequestIdentity
 from a2a_lambda.wire import v1_0
+from a2a_lambda.wire.mcp import revisions
 from a2a_lambda.wire.mcp.results import INLINE_MODES, in_revision
-from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, encode_error
+from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY
 from a2a_lambda.wire.shared import jsonrpc
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class McpCall:
 
     def encode_error(self, error: Exception) -> bytes:
         """The answer with an error."""
-        return jsonrpc.error(self.message.id, encode_error(to_protocol_error(error)))
+        return jsonrpc.error(self.message.id, revisions.encode_error(to_protocol_error(error)))
 
     def context(self, request: SendMessageRequest, *, is_streamed: bool = False) -> CallContext:
         """What surrounds a message. Ids of requests repeat from one client to the next, so only an
