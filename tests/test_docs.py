@@ -45,9 +45,11 @@ def test_the_errors_in_the_questions_are_those_of_the_code() -> None:
 
 
 def commands(page: Path) -> list[str]:
-    """Blocks of a page, without comments."""
-    blocks = re.findall(r"```(?:sh|python|yaml|json|js)\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
-    return [re.sub(r" +# .*", "", block) for block in blocks]
+    """Blocks of a page, without comments, and the commands in its tables."""
+    text = page.read_text("utf-8")
+    blocks = re.findall(r"```(?:sh|python|yaml|json|js)\n(.*?)```", text, re.DOTALL)
+    rows = re.findall(r"(?m)^\| `((?:git|make|sam|uv|export|\.venvs)[^`]* [^`]+)` \|", text)
+    return [re.sub(r" +# .*", "", block) for block in blocks] + rows
 
 
 def test_the_chinese_readme_has_the_same_commands() -> None:

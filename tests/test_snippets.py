@@ -66,7 +66,7 @@ def test_the_payment_of_the_docs_is_ended_by_its_url_alone(tmp_path: Path) -> No
 def test_commands_and_their_variables_exist(page: Path) -> None:
     text = text_of(page)
     shown = [
-        *re.findall(r"`(make [^`]+)`", text),
+        *(line for code in re.findall(r"`(make [^`]+)`", text) for line in code.split(" && ")),
         *(line for block in blocks(page, "sh") for line in re.split(r"\n| && ", block)),
     ]
     for line in shown:
@@ -75,6 +75,13 @@ def test_commands_and_their_variables_exist(page: Path) -> None:
             rest = re.sub(r'"[^"]*"|#.*', "", found[2])
             for variable in re.findall(r"\b([A-Z]+)=", rest):
                 assert variable in COMMANDS[found[1]].variables, (page.name, line)
+
+
+def test_commands_can_be_pasted_into_zsh(page: Path) -> None:
+    """The shell of macOS. By default it takes a comment for arguments, and `$TASK:s` for a modifier."""
+    for block in blocks(page, "sh"):
+        assert not re.search(r"(?m)(?:^|\s)#\s", block), block
+        assert not re.search(r"\$\w+:[a-z]", block), block
 
 
 def test_yaml_and_json_are_valid(page: Path) -> None:

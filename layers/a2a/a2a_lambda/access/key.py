@@ -34,7 +34,7 @@ class Key:
 
     digest: SHA-256, hex. expires: Unix seconds, or None. agents: names of those it may call; empty = all.
     local: the development server made it, and no other server accepts it.
-    Raises ValueError for fields that no key has.
+    Raises ValueError if a field has a value that no key has.
     """
 
     label: str
@@ -51,7 +51,7 @@ class Key:
             and isinstance(self.owner, str)
             and OWNER_FORM.fullmatch(self.owner)
             and (self.expires is None or isinstance(self.expires, int | float))
-            and (self.expires is None or abs(self.expires) < LATEST)  # not so of NaN
+            and (self.expires is None or abs(self.expires) < LATEST)  # false for NaN
             and all(isinstance(agent, str) for agent in self.agents)
             and isinstance(self.local, bool)
         ):

@@ -96,6 +96,7 @@ def _client(service: str, config: Config, settings: Settings, timeouts: Timeouts
         options = {"region_name": session().get_config_variable("region") or "us-east-1"}
         if settings.emulator:
             options = {"region_name": EMULATOR_REGION, "endpoint_url": settings.emulator}
-        if settings.emulator or session().get_credentials() is None:  # it needs some, but does not check them
+        if settings.emulator or session().get_credentials() is None:
+            # botocore signs with some credentials, which the emulator does not check.
             options |= {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
     return session().create_client(service, config=config, **options)

@@ -106,8 +106,9 @@ class Signer:
 
 
 def _jwk(der: bytes) -> dict[str, str]:
-    """The public key of a SubjectPublicKeyInfo (RFC 5280), as a JWK. Its bit string holds the key, after a
-    byte that counts unused bits."""
+    """The public key of a SubjectPublicKeyInfo (RFC 5280), as a JWK. Its bit string holds the key after a
+    byte that counts unused bits: an uncompressed point, which begins with 4, or the two integers of an RSA
+    key."""
     _, bits = _elements(_elements(der)[0])
     key = bits[1:]
     if key[0] == 4:  # an uncompressed point

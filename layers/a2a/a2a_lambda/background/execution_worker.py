@@ -3,6 +3,11 @@
     send ── head submitted ── start ── execution ── run ── pause or wait ── head suspended
                                             └──── a timer, a reply, or the death of a process: run again
 
+A run's way: Lambda ── functions/durable ── lambda_/execution_handler, with the engine of lambda_/sdk_engine
+── `ExecutionWorker.run` here ── takeover ── turns/run ── agent/steps ── turns/ending. To start or wake an
+execution: dispatch ── aws/executions. If an execution fails, EventBridge ── lambda_/batch ──
+`Sweep.end_execution`.
+
 The log says what is known already: the message, the replies to waits, how many outputs are stored, and the
 context as it was when the turn began. An execution has one process at a time, so a head that another run of
 the same execution holds belongs to a dead one.

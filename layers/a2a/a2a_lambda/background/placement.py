@@ -4,6 +4,9 @@ a durable skill                             EXECUTION
 an agent with `background: true`, or a      WORKER, if the deployment has one
 send with `returnImmediately`
 else                                        REQUEST
+
+A turn in its request needs the agent here, so its import is waited for. If it fails in time, the message is
+refused before anything is stored.
 """
 
 import asyncio

@@ -28,8 +28,8 @@ async def store_reply(
 ) -> Head:
     """Store the reply to a wait of a suspended turn; returns the head. Then the turn must be dispatched.
 
-    change: what else becomes of the head. Raises Conflict if the head is not as it was, or another reply is
-    being stored; StoreError. Then the wait is still open.
+    change: what else the reply changes in the head. Raises Conflict if the head is not as it was, or another
+    reply is being stored: then the wait is still open. After StoreError it may be open or not.
     """
     now = store.clock()
     # A run or another reply holds the turn. Waiting here keeps the caller's retries from becoming a busy
@@ -40,6 +40,7 @@ async def store_reply(
     # A reply that fits into the head is one write. A longer one is three: hold the turn, append, answer. If
     # this process dies in between, the hold runs out and the wait is still open.
     events = reply_events(head, reply)
+    # The run that asked, or a reply that died, may still append something. In a new epoch it does not count.
     base = head.with_new_epoch() if head.is_stopped or head.holder else head
     new_head = answered_head(change(base.with_events_after(events)), wait, now)
     if new_head.fits:

@@ -1,6 +1,6 @@
 """The worker: turns that outlive their request.
 
-    send, blocking: false ── head submitted, place WORKER ── SQS ── run ── a Run, as for any turn
+    send, returnImmediately ── head submitted, place WORKER ── SQS ── run ── a Run, as for any turn
                                      └───── due ───── sweep ── SQS, again
 
 What a message of the queue finds:

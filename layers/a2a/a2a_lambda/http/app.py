@@ -2,9 +2,9 @@
 
 card routes                       ── cards
 [/a2a/<agent>] /openapi.json      ── openapi
-/  /a2a/<agent>  /alibaba…  /v2…  ── rpc  ─┬─ key ── wire ── service
+/  /a2a/<agent>  /alibaba…  /v2…  ── rpc  ─┬─ key ── wire ── messages (send, stream) or service
 every other path                  ── rest ─┘
-/mcp  /mcp/<agent>                ── mcp ── key ── envelope ── service
+/mcp  /mcp/<agent>                ── mcp ── key ── envelope ── messages or service
 [/a2a/<agent>] /uploads           ── uploads ── key ── files
 /callbacks/<token>                ── callbacks
 """

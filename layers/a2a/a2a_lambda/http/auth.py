@@ -1,5 +1,5 @@
-"""Authentication: a key, or a token of an issuer, in `X-API-Key`, `Authorization: Bearer` or
-`X-Appbuilder-Authorization: Bearer`. Without any, AWS may say who calls."""
+"""Authentication, which also counts the caller's requests: a key, or a token of an issuer, in `X-API-Key`,
+`Authorization: Bearer` or `X-Appbuilder-Authorization: Bearer`. Without any, AWS may say who calls."""
 
 import logging
 import re

@@ -1,6 +1,8 @@
 """One operation, for every binding.
 
-rpc, rest ── accept ── OperationCall ── answer ── wire.decode ── service ── wire.encode ── Response
+rpc, rest ── accept ── OperationCall ── answer ── wire.decode ─┬─ messages ─┬─ wire.encode ── Response
+                                                               └─ service ──┘
+`messages` has send and stream, `service` the others. A stream takes its slot here, before its turn starts.
 """
 
 import asyncio

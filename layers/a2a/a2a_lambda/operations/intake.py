@@ -1,7 +1,7 @@
 """Which turn a message starts, and the claim of that turn.
 
-    taskId                         the next turn of that task. A2A 0.1: also the first turn of a new task,
-                                   since its clients choose the ids of tasks
+    taskId                         the next turn of that task, or the reply to a wait of its durable turn.
+                                   A2A 0.1: also the first turn of a new task, whose id its clients choose
     contextId, if a task of that   the next turn of that task
     context waits for an answer
     else                           a new task, whose id derives from the request

@@ -1,8 +1,12 @@
 """`send` and `stream`: a message starts a turn, and its answer follows the turn.
 
-message ── intake ─┬─ a claim: the turn runs here ── Run ── its events
-                   ├─ a turn that runs elsewhere ── dispatch ── follow
-                   └─ the task of an earlier, equal request ── follow
+message ── _receive ── intake ─┬─ a claim: the turn runs here ── Run ── its events
+                               ├─ a turn that runs elsewhere ── dispatch ── follow
+                               └─ the task of an earlier, equal request ── follow
+
+`_receive` checks the message against the agent's card, and stores its large files. A stream follows a turn
+event by event. A send waits until the turn stops, unless its client does not wait, and starts a turn again
+whose run died. A send that takes long holds a slot of its owner.
 """
 
 import asyncio

@@ -22,6 +22,8 @@ UNKNOWN_URL = "this URL does not belong to a waiting turn"
 
 
 class Waits:
+    """Ends the waits of durable turns."""
+
     def __init__(self, store: Store, dispatcher: Dispatcher) -> None:
         self._store = store
         self._dispatcher = dispatcher
@@ -36,8 +38,9 @@ class Waits:
     async def end(self, token: CallbackToken, data: Json) -> None:
         """End a wait. data: what the skill gets.
 
-        Raises RouteNotFound for a token that no running turn has given out, WaitIsOver if the wait has had
-        its reply or its timeout, NotWaiting if the turn does not wait for this reply now, StoreError.
+        Raises RouteNotFound for a token that no running turn has given out, or whose task has expired,
+        WaitIsOver if the wait has had its reply or its timeout, NotWaiting if the turn does not wait for this
+        reply now, StoreError.
         """
         version = 0
         give_up_at = time.monotonic() + EARLY_REPLY_SECONDS
@@ -54,7 +57,7 @@ class Waits:
                     break
                 except Conflict:
                     continue
-            if head.version != version:
+            if head.version != version:  # the log is read again only after the head has changed
                 version = head.version
                 events = [event for _, event in await threads.run(self._store.get_events, head)]
                 replies = replies_in(events, head.turn_id)

@@ -81,9 +81,10 @@ class PushNotifications:
         self._allow_loopback = allow_loopback
 
     def relay(self, record: Mapping[str, Any]) -> int:
-        """Enqueue the notifications of a stream record; returns how many. Blocks."""
+        """Enqueue a message for each webhook of the task whose status a record of the table's stream changes;
+        returns how many. Blocks."""
         images = record["dynamodb"]
-        if "NewImage" not in images:
+        if "NewImage" not in images:  # a deletion
             return 0
         scope, task_id = task_of_item(images["NewImage"])
         telemetry.replace_ids(owner=scope.owner, agent=scope.agent, task_id=task_id)
@@ -91,10 +92,10 @@ class PushNotifications:
         change = status_change(images["NewImage"], images.get("OldImage"), write_time)
         if change is None:
             return 0
-        version, names = change
-        for name in names:
-            self._enqueue([scope.owner, scope.agent, task_id, name], [version])
-        return len(names)
+        version, config_ids = change
+        for config_id in config_ids:
+            self._enqueue([scope.owner, scope.agent, task_id, config_id], [version])
+        return len(config_ids)
 
     def _enqueue(self, ids: list[str], cause: list[Json]) -> None:
         """Two messages with the same cause are one."""

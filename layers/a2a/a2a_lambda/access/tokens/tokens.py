@@ -63,7 +63,8 @@ class CheckedToken:
 
 
 class Tokens:
-    """keys: where the issuers are. introspect: asks an issuer about a token. Calls of `check` block."""
+    """keys: reads Parameter Store, which has the issuers, too. introspect: asks an issuer about a token.
+    Calls of `check` block."""
 
     def __init__(
         self,
@@ -91,7 +92,8 @@ class Tokens:
         return entry.grant if entry.issuer in (self._keys.find_cached_issuers() or ()) else None
 
     def knows(self, token: str) -> bool:
-        """Whether the key that a token names is known, so that its check waits for no issuer."""
+        """Whether `check` asks no issuer: the public key that the token names is known, or the token is
+        refused unread."""
         if not is_token(token):
             return False
         try:

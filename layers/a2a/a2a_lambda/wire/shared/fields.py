@@ -81,8 +81,8 @@ def optional(
     objects: Collection[str] = (),
     lists: Collection[str] = (),
 ) -> Object:
-    """The fields in their order, with the named ones checked. A null, an empty id and an empty list are
-    left out."""
+    """All fields of `source` in their order, the named ones checked. Of these a null, an empty id and an
+    empty list are left out. lists: lists of strings. Raises InvalidParams."""
     result: Object = {}
     for key, value in source.items():
         if key in texts or key in ids:
