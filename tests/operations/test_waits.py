@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from a2a_lambda import telemetry
 from a2a_lambda.http import callbacks
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
@@ -71,10 +72,13 @@ def post(http: TestClient, head: Head, key: str = "payment", **options: Json) ->
 
 
 def test_a_reply_is_stored_and_wakes_the_turn(
-    http: TestClient, durable_kit: Kit, head: Head, store: Store
+    http: TestClient, durable_kit: Kit, head: Head, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(telemetry, "_invocation", None)
+    telemetry.begin()
     answer = post(http, head, json={"amount": 12})
     assert (answer.status_code, answer.json()) == (200, {})
+    assert telemetry.ids().items() >= {"task_id": head.task_id, "agent": head.scope.agent}.items()
     found = store.get_head(head.scope, head.task_id)
     assert found is not None
     assert found.message_wait is None

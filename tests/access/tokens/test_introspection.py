@@ -306,3 +306,14 @@ def test_an_answer_has_a_largest_size(
         return
     with pytest.raises(KeysUnavailable, match="more than"):
         door.tokens.check(TOKEN)
+
+
+@pytest.mark.parametrize("said", [(500, GOOGLES), (200, []), (200, "text")])
+def test_what_google_does_not_say_opens_no_door(
+    open_door: Open, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch, said: tuple[int, Json]
+) -> None:
+    url = provider.introspect(lambda request: said, "tokeninfo")
+    monkeypatch.setattr(introspection, "GOOGLE", url)
+    door = open_door(provider.issuer(introspection=url, audiences=("client",)))
+    with pytest.raises(KeysUnavailable, match="is not a JSON object"):
+        door.tokens.check(TOKEN)

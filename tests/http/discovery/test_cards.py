@@ -186,3 +186,18 @@ def test_a_card_that_needs_a_key_needs_one_for_its_agent(kit: Kit, client: TestC
     for agent, status in (("assistant", 200), ("probe", 403)):
         path = f"/v2/a2a/{agent}/.well-known/agent.json"
         assert client.get(path, headers={"Authorization": f"Bearer {key}"}).status_code == status
+
+
+def test_appbuilder_gets_errors_in_its_own_form(client: TestClient, kit: Kit) -> None:
+    secret = new_key(kit, agents=("probe",))
+    errors = {
+        ("/v2/a2a/probe", ""): (401, "Unauthorized", "InvalidAuthorization"),
+        ("/v2/a2a/plain", secret): (403, "AccessDenied", "NoPermissionForThisApp"),
+        ("/v2/a2a/no-such-agent", secret): (404, "NotFoundResource", "A2AServerNotPublishedYet"),
+    }
+    for (path, key), expected in errors.items():
+        headers = {"X-Appbuilder-Authorization": f"Bearer {key}"} if key else {}
+        answer = client.get(f"{path}/.well-known/agent.json", headers=headers)
+        body = answer.json()
+        assert (answer.status_code, body["code"], body["message"]) == expected
+        assert body["request_id"]
