@@ -181,6 +181,8 @@ def main(argv: list[str] = sys.argv) -> int:
             return lock()
         case "relock":
             return _lock(Path(), "--quiet")
+        case "install":
+            print("the packages are in .venv; choose .venv/bin/python in your editor")
     return 0
 
 

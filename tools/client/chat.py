@@ -331,8 +331,9 @@ def run(environ: Mapping[str, str], console: Console) -> int:
             chat = Chat(http, caller, console, is_conversation=not text)
             if not runner.run(chat.open()):
                 if is_local and not chat.has_answer:
-                    port = f" PORT={environ['PORT']}" if environ.get("PORT") else ""
-                    print(f"start it in another terminal: make run{port}", file=sys.stderr)
+                    port = environ.get("PORT")
+                    hint = f"make run PORT={port}" if port else "make run. If it has another port, add PORT=…"
+                    print(f"start it in another terminal: {hint}", file=sys.stderr)
                 return 1
             if not all([chat.attach(name) for name in split_words("FILE", environ)]):
                 return 1
