@@ -5,8 +5,8 @@ an agent with `background: true`, or a      WORKER, if the deployment has one
 send with `returnImmediately`
 else                                        REQUEST
 
-A turn in its request needs the agent here, so its import is waited for. If it fails in time, the message is
-refused before anything is stored.
+A turn that runs in its request needs the agent here, so the message waits for the agent's import, for
+IMPORT_WAIT_SECONDS at most. If the import fails by then, nothing has been stored.
 """
 
 import asyncio
