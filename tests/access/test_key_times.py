@@ -7,6 +7,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from a2a_lambda.access import keys
 from a2a_lambda.access.key import Key, digest_of
+from a2a_lambda.access.key_reader import KeyReader
 from a2a_lambda.access.keys import Keys, UnsharedCopies
 from a2a_lambda.errors import KeysUnavailable
 from a2a_lambda.store.key_copies import Copy, Load
@@ -208,3 +209,15 @@ def test_while_parameter_store_throttles_a_working_key_does_not_try_again_and_ag
     other.copy = Copy(clock() - 100, 1, [Key("ann", digest_of(ANN), "ann").row()])
     assert sharing.find(ANN)
     assert parameters.reads == 3
+
+
+@pytest.mark.parametrize(("seconds", "reads"), [(0.1, 1), (0.2, 2)])
+def test_a_throttled_read_is_tried_again_if_there_is_time(
+    parameters: ParameterStore, clock: Clock, monkeypatch: pytest.MonkeyPatch, seconds: float, reads: int
+) -> None:
+    monkeypatch.setattr("random.uniform", lambda _, most: most)
+    parameters.is_throttling = True
+    reader = KeyReader(parameters, "/k", clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
+    with pytest.raises(KeysUnavailable, match="ThrottlingException"):
+        reader.read(Load(clock()), clock() + seconds)
+    assert parameters.reads == reads

@@ -628,3 +628,12 @@ def test_no_client_waits_for_the_first_event_of_a_turn_that_runs_elsewhere(
     within(go())
     [times] = [values for values in measures if "RunTime" in values]
     assert times.keys() == {"RunTime"}
+
+
+@pytest.mark.parametrize(("count", "is_hinted_at"), [("0", True), ("1", False)])
+def test_the_author_of_a_skill_that_says_nothing_gets_a_hint(
+    bench: RunBench, caplog: pytest.LogCaptureFixture, *, count: str, is_hinted_at: bool
+) -> None:
+    with caplog.at_level("INFO", logger="a2a_lambda.hints"):
+        within(bench.send("pieces", slots={"count": count}))
+    assert ("skill pieces returned nothing" in caplog.text) == is_hinted_at
