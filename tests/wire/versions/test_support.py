@@ -22,6 +22,10 @@ def test_every_operation_is_on_the_page() -> None:
     assert set(OPERATIONS) == set(get_args(Operation))
 
 
+def test_a_client_names_its_version_in_a_header_since_1_0() -> None:
+    assert {wire.name for wire in RPC_PROTOCOLS.values() if wire.sends_version} == {"1.0"}
+
+
 @pytest.mark.parametrize("protocol", RPC_PROTOCOLS)
 def test_methods(client: TestClient, key: str, protocol: str) -> None:
     wire = RPC_PROTOCOLS[protocol]
