@@ -383,6 +383,7 @@ def test_an_issuer_that_never_answered(door: Door, provider: IdentityProvider) -
     ("metadata", "words"),
     [
         ({"issuer": "https://other.example"}, "names the issuer 'https://other.example'"),
+        ({"issuer": "x" * 2000}, f"names the issuer '{'x' * 1000}'"),
         ({"jwks_uri": "http://10.0.0.1/keys"}, "cannot be called"),
         ({"jwks_uri": "ftp://x/keys"}, "no jwks_uri"),
         ({"jwks_uri": 7}, "no jwks_uri"),

@@ -54,7 +54,13 @@ def test_codes_that_mcp_has_set_aside_are_not_used_for_errors_of_a2a() -> None:
 
 @pytest.mark.parametrize(
     ("error", "status"),
-    [(MethodNotFound("a"), 404), (InvalidParams("a"), 400), (HeaderMismatch("a"), 400)],
+    [
+        (MethodNotFound("a"), 404),
+        (InvalidParams("a"), 400),
+        (HeaderMismatch("a"), 400),
+        (CapabilityRequired("a", {}), 400),
+        (UnknownRevision("a"), 400),
+    ],
 )
 def test_the_stateless_revision_has_a_status_for_each_error(error: ProtocolError, status: int) -> None:
     assert status_of(error, STATELESS) == status
