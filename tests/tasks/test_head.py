@@ -63,6 +63,19 @@ def test_a_lost_task_has_answered_no_request() -> None:
     assert not head(DONE).is_lost
 
 
+def test_a_task_has_lost_a_request_whose_turn_no_one_ended() -> None:
+    request, other = (RequestIdentity.of(SCOPE, "send", body) for body in (b"one", b"other"))
+    failed = head(FAILED).with_request(request, NOW)
+    assert not failed.has_lost(request)
+    assert failed.as_lost().has_lost(request)
+    asking = head(ASKING).with_request(other, NOW).with_request(request, NOW)
+    assert not asking.has_lost(request)
+    forgetful = asking.without_last_request()
+    assert forgetful.has_lost(request), "it asks again, and waits for this reply"
+    assert not forgetful.has_lost(other)
+    assert not head(WORKING).has_lost(request)
+
+
 def test_a_head_knows_its_newest_requests() -> None:
     newest = head()
     for number in range(KEPT_REQUESTS + 1):

@@ -1,5 +1,6 @@
 """Issuers as Parameter Store has them, and whom their tokens speak for."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +18,10 @@ from a2a_lambda.access.tokens.issuer import (
     scopes_of,
     text_in,
 )
+from a2a_lambda.access.tokens.issuer_register import IssuerRegister
+from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError, TokenRefused
+from a2a_lambda.settings import Settings
 
 Json = Any
 
@@ -181,3 +185,18 @@ def test_scopes_are_texts_or_lists() -> None:
 
 def test_a_claim_that_is_no_text_is_empty() -> None:
     assert text_in({"a": 1}, "a") == text_in({}, "a") == ""
+
+
+def test_an_issuer_is_added_replaced_listed_and_removed(settings: Settings) -> None:
+    register = IssuerRegister(clients.ssm(settings), "/registered/keys")
+    issuer, other = (Issuer(name, URL, ("a",)) for name in ("one", "other"))
+    register.add(issuer)
+    register.add(other)
+    assert sorted(each.name for each in register.list()) == ["one", "other"]
+    register.add(replace(issuer, audiences=("b",)))
+    register.remove("other")
+    assert [each.audiences for each in register.list()] == [("b",)]
+    with pytest.raises(ConfigurationError, match="there is no issuer 'other'"):
+        register.remove("other")
+    register.remove("one")
+    assert register.list() == []
