@@ -14,7 +14,7 @@ from a2a_lambda.store.key_copies import Copy, Load
 from tests.access.unknown_keys import unknown
 from tests.helpers.clock import Clock
 
-ANN = unknown(0)
+ANN, GUEST = unknown(0), unknown(100)
 
 
 class ParameterStore:
@@ -38,16 +38,17 @@ class ParameterStore:
 
 @pytest.fixture
 def parameters(clock: Clock) -> ParameterStore:
-    return ParameterStore(Key("ann", digest_of(ANN), "ann", expires=clock() + 200))
+    guest = Key("guest", digest_of(GUEST), "ann", expires=clock() + 200)
+    return ParameterStore(Key("ann", digest_of(ANN), "ann"), guest)
 
 
 @pytest.fixture
 def known(parameters: ParameterStore, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Keys:
     """Keys that were read now. Nothing is left to chance."""
     monkeypatch.setattr("random.uniform", lambda _, most: most)
-    known = Keys(parameters, "/k", clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
-    assert known.find(ANN)
-    return known
+    container = Keys(parameters, "/k", clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
+    assert container.find(ANN)
+    return container
 
 
 def test_a_copy_is_used_without_a_look_for_a_minute(
@@ -68,20 +69,16 @@ def test_a_copy_is_used_without_a_look_for_a_minute(
 
 def test_a_key_ends_at_its_time(known: Keys, clock: Clock) -> None:
     clock.now += 199
-    assert known.find(ANN)
-    assert known.find_cached(ANN)
+    assert known.find(GUEST)
+    assert known.find_cached(GUEST)
     clock.now += 1
-    assert known.find_cached(ANN) is None
-    assert known.find(ANN) is None
+    assert known.find_cached(GUEST) is None
+    assert known.find(GUEST) is None
 
 
 def test_without_parameter_store_a_key_works_for_five_minutes(
-    parameters: ParameterStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    known: Keys, parameters: ParameterStore, clock: Clock
 ) -> None:
-    monkeypatch.setattr("random.uniform", lambda _, most: most)
-    parameters.keys = (Key("ann", digest_of(ANN), "ann"),)
-    known = Keys(parameters, "/k", clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
-    assert known.find(ANN)
     parameters.is_silent = True
     clock.now += keys.STALE_KEYS_SECONDS - 1
     assert known.find(ANN)

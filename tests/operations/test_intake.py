@@ -195,6 +195,13 @@ class Once:
         """Store a message whose process dies before it has run the turn."""
         asyncio.run(self.messages.intake.start(*self.asked(skill, **options)))
 
+    def lose_reply(self) -> tuple[Task, Any]:
+        """A task that asks, and the options of a reply to it that is lost."""
+        task = self.send("patient", key="ASK")
+        reply: Any = {"body": "Ann", "key": "REPLY", "taskId": task["id"], "metadata": {}}
+        self.lose("", **reply)
+        return task, reply
+
 
 @pytest.fixture
 def once(messages: Messages, scope: Scope) -> Once:
@@ -412,9 +419,7 @@ def test_a_reply_whose_run_died_can_be_sent_again(once: Once, clock: Clock) -> N
 
 
 def test_a_lost_reply_loses_no_other_request(once: Once, clock: Clock) -> None:
-    asked = once.send("patient", key="ASK")
-    reply: Any = {"body": "Ann", "key": "REPLY", "taskId": asked["id"], "metadata": {}}
-    once.lose("", **reply)
+    asked, _ = once.lose_reply()
     clock.now += 31
     assert once.send("patient", key="ASK")["id"] == asked["id"], "it was answered, by the question"
 
@@ -464,9 +469,7 @@ def _end_lease_while_waited_for(monkeypatch: pytest.MonkeyPatch, clock: Clock) -
 def test_a_reply_without_time_for_its_turn_leaves_the_question(
     once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = once.send("patient", key="ASK")
-    reply: Any = {"body": "Ann", "key": "REPLY", "taskId": asked["id"], "metadata": {}}
-    once.lose("", **reply)
+    asked, reply = once.lose_reply()
     _end_lease_while_waited_for(monkeypatch, clock)
     call, request = once.asked("", **reply)
     call = replace(call, deadline=time.monotonic() + 9)
@@ -479,9 +482,7 @@ def test_a_reply_that_waits_for_a_run_that_dies_starts_its_turn_again(
     once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It came twice, and the process that had it first is gone."""
-    asked = once.send("patient", key="ASK")
-    reply: Any = {"body": "Ann", "key": "REPLY", "taskId": asked["id"], "metadata": {}}
-    once.lose("", **reply)
+    asked, reply = once.lose_reply()
     _end_lease_while_waited_for(monkeypatch, clock)
     answered = once.send("", **reply)
     assert (answered["id"], answered["status"]["state"]) == (asked["id"], TaskState.COMPLETED)

@@ -39,7 +39,7 @@ class Container:
         return self.jwks
 
     def reason(self, kid: str) -> str:
-        """Why a token that no one has signed is refused: for its key, or for its signature."""
+        """Why a token is refused whose signature is wrong: "kid" for an unknown key, else "signature"."""
         with pytest.raises(TokenRefused) as refused:
             self.keys.verify(self.issuer, "e30.e30.AA", {"alg": "RS256", "kid": kid})
         return refused.value.reason

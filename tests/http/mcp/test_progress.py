@@ -1,4 +1,4 @@
-"""What a call tells its client before its result."""
+"""What a client gets of a call before its result."""
 
 import pytest
 from starlette.testclient import TestClient

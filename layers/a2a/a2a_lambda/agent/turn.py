@@ -305,10 +305,9 @@ def make_turn(
     deadline: a `time.monotonic()` value. engine: keeps the results of a durable turn; None for every other
     turn.
     """
-    owner = head.scope.owner
     return Turn(
         message=message,
-        owner=owner,
+        owner=head.scope.owner,
         agent=head.scope.agent,
         task_id=head.task_id,
         context_id=head.context_id,
@@ -320,7 +319,7 @@ def make_turn(
         accepted_output_modes=tuple(options["acceptedOutputModes"]),
         extensions=tuple(options["extensions"]),
         request_metadata=options["metadata"],
-        caller=Caller.of_document(owner, options["caller"]) if "caller" in options else Caller(owner),
+        caller=Caller.of_document(head.scope.owner, options.get("caller", {})),
         engine=engine,
     )
 

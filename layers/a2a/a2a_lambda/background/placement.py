@@ -15,7 +15,6 @@ import logging
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.catalog.agents import Agents, agent_of
 from a2a_lambda.errors import Unavailable
-from a2a_lambda.protocol.alibaba_metadata import intents
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Place
@@ -42,17 +41,11 @@ class Placement:
         cannot run in its place: there is no durable function, or this process cannot import the agent.
         """
         profile = self._agents[call.scope.agent]
-        if durable_ids := profile.card.durable_skills:
-            skill_ids = {skill.id for skill in profile.card.all_skills}
-            metadata = request["message"].get("metadata", {})
-            ids_of_intents = [intent.skill for intent in intents(metadata) if intent.skill in skill_ids]
-            skill_id = next(iter(ids_of_intents), asker or profile.default_skill)
-            # Without an id the agent's code chooses the skill, which may be a durable one.
-            if skill_id in durable_ids or not skill_id:
-                if not self._dispatcher.has_executions:
-                    logger.error("agent %s is durable: set ExecutionTimeout in samconfig.toml", profile.name)
-                    raise Unavailable("this deployment does not run this agent's long tasks")
-                return Place.EXECUTION
+        if profile.is_durable(request["message"], asker):
+            if not self._dispatcher.has_executions:
+                logger.error("agent %s is durable: set ExecutionTimeout in samconfig.toml", profile.name)
+                raise Unavailable("this deployment does not run this agent's long tasks")
+            return Place.EXECUTION
         # A stream shows its turn as it runs, whether or not the client would wait for a send.
         wants_no_wait = request.get("configuration", {}).get("returnImmediately", False)
         wants_worker = profile.card.background or (wants_no_wait and not call.is_streamed)

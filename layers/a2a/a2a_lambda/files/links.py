@@ -55,12 +55,8 @@ class Links:
 
     async def show(self, scope: Scope, holder: Shown, modes: Collection[str] = ()) -> Shown:
         """A task or an event as a client gets it."""
-        # `change_parts` returns `holder` itself if it has no stored part. Then no thread is needed.
-        if self._bucket is None or holder is change_parts(
-            holder, lambda part: part.copy() if is_reference(part) else part
-        ):
-            return holder
-        return await threads.run_for_files(self.show_blocking, scope, holder, modes)
+        has_files = self._bucket is not None and change_parts(holder, _mark) is not holder
+        return await threads.run_for_files(self.show_blocking, scope, holder, modes) if has_files else holder
 
     def show_blocking(self, scope: Scope, holder: Shown, modes: Collection[str] = ()) -> Shown:
         """The same as `show`. Blocks."""
@@ -116,3 +112,8 @@ class _Answer:
             return None
         self._room -= len(content)
         return content
+
+
+def _mark(part: Part) -> Part:
+    """Another object for a part whose content is stored."""
+    return part.copy() if is_reference(part) else part

@@ -15,15 +15,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TurnFiles:
-    """bucket, allow_loopback: see `Files`. scope, task_id, turn_id: of the turn. is_replayed: it is run again
-    with the same output. Calls block."""
+    """Files of the turn with the given ids. Calls block.
+
+    bucket: None = every file stays in its task. is_replayed: an earlier run of the turn may have put out the
+    same files. allow_loopback: foreign URLs may lead to this machine.
+    """
 
     bucket: Bucket | None
     scope: Scope
     task_id: str
     turn_id: str
-    is_replayed: bool = field(default=False, kw_only=True)
-    allow_loopback: bool = field(default=False, kw_only=True)
+    is_replayed: bool = field(kw_only=True)
+    allow_loopback: bool = field(kw_only=True)
 
     def is_inline(self, size: int) -> bool:
         """Whether a file of `size` bytes stays in its task."""

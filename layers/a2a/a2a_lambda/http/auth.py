@@ -42,7 +42,7 @@ async def authenticate(request: Request) -> Grant:
     kit: Kit = request.app.state.kit
     secret = secret_of(request)
     try:
-        if secret and is_token(secret):
+        if is_token(secret):
             grant = await _check_token(request, kit, secret)
         # Almost every key is known here: a digest and comparisons, no thread and no call.
         elif secret and (key := kit.keys.find_cached(secret)) is not None:

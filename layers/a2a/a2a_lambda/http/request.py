@@ -61,10 +61,7 @@ def version(request: Request) -> str:
 
 def check_media_type(request: Request) -> None:
     """Raises UnsupportedMediaType if the body is not JSON."""
-    header = request.headers.get("content-type", JSON)
-    if header == JSON:
-        return
-    media_type = media_types.plain(header)
+    media_type = media_types.plain(request.headers.get("content-type", JSON))
     if media_type != JSON and not media_type.endswith("+json"):
         raise UnsupportedMediaType(f"Content-Type is {excerpt(media_type)}, but must be {JSON}")
 

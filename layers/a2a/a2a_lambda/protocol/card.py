@@ -167,7 +167,7 @@ class Card(CardModel):
         description = self.extended.description or self.description
         return self.model_copy(update={"description": description, "skills": self.all_skills})
 
-    def check_media_type(self, media_type: str, path: str, also: Sequence[str] = ()) -> None:
+    def check_media_type(self, media_type: str | None, path: str, also: Sequence[str] = ()) -> None:
         """Raises ContentTypeNotSupported for a type that neither the agent nor one of its skills takes, and
         that is not in `also`. path: path of the field, such as params.message.parts[0]."""
         plain_type = media_types.plain(media_type)

@@ -27,7 +27,7 @@ def fetch_keys(issuer: Issuer, *, allow_loopback: bool = False) -> list[Json]:
 
 
 async def _fetch_keys(issuer: Issuer, *, allow_loopback: bool) -> list[Json]:
-    """The same. Raises KeysUnavailable."""
+    """An issuer's JSON Web Keys. Raises KeysUnavailable."""
     async with documents_of(issuer, allow_loopback=allow_loopback) as documents:
         if not documents.is_safe(issuer.url):
             raise documents.problem("its url must begin with https://")

@@ -139,16 +139,15 @@ class IssuerKeys:
         """The issuer's key with an id; its only key, if a token names none."""
         keyring = self._keyrings.get(issuer)
         if (
-            keyring is not None
-            and self._clock() - keyring.looked_at < COPY_LOOK_SECONDS
-            and self.knows(issuer, kid)
-            and not self._is_stale(keyring)
+            keyring is None
+            or self._clock() - keyring.looked_at >= COPY_LOOK_SECONDS
+            or not self.knows(issuer, kid)
+            or self._is_stale(keyring)
         ):
-            return self._usable(issuer, keyring, kid)
-        try:
-            keyring = self._look(issuer, kid)
-        except StoreError as error:
-            raise KeysUnavailable(f"keys of issuer {issuer.name} cannot be read: {error}") from error
+            try:
+                keyring = self._look(issuer, kid)
+            except StoreError as error:
+                raise KeysUnavailable(f"keys of issuer {issuer.name} cannot be read: {error}") from error
         return self._usable(issuer, keyring, kid)
 
     def _usable(self, issuer: Issuer, keyring: Keyring, kid: str) -> "PublicKey":
