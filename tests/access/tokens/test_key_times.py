@@ -1,5 +1,7 @@
 """What is known of an issuer's keys, to the second."""
 
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -78,6 +80,29 @@ def test_a_copy_is_renewed_after_ten_minutes(container: Container, clock: Clock)
     clock.now += issuer_keys.RENEW_SECONDS
     assert container.has_key()
     assert container.fetches == 3, "at ten minutes, not after them"
+
+
+class UntilJoined:
+    """A thread that runs only while someone waits for it."""
+
+    def __init__(self, *, target: Any, args: Any, daemon: bool) -> None:
+        self._run = partial(target, *args)
+
+    def start(self) -> None:
+        pass
+
+    def join(self, _: float) -> None:
+        self._run()
+
+
+def test_a_request_waits_for_its_renewal(
+    container: Container, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lambda freezes the process after the answer, so a renewal that nobody waits for might never end."""
+    monkeypatch.setattr(issuer_keys, "threading", SimpleNamespace(Thread=UntilJoined))
+    clock.now += issuer_keys.RENEW_SECONDS
+    assert container.has_key()
+    assert container.read_copy(container.issuer).fetched_at == clock.now
 
 
 def test_keys_of_a_silent_issuer_are_used_for_a_day(container: Container, clock: Clock) -> None:

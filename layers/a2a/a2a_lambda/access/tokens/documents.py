@@ -65,7 +65,7 @@ class Documents:
 
 
 @asynccontextmanager
-async def documents_of(issuer: Issuer, *, allow_loopback: bool = False) -> AsyncIterator[Documents]:
+async def documents_of(issuer: Issuer, *, allow_loopback: bool) -> AsyncIterator[Documents]:
     """The documents of an issuer, while the connection is open. Raises IssuerUnreachable if there is no
     answer at all."""
     transport = GuardedTransport(allow_loopback=allow_loopback, private=issuer.private)

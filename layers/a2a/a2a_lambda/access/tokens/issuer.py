@@ -6,7 +6,7 @@ issuer a deployment trusts.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -109,6 +109,10 @@ class Issuer:
         }
         return [self.name, content]
 
+    def allows(self, agent: str) -> bool:
+        """Whether callers with its tokens may call an agent."""
+        return not self.agents or agent in self.agents
+
     def owner_of(self, claims: Mapping[str, Json]) -> str:
         """Owner of a token's tasks: the issuer's name, the claim, and its value. No other issuer, claim or
         value has the same owner, and no key has one, because no owner of a key contains `|`.
@@ -180,6 +184,12 @@ def check_url(url: str, *, is_local: bool, variable: str = "ISSUER") -> None:
         raise ConfigurationError(f"{variable}={url}: write a url that begins with https://")
     if not parts.hostname or parts.query or parts.fragment or parts.username:
         raise ConfigurationError(f"{variable}={url}: write the url without a query, a fragment or a user")
+
+
+def issuer_of(claims: Mapping[str, Json], issuers: Iterable[Issuer]) -> Issuer | None:
+    """The issuer that a token's claims name, or None if it is not one of these. The claims need not be
+    verified."""
+    return next((issuer for issuer in issuers if issuer.url == claims.get("iss")), None)
 
 
 def client_of(claims: Mapping[str, Json]) -> str:

@@ -80,6 +80,21 @@ class Keyring:
     looked_at: float
     keys: dict[str, "PublicKey"] = field(default_factory=dict)
 
+    def is_stale(self, now: float) -> bool:
+        """Whether the keys are too old to use."""
+        return now - self.copy.fetched_at >= STALE_JWKS_SECONDS
+
+    def find(self, kid: str) -> "PublicKey | None":
+        """The key with an id, or None. kid: "" = the token names none: it is the only key, if there is only
+        one."""
+        if not kid and len(self.keys) == 1:
+            return next(iter(self.keys.values()))
+        return self.keys.get(kid) if kid else None
+
+    def has_usable_key(self, kid: str, now: float) -> bool:
+        """Whether the key is there, and not too old to use."""
+        return self.find(kid) is not None and not self.is_stale(now)
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -133,7 +148,7 @@ class IssuerKeys:
     def knows(self, issuer: Issuer, kid: str) -> bool:
         """Whether this container has such a key."""
         keyring = self._keyrings.get(issuer)
-        return keyring is not None and _choose(keyring, kid) is not None
+        return keyring is not None and keyring.find(kid) is not None
 
     def _key(self, issuer: Issuer, kid: str) -> "PublicKey":
         """The issuer's key with an id; its only key, if a token names none."""
@@ -141,19 +156,15 @@ class IssuerKeys:
         if (
             keyring is None
             or self._clock() - keyring.looked_at >= COPY_LOOK_SECONDS
-            or not self.knows(issuer, kid)
-            or self._is_stale(keyring)
+            or not keyring.has_usable_key(kid, self._clock())
         ):
             try:
                 keyring = self._look(issuer, kid)
             except StoreError as error:
                 raise KeysUnavailable(f"keys of issuer {issuer.name} cannot be read: {error}") from error
-        return self._usable(issuer, keyring, kid)
-
-    def _usable(self, issuer: Issuer, keyring: Keyring, kid: str) -> "PublicKey":
-        if self._is_stale(keyring):
+        if keyring.is_stale(self._clock()):
             raise KeysUnavailable(f"issuer {issuer.name} has not answered for a day")
-        key = _choose(keyring, kid)
+        key = keyring.find(kid)
         if key is None:
             raise TokenRefused("kid", "its issuer has no key of this kid")
         return key
@@ -164,9 +175,10 @@ class IssuerKeys:
         issuer."""
         if self.knows(issuer, kid):
             keyring = self._read(issuer)
-            age = self._clock() - keyring.copy.fetched_at
-            if _choose(keyring, kid) is not None and not self._is_stale(keyring):
-                if age >= RENEW_SECONDS and (fetch := self._begin_fetch(issuer)) is not None:
+            now = self._clock()
+            if keyring.has_usable_key(kid, now):
+                is_old = now - keyring.copy.fetched_at >= RENEW_SECONDS
+                if is_old and (fetch := self._begin_fetch(issuer)) is not None:
                     thread = threading.Thread(target=self._renew, args=[issuer, fetch], daemon=True)
                     thread.start()
                     thread.join(RENEW_WAIT_SECONDS)
@@ -180,7 +192,7 @@ class IssuerKeys:
                 return self._keyrings[issuer]
             try:
                 keyring = self._read(issuer)
-                if _choose(keyring, kid) is None or self._is_stale(keyring):
+                if not keyring.has_usable_key(kid, self._clock()):
                     keyring = self._ask(issuer, keyring, kid)
             except KeysUnavailable as error:
                 self._questions[issuer] = Question(self._clock(), str(error))
@@ -188,9 +200,6 @@ class IssuerKeys:
             keyring.looked_at = self._clock()
             self._questions[issuer] = Question(keyring.looked_at)
             return keyring
-
-    def _is_stale(self, keyring: Keyring) -> bool:
-        return self._clock() - keyring.copy.fetched_at >= STALE_JWKS_SECONDS
 
     def _begin_fetch(self, issuer: Issuer) -> Fetch | None:
         return self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS)
@@ -202,7 +211,7 @@ class IssuerKeys:
             self._renew(issuer, fetch)
             keyring = self._read(issuer)
         give_up = self._clock() + FETCH_WAIT_SECONDS
-        while _choose(keyring, kid) is None or self._is_stale(keyring):
+        while not keyring.has_usable_key(kid, self._clock()):
             state = self._copies.read_fetch_state(issuer)
             if state == "failed" or (state == "busy" and self._clock() >= give_up):
                 raise KeysUnavailable(f"issuer {issuer.name} does not answer")
@@ -230,12 +239,6 @@ class IssuerKeys:
             telemetry.measure({"KeyFailures": 1})
             logger.warning("%s; its keys that were read before still work", error)
             self._copies.fail_fetch(issuer, fetch)
-
-
-def _choose(keyring: Keyring, kid: str) -> "PublicKey | None":
-    if not kid and len(keyring.keys) == 1:
-        return next(iter(keyring.keys.values()))
-    return keyring.keys.get(kid) if kid else None
 
 
 def _import_keys(issuer: Issuer, jwks: list[Json]) -> dict[str, "PublicKey"]:

@@ -9,7 +9,6 @@ issuers.
 """
 
 import base64
-import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,9 +16,9 @@ from typing import Any
 
 from a2a_lambda import strictjson
 from a2a_lambda.access.grant import Grant
-from a2a_lambda.access.key import LATEST
+from a2a_lambda.access.key import LATEST, digest_of
 from a2a_lambda.access.keys import Keys
-from a2a_lambda.access.tokens.issuer import Issuer, client_of, is_token, scopes_of, text_in
+from a2a_lambda.access.tokens.issuer import Issuer, client_of, is_token, issuer_of, scopes_of, text_in
 from a2a_lambda.access.tokens.issuer_keys import IssuerKeys
 from a2a_lambda.errors import KeysUnavailable, ParseError, TokenRefused
 from a2a_lambda.protocol.model import Json
@@ -78,14 +77,14 @@ class Tokens:
         self._issuer_keys = issuer_keys
         self._introspect = introspect
         self._clock = clock
-        self._refused: dict[bytes, tuple[float, TokenRefused]] = {}
+        self._refused: dict[str, tuple[float, TokenRefused]] = {}
         self._issuers: Sequence[Issuer] = ()
         self._silent_until = float("-inf")
-        self._checked: dict[bytes, CheckedToken] = {}
+        self._checked: dict[str, CheckedToken] = {}
 
     def find_cached(self, token: str) -> Grant | None:
         """What a token allows, if that is known without a call, else None."""
-        entry = self._checked.get(_digest(token))
+        entry = self._checked.get(digest_of(token))
         if entry is None or entry.until <= self._clock():
             return None
         # An issuer that was changed or removed must not live on in what was checked before.
@@ -100,7 +99,7 @@ class Tokens:
             header, claims = _read(token)
         except TokenRefused:
             return True
-        issuer = _choose(self._keys.find_cached_issuers() or (), claims)
+        issuer = issuer_of(claims, self._keys.find_cached_issuers() or ())
         if issuer is None or issuer.introspection:
             return False
         return self._issuer_keys.knows(issuer, str(header.get("kid", "")))
@@ -115,7 +114,7 @@ class Tokens:
             introspecting_issuer = next((issuer for issuer in issuers if issuer.introspection), None)
             return self._check_at_issuer(token, introspecting_issuer)
         header, claims = _read(token)
-        issuer = _choose(issuers, claims)
+        issuer = issuer_of(claims, issuers)
         if issuer is None:
             raise TokenRefused("issuer", "this deployment does not accept its issuer")
         # Where an issuer is asked, nothing else counts. Google signs ID tokens for any audience, for example.
@@ -134,7 +133,7 @@ class Tokens:
             raise TokenRefused("form", f"it is longer than {MAX_TOKEN_BYTES} bytes")
         # If the issuers change, another thread replaces `_refused`. What is refused here belongs to the old
         # one.
-        digest, now, refusals = _digest(token), self._clock(), self._refused
+        digest, now, refusals = digest_of(token), self._clock(), self._refused
         until, refusal = refusals.get(digest, (0.0, None))
         if refusal is not None and now < until:
             raise refusal.again()
@@ -178,7 +177,7 @@ class Tokens:
             raise
         if len(self._checked) >= KNOWN_TOKENS:
             self._checked.clear()
-        self._checked[_digest(token)] = CheckedToken(grant, issuer, min(end, now + KNOWN_SECONDS))
+        self._checked[digest_of(token)] = CheckedToken(grant, issuer, min(end, now + KNOWN_SECONDS))
         return grant
 
     def _check_claims(self, issuer: Issuer, claims: dict[str, Json], now: float) -> float:
@@ -229,11 +228,6 @@ def _read(token: str) -> tuple[dict[str, Json], dict[str, Json]]:
     return header, claims
 
 
-def _choose(issuers: Sequence[Issuer], claims: dict[str, Json]) -> Issuer | None:
-    """The issuer that a token names."""
-    return next((issuer for issuer in issuers if issuer.url == claims.get("iss")), None)
-
-
 def _time(claims: dict[str, Json], name: str) -> float | None:
     """A NumericDate (RFC 7519 section 2), or None. Raises TokenRefused for another value."""
     value: Any = claims.get(name)
@@ -249,7 +243,3 @@ def _decode(part: str) -> bytes:
     if not part.isascii() or set(part) & set("+/=\r\n"):
         raise ValueError("not base64url")
     return base64.b64decode(part.replace("-", "+").replace("_", "/") + "=" * (-len(part) % 4), validate=True)
-
-
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()

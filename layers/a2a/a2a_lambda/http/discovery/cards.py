@@ -122,7 +122,7 @@ async def protected_resource(request: Request) -> Response:
     name: str | None = request.path_params.get("agent")
     agent = kit.agents.find(name)
     try:
-        issuers = _of_agent(await find_issuers(kit), agent)
+        issuers = [issuer for issuer in await find_issuers(kit) if issuer.allows(agent.name)]
     except KeysUnavailable as error:
         raise Unavailable("the issuers cannot be read at the moment") from error
     if not issuers:
@@ -202,11 +202,6 @@ async def _sign(request: Request, card: dict[str, Json], description: card_json.
     return True
 
 
-def _of_agent(issuers: Sequence[Issuer], agent: Profile) -> list[Issuer]:
-    """The issuers whose callers may call an agent."""
-    return [issuer for issuer in issuers if not issuer.agents or agent.name in issuer.agents]
-
-
 async def describe(
     request: Request, agent: Profile, *, root: bool, extended: bool = False
 ) -> card_json.Description:
@@ -217,9 +212,10 @@ async def describe(
     public_schemas = {skill: schema for skill, schema in schemas.items() if skill in ids}
     sign_ins: list[card_json.SignIn] | None = None
     with suppress(KeysUnavailable):
-        issuers = _of_agent(await find_issuers(request.app.state.kit), agent)
         sign_ins = [
-            card_json.SignIn(issuer.name, issuer.url, [*issuer.scopes, *card.scopes]) for issuer in issuers
+            card_json.SignIn(issuer.name, issuer.url, [*issuer.scopes, *card.scopes])
+            for issuer in await find_issuers(request.app.state.kit)
+            if issuer.allows(agent.name)
         ]
     settings = request.app.state.kit.settings
     upload_bytes = settings.upload_bytes if settings.files_bucket else 0
