@@ -2,14 +2,17 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from starlette.testclient import TestClient
 
+from a2a_lambda.errors import ConfigurationError, InvalidParams, TooManyRequests
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol import alibaba_metadata
 from a2a_lambda.settings import Settings
+from a2a_lambda.wire.shared import card_json
 from tests.conftest import BASE_URL, new_key
 
 CARDS = {
@@ -91,6 +94,7 @@ def test_a_card_is_cached_and_asked_for_again(client: TestClient) -> None:
     first = client.get(path)
     assert first.headers["cache-control"] == "public, max-age=300"
     assert first.headers["content-type"] == "application/json"
+    assert first.headers["last-modified"].endswith(" GMT")  # RFC 9110 section 5.6.7
     for headers in (
         {"If-None-Match": first.headers["etag"]},
         {"If-None-Match": f'"x", W/{first.headers["etag"]}'},
@@ -201,3 +205,21 @@ def test_appbuilder_gets_errors_in_its_own_form(client: TestClient, kit: Kit) ->
         body = answer.json()
         assert (answer.status_code, body["code"], body["message"]) == expected
         assert body["request_id"]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (ConfigurationError("a private reason"), 500, "InternalError"),
+        (TooManyRequests("wait", after=1), 429, "TooManyRequests"),
+        (InvalidParams("wrong"), 400, "InvalidParameter"),
+    ],
+)
+def test_appbuilder_is_told_whose_mistake_an_error_is(
+    client: TestClient, kit: Kit, monkeypatch: pytest.MonkeyPatch, *, error: Exception, status: int, code: str
+) -> None:
+    monkeypatch.setattr(card_json, "qianfan", Mock(side_effect=error))
+    headers = {"X-API-Key": new_key(kit)}
+    answer = client.get("/v2/a2a/probe/.well-known/agent.json", headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    assert "private" not in answer.text

@@ -14,9 +14,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from a2a_lambda import strictjson, threads
-from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.errors import (
     ConfigurationError,
+    InternalError,
     KeysUnavailable,
     KitError,
     RouteNotFound,
@@ -76,7 +76,8 @@ async def qianfan(request: Request) -> Response:
         return await _card(request, card_json.qianfan, keyed=True)
     except KitError as cause:
         error = to_protocol_error(cause)
-        status = error.status if error.status != 200 else 400
+        # Errors that JSON-RPC sends with the status 200 need one of their own here.
+        status = 500 if isinstance(error, InternalError) else 400 if error.status == 200 else error.status
         code, message = APPBUILDER_ERRORS.get(status, ("InvalidParameter", str(error)))
         body = {"code": code, "message": message, "request_id": str(uuid.uuid4())}
         return Response(strictjson.dumps(body), status, error.headers, JSON)
@@ -86,6 +87,8 @@ APPBUILDER_ERRORS = {
     404: ("NotFoundResource", "A2AServerNotPublishedYet"),
     401: ("Unauthorized", "InvalidAuthorization"),
     403: ("AccessDenied", "NoPermissionForThisApp"),
+    429: ("TooManyRequests", "TryAgainLater"),
+    500: ("InternalError", "InternalError"),
     503: ("ServiceUnavailable", "TryAgainLater"),
 }
 
