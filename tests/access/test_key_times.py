@@ -1,5 +1,6 @@
 """What is known of keys, to the second: when a copy is too old, and when Parameter Store is asked again."""
 
+import logging
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from a2a_lambda.access import keys
 from a2a_lambda.access.key import Key, digest_of
 from a2a_lambda.access.key_reader import KeyReader
 from a2a_lambda.access.keys import Keys, UnsharedCopies
+from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.errors import KeysUnavailable
 from a2a_lambda.store.key_copies import Copy, Load
 from tests.access.unknown_keys import unknown
@@ -22,12 +24,15 @@ class ParameterStore:
 
     def __init__(self, *keys: Key) -> None:
         self.keys = keys
+        self.issuers: list[Issuer] = []
         self.reads = 0
-        self.is_silent = self.is_throttling = False
+        self.is_silent = self.is_throttling = self.refuses_issuers = False
 
     def get_parameters_by_path(self, *, Path: str, **_: Any) -> Any:
         if Path.endswith("/issuers"):
-            return {"Parameters": []}
+            if self.refuses_issuers:
+                raise ClientError({"Error": {"Code": "AccessDeniedException"}}, "GetParametersByPath")
+            return {"Parameters": [{"Name": "/i/login", "Value": row.parameter()} for row in self.issuers]}
         self.reads += 1
         if self.is_silent:
             raise EndpointConnectionError(endpoint_url="x")
@@ -65,6 +70,35 @@ def test_a_copy_is_used_without_a_look_for_a_minute(
     assert known.find_cached_issuers() is None
     assert known.find(ANN)
     assert parameters.reads == 2
+
+
+def test_while_the_issuers_cannot_be_read_they_stay_as_they_were(
+    known: Keys, parameters: ParameterStore, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And the keys are read without them."""
+    parameters.issuers = [Issuer("login", "https://login.example", ("agents",))]
+    clock.now += keys.FRESH_SECONDS
+    assert known.find_issuers() == tuple(parameters.issuers)
+    parameters.refuses_issuers = True
+    parameters.keys = parameters.keys[:1]
+    clock.now += keys.FRESH_SECONDS
+    with caplog.at_level(logging.ERROR):
+        assert known.find(GUEST) is None
+    assert known.find_issuers() == tuple(parameters.issuers)
+    assert "AccessDeniedException" in caplog.text
+
+
+@pytest.mark.parametrize(("has_key", "has_issuer"), [(True, True), (True, False), (False, True)])
+def test_a_key_or_an_issuer_is_enough(
+    clock: Clock, caplog: pytest.LogCaptureFixture, has_key: bool, has_issuer: bool
+) -> None:
+    """Without either, the log says that every call is refused."""
+    parameters = ParameterStore(*([Key("ann", digest_of(ANN), "ann")] if has_key else []))
+    parameters.issuers = [Issuer("login", "https://login.example", ("agents",))] if has_issuer else []
+    container = Keys(parameters, "/k", clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
+    with caplog.at_level(logging.ERROR):
+        container.find_issuers()
+    assert caplog.text == ""
 
 
 def test_a_key_ends_at_its_time(known: Keys, clock: Clock) -> None:
@@ -136,12 +170,16 @@ def test_so_many_refused_keys_are_remembered_and_then_none(
 
 
 class OtherContainer(UnsharedCopies):
-    """Has read the keys, and has shared a copy of them."""
+    """Has read the keys, and has shared a copy of them; or is reading them."""
 
     copy: Copy | None = None
+    is_reading = False
 
     def read_copy(self) -> Copy | None:
         return self.copy
+
+    def begin_load(self, *, seconds: float, resume: float) -> Load | None:
+        return None if self.is_reading else super().begin_load(seconds=seconds, resume=resume)
 
 
 @pytest.fixture
@@ -206,6 +244,26 @@ def test_while_parameter_store_throttles_a_working_key_does_not_try_again_and_ag
     other.copy = Copy(clock() - 100, 1, [Key("ann", digest_of(ANN), "ann").row()])
     assert sharing.find(ANN)
     assert parameters.reads == 3
+
+
+@pytest.mark.parametrize(
+    ("seconds", "waits"), [(keys.STALE_KEYS_SECONDS - 1, 0), (keys.STALE_KEYS_SECONDS, 1)]
+)
+def test_only_a_key_that_is_too_old_waits_for_the_container_that_reads_the_keys(
+    parameters: ParameterStore, other: OtherContainer, clock: Clock, seconds: float, waits: int
+) -> None:
+    sleeps: list[float] = []
+
+    def sleep(pause: float) -> None:
+        sleeps.append(pause)
+        other.copy = Copy(clock(), 1, [Key("ann", digest_of(ANN), "ann").row()])
+
+    container = Keys(parameters, "/k", other, clock=clock, sleep=sleep)  # type: ignore[arg-type]
+    assert container.find(ANN)
+    clock.now += seconds
+    other.is_reading = True
+    assert container.find(ANN)
+    assert len(sleeps) == waits
 
 
 @pytest.mark.parametrize(("seconds", "reads"), [(0.1, 1), (0.2, 2)])

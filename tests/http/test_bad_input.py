@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from a2a_lambda.settings import Settings
 from tests.helpers.rpc import Rpc, message, request
 
 pytestmark = pytest.mark.slow
@@ -238,10 +239,12 @@ def test_the_headers_are_checked_before_the_body(
     assert response.json()["error"]["code"] == code
 
 
-def test_a_request_over_the_limit(client: TestClient, key: str) -> None:
-    response = Rpc(client, key).post(b" " * (6 * 1024 * 1024 + 1))
+def test_a_request_over_the_limit(client: TestClient, key: str, settings: Settings) -> None:
+    rpc, limit = Rpc(client, key), settings.max_body_bytes
+    response = rpc.post(b" " * (limit + 1))
     assert response.status_code == 413
     assert response.json()["error"]["code"] == -32600
+    assert rpc.post(b" " * limit).json()["error"]["code"] == -32700, "it was read, and is no JSON"
 
 
 @pytest.mark.parametrize(

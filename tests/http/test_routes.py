@@ -231,7 +231,7 @@ def test_the_url_is_a_setting_or_the_gateways_and_no_header_is_request_of() -> N
     assert base_url(request_of(forged, scope={"aws.event": event})) == "https://api.example/dev"
     root = {"path": "/", "requestContext": {"domainName": "api.example", "path": "/dev/"}}
     assert base_url(request_of(scope={"aws.event": root})) == "https://api.example/dev"
-    unstaged = {"path": "/a", "requestContext": {"domainName": "api.example", "path": "/b"}}
+    unstaged = {"path": "/a", "requestContext": {"domainName": "api.example", "path": "/x/b"}}
     assert base_url(request_of(scope={"aws.event": unstaged})) == "https://api.example"
     assert base_url(request_of(scope={"aws.event": {"requestContext": None}})) == "https://localhost"
 

@@ -94,6 +94,17 @@ def caller_of(answer: Json) -> Json:
 Accept = Callable[[Issuer], None]
 
 
+def test_an_unknown_secret_is_called_a_token_only_if_an_issuer_is_asked_about_tokens(
+    client: TestClient, accept: Accept, provider: IdentityProvider
+) -> None:
+    refusal = send(client, "who-knows")
+    assert refusal.status_code == 401
+    assert "the key is not valid" in refusal.text
+    accept(provider.issuer(introspection=provider.introspect(lambda _: (200, {"active": False}))))
+    refusal = send(client, "who-knows")
+    assert "the token is not valid" in refusal.text
+
+
 def test_an_agent_knows_its_caller(client: TestClient, accept: Accept, provider: IdentityProvider) -> None:
     accept(provider.issuer(claims=("tid",)))
     token = provider.token(sub="alice", client_id="app", tid="t-1", email="a@example.com")
@@ -190,7 +201,9 @@ def test_a_refusal_leads_to_the_metadata(
         url = f"{BASE_URL}/.well-known/oauth-protected-resource{agent}"
         assert f'resource_metadata="{url}"' in challenge
         assert ('error="invalid_token"' in challenge) == secret.startswith("eyJ")
-        metadata = client.get(url.removeprefix(BASE_URL)).json()
+        document = client.get(url.removeprefix(BASE_URL))
+        assert document.headers["cache-control"] == "public, max-age=60"
+        metadata = document.json()
         assert metadata == client.get(f"{agent}/.well-known/oauth-protected-resource").json()
         assert metadata["resource"] == BASE_URL + agent
         assert metadata["authorization_servers"] == [provider.url]

@@ -25,6 +25,7 @@ from a2a_lambda.operations.service import Service
 from a2a_lambda.protocol.model import Message, Part, Role, Task, TaskState, status
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.settings import Settings
+from a2a_lambda.store import items
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head, Place
@@ -32,6 +33,7 @@ from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.recovery import load_live_head
 from a2a_lambda.turns.run import Run
+from tests.conftest import DAY
 from tests.helpers.clock import Clock
 from tests.helpers.rpc import intent
 from tests.processes.death import die_after_context
@@ -93,6 +95,19 @@ def test_after_the_window_it_is_a_new_task(send: Send, clock: Clock) -> None:
     assert len(ids) == 7
 
 
+def test_the_first_task_of_a_request_leads_to_the_newest(
+    send: Send, messages: Messages, scope: Scope, clock: Clock
+) -> None:
+    """A retry then takes one step, however many tasks the request has made."""
+    first = send()
+    for _ in range(3):
+        clock.now += WINDOW
+        newest = send()
+        head = messages.store.get_head(scope, first["id"])
+        assert head is not None
+        assert head.successor == newest["id"]
+
+
 def test_late_retries_at_the_same_moment_agree(send: Send, clock: Clock) -> None:
     first = send()
     clock.now += WINDOW
@@ -110,6 +125,18 @@ def test_a_late_answer_is_no_retry(send: Send, clock: Clock) -> None:
     again = send("coach", contextId="c")
     assert again["id"] == asked["id"]
     assert len(again["history"]) == 4 - 1
+
+
+def test_a_question_that_has_expired_is_answered_by_a_new_task(
+    send: Send, settings: Settings, scope: Scope
+) -> None:
+    """A context is kept from its last change on, so it may name a task that is gone."""
+    asked = send("coach", contextId="c")
+    key = items.head_key(scope, asked["id"])
+    clients.dynamodb(settings).delete_item(TableName=settings.table, Key=key)
+    task = send("and now", contextId="c")
+    assert task["id"] != asked["id"]
+    assert task["contextId"] == "c"
 
 
 def test_a_task_whose_run_was_lost_ends_as_failed(
@@ -130,6 +157,17 @@ def test_a_task_whose_run_was_lost_ends_as_failed(
     later = CallContext(scope, RequestIdentity.of(scope, "message/send", b"2"))
     with pytest.raises(UnsupportedOperation):
         asyncio.run(messages.send(later, SendMessageRequest(message=follow)))
+
+
+def test_a_task_whose_agent_cannot_pause_is_kept_no_longer(
+    messages: Messages, kit: Kit, scope: Scope, clock: Clock
+) -> None:
+    """Although the deployment runs durable turns of other agents."""
+    durable_messages = Messages(messages.store, kit.agents, repeat_seconds=WINDOW, execution_seconds=1000)
+    said = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
+    call = CallContext(scope, RequestIdentity.of(scope, "message/send", b"1"))
+    claim: Any = asyncio.run(durable_messages.intake.start(call, SendMessageRequest(message=said)))
+    assert claim.head.expires == int(clock.now) + DAY
 
 
 def test_what_makes_two_requests_the_same(scope: Scope) -> None:

@@ -4,13 +4,17 @@ import asyncio
 import time
 import uuid
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
+from a2a_lambda.agent.agent import Agent
+from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import (
     ContentTypeNotSupported,
+    ExtensionSupportRequired,
     InvalidParams,
     StoreError,
     TaskNotCancelable,
@@ -19,6 +23,7 @@ from a2a_lambda.errors import (
 )
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import follow, messages, service
+from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol.model import Part, Published, TaskState, status
 from a2a_lambda.protocol.requests import SendMessageConfiguration
 from a2a_lambda.settings import Settings
@@ -26,6 +31,7 @@ from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns import audience
+from tests.agent.folders import CARD, write
 from tests.turns.run_bench import PATIENCE, RunBench, until, within
 
 
@@ -374,6 +380,18 @@ def test_a_part_of_a_type_that_the_agent_does_not_take_is_refused(kit: Kit, sett
     with pytest.raises(ContentTypeNotSupported, match=r"params.message.parts\[1\]"):
         within(bench.send("echo", parts=parts))
     assert within(bench.service.list(bench.scope, {}))["tasks"] == []
+
+
+def test_a_message_must_activate_what_the_card_requires(bench: RunBench, tmp_path: Path) -> None:
+    card = CARD + "extensions: [{{ uri: 'urn:x', required: true }}]\n"
+    agents = Agents.of(Agent.load(write(tmp_path, "@skill\ndef hello(turn): return 'hi'", card)))
+    bench.messages = Messages(bench.store, agents, repeat_seconds=60)
+    bench.scope = Scope(bench.scope.owner, "hello")
+    call, request = bench.sent("hello")
+    with pytest.raises(ExtensionSupportRequired, match="urn:x"):
+        within(bench.messages.send(call, request))
+    assert within(bench.service.list(bench.scope, {}))["tasks"] == []
+    assert within(bench.messages.send(replace(call, extensions=("urn:x",)), request))["task"]
 
 
 @pytest.mark.parametrize("has_artifact", [False, True], ids=["a message", "an artifact, too"])

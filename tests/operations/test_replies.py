@@ -1,5 +1,6 @@
 """Replies to the waits of durable turns: messages of the client, and calls of a wait's url."""
 
+import asyncio
 import base64
 import json
 import threading
@@ -10,15 +11,16 @@ from typing import Any
 
 import pytest
 
+from a2a_lambda.background.replies import store_reply
 from a2a_lambda.errors import (
     NotWaiting,
     RouteNotFound,
     UnsupportedOperation,
     WaitIsOver,
 )
-from a2a_lambda.operations import waits
+from a2a_lambda.operations import intake, waits
 from a2a_lambda.protocol.model import Event, Part, TaskState
-from a2a_lambda.store.store import Store
+from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.callback_token import callback_token
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.suspension import REPLYING
@@ -29,6 +31,7 @@ from tests.background.durable_bench import (
     url_of,
     waits_of,
 )
+from tests.conftest import DAY
 from tests.helpers.rpc import intent
 
 
@@ -49,6 +52,11 @@ def test_questions_that_are_yielded_are_answered_within_the_turn(bench: DurableB
         "How many nights?",
         "3",
     ]
+
+
+def test_a_task_outlives_the_longest_turn_by_the_time_that_tasks_are_kept(bench: DurableBench) -> None:
+    head = bench.head(bench.send(skill="ask")["id"])
+    assert head.expires == int(head.created) + 30 * DAY + 30 * DAY
 
 
 def test_a_retried_reply_counts_once(bench: DurableBench) -> None:
@@ -110,6 +118,31 @@ def test_a_message_ends_a_wait_that_takes_messages(bench: DurableBench, by_url: 
     assert done["artifacts"][0]["parts"][-1]["data"] == (
         paid if by_url else {"paid": [], "said": "cash", "by url": False}
     )
+
+
+@pytest.mark.parametrize("is_stored_by_another_try", [True, False])
+def test_a_reply_whose_write_conflicts_counts_once(
+    bench: DurableBench, monkeypatch: pytest.MonkeyPatch, *, is_stored_by_another_try: bool
+) -> None:
+    """The conflict may come from another try of the same request, which has stored the reply."""
+    task = bench.send(skill="ask")
+    bench.wait_until_open(task["id"])
+    reply: Any = {"taskId": task["id"], "identity": f"{task['id']} reply"}
+    tries = 0
+
+    async def store(*arguments: Any) -> Head:
+        nonlocal tries
+        tries += 1
+        if tries > 1:
+            return await store_reply(*arguments)
+        if is_stored_by_another_try:
+            await asyncio.to_thread(bench.send, "Oslo", **reply)
+        raise Conflict
+
+    monkeypatch.setattr(intake, "store_reply", store)
+    bench.send("Oslo", **reply)
+    asked = bench.wait(task["id"], lambda head: "nights" in json.dumps(head.status))
+    assert [text_of(each) for each in asked["history"]] == ["", "Which city?", "Oslo"]
 
 
 def test_a_reply_may_come_a_moment_too_early(bench: DurableBench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -189,6 +189,17 @@ def test_a_failure_is_logged_with_the_ids_of_its_own_schedule(
     assert lines == [{"owner": kit.owner, "agent": "hello", "task_id": ""}]
 
 
+def test_a_task_that_a_schedule_starts_is_logged_with_the_ids_of_that_task(
+    deploy: Callable[[str], Containers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telemetry, "_invocation", None)
+    ids = telemetry.collect()
+    telemetry.bind(owner="another", agent="another", task_id="another")
+    kit = deploy(HOURLY)
+    task_id = asyncio.run(kit.triggers().fire("hello", "hourly", "key"))
+    assert ids.items() >= {"owner": kit.owner, "agent": "hello", "task_id": task_id}.items()
+
+
 def test_a_schedule_is_started_by_hand(deploy: Callable[[str], Containers]) -> None:
     kit = deploy(HOURLY)
     triggers = kit.triggers()

@@ -49,9 +49,10 @@ def test_what_was_loaded_is_shared(copies: Copies, table: Table, clock: Clock) -
     assert copies.read_copy() is None
 
 
-def test_one_container_loads_at_a_time(copies: Copies, clock: Clock) -> None:
+def test_one_container_loads_at_a_time(copies: Copies, table: Table, clock: Clock) -> None:
     load = copies.begin_load(seconds=10, resume=30)
     assert load is not None
+    assert int(item_of(table, copies, "load")["expires"]["N"]) == int(clock.now) + COPY_KEPT_SECONDS
     clock.now += 9
     assert copies.begin_load(seconds=10, resume=30) is None
     clock.now += 1

@@ -222,6 +222,10 @@ def test_a_look_at_a_running_task_is_one_read(store: Store, head: Head, calls: C
     assert calls.during() == {"query": 1}
 
 
+def test_a_look_at_a_task_without_news(store: Store, head: Head) -> None:
+    assert store.get_progress(head, after=1) == (head, [])
+
+
 def test_a_look_finds_all_events_of_a_task_that_has_ended(store: Store, head: Head) -> None:
     store.append(head, [chunk("one"), chunk("two")], after=1)
     closed = store.update_head(ended(head, sequence=4))
@@ -277,6 +281,7 @@ def test_heads_that_were_left_out_are_asked_for_again(
     pauses: list[float] = []
     # Not the module `time` itself: threads of other tests sleep, too.
     monkeypatch.setattr(store_table, "time", SimpleNamespace(sleep=pauses.append))
+    monkeypatch.setattr("random.uniform", lambda _, most: most)
     client: Any = Hesitant(clients.dynamodb(settings), throttled)
     store = Store(client, settings.table, ttl=1_000, clock=clock)
     made = {name: running(store, scope, name) for name in "abc"}
@@ -288,7 +293,7 @@ def test_heads_that_were_left_out_are_asked_for_again(
     else:
         with pytest.raises(StoreError, match="throttled"):
             store.get_heads(scope, [*made])
-        assert 0 < sum(pauses) < 10
+        assert pauses == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.6])
 
 
 def test_an_event_larger_than_an_item_is_split_and_joined(store: Store, head: Head) -> None:

@@ -133,8 +133,15 @@ def test_a_closing_status_ends_everything_but_the_task() -> None:
     assert closed.outcome == "completed"
 
 
+def test_a_new_head_is_of_the_first_epoch_of_an_empty_log() -> None:
+    new_head = head()
+    assert new_head.fence == Fence(1, 0, None)
+    assert (new_head.version, new_head.sequence, new_head.attempts, new_head.artifact_count) == (1, 0, 0, 0)
+    assert (new_head.reopened_at, new_head.place, new_head.message_only) == (0, Place.REQUEST, False)
+
+
 def test_only_what_is_there_is_stored() -> None:
-    assert not {"execution", "trace"} & head().document().keys()
+    assert not {"execution", "trace", "reopened"} & head().document().keys()
     full = head(trace="00-1", execution=Execution("u", "s")).document()
     assert full["trace"] == "00-1"
     assert full["execution"]["url"] == "u"

@@ -75,6 +75,16 @@ def test_ids_are_the_same_for_every_retry_and_are_uuids() -> None:
     assert {uuid.UUID(identity).version for identity in ids} == {4}
 
 
+def test_a_retry_finds_what_an_earlier_release_has_stored() -> None:
+    """A client may repeat its request, and a turn may be replayed, after a deployment of another release."""
+    assert PLAIN.key == "c8dbaf292e17d63aa7725a898ff9c846"
+    assert PLAIN.body == "230d8358dc8e8890b4c58deeb62912ee"
+    assert PLAIN.task_id("t") == "ff66b4e3-692a-4c9c-8cb2-ac66c2cd53bd"
+    assert PLAIN.turn_id("a") == "0a59dc93-8ad9-4a12-bf53-cc3a4422ee4b"
+    assert PLAIN.config_id("t") == "b6728c1b-9a16-4fe1-b3d2-0dc669074dd4"
+    assert Mark().after(status_event(TaskState.WORKING, "b")) == Mark(1, "93cc2f635662ea5a")
+
+
 def test_a_turn_shows_which_bytes_started_it() -> None:
     assert PLAIN.has_started(PLAIN.turn_id())
     assert PLAIN.has_started(PLAIN.turn_id("an earlier answer"))

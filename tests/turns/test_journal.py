@@ -60,6 +60,7 @@ def test_a_refused_write_is_not_tried_again_until_its_events_are_dropped() -> No
         head: Any = SimpleNamespace(lease=1.0)
         journal = Journal(store, lambda: head, 0)
         journal.add([chunk("too large")], 10)
+        assert journal.size_bytes == 10
         for _ in range(2):
             with pytest.raises(WriteRefused):
                 await journal.try_flush()

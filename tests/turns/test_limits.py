@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.event_log import apply, join, split
 from a2a_lambda.turns import audience, run
 from a2a_lambda.turns.claim import Claim
+from a2a_lambda.turns.journal import Journal
 from a2a_lambda.turns.run import Run
 from tests.conftest import ROOT
 from tests.turns.run_bench import RunBench, until, within
@@ -212,6 +214,22 @@ def test_an_endless_agent_whose_client_left_is_stopped(
     within(go())
     [task_id] = [sent for sent in _tasks(bench)]
     assert "300,000 bytes" in reason(within(bench.get(task_id)))
+
+
+def test_a_turn_may_put_out_exactly_the_most_bytes(bench: RunBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    add = Journal.add
+
+    def count(journal: Journal, events: Sequence[Event], size: int) -> bool:
+        sizes.append(size)
+        return add(journal, events, size)
+
+    monkeypatch.setattr(Journal, "add", count)
+    assert within(bench.send("echo"))["status"]["state"] == TaskState.COMPLETED
+    most = sum(sizes)
+    for limit, state in ((most, TaskState.COMPLETED), (most - 1, TaskState.FAILED)):
+        monkeypatch.setattr(run, "OUTPUT_BYTES", limit)
+        assert within(bench.send("echo"))["status"]["state"] == state
 
 
 def _tasks(bench: RunBench) -> list[str]:

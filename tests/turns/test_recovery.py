@@ -96,6 +96,16 @@ def test_a_run_that_is_faster_than_the_end_of_its_task_wins(store: Store, head: 
         asyncio.run(end_task(store, head, lost_status(store, head)))
 
 
+def test_a_lost_turn_is_counted_as_failed(
+    store: Store, head: Head, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[Any] = []
+    monkeypatch.setattr(telemetry, "sink", lambda values, dimensions: measured.append((values, dimensions)))
+    clock.now = head.lease + 1
+    asyncio.run(load_live_head(store, head.scope, head.task_id))
+    assert ({"Turns": 1}, {"agent": head.scope.agent, "outcome": "failed"}) in measured
+
+
 def test_a_turn_that_is_ended_from_outside_is_counted(
     store: Store, head: Head, monkeypatch: pytest.MonkeyPatch
 ) -> None:

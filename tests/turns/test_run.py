@@ -7,6 +7,7 @@ import time
 import uuid
 from concurrent.futures import Future
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -159,6 +160,28 @@ def test_a_write_that_fails_once_is_made_again(bench: RunBench, quick: None, wri
     assert stored == task
     assert stored["artifacts"][0]["parts"] == [{"text": "0 1 2 3 4 "}]
     assert len(bench.store.get_context(bench.scope, "c").turns) == 1
+
+
+def test_a_pause_precedes_the_next_try_to_store_the_end_of_a_turn(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many runs may wait for the same throttled table."""
+    steps: list[Any] = []
+    update_context = bench.store.update_context
+
+    def fail_first(*arguments: Any) -> None:
+        steps.append("try")
+        if len(steps) == 1:
+            raise StoreError("throttled")
+        update_context(*arguments)
+
+    async def pause(seconds: float) -> None:
+        steps.append(seconds)
+
+    monkeypatch.setattr(ending, "asyncio", SimpleNamespace(sleep=pause))
+    monkeypatch.setattr(bench.store, "update_context", fail_first)
+    assert within(bench.send("echo"))["status"]["state"] == TaskState.COMPLETED
+    assert steps == ["try", ending.END_RETRY_SECONDS, "try"]
 
 
 def test_a_turn_that_could_not_begin_can_be_sent_again(bench: RunBench) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from a2a_lambda import errors
 from a2a_lambda.errors import ProtocolError
+from a2a_lambda.wire import v0_3
 from a2a_lambda.wire.shared.error_json import ERROR_INFO, encode_error, encode_failure
 
 FAILURES = [
@@ -62,3 +63,8 @@ def test_an_error_names_the_field_that_is_wrong() -> None:
     [violation] = detail["fieldViolations"]
     assert violation["field"] == "message.parts[0].text"
     assert "must be text" in violation["description"]
+
+
+@pytest.mark.parametrize(("path", "data"), [("params.message", {"path": "params.message"}), (None, None)])
+def test_an_error_of_0_3_names_the_field_in_its_data(path: str | None, data: object) -> None:
+    assert v0_3.encode_error(errors.InvalidParams("must be text", path=path)).get("data") == data

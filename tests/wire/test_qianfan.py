@@ -156,3 +156,12 @@ def test_a_users_id_is_kept(length: int) -> None:
 def test_a_users_id_has_six_to_sixty_four_characters(length: int) -> None:
     with pytest.raises(InvalidParams, match="6 to 64 characters"):
         qianfan.decode_send(with_user_id(length))
+
+
+@pytest.mark.parametrize("file_ids", ["f", [7], {}])
+def test_ids_of_files_are_a_list_of_texts(file_ids: Any) -> None:
+    params = with_user_id(6)
+    params["message"]["metadata"]["file_ids"] = file_ids
+    with pytest.raises(InvalidParams) as refused:
+        qianfan.decode_send(params)
+    assert (refused.value.path or "").startswith("params.message.metadata.file_ids")

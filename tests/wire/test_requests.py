@@ -26,6 +26,8 @@ CONFIG = {"url": "https://example.com/hook", "token": "t"}
         ({"pageSize": 100, "pageToken": "x"}, {"pageSize": 100, "pageToken": "x"}),
         ({"pageToken": "", "contextId": ""}, {}),
         ({"status": "TASK_STATE_UNSPECIFIED"}, {}),
+        ({"status": 0}, {}),
+        ({"status": 1}, {"status": TaskState.SUBMITTED}),
         ({"status": 2}, {"status": TaskState.WORKING}),
         ({"historyLength": 0}, {"historyLength": 0}),
         ({"includeArtifacts": True}, {"includeArtifacts": True}),
@@ -362,6 +364,12 @@ def test_a_list_without_items_has_an_empty_example() -> None:
     assert openapi._sample(schema, {}, ()) == {"none": [], "pair": [1, "text"], "many": [1]}
 
 
+def test_the_parts_of_a_message_of_0_1_win_over_its_data() -> None:
+    parts, data = ([{"type": "text", "text": text}] for text in ("parts", "data"))
+    message = v0_1.decode_message({"role": "user", "parts": parts, "data": data}, "p")
+    assert message["parts"] == [{"text": "parts"}]
+
+
 def test_a_status_of_0_1_has_a_message_of_0_1() -> None:
     source = {
         "state": "input-required",
@@ -375,6 +383,11 @@ def test_a_status_of_0_1_has_a_message_of_0_1() -> None:
 def test_only_1_0_sends_webhooks_each_event() -> None:
     wires = {wire.name: wire for group in negotiation.DIALECTS.values() for wire in group}
     assert [name for name, wire in wires.items() if wire.notifies_events] == ["1.0"]
+
+
+def test_only_clients_of_alibaba_name_no_tasks() -> None:
+    wires = {wire.name: wire for group in negotiation.DIALECTS.values() for wire in group}
+    assert [name for name, wire in wires.items() if not wire.names_tasks] == ["alibaba"]
 
 
 @pytest.mark.parametrize(
@@ -392,6 +405,22 @@ def test_a_card_says_where_tools_are_if_it_shows_some(
     encoded = card_json.v1_0(card_json.Description(card, "a", "https://base", True, {}))
     uris = [extension["uri"] for extension in encoded["capabilities"].get("extensions", [])]
     assert (card_json.MCP_EXTENSION in uris) == has_place
+
+
+@pytest.mark.parametrize(("is_root", "url"), [(True, "https://base/"), (False, "https://base/a2a/a")])
+def test_the_url_of_the_default_agent_ends_with_a_slash(is_root: bool, url: str) -> None:
+    card = Card(name="A", description="D", version="1", skills=[CardSkill(id="s", name="S", description="D")])
+    description = card_json.Description(card, "a", "https://base", is_root, {})
+    assert card_json.v0_2_5(description)["url"] == url
+
+
+def test_a_skill_without_parameters_says_nothing_of_json() -> None:
+    skills = [CardSkill(id=identity, name="S", description="D") for identity in ("plain", "with-parameters")]
+    card = Card(name="A", description="D", version="1", skills=skills)
+    description = card_json.Description(card, "a", "https://base", True, {"with-parameters": {}})
+    encoded = {skill["id"]: skill for skill in card_json.v1_0(description)["skills"]}
+    assert "inputModes" not in encoded["plain"]
+    assert encoded["with-parameters"]["inputModes"] == [*card.defaultInputModes, "application/json"]
 
 
 @pytest.mark.parametrize(("mark", "other"), [("kind", "type"), ("type", "kind")])

@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from botocore.exceptions import ClientError
 
 from a2a_lambda.access.tokens.issuer import (
     COMMON_CLAIMS,
@@ -20,7 +22,7 @@ from a2a_lambda.access.tokens.issuer import (
 )
 from a2a_lambda.access.tokens.issuer_register import IssuerRegister
 from a2a_lambda.aws import clients
-from a2a_lambda.errors import ConfigurationError, TokenRefused
+from a2a_lambda.errors import ConfigurationError, KeysUnavailable, TokenRefused
 from a2a_lambda.settings import Settings
 
 Json = Any
@@ -200,3 +202,10 @@ def test_an_issuer_is_added_replaced_listed_and_removed(settings: Settings) -> N
         register.remove("other")
     register.remove("one")
     assert register.list() == []
+
+
+def test_issuers_that_cannot_be_read_are_not_an_empty_list() -> None:
+    client = Mock()
+    client.get_parameters_by_path.side_effect = ClientError({"Error": {"Code": "AccessDenied"}}, "x")
+    with pytest.raises(KeysUnavailable, match="the issuers"):
+        IssuerRegister(client, "/k").list()

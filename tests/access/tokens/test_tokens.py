@@ -241,6 +241,7 @@ def hostile() -> Iterator[Any]:
     yield add("claims NaN", "form", lambda idp: idp.sign({"alg": "RS256"}, b'{"exp":NaN}', idp.keys[-1]))
     yield add("claims a list", "form", lambda idp: idp.sign({"alg": "RS256"}, b"[]", idp.keys[-1]))
     yield add("not base64", "form", lambda idp: "eyJ!.e30.AAAA")
+    yield add("not base64 within", "form", lambda idp: idp.token().replace(".", ".!", 1))
     yield add("padded", "form", lambda idp: "eyJhbGciOjF9Cg==.e30.AAAA")
 
 

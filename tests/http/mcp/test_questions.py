@@ -12,6 +12,7 @@ from joserfc import jwt
 from joserfc.jwk import OctKey
 from starlette.testclient import TestClient
 
+from a2a_lambda.errors import InvalidParams
 from a2a_lambda.http.app import create_app
 from a2a_lambda.http.mcp import request_state
 from a2a_lambda.kit import Kit
@@ -297,3 +298,19 @@ def test_a_task_belongs_to_its_tool(client: TestClient, kit: Kit) -> None:
     error = mcp.refusal("tools/call", {"name": "chat", "arguments": {"task": task_id, "message": "L"}})
     assert "of the tool order" in error["message"]
     assert "How many?" in text_of(mcp.call("order", {"task": task_id, "size": "L"}))
+
+
+def test_the_order_of_arguments_does_not_change_a_state() -> None:
+    """A client may write the same arguments in another order when it answers."""
+    orders: list[Any] = [{"a": 1, "b": 2}, {"b": 2, "a": 1}]
+    first, second = (request_state.binding_of("owner", "agent", "tool", order) for order in orders)
+    assert first == second
+
+
+def test_a_state_ends_after_an_hour() -> None:
+    asked = request_state.Asked("task", "key")
+    binding, secret, now = request_state.binding_of("owner", "agent", "tool", {}), b"s" * 32, 1_800_000_000.0
+    state = request_state.seal(asked, binding, secret, now)
+    assert request_state.unseal(state, binding, secret, now + 3599) == asked
+    with pytest.raises(InvalidParams):
+        request_state.unseal(state, binding, secret, now + 3600)

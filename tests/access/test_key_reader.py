@@ -1,0 +1,60 @@
+"""Reading the pages of Parameter Store: where a load continues, and when it begins again."""
+
+import math
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from a2a_lambda.access.key import Key, digest_of
+from a2a_lambda.access.key_reader import KeyReader
+from a2a_lambda.access.tokens.issuer import Issuer
+from a2a_lambda.store.key_copies import Load
+from tests.access.unknown_keys import unknown
+from tests.helpers.clock import Clock
+
+ANN, BEN = (Key(name, digest_of(unknown(number)), name) for number, name in enumerate(("ann", "ben")))
+
+ISSUER = Issuer("login", "https://login.example", ("agents",))
+
+
+class ParameterStore:
+    """Two pages of one key each, and one page of issuers. It accepts only its own page token."""
+
+    def get_parameters_by_path(self, *, Path: str, NextToken: str = "", **_: Any) -> Any:
+        if Path.endswith("/issuers"):
+            return {"Parameters": [{"Name": "/issuers/login", "Value": ISSUER.parameter()}]}
+        if NextToken not in ("", "second"):
+            raise ClientError({"Error": {"Code": "InvalidNextToken"}}, "GetParametersByPath")
+        key = BEN if NextToken else ANN
+        page = {"Parameters": [{"Name": f"/k/{key.label}", "Value": key.parameter()}]}
+        return page if NextToken else {**page, "NextToken": "second"}
+
+
+@pytest.fixture
+def parameters() -> ParameterStore:
+    return ParameterStore()
+
+
+def read(parameters: ParameterStore, load: Load, clock: Clock) -> bool:
+    reader = KeyReader(parameters, "/k", clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
+    return reader.read(load, math.inf)
+
+
+def test_a_load_continues_where_another_container_has_stopped(
+    parameters: ParameterStore, clock: Clock
+) -> None:
+    load = Load(clock(), pages=1, token="second", rows=[ANN.row()])
+    assert read(parameters, load, clock)
+    assert load.rows == [ANN.row(), BEN.row(), ISSUER.row()]
+    assert load.pages == 3
+
+
+def test_a_load_whose_token_has_expired_begins_again(parameters: ParameterStore, clock: Clock) -> None:
+    """The age of the keys counts from the new first page."""
+    load = Load(clock() - 200, pages=7, token="old", rows=[["of", "then"]])
+    start = clock()
+    assert read(parameters, load, clock)
+    assert load.started_at == start
+    assert load.pages == 3
+    assert load.rows == [ANN.row(), BEN.row(), ISSUER.row()]
