@@ -12,7 +12,7 @@ from a2a_lambda.http.app import create_app
 from a2a_lambda.http.request import base_url, deadline, last_event_id, requested_extensions, version
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
-from tests.conftest import BASE_URL, new_key
+from tests.conftest import AGENTS, BASE_URL, new_key
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, message, request
 
@@ -35,7 +35,7 @@ def deploy(settings: Settings) -> Make:
 def request_of(headers: Json = None, query: str = "", scope: Json = None, **settings: Json) -> Request:
     """A request as the application sees it."""
     pairs = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
-    app = create_app(Kit(Settings(table="t", keys_path="/k", **settings)))
+    app = create_app(Kit(Settings(**{"table": "t", "keys_path": "/k", "agents": AGENTS, **settings})))
     base = {"type": "http", "path": "/", "headers": pairs, "query_string": query.encode(), "app": app}
     return Request({**base, **(scope or {})})
 
