@@ -18,6 +18,10 @@ from tests.helpers.clock import Clock
 
 ANN, GUEST = unknown(0), unknown(100)
 
+ANNS_KEY = Key("ann", digest_of(ANN), "ann")
+
+ISSUER = Issuer("login", "https://login.example", ("agents",))
+
 
 class ParameterStore:
     """The keys that it has; it answers at once, unless it `is_silent`."""
@@ -44,7 +48,7 @@ class ParameterStore:
 @pytest.fixture
 def parameters(clock: Clock) -> ParameterStore:
     guest = Key("guest", digest_of(GUEST), "ann", expires=clock() + 200)
-    return ParameterStore(Key("ann", digest_of(ANN), "ann"), guest)
+    return ParameterStore(ANNS_KEY, guest)
 
 
 @pytest.fixture
@@ -76,7 +80,7 @@ def test_while_the_issuers_cannot_be_read_they_stay_as_they_were(
     known: Keys, parameters: ParameterStore, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """And the keys are read without them."""
-    parameters.issuers = [Issuer("login", "https://login.example", ("agents",))]
+    parameters.issuers = [ISSUER]
     clock.now += keys.FRESH_SECONDS
     assert known.find_issuers() == tuple(parameters.issuers)
     parameters.refuses_issuers = True
@@ -93,8 +97,8 @@ def test_a_key_or_an_issuer_is_enough(
     clock: Clock, caplog: pytest.LogCaptureFixture, has_key: bool, has_issuer: bool
 ) -> None:
     """Without either, the log says that every call is refused."""
-    parameters = ParameterStore(*([Key("ann", digest_of(ANN), "ann")] if has_key else []))
-    parameters.issuers = [Issuer("login", "https://login.example", ("agents",))] if has_issuer else []
+    parameters = ParameterStore(*([ANNS_KEY] if has_key else []))
+    parameters.issuers = [ISSUER] if has_issuer else []
     container = Keys(parameters, "/k", clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
     with caplog.at_level(logging.ERROR):
         container.find_issuers()
@@ -201,7 +205,7 @@ def sharing(
 def test_a_copy_from_the_future_is_of_a_clock_that_is_a_second_off_at_most(
     sharing: Keys, other: OtherContainer, clock: Clock, *, seconds: float, is_used: bool
 ) -> None:
-    other.copy = Copy(clock() + seconds, 1, [Key("ann", digest_of(ANN), "ann").row()])
+    other.copy = Copy(clock() + seconds, 1, [ANNS_KEY.row()])
     if is_used:
         assert sharing.find(ANN)
         return
@@ -213,7 +217,7 @@ def test_a_copy_from_the_future_is_of_a_clock_that_is_a_second_off_at_most(
 def test_a_key_that_an_older_copy_lacks_may_be_a_newer_key(
     sharing: Keys, other: OtherContainer, clock: Clock, *, age: float, is_remembered: bool
 ) -> None:
-    other.copy = Copy(clock() - age, 1, [Key("ann", digest_of(ANN), "ann").row()])
+    other.copy = Copy(clock() - age, 1, [ANNS_KEY.row()])
     assert sharing.find(unknown(1)) is None
     other.copy = Copy(clock() + 1, 1, [Key("new", digest_of(unknown(1)), "ann").row()])
     clock.now += keys.KEYS_REREAD_SECONDS
@@ -241,7 +245,7 @@ def test_while_parameter_store_throttles_a_working_key_does_not_try_again_and_ag
     monkeypatch.setattr(keys, "KEYS_WAIT_SECONDS", 3.0)
     monkeypatch.setattr("random.uniform", lambda _, most: most)
     parameters.is_silent, parameters.is_throttling = False, True
-    other.copy = Copy(clock() - 100, 1, [Key("ann", digest_of(ANN), "ann").row()])
+    other.copy = Copy(clock() - 100, 1, [ANNS_KEY.row()])
     assert sharing.find(ANN)
     assert parameters.reads == 3
 
@@ -256,7 +260,7 @@ def test_only_a_key_that_is_too_old_waits_for_the_container_that_reads_the_keys(
 
     def sleep(pause: float) -> None:
         sleeps.append(pause)
-        other.copy = Copy(clock(), 1, [Key("ann", digest_of(ANN), "ann").row()])
+        other.copy = Copy(clock(), 1, [ANNS_KEY.row()])
 
     container = Keys(parameters, "/k", other, clock=clock, sleep=sleep)  # type: ignore[arg-type]
     assert container.find(ANN)

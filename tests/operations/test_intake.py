@@ -70,6 +70,15 @@ def send(messages: Messages, scope: Scope) -> Send:
     return send
 
 
+def start_turn(messages: Messages, scope: Scope) -> Claim:
+    """Store a message and claim its turn, which nothing runs."""
+    message = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
+    call = CallContext(scope, RequestIdentity.of(scope, "message/send", b"1"))
+    claim = asyncio.run(messages.intake.start(call, SendMessageRequest(message=message)))
+    assert isinstance(claim, Claim)
+    return claim
+
+
 def test_a_client_that_chooses_ids_keeps_its_conversation(send: Send) -> None:
     """As one of A2A 0.1 does."""
     texts = []
@@ -143,9 +152,7 @@ def test_a_task_whose_run_was_lost_ends_as_failed(
     messages: Messages, service: Service, scope: Scope, clock: Clock
 ) -> None:
     """Its process died: no one renews the lease, and the next look says so."""
-    said = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
-    call = CallContext(scope, RequestIdentity.of(scope, "message/send", b"1"))
-    claim: Any = asyncio.run(messages.intake.start(call, SendMessageRequest(message=said)))
+    claim = start_turn(messages, scope)
     target = claim.head.task_id
     assert asyncio.run(service.get(scope, target)).task["status"]["state"] == TaskState.WORKING
     clock.now += 31
@@ -164,9 +171,7 @@ def test_a_task_whose_agent_cannot_pause_is_kept_no_longer(
 ) -> None:
     """Although the deployment runs durable turns of other agents."""
     durable_messages = Messages(messages.store, kit.agents, repeat_seconds=WINDOW, execution_seconds=1000)
-    said = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
-    call = CallContext(scope, RequestIdentity.of(scope, "message/send", b"1"))
-    claim: Any = asyncio.run(durable_messages.intake.start(call, SendMessageRequest(message=said)))
+    claim = start_turn(durable_messages, scope)
     assert claim.head.expires == int(clock.now) + DAY
 
 

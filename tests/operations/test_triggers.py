@@ -1,7 +1,7 @@
 """Schedules and events: each makes one task, however many containers look at it, and however often."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -175,14 +175,20 @@ def test_a_schedule_that_cannot_start_stops_no_other(
     assert "schedule hourly of hello failed" in caplog.text
 
 
-def test_a_failure_is_logged_with_the_ids_of_its_own_schedule(
-    deploy: Callable[[str], Containers], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def log_ids(monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str]:
+    """Ids on the log lines of a server, as the work before has left them."""
     monkeypatch.setattr(telemetry, "_invocation", None)
     ids = telemetry.collect()
     telemetry.bind(owner="another", agent="another", task_id="another")
+    return ids
+
+
+def test_a_failure_is_logged_with_the_ids_of_its_own_schedule(
+    deploy: Callable[[str], Containers], log_ids: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines: list[dict[str, str]] = []
-    monkeypatch.setattr(triggers.logger, "error", lambda *_: lines.append(dict(ids)))
+    monkeypatch.setattr(triggers.logger, "error", lambda *_: lines.append(dict(log_ids)))
     monkeypatch.setattr(cron, "times_between", lambda *_: 1 / 0)
     kit = deploy(HOURLY)
     kit.look()
@@ -190,14 +196,11 @@ def test_a_failure_is_logged_with_the_ids_of_its_own_schedule(
 
 
 def test_a_task_that_a_schedule_starts_is_logged_with_the_ids_of_that_task(
-    deploy: Callable[[str], Containers], monkeypatch: pytest.MonkeyPatch
+    deploy: Callable[[str], Containers], log_ids: Mapping[str, str]
 ) -> None:
-    monkeypatch.setattr(telemetry, "_invocation", None)
-    ids = telemetry.collect()
-    telemetry.bind(owner="another", agent="another", task_id="another")
     kit = deploy(HOURLY)
     task_id = asyncio.run(kit.triggers().fire("hello", "hourly", "key"))
-    assert ids.items() >= {"owner": kit.owner, "agent": "hello", "task_id": task_id}.items()
+    assert log_ids.items() >= {"owner": kit.owner, "agent": "hello", "task_id": task_id}.items()
 
 
 def test_a_schedule_is_started_by_hand(deploy: Callable[[str], Containers]) -> None:

@@ -96,25 +96,29 @@ def test_a_run_that_is_faster_than_the_end_of_its_task_wins(store: Store, head: 
         asyncio.run(end_task(store, head, lost_status(store, head)))
 
 
+@pytest.fixture
+def measurements(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Values and dimensions of what is measured."""
+    pairs: list[Any] = []
+    monkeypatch.setattr(telemetry, "sink", lambda values, dimensions: pairs.append((values, dimensions)))
+    return pairs
+
+
 def test_a_lost_turn_is_counted_as_failed(
-    store: Store, head: Head, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    store: Store, head: Head, clock: Clock, measurements: list[Any]
 ) -> None:
-    measured: list[Any] = []
-    monkeypatch.setattr(telemetry, "sink", lambda values, dimensions: measured.append((values, dimensions)))
     clock.now = head.lease + 1
     asyncio.run(load_live_head(store, head.scope, head.task_id))
-    assert ({"Turns": 1}, {"agent": head.scope.agent, "outcome": "failed"}) in measured
+    assert ({"Turns": 1}, {"agent": head.scope.agent, "outcome": "failed"}) in measurements
 
 
 def test_a_turn_that_is_ended_from_outside_is_counted(
-    store: Store, head: Head, monkeypatch: pytest.MonkeyPatch
+    store: Store, head: Head, measurements: list[Any]
 ) -> None:
     """A question that is taken back is not: its turn was counted when it asked."""
-    measured: list[Any] = []
-    monkeypatch.setattr(telemetry, "sink", lambda values, dimensions: measured.append((values, dimensions)))
 
     def counts() -> list[Any]:
-        return [dimensions for values, dimensions in measured if values == {"Turns": 1}]
+        return [dimensions for values, dimensions in measurements if values == {"Turns": 1}]
 
     canceled = status(TaskState.CANCELED, store.clock())
     asyncio.run(end_task(store, head, canceled))

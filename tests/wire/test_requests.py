@@ -12,6 +12,8 @@ from a2a_lambda.wire.shared import card_json, fields, json_0x, jsonrpc, openapi,
 
 Json = Any
 
+WIRES = {wire.name: wire for group in negotiation.DIALECTS.values() for wire in group}
+
 CONFIG = {"url": "https://example.com/hook", "token": "t"}
 
 
@@ -381,13 +383,11 @@ def test_a_status_of_0_1_has_a_message_of_0_1() -> None:
 
 
 def test_only_1_0_sends_webhooks_each_event() -> None:
-    wires = {wire.name: wire for group in negotiation.DIALECTS.values() for wire in group}
-    assert [name for name, wire in wires.items() if wire.notifies_events] == ["1.0"]
+    assert [name for name, wire in WIRES.items() if wire.notifies_events] == ["1.0"]
 
 
 def test_only_clients_of_alibaba_name_no_tasks() -> None:
-    wires = {wire.name: wire for group in negotiation.DIALECTS.values() for wire in group}
-    assert [name for name, wire in wires.items() if not wire.names_tasks] == ["alibaba"]
+    assert [name for name, wire in WIRES.items() if not wire.names_tasks] == ["alibaba"]
 
 
 @pytest.mark.parametrize(

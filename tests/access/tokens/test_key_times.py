@@ -98,7 +98,7 @@ class UntilJoined:
 def test_a_request_waits_for_its_renewal(
     container: Container, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Lambda freezes the process after the answer, so a renewal that nobody waits for might never end."""
+    """Lambda freezes the process after the answer, so a renewal that no one waits for might never end."""
     monkeypatch.setattr(issuer_keys, "threading", SimpleNamespace(Thread=UntilJoined))
     clock.now += issuer_keys.RENEW_SECONDS
     assert container.has_key()

@@ -16,7 +16,6 @@ from starlette.routing import Route
 from a2a_lambda import strictjson, threads
 from a2a_lambda.errors import (
     ConfigurationError,
-    InternalError,
     KeysUnavailable,
     KitError,
     RouteNotFound,
@@ -32,6 +31,7 @@ from a2a_lambda.protocol.profile import Profile
 from a2a_lambda.wire import negotiation
 from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.shared import card_json, jsonrpc
+from a2a_lambda.wire.shared.error_json import encode_failure
 
 CARD_MAX_AGE_SECONDS = 300
 """Seconds for which a client may use a card without asking again."""
@@ -76,8 +76,7 @@ async def qianfan(request: Request) -> Response:
         return await _card(request, card_json.qianfan, keyed=True)
     except KitError as cause:
         error = to_protocol_error(cause)
-        # Errors that JSON-RPC sends with the status 200 need one of their own here.
-        status = 500 if isinstance(error, InternalError) else 400 if error.status == 200 else error.status
+        status, _ = encode_failure(error)
         code, message = APPBUILDER_ERRORS.get(status, ("InvalidParameter", str(error)))
         body = {"code": code, "message": message, "request_id": str(uuid.uuid4())}
         return Response(strictjson.dumps(body), status, error.headers, JSON)
