@@ -18,7 +18,7 @@ from a2a_lambda.agent.turn import Turn
 from a2a_lambda.errors import AgentMistake, FilesUnavailable, LimitExceeded, SkillError
 from a2a_lambda.files import writer
 from a2a_lambda.files.bucket import Bucket
-from a2a_lambda.files.files import Files
+from a2a_lambda.files.turn_files import TurnFiles
 from a2a_lambda.files.writer import PART_BYTES, Writer
 from a2a_lambda.protocol.model import Message, Part, Role, TaskState, status
 from a2a_lambda.tasks.head import Head, Place
@@ -49,7 +49,7 @@ def head_of(turn_id: str = "turn", place: Place = Place.REQUEST) -> Head:
 
 def turn_on(s3: FakeS3, place: Place = Place.REQUEST, turn_id: str = "turn") -> Turn:
     turn = Turn(message=Message(messageId="m", role=Role.USER, parts=[]), id=turn_id)
-    turn.file_store = Files(Bucket(lambda: s3, "files")).of_turn(head_of(turn_id, place))  # type: ignore
+    turn.file_store = TurnFiles(head_of(turn_id, place), Bucket(lambda: s3, "files"), allow_loopback=False)  # type: ignore[arg-type,return-value]
     return turn
 
 
@@ -249,6 +249,6 @@ def test_what_no_file_can_have(s3: FakeS3, content: Any, message: str) -> None:
 
 def test_without_a_bucket_a_file_stays_in_its_task() -> None:
     turn = turn_on(FakeS3())
-    turn.file_store = Files().of_turn(head_of())
+    turn.file_store = TurnFiles(head_of(), None, allow_loopback=False)
     [file] = sent.store(turn, (File("a.bin", pieces(2 * MB)),))
     assert file.content == b"x" * (2 * MB)

@@ -13,10 +13,8 @@ from a2a_lambda.errors import UnsupportedOperation
 from a2a_lambda.files.bucket import FORM_SECONDS, Bucket, Form
 from a2a_lambda.files.keys import key_of
 from a2a_lambda.files.links import Links
-from a2a_lambda.files.turn_files import TurnFiles
 from a2a_lambda.protocol.model import Message
 from a2a_lambda.protocol.stored_file import SCHEME
-from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 
 
@@ -39,33 +37,22 @@ class Files:
         repeat_seconds: float = 0.0,
         allow_loopback: bool = False,
     ) -> None:
-        self._bucket = bucket
+        self.bucket = bucket
+        self.allow_loopback = allow_loopback
         self._repeat_seconds = repeat_seconds
-        self._allow_loopback = allow_loopback
         self.links = Links(bucket)
 
     async def receive(self, scope: Scope, request: RequestIdentity, message: Message) -> Message:
         """A message that `is_stored_apart`, as it is stored. Raises what `Inbox.receive` raises."""
         from a2a_lambda.files.inbox import Inbox  # few messages have large files
 
-        return await Inbox(self._bucket, self._repeat_seconds).receive(scope, request, message)
-
-    def of_turn(self, head: Head) -> TurnFiles:
-        """The files of the turn that a head has."""
-        return TurnFiles(
-            self._bucket,
-            head.scope,
-            head.task_id,
-            head.turn_id,
-            is_replayed=head.place is Place.EXECUTION,
-            allow_loopback=self._allow_loopback,
-        )
+        return await Inbox(self.bucket, self._repeat_seconds).receive(scope, request, message)
 
     async def new_upload(self, scope: Scope, most_bytes: int) -> UploadPlace:
         """A place for a file of the caller, with the form to write it. Raises UnsupportedOperation if the
         deployment has no bucket."""
-        if self._bucket is None:
+        if self.bucket is None:
             raise UnsupportedOperation("this deployment takes no uploads; send files within messages")
         reference = f"{SCHEME}uploads/{uuid.uuid4().hex}"
-        form = await threads.run_for_files(self._bucket.form, key_of(scope, reference), most_bytes)
+        form = await threads.run_for_files(self.bucket.form, key_of(scope, reference), most_bytes)
         return UploadPlace(reference, form, FORM_SECONDS)

@@ -16,7 +16,7 @@ from a2a_lambda.files.bucket import Bucket
 from a2a_lambda.files.keys import key_of, version_of
 from a2a_lambda.protocol import media_types
 from a2a_lambda.protocol.model import Event, Part, Published, Task
-from a2a_lambda.protocol.stored_file import change_parts, is_reference
+from a2a_lambda.protocol.stored_file import change_parts, is_reference, parts_of
 from a2a_lambda.tasks.identity import Scope
 
 FILES_IN_ANSWER_BYTES = 3_000_000
@@ -55,7 +55,7 @@ class Links:
 
     async def show(self, scope: Scope, holder: Shown, modes: Collection[str] = ()) -> Shown:
         """A task or an event as a client gets it."""
-        has_files = self._bucket is not None and change_parts(holder, _mark) is not holder
+        has_files = self._bucket is not None and any(is_reference(part) for part in parts_of(holder))
         return await threads.run_for_files(self.show_blocking, scope, holder, modes) if has_files else holder
 
     def show_blocking(self, scope: Scope, holder: Shown, modes: Collection[str] = ()) -> Shown:
@@ -112,8 +112,3 @@ class _Answer:
             return None
         self._room -= len(content)
         return content
-
-
-def _mark(part: Part) -> Part:
-    """Another object for a part whose content is stored."""
-    return part.copy() if is_reference(part) else part

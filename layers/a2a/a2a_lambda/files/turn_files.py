@@ -7,7 +7,7 @@ from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.files.bucket import Bucket
 from a2a_lambda.files.keys import key_of, version_of
 from a2a_lambda.protocol.stored_file import INLINE_BYTES, SCHEME, output_reference
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.head import Head, Place
 
 if TYPE_CHECKING:
     from a2a_lambda.files.writer import Writer
@@ -15,17 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TurnFiles:
-    """Files of the turn with the given ids. Calls block.
+    """Files of the turn that a head has. Calls block.
 
-    bucket: None = every file stays in its task. is_replayed: an earlier run of the turn may have put out the
-    same files. allow_loopback: foreign URLs may lead to this machine.
+    bucket: None = every file stays in its task. allow_loopback: foreign URLs may lead to this machine.
     """
 
+    head: Head
     bucket: Bucket | None
-    scope: Scope
-    task_id: str
-    turn_id: str
-    is_replayed: bool = field(kw_only=True)
     allow_loopback: bool = field(kw_only=True)
 
     def is_inline(self, size: int) -> bool:
@@ -40,9 +36,10 @@ class TurnFiles:
         """
         from a2a_lambda.files.writer import Writer  # few turns put out large files
 
-        reference = output_reference(self.task_id, self.turn_id, number)
-        key = key_of(self.scope, reference)
-        is_stored = self.is_replayed and self.bucket is not None and self.bucket.find(key) is not None
+        reference = output_reference(self.head.task_id, self.head.turn_id, number)
+        key = key_of(self.head.scope, reference)
+        is_replayed = self.head.place is Place.EXECUTION
+        is_stored = is_replayed and self.bucket is not None and self.bucket.find(key) is not None
         return Writer(self.bucket, key, reference, is_stored=is_stored)
 
     def open(self, url: str) -> BinaryIO:
@@ -52,14 +49,14 @@ class TurnFiles:
         Raises FileAbsent, FilesUnavailable, and NotFetched for a URL that must not, or cannot, be read.
         """
         if url.startswith(SCHEME):
-            return self._require_bucket().open(key_of(self.scope, url), version_of(url))
+            return self._require_bucket().open(key_of(self.head.scope, url), version_of(url))
         from a2a_lambda.net.fetch import fetch  # few turns read from elsewhere
 
         return fetch(url, allow_loopback=self.allow_loopback)
 
     def link(self, reference: str, name: str, media_type: str) -> str:
         """A URL of a stored file, for a model's API, say."""
-        return self._require_bucket().link(key_of(self.scope, reference), name, media_type)
+        return self._require_bucket().link(key_of(self.head.scope, reference), name, media_type)
 
     def _require_bucket(self) -> Bucket:
         if self.bucket is None:

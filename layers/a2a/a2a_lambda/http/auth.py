@@ -151,8 +151,3 @@ def secret_of(request: Request) -> str:
         if scheme.lower() == "bearer" and (secret := credentials.strip()):
             return secret
     return ""
-
-
-def has_bearer_key(request: Request) -> bool:
-    """Whether the key came as a bearer token, in either header."""
-    return "x-api-key" not in request.headers and bool(secret_of(request))

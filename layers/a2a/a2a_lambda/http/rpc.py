@@ -10,7 +10,7 @@ from starlette.responses import Response
 from a2a_lambda import strictjson
 from a2a_lambda.errors import ProtocolError
 from a2a_lambda.http import sse
-from a2a_lambda.http.auth import APPBUILDER, has_bearer_key
+from a2a_lambda.http.auth import APPBUILDER, secret_of
 from a2a_lambda.http.dispatch import STREAMED, accept, answer
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
 from a2a_lambda.http.request import check_media_type, version
@@ -54,7 +54,7 @@ def find_address(request: Request, path: str) -> Address | None:
         if match := pattern.fullmatch(path):
             agent = match.groupdict().get("agent")
             if dialect == "shared":
-                is_bearer = has_bearer_key(request)
+                is_bearer = "x-api-key" not in request.headers and bool(secret_of(request))
                 if is_bearer and APPBUILDER in request.headers:
                     return Address("qianfan", agent)
                 if not is_bearer or version(request):

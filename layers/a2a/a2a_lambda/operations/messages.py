@@ -181,8 +181,10 @@ class Messages:
         agent, message = self.agents[call.scope.agent], request["message"]
         agent.card.check_extensions(call.extensions)
         for index, part in enumerate(message["parts"]):
-            extra_types = ("application/json",) if "data" in part and agent.takes_arguments else ()
-            agent.card.check_media_type(part.get("mediaType"), f"params.message.parts[{index}]", extra_types)
+            if "mediaType" in part:
+                extra_types = ("application/json",) if "data" in part and agent.takes_arguments else ()
+                path = f"params.message.parts[{index}]"
+                agent.card.check_media_type(part["mediaType"], path, extra_types)
         config = request.get("configuration", {}).get("taskPushNotificationConfig")
         if config is not None:
             agent.card.check_operation("set_push")

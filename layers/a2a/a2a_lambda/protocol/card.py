@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Sequence
+from functools import cached_property
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -146,16 +147,16 @@ class Card(CardModel):
     default: bool = False
     mcp: bool = True
 
-    @property
+    @cached_property
     def all_skills(self) -> list[CardSkill]:
         return [*self.skills, *(self.extended.skills if self.extended else [])]
 
-    @property
+    @cached_property
     def durable_skills(self) -> frozenset[str]:
         """Ids of the durable skills."""
         return frozenset(skill.id for skill in self.all_skills if self.durable or skill.durable)
 
-    @property
+    @cached_property
     def required_extensions(self) -> tuple[str, ...]:
         """URIs of the extensions that a client of A2A must activate."""
         return tuple(extension.uri for extension in self.extensions if extension.required)
@@ -167,7 +168,7 @@ class Card(CardModel):
         description = self.extended.description or self.description
         return self.model_copy(update={"description": description, "skills": self.all_skills})
 
-    def check_media_type(self, media_type: str | None, path: str, also: Sequence[str] = ()) -> None:
+    def check_media_type(self, media_type: str, path: str, also: Sequence[str] = ()) -> None:
         """Raises ContentTypeNotSupported for a type that neither the agent nor one of its skills takes, and
         that is not in `also`. path: path of the field, such as params.message.parts[0]."""
         plain_type = media_types.plain(media_type)

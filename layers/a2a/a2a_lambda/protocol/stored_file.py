@@ -45,8 +45,6 @@ REFERENCE = re.compile(
 )
 """Any reference. path: of the object, below its owner and agent. version: see `StoredObject`."""
 
-_Item = TypeVar("_Item")
-
 Holder = TypeVar("Holder", Task, Event, Message)
 
 HOLDER_LISTS = ("artifacts", "history")
@@ -83,7 +81,7 @@ def is_stored_apart(message: Message) -> bool:
 
 
 def change_parts(holder: Holder, change: PartChange) -> Holder:
-    """A task, an event or a message with changed parts; the same object if none has changed.
+    """A task, an event or a message with changed parts; the same object if they are equal to the old ones.
 
     The parts are those of artifacts, then those of messages. The pictures of Alibaba's suite, which are in
     the metadata of a message (see `alibaba_metadata.images`), follow its parts: each is changed as the part
@@ -93,31 +91,31 @@ def change_parts(holder: Holder, change: PartChange) -> Holder:
     new_fields: dict[str, Json] = {}
     # Of a message and an artifact nothing else is looked at: a client may write anything into other fields.
     if "parts" in fields:
-        new_fields["parts"] = _each(fields["parts"], change)
+        new_fields["parts"] = [change(part) for part in fields["parts"]]
         images: Json = fields.get("metadata", {}).get("images") if "role" in fields else None
         if isinstance(images, list):
-            new_images = _each(images, lambda image: _image(image, change))
-            if new_images is not images:
-                new_fields["metadata"] = {**fields["metadata"], "images": new_images}
+            new_images = [_image(image, change) for image in images]
+            new_fields["metadata"] = {**fields["metadata"], "images": new_images}
     else:
         for name in [name for name in HOLDER_LISTS if name in fields]:
-            new_fields[name] = _each(fields[name], lambda item: change_parts(item, change))
+            new_fields[name] = [change_parts(item, change) for item in fields[name]]
         for name in [name for name in HOLDERS if name in fields]:
             new_fields[name] = change_parts(fields[name], change)
-    if all(fields[name] is value for name, value in new_fields.items()):
-        return holder
-    return cast(Holder, {**fields, **new_fields})
+    # Fast where nothing has changed: Python finds an object equal to itself without a look inside.
+    new_holder = {**fields, **new_fields}
+    return holder if new_holder == fields else cast(Holder, new_holder)
 
 
-def parts_of(message: Message) -> list[Part]:
-    """The parts of a message, and its pictures in metadata as parts, in the order of `change_parts`."""
+def parts_of(holder: Holder) -> list[Part]:
+    """The parts of a task, an event or a message, and its pictures in metadata as parts, in the order of
+    `change_parts`."""
     parts: list[Part] = []
 
     def collect(part: Part) -> Part:
         parts.append(part)
         return part
 
-    change_parts(message, collect)
+    change_parts(holder, collect)
     return parts
 
 
@@ -133,8 +131,3 @@ def _image(image: Json, change: PartChange) -> Json:
         return image
     is_url = "url" in new_part
     return {**image, "type": "url" if is_url else "base64", "value": new_part["url" if is_url else "raw"]}
-
-
-def _each(items: list[_Item], change: Callable[[_Item], _Item]) -> list[_Item]:
-    new_items = [change(item) for item in items]
-    return new_items if any(new is not old for new, old in zip(new_items, items, strict=True)) else items

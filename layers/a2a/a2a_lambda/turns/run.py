@@ -29,6 +29,7 @@ from a2a_lambda.errors import (
     StoreError,
 )
 from a2a_lambda.files.files import Files
+from a2a_lambda.files.turn_files import TurnFiles
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.head import Head, Place
@@ -63,7 +64,7 @@ class Run:
 
     def __init__(self, store: Store, agent: Loading, claim: Claim, files: Files = Files()) -> None:  # noqa: B008
         head = claim.head
-        claim.turn.file_store = files.of_turn(head)
+        claim.turn.file_store = TurnFiles(head, files.bucket, allow_loopback=files.allow_loopback)
         self._store = store
         self._agent = agent
         self._claim = claim
