@@ -10,13 +10,13 @@ import pytest
 from a2a_lambda.background.sweep import QUEUED_TURN_SECONDS, REQUEUE_MINUTES
 from a2a_lambda.background.worker import TURN_ATTEMPTS
 from a2a_lambda.errors import StoreError, UnsupportedOperation
-from a2a_lambda.protocol.model import Part, TaskState
+from a2a_lambda.protocol.model import Part, Role, TaskState
 from a2a_lambda.settings import Settings
-from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns import lease
 from tests.background.worker_bench import WorkerBench
-from tests.processes.death import die_after_context
+from tests.processes.death import die_after_context, dying_before_write
 
 pytestmark = pytest.mark.slow
 
@@ -348,26 +348,22 @@ def test_a_cancel_reaches_the_worker(bench: WorkerBench) -> None:
     assert bench.get(task["id"])["status"]["state"] == TaskState.CANCELED
 
 
-def test_a_message_that_was_not_stored_is_not_mistaken_for_the_last(
-    bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The process that accepted it died between the head and the log."""
-    asked = bench.send("question", parts=[Part(text="FIRST")])
+@pytest.mark.parametrize("write", [1, 2, 3])
+def test_a_large_reply_whose_process_dies_leaves_the_question(bench: WorkerBench, write: int) -> None:
+    """Before it has stored the question, the message or the claim. The client sends the reply again."""
+    task_id = bench.send("question", parts=[Part(text="FIRST")])["id"]
     bench.work()
-
-    class Died(BaseException):
-        pass
-
-    def dies(*_: Any, **__: Any) -> int:
-        raise Died
-
-    call, request = bench.sent("question", taskId=asked["id"], parts=[Part(text="x" * 5_000)])
-    with monkeypatch.context() as patch:
-        patch.setattr(bench.store, "append", dies)
-        with pytest.raises(Died):
-            asyncio.run(bench.messages.send(call, request))
-    assert bench.head(asked["id"]).place is Place.WORKER
-    asyncio.run(bench.worker.run_turn(bench.ticket(asked["id"]), None))
-    ended = bench.get(asked["id"])
-    assert ended["status"]["state"] == TaskState.FAILED
-    assert "thanks" not in json.dumps(ended)
+    asked = bench.get(task_id)
+    call, request = bench.sent("question", taskId=task_id, parts=[Part(text="x" * 5_000)])
+    with dying_before_write(write, bench.store):
+        asyncio.run(bench.messages.send(call, request))
+    assert bench.work() == 0
+    bench.clock.now += 3600
+    asyncio.run(bench.sweep.look_at(bench.scope, task_id, int(bench.clock()) // 60))
+    assert bench.get(task_id) == asked
+    asyncio.run(bench.messages.send(call, request))
+    assert bench.work() == 1
+    task = bench.get(task_id)
+    assert task["status"]["state"] == TaskState.COMPLETED
+    said = [message["parts"][0]["text"] for message in task["history"] if message["role"] == Role.USER]
+    assert said == ["FIRST", "x" * 5_000]

@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -36,7 +37,7 @@ from a2a_lambda.turns.run import Run
 from tests.conftest import DAY
 from tests.helpers.clock import Clock
 from tests.helpers.rpc import intent
-from tests.processes.death import die_after_context
+from tests.processes.death import die_after_context, dying_before_write
 
 WINDOW = 60.0
 
@@ -478,25 +479,60 @@ def test_another_message_may_answer_a_question_whose_reply_was_lost(once: Once, 
     assert (answered["id"], answered["status"]["state"]) == (asked["id"], TaskState.COMPLETED)
 
 
-def test_a_question_that_was_not_stored_with_its_reply_is_not_another_one(
-    once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The process died between the claim and the message, which the head could not hold."""
+@pytest.mark.parametrize("write", [1, 2, 3, 4])
+def test_a_large_reply_whose_process_dies_leaves_the_question(once: Once, write: int) -> None:
+    """Before any of its writes: the question, the two pieces of the message, and the claim. Nothing
+    of it stays, and no later reply meets it, whether that is as large or not."""
+    for body in ("Bob" * 5_000, "Bob" * 200_000, "Bob"):
+        asked = once.send("patient", key=f"ASK {body[:9]} {len(body)}")
+        reply: Any = {"key": "REPLY", "taskId": asked["id"], "metadata": {}}
+        with dying_before_write(write, once.messages.store):
+            once.send("", **reply, body="Ann" * 200_000)
+        assert asyncio.run(once.service.get(once.scope, asked["id"])).task == asked
+        answered = once.send("", **{**reply, "key": "OTHER"}, body=body)
+        assert (answered["id"], answered["status"]["state"]) == (asked["id"], TaskState.COMPLETED)
+        assert answered == asyncio.run(once.service.get(once.scope, asked["id"])).task
+        said = [
+            message["parts"][0]["text"] for message in answered["history"] if message["role"] == Role.USER
+        ]
+        assert said == ["pay", body]
+
+
+@pytest.mark.parametrize("write", [1, 2])
+def test_a_large_message_whose_process_dies_has_made_no_task(once: Once, write: int) -> None:
+    call, request = once.asked("echo", body="x" * 5_000)
+    with dying_before_write(write, once.messages.store):
+        asyncio.run(once.messages.send(call, request))
+    assert once.messages.store.get_head(once.scope, call.request.task_id()) is None
+    task = asyncio.run(once.messages.send(call, request))["task"]
+    assert (task["id"], task["status"]["state"]) == (call.request.task_id(), TaskState.COMPLETED)
+    assert [message["parts"][0]["text"] for message in task["history"]] == ["x" * 5_000]
+
+
+def test_a_task_with_a_reply_that_was_never_claimed_can_be_canceled(once: Once) -> None:
     asked = once.send("patient", key="ASK")
-    reply: Any = {"body": "Ann" * 5_000, "key": "REPLY", "taskId": asked["id"], "metadata": {}}
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "append", _does_not_answer)
-        patch.setattr(intake, "abandon", _abandons_nothing)
-        with pytest.raises(StoreError):
-            once.send("", **reply)
-    clock.now += 31
-    task = asyncio.run(once.service.get(once.scope, asked["id"])).task
-    assert task["status"]["state"] == TaskState.FAILED
-    assert "send the message again" in task["status"]["message"]["parts"][0]["text"]
+    with dying_before_write(3, once.messages.store):
+        once.send("", body="Ann" * 5_000, key="REPLY", taskId=asked["id"], metadata={})
+    canceled = asyncio.run(once.service.cancel(once.scope, asked["id"])).task
+    assert canceled["status"]["state"] == TaskState.CANCELED
+    assert [message["role"] for message in canceled["history"]] == [Role.USER, Role.AGENT]
 
 
-async def _abandons_nothing(*_: Any) -> None:
-    pass
+@pytest.mark.parametrize("size", [5_000, 200_000])
+def test_of_large_replies_at_once_one_is_the_reply(once: Once, size: int) -> None:
+    asked = once.send("patient", key="ASK")
+
+    def reply(name: str) -> Task | None:
+        with suppress(UnsupportedOperation):
+            return once.send("", body=name * size, key=name, taskId=asked["id"], metadata={})
+        return None
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = [answer for answer in pool.map(reply, ("Ann", "Bob", "Cat", "Dan")) if answer is not None]
+    [answered] = answers
+    assert answered == asyncio.run(once.service.get(once.scope, asked["id"])).task
+    said = [message["parts"][0]["text"] for message in answered["history"] if message["role"] == Role.USER]
+    assert said in [["pay", name * size] for name in ("Ann", "Bob", "Cat", "Dan")]
 
 
 def _end_lease_while_waited_for(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:

@@ -85,13 +85,13 @@ def test_one_whose_client_leaves_is_free_at_once(
     """Its task is cancelled then, and cancelled again while it cleans up."""
     store = Store(clients.dynamodb(settings), settings.table, ttl=86_400)
     caps = StreamLimit(store, 1)
-    free = store.free_slot
+    free = store.slots.free
 
     def slowly(*arguments: Any) -> None:
         time.sleep(0.1)
         free(*arguments)
 
-    monkeypatch.setattr(store, "free_slot", slowly)
+    monkeypatch.setattr(store.slots, "free", slowly)
 
     async def hold() -> None:
         async with caps.hold_slot(owner):
@@ -99,12 +99,12 @@ def test_one_whose_client_leaves_is_free_at_once(
 
     async def go() -> None:
         holding = asyncio.create_task(hold())
-        while not store.list_slots(owner):
+        while not store.slots.list(owner):
             await asyncio.sleep(0.01)
         for _ in range(3):
             holding.cancel()
             await asyncio.sleep(0.01)
-        while store.list_slots(owner):
+        while store.slots.list(owner):
             await asyncio.sleep(0.01)
 
     asyncio.run(asyncio.wait_for(go(), 120))
@@ -115,7 +115,7 @@ def test_one_whose_client_leaves_while_it_is_taken_is_given_back(
 ) -> None:
     store = Store(clients.dynamodb(settings), settings.table, ttl=86_400)
     caps = StreamLimit(store, 1)
-    take = store.take_slot
+    take = store.slots.take
     begun, left = threading.Event(), threading.Event()
 
     def slowly(*arguments: Any) -> bool:
@@ -123,7 +123,7 @@ def test_one_whose_client_leaves_while_it_is_taken_is_given_back(
         left.wait()
         return take(*arguments)
 
-    monkeypatch.setattr(store, "take_slot", slowly)
+    monkeypatch.setattr(store.slots, "take", slowly)
 
     async def hold() -> None:
         async with caps.hold_slot(owner):
@@ -141,7 +141,7 @@ def test_one_whose_client_leaves_while_it_is_taken_is_given_back(
 
         while module._releasing:
             await asyncio.sleep(0.01)
-        assert store.list_slots(owner) == set()
+        assert store.slots.list(owner) == set()
 
     asyncio.run(asyncio.wait_for(go(), 120))
 
@@ -180,7 +180,7 @@ def test_a_stream_over_the_limit_changes_nothing(settings: Settings) -> None:
         body = {"message": message_1_0(metadata=intent("echo"))}
         assert rest.stream(body=body)
         assert rest.stream(body={"message": message_1_0(metadata=intent("echo"))}), "a slot is free again"
-        assert kit.store.take_slot(owner, 0, "another-holder", 2**32)
+        assert kit.store.slots.take(owner, 0, "another-holder", 2**32)
         before = rest.call("GET", "tasks")["totalSize"]
         refused = rest.ask("POST", "message:stream", {"message": message_1_0()})
         assert refused.status_code == 429
@@ -210,7 +210,7 @@ def owner_of(kit: Kit, key: str) -> str:
 
 
 async def slots_taken(kit: Kit, owner: str, count: int) -> None:
-    while len(kit.store.list_slots(owner)) != count:
+    while len(kit.store.slots.list(owner)) != count:
         await asyncio.sleep(0.05)
 
 
@@ -297,7 +297,7 @@ def test_a_send_that_is_refused_while_its_turn_is_claimed_ends_its_turn(
     scope = Scope(owner, "probe")
     calls = [CallContext(scope, RequestIdentity.of(scope, "send", body)) for body in (b"first", b"second")]
     sent: Any = {"message": message_1_0(metadata=intent("pause", seconds="600"))}
-    create_head, list_slots = kit.store.create_head, kit.store.list_slots
+    create_head, list_slots = kit.store.create_head, kit.store.slots.list
     is_refused = threading.Event()
 
     def create_slowly(head: Head) -> None:
@@ -314,7 +314,7 @@ def test_a_send_that_is_refused_while_its_turn_is_claimed_ends_its_turn(
         lasting = asyncio.create_task(kit.messages.send(calls[0], sent))
         await slots_taken(kit, owner, 1)
         monkeypatch.setattr(kit.store, "create_head", create_slowly)
-        monkeypatch.setattr(kit.store, "list_slots", list_and_tell)
+        monkeypatch.setattr(kit.store.slots, "list", list_and_tell)
         with pytest.raises(TooManyStreams):
             await kit.messages.send(calls[1], sent)
         while (head := kit.store.get_head(scope, calls[1].request.task_id())) is None or not head.is_stopped:
@@ -331,7 +331,7 @@ def test_a_short_send_costs_no_slot(settings: Settings, monkeypatch: pytest.Monk
         "a2a_lambda.operations.messages.SLOTLESS_SEND_SECONDS", 600.0
     )  # on any machine it is short
     kit, key = sends(settings, 1)
-    monkeypatch.setattr(kit.store, "take_slot", lambda *_: pytest.fail("a slot was taken"))
+    monkeypatch.setattr(kit.store.slots, "take", lambda *_: pytest.fail("a slot was taken"))
     with TestClient(create_app(kit), base_url=BASE_URL) as client:
         assert Rest(client, key).send()["status"]["state"] == "TASK_STATE_COMPLETED"
 
@@ -346,7 +346,7 @@ def test_an_owner_with_many_streams_gets_the_slot_that_is_free(
 
     async def go() -> None:
         async with limit.hold_slot(owner), limit.hold_slot(owner):
-            assert set(store.list_slots(owner)) == {0, 1}
-        assert set(store.list_slots(owner)) == set()
+            assert set(store.slots.list(owner)) == {0, 1}
+        assert set(store.slots.list(owner)) == set()
 
     asyncio.run(go())

@@ -509,19 +509,19 @@ def test_configs_are_listed_and_deleted(store: Store, head: Head) -> None:
 
 def test_slots_belong_to_their_holders(store: Store, clock: Clock) -> None:
     owner, until = f"owner-{uuid.uuid4()}", int(clock.now) + 60
-    assert store.take_slot(owner, 1, "me", until)
-    assert not store.take_slot(owner, 1, "you", until)
-    assert store.list_slots(owner) == {1}
-    store.free_slot(owner, 1, "you")
-    store.keep_slot(owner, 1, "you", until + 600)
+    assert store.slots.take(owner, 1, "me", until)
+    assert not store.slots.take(owner, 1, "you", until)
+    assert store.slots.list(owner) == {1}
+    store.slots.free(owner, 1, "you")
+    store.slots.keep(owner, 1, "you", until + 600)
     clock.now = until + 1
-    assert store.list_slots(owner) == set()
-    assert store.take_slot(owner, 1, "you", until + 60)
-    store.keep_slot(owner, 1, "you", until + 120)
+    assert store.slots.list(owner) == set()
+    assert store.slots.take(owner, 1, "you", until + 60)
+    store.slots.keep(owner, 1, "you", until + 120)
     clock.now = until + 90
-    assert store.list_slots(owner) == {1}
-    store.free_slot(owner, 1, "you")
-    assert store.list_slots(owner) == set()
+    assert store.slots.list(owner) == {1}
+    store.slots.free(owner, 1, "you")
+    assert store.slots.list(owner) == set()
 
 
 @pytest.mark.parametrize(
@@ -553,19 +553,19 @@ def test_a_slot_has_one_holder_until_its_time_ends(
 ) -> None:
     store = Store(calls, settings.table, ttl=1000, clock=clock)  # type: ignore[arg-type]
     owner, now = scope.owner, int(clock.now)
-    assert store.take_slot(owner, 3, "one", now + 10)
-    assert not store.take_slot(owner, 3, "two", now + 10)
-    assert store.take_slot(owner, 4, "two", now + 10)
-    assert store.list_slots(owner) == {3, 4}
-    store.keep_slot(owner, 3, "one", now + 20)
-    store.keep_slot(owner, 4, "one", now + 20)
+    assert store.slots.take(owner, 3, "one", now + 10)
+    assert not store.slots.take(owner, 3, "two", now + 10)
+    assert store.slots.take(owner, 4, "two", now + 10)
+    assert store.slots.list(owner) == {3, 4}
+    store.slots.keep(owner, 3, "one", now + 20)
+    store.slots.keep(owner, 4, "one", now + 20)
     clock.now += 10
-    assert store.list_slots(owner) == {3}, "the other one's time is over, and its holder alone may keep it"
-    store.free_slot(owner, 3, "two")
-    assert store.list_slots(owner) == {3}
-    store.free_slot(owner, 3, "one")
-    assert store.list_slots(owner) == set()
-    assert store.take_slot(owner, 4, "three", now + 30)
+    assert store.slots.list(owner) == {3}, "the other one's time is over, and its holder alone may keep it"
+    store.slots.free(owner, 3, "two")
+    assert store.slots.list(owner) == {3}
+    store.slots.free(owner, 3, "one")
+    assert store.slots.list(owner) == set()
+    assert store.slots.take(owner, 4, "three", now + 30)
 
 
 def test_requests_are_counted_by_window_and_item(store: Store, scope: Scope) -> None:

@@ -119,7 +119,7 @@ def test_a_head_fits_up_to_a_size() -> None:
 @pytest.mark.parametrize(("state", "last"), [(WORKING, 5), (DONE, 4), (ASKING, 4)])
 def test_a_new_epoch_keeps_what_the_log_has(state: TaskState, last: int) -> None:
     newer = head(state, sequence=5, epoch=3, committed=1).with_new_epoch()
-    assert (newer.epoch, newer.committed) == (5, last)
+    assert (newer.epoch, newer.committed) == (6, last)
     assert head(DONE, sequence=0).with_new_epoch().committed == 0
 
 

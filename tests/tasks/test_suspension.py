@@ -119,7 +119,7 @@ def test_a_question_without_a_reply_is_history_when_the_turn_continues() -> None
     asking = suspend(OpenWait(QUESTION, "cb-1"))
     resumed, overflow = resumed_head("arn", asking, NOW)
     assert resumed.inline[-1] == (4, asking.closing_event())
-    assert (overflow, resumed.epoch, resumed.sequence) == ([], asking.epoch + 2, 4)
+    assert (overflow, resumed.epoch, resumed.sequence) == ([], asking.epoch + 3, 4)
 
 
 def test_a_reply_is_in_the_log_after_its_question() -> None:
@@ -146,7 +146,7 @@ def test_while_a_large_reply_is_stored_no_run_continues() -> None:
     assert (replying.holder, replying.lease, replying.epoch) == (
         REPLYING,
         NOW + REPLY_SECONDS,
-        waiting.epoch + 2,
+        waiting.epoch + 3,
     )
     assert replying.is_running(NOW)
 

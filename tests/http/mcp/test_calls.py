@@ -293,7 +293,7 @@ def test_who_looks_at_a_task_holds_a_slot(settings: Settings) -> None:
             scope, str(uuid.uuid4()), "c", status(TaskState.WORKING, time.time())
         )
         kit.store.create_head(working_head.with_holder(time.time()))
-        assert kit.store.take_slot("slots", 0, "another call", int(time.time()) + 600)
+        assert kit.store.slots.take("slots", 0, "another call", int(time.time()) + 600)
         call = {"name": "pause", "arguments": {"task": working_head.task_id}}
         assert "streams" in mcp.refusal("tools/call", call, status=429)["message"]
         Rest(client, key, "/a2a/probe").call("POST", f"tasks/{working_head.task_id}:cancel")

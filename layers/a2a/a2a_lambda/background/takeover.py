@@ -79,18 +79,11 @@ async def take(
             # nothing after what this run reads now.
             if head.holder and not head.is_stopped:
                 head = await threads.run(store.take_over, head)
-            head, overflow = hold(head, store.clock())
+            head = await threads.run(store.write_ahead, *hold(head, store.clock()))
             head = await threads.run(store.update_head, head)
-            if overflow:
-                await threads.run(store.append, head, overflow, after=head.sequence)
             pairs = await threads.run(store.get_events, head)
             events = [event for _, event in pairs]
-            start = next((index for index, event in enumerate(events) if begins(event, head.turn_id)), None)
-            if start is None:
-                # The process that took the message died before it stored it. The last message is an older
-                # one.
-                await give_up(store, head.as_lost())
-                return None
+            start = next(index for index, event in enumerate(events) if begins(event, head.turn_id))
             telemetry.bind(context_id=head.context_id, version=head.wire_name)
             sequence = max(pairs[-1][0], head.sequence)
             return TakenTurn(head, old_head, sequence, events[start], events[start + 1 :])

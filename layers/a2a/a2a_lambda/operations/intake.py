@@ -17,7 +17,7 @@ import contextlib
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from a2a_lambda import threads, tracing
 from a2a_lambda.agent.turn import make_turn
@@ -39,7 +39,7 @@ from a2a_lambda.tasks.head import LEASE_SECONDS, Head, Place, sweep_minute
 from a2a_lambda.tasks.identity import KnownRequest
 from a2a_lambda.tasks.suspension import new_execution
 from a2a_lambda.turns.claim import Claim, Handover
-from a2a_lambda.turns.recovery import abandon, has_died, load_live_head
+from a2a_lambda.turns.recovery import has_died, load_live_head
 
 LISTED_TASKS = 5
 """Working tasks of a context that are looked at, if a client can name none."""
@@ -48,21 +48,6 @@ TURN_WAIT_SECONDS = 10.0
 """Seconds for which a message waits until a turn that runs elsewhere ends or asks."""
 
 Started = Claim | Handover | Head
-
-
-@dataclass(frozen=True, slots=True)
-class _NewTurn:
-    """A turn whose claim is stored.
-
-    overflow: events that did not fit into the head. task: the task with the message in it. context: the
-    context as the turn sees it. resumed: head of the task before this turn; None = it is the first.
-    """
-
-    head: Head
-    overflow: list[Event]
-    task: Task
-    context: Context
-    resumed: Head | None = None
 
 
 class Intake:
@@ -192,6 +177,10 @@ class Intake:
             message = call.message_event(request, blank, turn_id, place)
             head, overflow = self._with_claim(call, request, blank, turn_id, [message], place=place)
             try:
+                if overflow:
+                    # Before the head. Until that is stored, they are entries of no task, and expire.
+                    sequence = await threads.run(self._store.append, head, overflow, after=head.sequence)
+                    head = replace(head, sequence=sequence, committed=sequence)
                 await threads.run(self._store.create_head, head)
                 break
             except Conflict as conflict:
@@ -212,7 +201,7 @@ class Intake:
                 await threads.run(self._store.update_head, replace(first, successor=task_id))
         task = blank.empty_task()
         apply(task, [message])
-        return await self._begin(call, request, _NewTurn(head, overflow, task, seen_context))
+        return self._started(call, request, head, task, context=seen_context)
 
     async def _continue_task(
         self, call: CallContext, request: SendMessageRequest, head: Head, context: Context
@@ -257,14 +246,20 @@ class Intake:
             events = [head.closing_event(), message]
             newer, overflow = self._with_claim(call, request, base, turn_id, events, place=place)
             try:
+                newer = await threads.run(self._store.write_ahead, newer, overflow)
                 newer = await threads.run(self._store.update_head, newer)
                 break
             except Conflict:
-                head = await load_live_head(self._store, call.scope, head.task_id)
+                old_head, head = head, await load_live_head(self._store, call.scope, head.task_id)
             if self._repeats(call, head.requests):
                 return head
+            if head.version == old_head.version:
+                # Another message was written ahead of the same epoch, and its process may be dead. In the
+                # next epoch it is not in the way.
+                with contextlib.suppress(Conflict):
+                    head = await threads.run(self._store.update_head, head.with_new_epoch())
         apply(task, [message])
-        return await self._begin(call, request, _NewTurn(newer, overflow, task, seen_context, resumed=head))
+        return self._started(call, request, newer, task, context=seen_context, old_head=head)
 
     async def _reply(
         self, call: CallContext, request: SendMessageRequest, head: Head, wait: WaitState
@@ -334,37 +329,34 @@ class Intake:
             new_head = replace(new_head, status=submitted_status, holder="", lease=0.0, due=due)
         return new_head.with_events(events)
 
-    async def _begin(self, call: CallContext, request: SendMessageRequest, new: _NewTurn) -> Started:
-        """Append the events that did not fit into the head; then the turn can run."""
-        head, sequence = new.head, new.head.sequence
-        if new.overflow:
-            # The claim is stored, but not the message. If it cannot be, the claim is given back at once, so
-            # that the task is not busy until its lease ends or the sweep comes.
-            try:
-                sequence = await threads.run(self._store.append, head, new.overflow, after=sequence)
-            except Conflict:
-                current = await load_live_head(self._store, call.scope, head.task_id)
-                if current.is_held_by(head):
-                    await abandon(self._store, current, new.resumed)
-                    raise
-                return current
-            except StoreError:
-                await abandon(self._store, head, new.resumed)
-                raise
+    def _started(
+        self,
+        call: CallContext,
+        request: SendMessageRequest,
+        head: Head,
+        task: Task,
+        *,
+        context: Context,
+        old_head: Head | None = None,
+    ) -> Claim | Handover:
+        """A turn that is stored, with its message.
+
+        task: the task with the message in it. context: the context as the turn sees it. old_head: head of the
+        task before this turn; None = it is the first.
+        """
         if head.place is not Place.REQUEST:
-            return Handover(head, sequence)
-        task, old_head = new.task, new.resumed
+            return Handover(head, head.sequence)
         task["status"] = status(TaskState.SUBMITTED, self._store.clock())
         turn = make_turn(
             head,
             task["history"][-1],
             call.options(request, head.turn_id),
-            context=new.context,
+            context=context,
             pending=old_head.pending if old_head is not None else None,
             deadline=call.deadline,
         )
         old_status = old_head.status if old_head is not None and not old_head.is_lost else None
-        return Claim(head, sequence, turn, task, old_status)
+        return Claim(head, head.sequence, turn, task, old_status)
 
     def _repeats(self, call: CallContext, requests: Sequence[KnownRequest]) -> bool:
         return call.request.repeats(requests, since=self._store.clock() - self._repeat_seconds)

@@ -39,7 +39,7 @@ class Slot:
             return
         self._renewed = now
         with suppress(StoreError):
-            await threads.run(self._store.keep_slot, self._owner, self._index, self._holder, _until(now))
+            await threads.run(self._store.slots.keep, self._owner, self._index, self._holder, _until(now))
 
     async def release(self) -> None:
         """Release the slot, even if the caller is cancelled meanwhile."""
@@ -48,7 +48,7 @@ class Slot:
 
     async def _release(self) -> None:
         with suppress(StoreError):  # then it expires
-            await threads.run(self._store.free_slot, self._owner, self._index, self._holder)
+            await threads.run(self._store.slots.free, self._owner, self._index, self._holder)
 
 
 class StreamLimit:
@@ -87,11 +87,11 @@ class StreamLimit:
         # at all of them.
         for _ in range(RANDOM_TRIES):
             number = random.randrange(self._limit)  # noqa: S311
-            if await threads.run(self._store.take_slot, owner, number, holder, until):
+            if await threads.run(self._store.slots.take, owner, number, holder, until):
                 return number
-        while free_slots := set(range(self._limit)) - await threads.run(self._store.list_slots, owner):
+        while free_slots := set(range(self._limit)) - await threads.run(self._store.slots.list, owner):
             number = random.choice(sorted(free_slots))  # noqa: S311
-            if await threads.run(self._store.take_slot, owner, number, holder, until):
+            if await threads.run(self._store.slots.take, owner, number, holder, until):
                 return number
         raise TooManyStreams(f"an owner may have at most {self._limit} streams and long sends at once")
 

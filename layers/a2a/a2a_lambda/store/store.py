@@ -3,14 +3,15 @@ otherwise. A write that conflicts changes nothing.
 
     operation       item      condition                       use
     create_head     head      absent, or expired              a task begins; a retry finds its head
-    append          entry     absent, or of a lower epoch     see `event_log.Fence`
+    append,         entry     absent, or of a lower epoch     see `event_log.Fence`
+    write_ahead
     update_head     head      version unchanged               renewal, next turn, end
     seal            entry,    as append, then as update_head  ends a task that another run holds
                     head
     update_context  context   revision unchanged              else the change is made on the newer context
-    take_slot       slot      absent, or expired              a stream begins
-    keep_slot       slot      holder unchanged                it continues
-    free_slot       slot      holder unchanged                it ends
+    slots.take      slot      absent, or expired              a stream begins
+    slots.keep      slot      holder unchanged                it continues
+    slots.free      slot      holder unchanged                it ends
     count_requests  count     none                            an owner makes requests
     put_push_config config    absent, else present            the head decides whether it counts
     advance_push    config    present, and not further        its webhook was called
@@ -34,7 +35,8 @@ from a2a_lambda.store import indexes, items
 from a2a_lambda.store.indexes import TaskPage, TaskQuery
 from a2a_lambda.store.items import Cursor, PushRegistration, number
 from a2a_lambda.store.key_copies import Copies
-from a2a_lambda.store.table import ConditionFailed, Table
+from a2a_lambda.store.slots import Slots
+from a2a_lambda.store.table import ABSENT_CONDITION, ConditionFailed, Table
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import Entry, Numbered, apply, join, split
 from a2a_lambda.tasks.head import Head, Pending
@@ -50,8 +52,6 @@ REPLACE_PUSH = (
     "SET document = :document, wire = :wire, expires = :expires, told = if_not_exists(told, :told),"
     " part = if_not_exists(part, :part), told_state = if_not_exists(told_state, :told_state)"
 )
-
-ABSENT_CONDITION = "attribute_not_exists(pk) OR expires <= :now"
 
 
 class Conflict(StoreError):
@@ -83,6 +83,7 @@ class Store:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._table = Table(client, table, clock=clock)
+        self.slots = Slots(self._table)
         self._ttl = ttl
         self._longest_turn_seconds = longest_turn_seconds
         self._list_shards = list_shards
@@ -150,6 +151,20 @@ class Store:
             self._append(head, entry, over=head.epoch)
         return after + len(entries)
 
+    def write_ahead(self, head: Head, events: Sequence[Event]) -> Head:
+        """Append the events that a head cannot hold, before the head itself is stored; returns the head with
+        them. If this process dies in between, they count for no one.
+
+        head: of a new task, or in the epoch that follows a stopped task's. Raises Conflict if other events
+        were written ahead of that epoch.
+        """
+        if not events:
+            return head
+        # No stored head has this epoch, so what is written in it counts only when a head commits it. A later
+        # epoch replaces it. A stopped task has no run that could append meanwhile.
+        last = self.append(replace(head, epoch=head.epoch - 1), events, after=head.sequence)
+        return replace(head, sequence=last, committed=last)
+
     def get_events(self, head: Head, *, after: int = 0, include_artifacts: bool = True) -> list[Numbered]:
         """Events of a task after the sequence number `after`, in order, those that count under its head.
 
@@ -167,7 +182,7 @@ class Store:
         head: the task's head when it was last read.
         """
         rows = list(
-            self._query("pk = :pk AND sk BETWEEN :first AND :last", items.progress_range(head, after))
+            self._table.query("pk = :pk AND sk BETWEEN :first AND :last", items.progress_range(head, after))
         )
         # The head sorts after its entries (`e#…` < `head`), so one query returns both, and the head last.
         if not rows or rows[-1]["sk"]["S"] != "head" or int(rows[-1]["expires"]["N"]) <= self.clock():
@@ -219,32 +234,6 @@ class Store:
     def list_due(self, minute: int) -> list[tuple[Scope, str]]:
         """See `indexes.list_due`."""
         return list(indexes.list_due(self._table, minute))
-
-    def take_slot(self, owner: str, index: int, holder: str, until: int) -> bool:
-        """Take a slot of an owner until a Unix time; False if it is taken."""
-        item = items.from_slot(owner, index, holder, until)
-        try:
-            self._table.put(item, ABSENT_CONDITION, {":now": number(int(self.clock()))})
-        except ConditionFailed:
-            return False
-        return True
-
-    def keep_slot(self, owner: str, index: int, holder: str, until: int) -> None:
-        """Hold a slot until a later Unix time, if the holder still has it."""
-        with suppress(ConditionFailed):
-            item = items.from_slot(owner, index, holder, until)
-            self._table.put(item, "holder = :holder", {":holder": {"S": holder}})
-
-    def free_slot(self, owner: str, index: int, holder: str) -> None:
-        """Free a slot, if the holder still has it."""
-        with suppress(ConditionFailed):
-            key = items.slot_key(owner, index)
-            self._table.delete(key, "holder = :holder", {":holder": {"S": holder}})
-
-    def list_slots(self, owner: str) -> set[int]:
-        """Slots of an owner that are taken."""
-        rows = self._query_unexpired("pk = :pk", {":pk": items.slot_key(owner, 0)["pk"]})
-        return {items.slot_number(item) for item in rows}
 
     def _put_seal(self, head: Head) -> int:
         """Put an empty entry of the next epoch after the log; returns the log's last number. Raises
@@ -327,7 +316,7 @@ class Store:
 
     def list_push_configs(self, scope: Scope, task_id: str) -> list[TaskPushNotificationConfig]:
         """Push notification configs of a task, ordered by id."""
-        rows = self._query_unexpired(
+        rows = self._table.query_unexpired(
             "pk = :pk AND begins_with(sk, :prefix)", items.push_prefix(scope, task_id)
         )
         return [items.to_push(item).config for item in rows]
@@ -342,21 +331,7 @@ class Store:
 
     def _entries(self, head: Head, after: int) -> Iterator[Entry]:
         condition = "pk = :pk AND sk BETWEEN :first AND :last"
-        yield from map(items.to_entry, self._query(condition, items.entry_range(head, after)))
-
-    def _query_unexpired(self, condition: str, values: Mapping[str, Any]) -> Iterator[items.Item]:
-        """Items of a query that have not expired."""
-        now = self.clock()
-        return (item for item in self._query(condition, values) if int(item["expires"]["N"]) > now)
-
-    def _query(self, condition: str, values: Mapping[str, Any]) -> Iterator[items.Item]:
-        query = {
-            "ConsistentRead": True,
-            "KeyConditionExpression": condition,
-            "ExpressionAttributeValues": values,
-        }
-        for answer in self._table.query_pages(query):
-            yield from answer["Items"]
+        yield from map(items.to_entry, self._table.query(condition, items.entry_range(head, after)))
 
     def _put(
         self, item: dict[str, Any], condition: str, values: Mapping[str, Any], scope: Scope | None = None

@@ -30,6 +30,9 @@ FIRST_BATCH_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0
 """Pauses before it is asked again for items, if it returned none."""
 
 
+ABSENT_CONDITION = "attribute_not_exists(pk) OR expires <= :now"
+
+
 class ConditionFailed(Exception):
     """The condition of a write did not hold. item: what is there instead, after `put`; otherwise empty."""
 
@@ -135,6 +138,21 @@ class Table:
         """Delete an item. Raises ConditionFailed."""
         with _errors():
             self._client.delete_item(TableName=self.name, Key=key, **_options(condition, values))
+
+    def query(self, condition: str, values: Mapping[str, Any]) -> Iterator[Item]:
+        """Items of a partition, in the order of their sort keys. The reads are strongly consistent."""
+        query = {
+            "ConsistentRead": True,
+            "KeyConditionExpression": condition,
+            "ExpressionAttributeValues": values,
+        }
+        for answer in self.query_pages(query):
+            yield from answer["Items"]
+
+    def query_unexpired(self, condition: str, values: Mapping[str, Any]) -> Iterator[Item]:
+        """Those that have not expired."""
+        now = self.clock()
+        return (item for item in self.query(condition, values) if int(item["expires"]["N"]) > now)
 
     def query_pages(self, query: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         """Answers of a query, page by page."""

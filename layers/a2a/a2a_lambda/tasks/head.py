@@ -246,10 +246,11 @@ class Head:
         """The head of a stopped or suspended task in a new epoch. What the log has counts, and nothing that a
         writer of an earlier epoch adds to it.
 
-        It skips one number, with which another process may have sealed the log just before.
+        It skips two numbers. With the first, another process may have sealed the log just before. The second
+        is that of `Store.write_ahead`.
         """
         last = max(0, self.sequence - 1) if self.is_stopped else self.sequence
-        return replace(self, epoch=self.epoch + 2, committed=last)
+        return replace(self, epoch=self.epoch + 3, committed=last)
 
     def with_events_after(self, events: list[Event]) -> "Head":
         """The head with events after the log, whether they fit or not. If the task is stopped, the first one

@@ -1,11 +1,10 @@
 """Ends tasks whose run died. Works in any process."""
 
 import logging
-from contextlib import suppress
 from dataclasses import replace
 
 from a2a_lambda import telemetry, threads
-from a2a_lambda.errors import StoreError, TaskNotFound
+from a2a_lambda.errors import TaskNotFound
 from a2a_lambda.protocol.model import (
     INTERRUPTED,
     Part,
@@ -65,12 +64,10 @@ async def _end_lost_turn(store: Store, head: Head) -> Head:
     new_head, new_status, pending = head.as_lost(), lost_status(store, head), None
     if head.reopened_at:
         events = await threads.run(store.get_events, head, include_artifacts=False)
-        # It is not there if the process died before it had stored the message.
-        old_event = next((event for number, event in events if number == head.reopened_at), None)
-        if old_event is not None and "statusUpdate" in old_event:
-            old_status = old_event["statusUpdate"]["status"]
-            new_status = {**old_status, "timestamp": timestamp(store.clock())}
-            new_head = head.without_last_request()
+        [old_event] = [event for number, event in events if number == head.reopened_at]
+        old_status = old_event["statusUpdate"]["status"]
+        new_status = {**old_status, "timestamp": timestamp(store.clock())}
+        new_head = head.without_last_request()
     if new_status["state"] in INTERRUPTED:
         pending = head.pending
         # A message that names only the context is the reply, as before.
@@ -95,10 +92,8 @@ async def end_task(store: Store, head: Head, status: TaskStatus) -> Head:
     if head.is_stopped:
         # It waits for input, and no run works on it: the head alone changes. The question becomes an event.
         new_head, overflow = head.with_new_epoch().with_events([head.closing_event()])
-        sequence = new_head.sequence
-        if overflow:
-            sequence = await threads.run(store.append, new_head, overflow, after=sequence)
-        return await threads.run(store.update_head, new_head.with_closing_status(status, sequence))
+        new_head = await threads.run(store.write_ahead, new_head, overflow)
+        return await threads.run(store.update_head, new_head.with_closing_status(status, new_head.sequence))
     head = await threads.run(store.seal, head, status)
     telemetry.measure({"Turns": 1}, agent=head.scope.agent, outcome=head.outcome)
     return head
@@ -107,21 +102,6 @@ async def end_task(store: Store, head: Head, status: TaskStatus) -> Head:
 def has_died(store: Store, head: Head) -> bool:
     """Whether the run of a task died, and no other one will be started."""
     return not head.is_stopped and head.place is Place.REQUEST and head.lease < store.clock()
-
-
-async def abandon(store: Store, head: Head, old_head: Head | None) -> None:
-    """Give up a turn that this process has claimed and cannot run. The same request can be made again.
-
-    old_head: head of the task before, which it gets back; None = the task is new, and has failed.
-    """
-    if old_head is None:
-        new_head = head.as_lost().with_closing_status(lost_status(store, head), head.sequence)
-    else:
-        new_head = replace(head, requests=old_head.requests).with_closing_status(
-            old_head.status, head.sequence, old_head.pending, message_only=old_head.message_only
-        )
-    with suppress(StoreError):
-        await threads.run(store.update_head, new_head)
 
 
 def lost_status(store: Store, head: Head, text: str = LOST) -> TaskStatus:

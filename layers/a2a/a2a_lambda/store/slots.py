@@ -1,0 +1,40 @@
+"""Slots of owners in the table: each is a stream, or a long send, that runs now."""
+
+from contextlib import suppress
+
+from a2a_lambda.store import items
+from a2a_lambda.store.items import number
+from a2a_lambda.store.table import ABSENT_CONDITION, ConditionFailed, Table
+
+
+class Slots:
+    """Calls block. They raise what `Table` raises, but not ConditionFailed."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def take(self, owner: str, index: int, holder: str, until: int) -> bool:
+        """Take a slot of an owner until a Unix time; False if it is taken."""
+        item = items.from_slot(owner, index, holder, until)
+        try:
+            self._table.put(item, ABSENT_CONDITION, {":now": number(int(self._table.clock()))})
+        except ConditionFailed:
+            return False
+        return True
+
+    def keep(self, owner: str, index: int, holder: str, until: int) -> None:
+        """Hold a slot until a later Unix time, if the holder still has it."""
+        with suppress(ConditionFailed):
+            item = items.from_slot(owner, index, holder, until)
+            self._table.put(item, "holder = :holder", {":holder": {"S": holder}})
+
+    def free(self, owner: str, index: int, holder: str) -> None:
+        """Free a slot, if the holder still has it."""
+        with suppress(ConditionFailed):
+            key = items.slot_key(owner, index)
+            self._table.delete(key, "holder = :holder", {":holder": {"S": holder}})
+
+    def list(self, owner: str) -> set[int]:
+        """Slots of an owner that are taken."""
+        rows = self._table.query_unexpired("pk = :pk", {":pk": items.slot_key(owner, 0)["pk"]})
+        return {items.slot_number(item) for item in rows}
