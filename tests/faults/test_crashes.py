@@ -26,7 +26,7 @@ from tests.conftest import AGENTS
 from tests.faults import forks, node
 from tests.helpers.rest import message_1_0
 from tests.helpers.rpc import intent
-from tests.processes.servers import KEYS_PATH, answers
+from tests.processes.servers import answers
 from tests.push.courier import Webhook
 from tools.build.built_functions import free_port
 from tools.dev import event_sources
@@ -66,6 +66,8 @@ class Deployment:
         self.settings = ministack.model_copy(
             update={
                 "files_bucket": bucket,
+                # A process that has read the others' a moment ago would know no newer keys.
+                "keys_path": f"/{bucket}",
                 "queue": queues.turns,
                 "dead_letters": queues.dead_arn,
                 "notices": queues.notices,
@@ -74,7 +76,7 @@ class Deployment:
             }
         )
         label = f"k{uuid.uuid4().hex[:8]}"
-        self.key = KeyRegister(clients.ssm(ministack), KEYS_PATH).create(label, local=True)
+        self.key = KeyRegister(clients.ssm(ministack), self.settings.keys_path).create(label, local=True)
         self.scope = Scope(label, "probe")
         self.store = Store(clients.dynamodb(ministack), ministack.table, ttl=86_400)
         self.environment = {

@@ -19,7 +19,7 @@ from a2a_lambda.settings import Settings
 from tests.conftest import AGENTS as FOLDER
 from tests.helpers.rest import bare_events, message_1_0
 from tests.helpers.rpc import intent
-from tests.processes.servers import KEYS_PATH, process
+from tests.processes.servers import process
 from tools.build.built_functions import free_port
 
 pytestmark = pytest.mark.slow(seconds=30)
@@ -33,11 +33,13 @@ AGENTS = ("probe", "assistant")
 @pytest.fixture(scope="module")
 def crowded(ministack: Settings) -> Iterator[tuple[list[str], list[str]]]:
     """Urls of two processes, and keys of two owners."""
-    labels = [f"k{uuid.uuid4().hex[:8]}" for _ in range(2)]
-    keys = [KeyRegister(clients.ssm(ministack), KEYS_PATH).create(label, local=True) for label in labels]
+    # A path that no other process reads: one that has read it a moment ago would know no newer keys.
+    keys_path = f"/crowd-{uuid.uuid4().hex[:8]}/keys"
+    register = KeyRegister(clients.ssm(ministack), keys_path)
+    keys = [register.create(label, local=True) for label in ("one", "other")]
     environment = {
         "A2A_TABLE": ministack.table,
-        "A2A_KEYS_PATH": KEYS_PATH,
+        "A2A_KEYS_PATH": keys_path,
         "A2A_LOCAL": "1",
         "A2A_AGENTS": str(FOLDER),
         "A2A_EMULATOR": ministack.emulator,
