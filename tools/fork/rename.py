@@ -24,7 +24,7 @@ INTRODUCTION = """# {title}
 Our agents, on AWS Lambda. They are in [`functions/agents`](functions/agents).
 
 This is a fork of the A2A Lambda Kit. [Forking](docs/forking.md) says which files are ours. What follows is
-about the kit.
+about the kit, as are its pages. Where they name the stack `a2a-dev`, ours is `{name}-dev`.
 
 """
 
@@ -68,8 +68,9 @@ def introduction(readme: str, name: str) -> str:
         return readme
     title = name.replace("-", " ").capitalize()
     if head.strip() == "# A2A Lambda Kit":
-        return INTRODUCTION.format(title=title) + marker + kits
-    return re.sub(r"^# .*", f"# {title}", head, count=1) + marker + kits
+        return INTRODUCTION.format(title=title, name=name) + marker + kits
+    head = re.sub(r"^# .*", f"# {title}", head, count=1)
+    return re.sub(r"ours is `[a-z0-9-]+-dev`", f"ours is `{name}-dev`", head) + marker + kits
 
 
 def project(pyproject: str, name: str) -> str:

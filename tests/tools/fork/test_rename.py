@@ -28,6 +28,7 @@ def test_it_is_named(fork: Path) -> None:
     assert deploy["parameter_overrides"]
     readme = (fork / "README.md").read_text()
     assert readme.startswith("# Acme agents\n")
+    assert "ours is `acme-agents-dev`" in readme
     assert readme.endswith(f"{rename.KITS}\n\nFork it.\n"), "the kit's part stays"
     assert tomllib.loads((fork / "pyproject.toml").read_text())["project"]["name"] == "acme-agents"
 
@@ -38,6 +39,7 @@ def test_a_second_time_the_owners_words_stay(fork: Path) -> None:
     path.write_text(path.read_text().replace("Our agents, on AWS Lambda.", "Agents that sell anvils."))
     rename.main({"NAME": "acme"})
     assert path.read_text().startswith("# Acme\n\nAgents that sell anvils.")
+    assert "ours is `acme-dev`" in path.read_text()
     assert 'stack_name = "acme-dev"' in (fork / "samconfig.toml").read_text()
 
 

@@ -15,6 +15,7 @@ import logging
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.catalog.agents import Agents, agent_of
 from a2a_lambda.errors import Unavailable
+from a2a_lambda.protocol.alibaba_metadata import intents
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Place
@@ -41,11 +42,17 @@ class Placement:
         cannot run in its place: there is no durable function, or this process cannot import the agent.
         """
         profile = self._agents[call.scope.agent]
-        if profile.is_durable(request["message"], asker):
-            if not self._dispatcher.has_executions:
-                logger.error("agent %s is durable: set ExecutionTimeout in samconfig.toml", profile.name)
-                raise Unavailable("this deployment does not run this agent's long tasks")
-            return Place.EXECUTION
+        if durable_skills := profile.card.durable_skills:
+            ids = {skill.id for skill in profile.card.all_skills}
+            message_intents = intents(request["message"].get("metadata", {}))
+            chosen_ids = [intent.skill for intent in message_intents if intent.skill in ids]
+            skill_id = next(iter(chosen_ids), asker or profile.default_skill)
+            # Without an id the agent's code chooses the skill, and it may choose a durable one.
+            if not skill_id or skill_id in durable_skills:
+                if not self._dispatcher.has_executions:
+                    logger.error("agent %s is durable: set ExecutionTimeout in samconfig.toml", profile.name)
+                    raise Unavailable("this deployment does not run this agent's long tasks")
+                return Place.EXECUTION
         # A stream shows its turn as it runs, whether or not the client would wait for a send.
         wants_no_wait = request.get("configuration", {}).get("returnImmediately", False)
         wants_worker = profile.card.background or (wants_no_wait and not call.is_streamed)

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from a2a_lambda.protocol.alibaba_metadata import SUITE_EXTENSIONS, intents
+from a2a_lambda.protocol.alibaba_metadata import SUITE_EXTENSIONS
 from a2a_lambda.protocol.card import Card
-from a2a_lambda.protocol.model import Json, Message
+from a2a_lambda.protocol.model import Json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,19 +25,6 @@ class Profile:
     default_skill: str = ""
     output_schemas: Mapping[str, dict[str, Json]] = field(default_factory=dict)
     text_skills: frozenset[str] = frozenset()
-
-    def is_durable(self, message: Message, asker: str | None) -> bool:
-        """Whether the turn of a message needs a durable execution. asker: id of the skill whose question the
-        message answers. If the agent's code chooses the skill, a turn that may need one gets one."""
-        durable = self.card.durable_skills
-        if not durable:
-            return False
-        ids = {skill.id for skill in self.card.all_skills}
-        chosen_skills = [
-            intent.skill for intent in intents(message.get("metadata", {})) if intent.skill in ids
-        ]
-        skill = next(iter(chosen_skills), asker or self.default_skill)
-        return skill in durable or not skill
 
     @cached_property
     def extension_uris(self) -> frozenset[str]:
