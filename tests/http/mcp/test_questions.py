@@ -22,7 +22,7 @@ from tests.access.tokens.identity_provider import part
 from tests.background.fake_queue import FakeQueue
 from tests.conftest import BASE_URL, new_key
 from tests.helpers.rest import Rest, message_1_0
-from tests.http.mcp.client import ELICITS, WITH_TASKS, Mcp, text_of
+from tests.http.mcp.client import ELICITS, WITH_TASKS, Mcp, error_of, text_of
 
 Json = Any
 
@@ -111,6 +111,23 @@ def test_a_form_for_each_parameter(mcp: Mcp) -> None:
     third = mcp.call("order", {"message": "please"}, **answer(second, 3))
     assert form_of(third)[2] == ("gift", {"type": "boolean"})
     assert text_of(mcp.call("order", {"message": "please"}, **answer(third, True))) == "3 of L, gift: True"
+
+
+def test_an_answer_that_is_sent_again_has_the_same_result(mcp: Mcp) -> None:
+    """Under an Idempotency-Key. Without one, its state is of a question that was answered."""
+    first = mcp.call("order", {"message": "please"})
+    params = {"name": "order", "arguments": {"message": "please"}, **answer(first, "L")}
+    key = {"Idempotency-Key": "ANSWER"}
+    second = mcp.post(mcp.body("tools/call", params), **key).json()["result"]
+    again = mcp.post(mcp.body("tools/call", params), **key).json()["result"]
+    assert form_of(again) == form_of(second)
+    third = mcp.call("order", {"message": "please"}, **answer(again, 3))
+    assert form_of(third)[2][0] == "gift"
+    assert form_of(mcp.post(mcp.body("tools/call", params), **key).json()["result"]) == form_of(third)
+    error_of(mcp.post(mcp.body("tools/call", params)), 400)
+    other = {**params, "inputResponses": answer(first, "S")["inputResponses"]}
+    error = error_of(mcp.post(mcp.body("tools/call", other), **key), 400)
+    assert "Idempotency-Key" in error["message"]
 
 
 @pytest.mark.parametrize(("action", "words"), [("decline", "declined"), ("cancel", "closed the question")])

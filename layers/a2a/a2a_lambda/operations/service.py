@@ -20,7 +20,7 @@ from a2a_lambda.protocol.requests import ListTasksRequest, ListTasksResponse
 from a2a_lambda.push import webhook
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import KnownRequest, Scope
 from a2a_lambda.turns.recovery import end_task, load_live_head
 
 ANSWER_WAIT_SECONDS = 60.0
@@ -33,16 +33,17 @@ CANCEL_ATTEMPTS = 20
 @dataclass(frozen=True, slots=True)
 class FoundTask:
     """A task, the name of the wire that it was made over, and when it was created and expires, in Unix
-    seconds."""
+    seconds. requests: the last ones that it knows."""
 
     task: Task
     wire_name: str
     created: float
     expires: int
+    requests: tuple[KnownRequest, ...]
 
     @classmethod
     def of(cls, task: Task, head: Head) -> "FoundTask":
-        return cls(task, head.wire_name, head.created, head.expires)
+        return cls(task, head.wire_name, head.created, head.expires, head.requests)
 
 
 @dataclass(frozen=True, slots=True)

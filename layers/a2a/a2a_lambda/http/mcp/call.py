@@ -55,19 +55,26 @@ class McpCall:
         """The answer with an error."""
         return jsonrpc.error(self.message.id, revisions.encode_error(to_protocol_error(error)))
 
-    def context(self, request: SendMessageRequest, *, is_streamed: bool = False) -> CallContext:
-        """What surrounds a message. Ids of requests repeat from one client to the next, so only an
-        Idempotency-Key makes two calls the same one. Raises InvalidParams."""
+    def identity(self, message_id: str = "") -> RequestIdentity:
+        """What makes two calls the same one. Ids of requests repeat from one client to the next, so it is
+        only an Idempotency-Key. Raises InvalidParams.
+
+        message_id: of the call's message. It is new in each call, so without a key none repeats another.
+        """
         key = idempotency_key(self.request)
-        # Without a key, no call repeats another one. With a key, a call of other parameters is a mistake. Of
-        # `_meta`, only the conversation counts: a trace or a progress token is new in each try.
-        body = request["message"]["messageId"].encode()
+        # With a key, a call of other parameters is a mistake. Of `_meta`, only the conversation counts: a
+        # trace or a progress token is new in each try.
+        body = message_id.encode()
         if key is not None:
             body = strictjson.dumps({**self.message.params, "_meta": self.message.meta.get(CONTEXT_KEY)})
+        return RequestIdentity.of(self.scope, "tools/call", body, key)
+
+    def context(self, request: SendMessageRequest, *, is_streamed: bool = False) -> CallContext:
+        """What surrounds a message. Raises InvalidParams."""
         return CallContext(
             scope=self.scope,
             caller=self.caller,
-            request=RequestIdentity.of(self.scope, "tools/call", body, key),
+            request=self.identity(request["message"]["messageId"]),
             wire_name=v1_0.WIRE.name,
             # A client of MCP cannot activate them, and each is for clients of A2A.
             extensions=self.agent.card.required_extensions,

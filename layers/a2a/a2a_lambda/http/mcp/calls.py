@@ -63,6 +63,9 @@ async def _request_of(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> 
         record = await call.kit.service.get(call.scope, question_state.task_id)
         is_asking = record.task["status"]["state"] == TaskState.INPUT_REQUIRED
         if question_key(record.task) != question_state.key or not is_asking:
+            # The call may be a repeated one, which the task knows by its Idempotency-Key.
+            if call.identity().repeats(record.requests, since=time.time()):
+                return question_state.task_id
             raise InvalidParams(request_state.REFUSED, path="params.requestState")
         responses = params.get("inputResponses")
         response = responses.get(question_state.key) if isinstance(responses, dict) else None
