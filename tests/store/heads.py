@@ -1,6 +1,10 @@
-"""Heads of tasks, for tests that store none."""
+"""Heads of tasks."""
 
-from a2a_lambda.protocol.model import TaskState, status
+import uuid
+from dataclasses import replace
+
+from a2a_lambda.protocol.model import Event, Message, Part, Role, TaskState, status
+from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 
@@ -19,3 +23,25 @@ def head_with_configs(*ids: str) -> Head:
         status=status(TaskState.WORKING, CREATED),
         push_config_ids=ids,
     )
+
+
+def running(store: Store, scope: Scope, task_id: str) -> Head:
+    said = Event(message=Message(messageId="m", role=Role.USER, parts=[Part(text="hello")]))
+    blank = store.new_head(scope, task_id, "context", status(TaskState.WORKING, store.clock()))
+    lease = store.clock() + 30
+    return replace(blank, inline=((1, said),), sequence=1, committed=1, holder=str(uuid.uuid4()), lease=lease)
+
+
+def said(store: Store, head: Head) -> str:
+    task, _ = store.get_task(head)
+    return "".join(part["text"] for artifact in task.get("artifacts", []) for part in artifact["parts"])
+
+
+def read(store: Store, head: Head) -> Head:
+    stored = store.get_head(head.scope, head.task_id)
+    assert stored is not None
+    return stored
+
+
+def ended(head: Head, state: TaskState = TaskState.COMPLETED, sequence: int = 2) -> Head:
+    return replace(head, status=status(state, 0), sequence=sequence, holder="", lease=0.0)

@@ -1,7 +1,6 @@
 """The store's promises, each against a real conditional write."""
 
 import base64
-import json
 import uuid
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,19 +9,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from a2a_lambda import strictjson
-from a2a_lambda.aws import clients, hot_path
+from a2a_lambda.aws import clients
 from a2a_lambda.errors import StoreError
 from a2a_lambda.protocol.model import (
-    Event,
-    Message,
-    Part,
-    Role,
     TaskPushNotificationConfig,
     TaskState,
-    TaskStatusUpdateEvent,
     status,
-    text_message,
     unix_time,
 )
 from a2a_lambda.settings import Settings
@@ -31,19 +23,12 @@ from a2a_lambda.store import table as store_table
 from a2a_lambda.store.items import Cursor, PushRegistration
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.context import Context
-from a2a_lambda.tasks.event_log import ENTRY_BYTES, GROUPED_CHUNKS, split
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 from tests.helpers.clock import Clock
 from tests.store.calls import Calls
-from tests.store.heads import head_with_configs
+from tests.store.heads import ended, head_with_configs, read, running, said
 from tests.tasks.examples import chunk
-
-
-@pytest.fixture(params=[False, True], ids=["lean", "botocore"])
-def calls(settings: Settings, request: pytest.FixtureRequest) -> Calls:
-    """Calls of either client: A2A_BOTOCORE=true changes nothing."""
-    return Calls(hot_path.dynamodb(settings.model_copy(update={"botocore": request.param})))
 
 
 def test_every_read_is_of_what_was_written_last(store: Store, calls: Calls, head: Head) -> None:
@@ -59,55 +44,6 @@ def test_every_read_is_of_what_was_written_last(store: Store, calls: Calls, head
     store.get_context(head.scope, head.context_id)
     assert len(reads) >= 3
     assert set(reads) == {True}
-
-
-@pytest.fixture
-def store(settings: Settings, calls: Calls, clock: Clock) -> Store:
-    return Store(calls, settings.table, ttl=1000, clock=clock)  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def head(store: Store, scope: Scope) -> Head:
-    """A task as claimed."""
-    made = running(store, scope, str(uuid.uuid4()))
-    store.create_head(made)
-    return made
-
-
-@pytest.mark.parametrize("is_taken", [True, False], ids=["runs", "waits for another run"])
-def test_a_task_at_work_shows_its_last_progress(store: Store, head: Head, *, is_taken: bool) -> None:
-    """Unless its run has died: then the head says how the task is."""
-    task, _ = store.get_task(head)
-    assert task["status"] == head.status
-    progress = status(TaskState.WORKING, store.clock() + 5, text_message(head.task_id, "context", "halfway"))
-    update = TaskStatusUpdateEvent(taskId=head.task_id, contextId="context", status=progress)
-    store.append(head, [Event(statusUpdate=update)], after=1)
-    waiting = replace(head, status=status(TaskState.SUBMITTED, store.clock() + 9))
-    task, sequence = store.get_task(head if is_taken else waiting)
-    assert task["status"] == (progress if is_taken else waiting.status)
-    assert sequence == 2
-
-
-def running(store: Store, scope: Scope, task_id: str) -> Head:
-    said = Event(message=Message(messageId="m", role=Role.USER, parts=[Part(text="hello")]))
-    blank = store.new_head(scope, task_id, "context", status(TaskState.WORKING, store.clock()))
-    lease = store.clock() + 30
-    return replace(blank, inline=((1, said),), sequence=1, committed=1, holder=str(uuid.uuid4()), lease=lease)
-
-
-def said(store: Store, head: Head) -> str:
-    task, _ = store.get_task(head)
-    return "".join(part["text"] for artifact in task.get("artifacts", []) for part in artifact["parts"])
-
-
-def read(store: Store, head: Head) -> Head:
-    stored = store.get_head(head.scope, head.task_id)
-    assert stored is not None
-    return stored
-
-
-def ended(head: Head, state: TaskState = TaskState.COMPLETED, sequence: int = 2) -> Head:
-    return replace(head, status=status(state, 0), sequence=sequence, holder="", lease=0.0)
 
 
 def test_a_head_is_read_back_as_it_was_stored(store: Store, head: Head) -> None:
@@ -170,76 +106,6 @@ def test_a_stale_version_changes_nothing(store: Store, head: Head) -> None:
     assert read(store, head) == newer
 
 
-def test_the_log_is_read_in_order(store: Store, head: Head) -> None:
-    last = store.append(head, [chunk("a"), chunk("b")], after=1)
-    store.append(head, [chunk("c")], after=last)
-    assert said(store, head) == "abc"
-    assert [sequence for sequence, _ in store.get_events(head, after=2)] == [3, 4]
-
-
-def test_a_task_is_read_without_its_artifacts(store: Store, head: Head) -> None:
-    progress = Event(
-        statusUpdate={
-            "taskId": "t",
-            "contextId": "context",
-            "status": status(TaskState.WORKING, store.clock()),
-        }
-    )
-    store.append(head, [chunk("a"), progress, chunk("b")], after=1)
-    assert [sequence for sequence, _ in store.get_events(head, include_artifacts=False)] == [1, 3]
-    task, sequence = store.get_task(head, include_artifacts=False)
-    assert "artifacts" not in task
-    assert (len(task["history"]), sequence) == (1, 3)
-    assert said(store, head) == "ab"
-
-
-def test_a_flood_of_chunks_is_one_write(store: Store, head: Head, calls: Calls) -> None:
-    """Up to the size of an entry. A larger event has entries of its own, and so has what is no chunk."""
-    calls.during()
-    small = [chunk(f"{number} ") for number in range(1_000)]
-    large = chunk("x" * 400_000)
-    last = store.append(head, [*small, large, *small], after=1)
-    assert calls.during() == {"put_item": last - 1} == {"put_item": 4}
-    assert store.get_task(head)[0]["artifacts"][0]["parts"] == [
-        {
-            "text": "".join(
-                each["artifactUpdate"]["artifact"]["parts"][0]["text"] for each in [*small, large, *small]
-            )
-        }
-    ]
-    numbers = [sequence for sequence, _ in store.get_events(head, after=1)]
-    assert numbers == [2] * 1_000 + [4] + [5] * 1_000
-    few = [chunk(f"{number} ") for number in range(GROUPED_CHUNKS - 1)]
-    status: Any = {"statusUpdate": {"taskId": "t", "contextId": "c", "status": head.status}}
-    assert store.append(head, [*few, status, *few], after=last) == last + 2 * len(few) + 1
-
-
-def test_a_look_at_a_running_task_is_one_read(store: Store, head: Head, calls: Calls) -> None:
-    store.append(head, [chunk("one"), chunk("two")], after=1)
-    calls.during()
-    newer, events = store.get_progress(head, after=2)
-    assert (newer, [sequence for sequence, _ in events]) == (head, [3])
-    assert calls.during() == {"query": 1}
-
-
-def test_a_look_at_a_task_without_news(store: Store, head: Head) -> None:
-    assert store.get_progress(head, after=1) == (head, [])
-
-
-def test_a_look_finds_all_events_of_a_task_that_has_ended(store: Store, head: Head) -> None:
-    store.append(head, [chunk("one"), chunk("two")], after=1)
-    closed = store.update_head(ended(head, sequence=4))
-    newer, events = store.get_progress(head, after=1)
-    assert (newer, [sequence for sequence, _ in events]) == (closed, [2, 3])
-
-
-def test_a_look_does_not_find_what_has_expired(store: Store, head: Head, clock: Clock) -> None:
-    store.append(head, [chunk("one")], after=1)
-    clock.now = head.expires
-    assert store.get_progress(head, after=1) == (None, [])
-    assert store.get_progress(running(store, head.scope, "another"), after=1) == (None, [])
-
-
 def test_heads_are_read_together(store: Store, scope: Scope, calls: Calls, clock: Clock) -> None:
     """DynamoDB takes a hundred keys at once, and may leave some out."""
     made = {str(number): running(store, scope, str(number)) for number in range(103)}
@@ -296,109 +162,6 @@ def test_heads_that_were_left_out_are_asked_for_again(
         assert pauses == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.6])
 
 
-def test_an_event_larger_than_an_item_is_split_and_joined(store: Store, head: Head) -> None:
-    text = "é" * 600_000
-    last = store.append(head, [chunk(text), chunk("!")], after=1)
-    assert last == 6
-    assert said(store, head) == text + "!"
-
-
-def test_a_log_of_several_pages(store: Store, head: Head, calls: Calls) -> None:
-    last = store.append(head, [chunk("x" * 340_000)] * 8, after=1)
-    calls.during()
-    assert len(said(store, head)) == 8 * 340_000
-    assert calls.during()["query"] > 1
-    assert last == 9
-
-
-def test_a_zombie_never_shows_and_never_blocks(store: Store, head: Head) -> None:
-    """A run that lost its task continues to write. Its successor's epoch began at the floor."""
-    store.append(head, [chunk("kept ")], after=1)
-    successor = store.update_head(replace(head, epoch=2, committed=2, holder="successor"))
-    store.append(head, [chunk("zombie "), chunk("zombie ")], after=2)
-    assert said(store, successor) == "kept "
-    store.append(successor, [chunk("successor ")], after=2)
-    assert said(store, successor) == "kept successor "
-    with pytest.raises(Conflict):
-        store.append(head, [chunk("zombie ")], after=2)
-    closed = store.update_head(ended(successor, sequence=4))
-    assert said(store, closed) == "kept successor "
-    with pytest.raises(Conflict):
-        store.update_head(ended(head))
-
-
-def test_nothing_shows_after_the_end(store: Store, head: Head) -> None:
-    store.append(head, [chunk("said ")], after=1)
-    closed = store.update_head(ended(head, sequence=3))
-    store.append(head, [chunk("late ")], after=3)
-    assert said(store, closed) == "said "
-
-
-def test_a_run_that_takes_a_task_over_has_an_epoch_of_its_own(store: Store, head: Head) -> None:
-    """Above that of the seal. What the dead run writes then neither counts nor meets the new entries."""
-    last = store.append(head, [chunk("kept ")], after=1)
-    taken = store.take_over(head)
-    assert (taken.epoch, taken.committed, taken.sequence) == (head.epoch + 2, last, last)
-    new = store.update_head(replace(taken, holder="another"))
-    with pytest.raises(Conflict):
-        store.append(head, [chunk("late")], after=last)
-    store.append(new, [chunk("new")], after=new.sequence)
-    with pytest.raises(Conflict):
-        store.append(head, [chunk("later")], after=last)
-    assert said(store, new) == "kept new"
-
-
-def test_a_seal_ends_a_task_and_stops_its_run(store: Store, head: Head) -> None:
-    store.append(head, [chunk("before ")], after=1)
-    sealed = store.seal(head, status(TaskState.CANCELED, 0))
-    with pytest.raises(Conflict):
-        store.append(head, [chunk("after ")], after=2)
-    with pytest.raises(Conflict):
-        store.update_head(ended(head))
-    assert (said(store, sealed), sealed.state, sealed.sequence) == ("before ", TaskState.CANCELED, 3)
-    assert read(store, head) == sealed
-
-
-def test_a_seal_counts_what_the_run_appends_meanwhile(store: Store, head: Head, calls: Calls) -> None:
-    def append_once(operation: str, arguments: dict[str, Any]) -> None:
-        if operation == "query":
-            calls.after = lambda operation, arguments: None
-            store.append(head, [chunk("just in time")], after=1)
-
-    calls.after = append_once
-    sealed = store.seal(head, status(TaskState.CANCELED, 0))
-    assert said(store, sealed) == "just in time"
-
-
-def test_a_seal_half_made_is_made_whole(store: Store, head: Head, calls: Calls) -> None:
-    """A process that sealed died before the head's write. The next one finishes it."""
-
-    def die(operation: str, arguments: dict[str, Any]) -> None:
-        if operation == "put_item" and arguments["Item"]["sk"]["S"] == "head":
-            raise KeyboardInterrupt
-
-    calls.before = die
-    with pytest.raises(KeyboardInterrupt):
-        store.seal(head, status(TaskState.CANCELED, 0))
-    calls.before = lambda operation, arguments: None
-    sealed = store.seal(read(store, head), status(TaskState.FAILED, 0))
-    assert sealed.state == TaskState.FAILED
-    assert store.get_task(sealed)[0]["status"]["state"] == TaskState.FAILED
-
-
-def test_a_seal_leaves_half_an_event_out(store: Store, head: Head, calls: Calls) -> None:
-    def die(operation: str, arguments: dict[str, Any]) -> None:
-        if operation == "put_item" and arguments["Item"]["sk"]["S"].endswith("3"):
-            raise KeyboardInterrupt
-
-    calls.before = die
-    with pytest.raises(KeyboardInterrupt):
-        store.append(head, [chunk("x" * 500_000)], after=1)
-    calls.before = lambda operation, arguments: None
-    sealed = store.seal(head, status(TaskState.FAILED, 0))
-    assert said(store, sealed) == ""
-
-
 @pytest.mark.parametrize("answer", ["lost", "never made"])
 def test_a_write_whose_answer_is_lost_is_made_once(
     store: Store, head: Head, calls: Calls, answer: str
@@ -415,12 +178,6 @@ def test_a_write_whose_answer_is_lost_is_made_once(
     calls.before = lose
     closed = store.update_head(ended(head))
     assert read(store, head) == closed
-
-
-def test_the_same_events_may_be_appended_again(store: Store, head: Head) -> None:
-    assert store.append(head, [chunk("a"), chunk("b")], after=1) == 3
-    assert store.append(head, [chunk("a"), chunk("b")], after=1) == 3
-    assert said(store, head) == "ab"
 
 
 @pytest.mark.parametrize(
@@ -584,30 +341,6 @@ def test_many_heads_are_read_in_several_calls(store: Store, scope: Scope, calls:
     heads = store.get_heads(scope, [*ids, "absent"])
     assert sorted(heads) == ids
     assert calls.during() == {"batch_get_item": 2}
-
-
-def test_a_task_that_runs_and_has_said_nothing_is_working(store: Store, scope: Scope) -> None:
-    working = status(TaskState.WORKING, store.clock())
-    head = replace(store.new_head(scope, "silent", "c", working), holder="a run")
-    store.create_head(head)
-    assert store.get_task(head)[0]["status"] == working
-
-
-def test_a_single_event_is_stored_as_it_is() -> None:
-    """The commonest entry is the smallest."""
-    [entry] = split([chunk("one")], after=0, epoch=0)
-    assert json.loads(entry.body) == chunk("one")
-
-
-@pytest.mark.parametrize("extra", [-2, -1, 0, 1])
-def test_chunks_that_share_an_entry_fill_it_at_most(extra: int) -> None:
-    """An entry that is a byte too long would be cut in two, and a client could not come back between them."""
-    frame = len(strictjson.dumps(chunk("")))
-    sizes = [1000] * (GROUPED_CHUNKS - 1)
-    sizes.append(ENTRY_BYTES - sum(frame + size + 1 for size in sizes) - frame - 1 + extra)
-    entries = split([chunk("x" * size) for size in sizes], after=0, epoch=0)
-    assert [(entry.piece, entry.more) for entry in entries] == [(0, False)] * len(entries)
-    assert len(entries) == (1 if extra < 0 else 2)
 
 
 def test_each_context_that_is_stored_is_the_next_revision(store: Store, scope: Scope) -> None:

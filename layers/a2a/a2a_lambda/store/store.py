@@ -162,7 +162,7 @@ class Store:
             return head
         # No stored head has this epoch, so what is written in it counts only when a head commits it. A later
         # epoch replaces it. A stopped task has no run that could append meanwhile.
-        last = self.append(replace(head, epoch=head.epoch - 1), events, after=head.sequence)
+        last = self.append(replace(head, epoch=head.epoch - 1), events, after=head.committed)
         return replace(head, sequence=last, committed=last)
 
     def get_events(self, head: Head, *, after: int = 0, include_artifacts: bool = True) -> list[Numbered]:

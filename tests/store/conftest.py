@@ -1,0 +1,33 @@
+"""A store over a table, by either client of AWS, and a task in it."""
+
+import uuid
+
+import pytest
+
+from a2a_lambda.aws import hot_path
+from a2a_lambda.settings import Settings
+from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.identity import Scope
+from tests.helpers.clock import Clock
+from tests.store.calls import Calls
+from tests.store.heads import running
+
+
+@pytest.fixture(params=[False, True], ids=["lean", "botocore"])
+def calls(settings: Settings, request: pytest.FixtureRequest) -> Calls:
+    """Calls of either client: A2A_BOTOCORE=true changes nothing."""
+    return Calls(hot_path.dynamodb(settings.model_copy(update={"botocore": request.param})))
+
+
+@pytest.fixture
+def store(settings: Settings, calls: Calls, clock: Clock) -> Store:
+    return Store(calls, settings.table, ttl=1000, clock=clock)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def head(store: Store, scope: Scope) -> Head:
+    """A task as claimed."""
+    made = running(store, scope, str(uuid.uuid4()))
+    store.create_head(made)
+    return made
