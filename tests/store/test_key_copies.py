@@ -121,7 +121,7 @@ def test_a_copy_that_this_release_cannot_read_is_made_again(
     copies: Copies, table: Table, damage: dict[str, Any]
 ) -> None:
     load_all(copies)
-    table.put({**item_of(table, copies, "copy"), **damage})
+    table.put({**item_of(table, copies, "copy"), **damage}, "attribute_exists(pk)")
     assert copies.read_copy() is None
 
 
@@ -132,7 +132,7 @@ def test_a_load_that_this_release_cannot_read_begins_again(
     assert load is not None
     load.token, load.rows = "next", [*ROWS]
     copies.stop_load(load, rest=0)
-    table.put({**item_of(table, copies, "load"), "version": {"N": "3"}})
+    table.put({**item_of(table, copies, "load"), "version": {"N": "3"}}, "attribute_exists(pk)")
     again = copies.begin_load(seconds=10, resume=30)
     assert again is not None
     assert again.token == ""
@@ -142,5 +142,5 @@ def test_a_copy_of_the_first_releases_has_no_version_and_no_issuers(copies: Copi
     load_all(copies)
     item = item_of(table, copies, "copy")
     del item["version"]
-    table.put(item)
+    table.put(item, "attribute_exists(pk)")
     assert copies.read_copy() is None

@@ -32,7 +32,7 @@ class Slots:
         """Free a slot, if the holder still has it."""
         with suppress(ConditionFailed):
             key = items.slot_key(owner, index)
-            self._table.delete(key, "holder = :holder", {":holder": {"S": holder}})
+            self._table.delete_if(key, "holder = :holder", {":holder": {"S": holder}})
 
     def list(self, owner: str) -> set[int]:
         """Slots of an owner that are taken."""

@@ -80,15 +80,20 @@ class Table:
                     time.sleep(random.uniform(0.5, 1.0) * pause)  # noqa: S311  # no secret
                     pause *= 2
 
-    def put(self, item: dict[str, Any], condition: str = "", values: Mapping[str, Any] | None = None) -> None:
+    def put(self, item: dict[str, Any], condition: str, values: Mapping[str, Any] | None = None) -> None:
         """Put an item. Raises ConditionFailed, unless the item in the way is this very one: then an
         earlier try succeeded after all."""
-        options = _options(condition, values)
-        if condition:
-            options["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+        # DynamoDB refuses an empty map of values, and botocore also refuses None.
+        options: dict[str, Any] = {"ExpressionAttributeValues": values} if values else {}
         try:
             with _errors():
-                self._client.put_item(TableName=self.name, Item=item, **options)
+                self._client.put_item(
+                    TableName=self.name,
+                    Item=item,
+                    ConditionExpression=condition,
+                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                    **options,
+                )
         except ConditionFailed as conflict:
             if conflict.item != item:
                 raise
@@ -132,12 +137,20 @@ class Table:
                 ExpressionAttributeValues=values,
             )
 
-    def delete(
-        self, key: dict[str, Any], condition: str = "", values: Mapping[str, Any] | None = None
-    ) -> None:
+    def delete(self, key: dict[str, Any]) -> None:
+        """Delete an item, if it is there."""
+        with _errors():
+            self._client.delete_item(TableName=self.name, Key=key)
+
+    def delete_if(self, key: dict[str, Any], condition: str, values: Mapping[str, Any]) -> None:
         """Delete an item. Raises ConditionFailed."""
         with _errors():
-            self._client.delete_item(TableName=self.name, Key=key, **_options(condition, values))
+            self._client.delete_item(
+                TableName=self.name,
+                Key=key,
+                ConditionExpression=condition,
+                ExpressionAttributeValues=values,
+            )
 
     def query(self, condition: str, values: Mapping[str, Any]) -> Iterator[Item]:
         """Items of a partition, in the order of their sort keys. The reads are strongly consistent."""
@@ -168,15 +181,6 @@ class Table:
         """One answer of a query."""
         with _errors():
             return self._client.query(TableName=self.name, **query)
-
-
-def _options(condition: str, values: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Options of a write with a condition, or without one. DynamoDB refuses an empty map of values, and
-    botocore also refuses None."""
-    options: dict[str, Any] = {"ConditionExpression": condition} if condition else {}
-    if condition and values:
-        options["ExpressionAttributeValues"] = values
-    return options
 
 
 @contextmanager
