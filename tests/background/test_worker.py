@@ -283,6 +283,16 @@ def test_a_large_message_waits_in_the_log(bench: WorkerBench) -> None:
     assert len(bench.get(task["id"])["artifacts"][0]["parts"][0]["text"]) == 500_000
 
 
+def test_a_turn_whose_message_is_not_in_the_log_fails(bench: WorkerBench) -> None:
+    """In a table that was restored from a backup, say."""
+    task_id = bench.send("echo")["id"]
+    head = bench.head(task_id)
+    bench.store.update_head(replace(head, inline=()))
+    assert bench.work() == 1
+    head = bench.head(task_id)
+    assert (head.state, head.requests) == (TaskState.FAILED, ())
+
+
 def test_a_message_waits_for_the_worker_a_moment(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = bench.send("question")
     monkeypatch.setattr("a2a_lambda.operations.intake.TURN_WAIT_SECONDS", 0.5)

@@ -22,8 +22,7 @@ from a2a_lambda.operations import intake, waits
 from a2a_lambda.protocol.model import Event, Part, TaskState
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.callback_token import callback_token
-from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.suspension import REPLYING
+from a2a_lambda.tasks.head import REPLYING, Head
 from tests.background.durable_bench import (
     DurableBench,
     text_of,
@@ -204,7 +203,7 @@ class Died(BaseException):
 def test_a_large_reply_is_not_missed_by_a_run_that_continues_meanwhile(
     bench: DurableBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reply is in the head's write and in the log's. The timeout comes between them."""
+    """The reply is stored in several writes, and the timeout comes between them."""
     append = Store.append
 
     def append_late(store: Store, head: Head, events: list[Event], *, after: int) -> int:

@@ -63,6 +63,14 @@ def test_a_retry_costs_one_write_and_no_run(counted: Counted) -> None:
     assert counted.calls.during() == {WRITES: 1}
 
 
+def test_a_retry_of_a_large_message_costs_reads_and_does_not_store_it_again(counted: Counted) -> None:
+    sent = counted.message("x" * 5_000)
+    task = asyncio.run(counted.messages.send(*sent))
+    assert counted.calls.during() == {WRITES: 5, READS: 1}
+    assert asyncio.run(counted.messages.send(*sent)) == task
+    assert counted.calls.during() == {READS: 1, "query": 1}
+
+
 def test_reading_a_small_task_costs_one_read(counted: Counted) -> None:
     task, _ = asyncio.run(counted.send("hi"))
     asyncio.run(counted.service.get(counted.scope, task["id"]))

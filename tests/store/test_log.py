@@ -18,6 +18,7 @@ from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.event_log import ENTRY_BYTES, GROUPED_CHUNKS, split
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.suspension import held_for_reply
 from tests.helpers.clock import Clock
 from tests.store.calls import Calls
 from tests.store.heads import ended, read, running, said
@@ -272,7 +273,7 @@ def test_what_a_dead_process_wrote_ahead_is_in_no_ones_way(store: Store, head: H
     assert said(store, sealed) == "small reply"
 
 
-def test_what_is_written_ahead_twice_is_no_conflict_in_another_epoch(store: Store, head: Head) -> None:
+def test_in_the_next_epoch_another_message_may_be_written_ahead(store: Store, head: Head) -> None:
     asked = asking(store, head)
     store.write_ahead(asked.with_new_epoch(), [chunk("dead "), chunk("dead ")])
     with pytest.raises(Conflict):
@@ -306,3 +307,43 @@ def test_what_fits_is_not_written_ahead(store: Store, head: Head, calls: Calls) 
     calls.during()
     assert store.write_ahead(base, []) == base
     assert not calls.during()
+
+
+def test_a_message_that_is_written_ahead_too_late_is_in_no_ones_way(store: Store, head: Head) -> None:
+    """Another message has claimed the turn meanwhile, and its run is about to append."""
+    asked = asking(store, head)
+    base, _ = asked.with_new_epoch().with_events([chunk("small ")])
+    claimed = store.update_head(replace(base, status=status(TaskState.WORKING, 0), holder="next"))
+    late = store.write_ahead(asked.with_new_epoch(), [chunk("late "), chunk("late "), chunk("late ")])
+    with pytest.raises(Conflict):
+        store.update_head(late)
+    assert said(store, claimed) == "small "
+    store.append(claimed, [chunk("reply")], after=claimed.sequence)
+    assert said(store, claimed) == "small reply"
+
+
+@pytest.fixture
+def replying(store: Store, head: Head) -> Head:
+    """A suspended turn whose reply was appended, and then its process died."""
+    suspended = store.update_head(replace(head, holder="", lease=0.0))
+    held = store.update_head(held_for_reply(suspended, store.clock()))
+    store.append(held, [chunk("never answered")], after=held.committed)
+    return held
+
+
+def test_a_run_does_not_see_a_reply_that_was_not_stored_whole(store: Store, replying: Head) -> None:
+    taken = store.update_head(replace(store.take_over(replying), holder="run"))
+    assert said(store, taken) == ""
+    store.append(taken, [chunk("timed out")], after=taken.sequence)
+    assert said(store, taken) == "timed out"
+    with pytest.raises(Conflict):
+        store.append(replying, [chunk("late")], after=replying.committed)
+
+
+def test_a_task_that_is_canceled_does_not_show_a_reply_that_was_not_stored_whole(
+    store: Store, replying: Head
+) -> None:
+    sealed = store.seal(replying, status(TaskState.CANCELED, 0))
+    assert (sealed.state, said(store, sealed)) == (TaskState.CANCELED, "")
+    with pytest.raises(Conflict):
+        store.update_head(replying)

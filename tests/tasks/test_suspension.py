@@ -8,12 +8,11 @@ from a2a_lambda.durable.engine import OpenWait, Suspended, Wait
 from a2a_lambda.protocol.model import Event, TaskState, status, text_message
 from a2a_lambda.tasks.callback_token import MAX_TOKEN_CHARACTERS, CallbackToken, callback_token
 from a2a_lambda.tasks.execution import Execution, WaitState
-from a2a_lambda.tasks.head import Head, Place, sweep_minute
+from a2a_lambda.tasks.head import REPLYING, Head, Place, sweep_minute
 from a2a_lambda.tasks.suspension import (
     EXECUTION_LOOK_SECONDS,
     LATE_SECONDS,
     REPLY_SECONDS,
-    REPLYING,
     answered_head,
     held_for_reply,
     new_execution,

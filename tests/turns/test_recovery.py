@@ -82,6 +82,15 @@ def test_a_reply_whose_run_died_gives_its_question_back(store: Store, head: Head
     assert store.get_context(head.scope, "c").waiting == head.task_id
 
 
+def test_a_reply_whose_question_is_not_in_the_log_fails(store: Store, head: Head, clock: Clock) -> None:
+    """In a table that was restored from a backup, say. The task can be read all the same."""
+    running = replace(head.with_holder(store.clock()), reopened_at=1, sequence=2, committed=2)
+    store.update_head(running)
+    clock.now = running.lease + 1
+    ended = asyncio.run(load_live_head(store, head.scope, head.task_id))
+    assert (ended.state, ended.requests) == (TaskState.FAILED, ())
+
+
 def test_a_first_turn_whose_run_died_is_no_open_question(store: Store, head: Head, clock: Clock) -> None:
     store.update_head(replace(head, pending=Pending(skill="book", slots={}, asks=None)))
     clock.now = head.lease + 1

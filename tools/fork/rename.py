@@ -23,8 +23,8 @@ INTRODUCTION = """# {title}
 
 Our agents, on AWS Lambda. They are in [`functions/agents`](functions/agents).
 
-This is a fork of the A2A Lambda Kit. [Forking](docs/forking.md) says which files are ours. What follows is
-about the kit, as are its pages. Where they name the stack `a2a-dev`, ours is `{name}-dev`.
+This is a fork of the A2A Lambda Kit. [Forking](docs/forking.md) says which files are ours. What follows, and
+the pages in [`docs`](docs), are about the kit. Where they name the stack `a2a-dev`, ours is `{name}-dev`.
 
 """
 

@@ -113,7 +113,7 @@ def test_a_form_for_each_parameter(mcp: Mcp) -> None:
     assert text_of(mcp.call("order", {"message": "please"}, **answer(third, True))) == "3 of L, gift: True"
 
 
-def test_an_answer_that_is_sent_again_has_the_same_result(mcp: Mcp) -> None:
+def test_an_answer_that_is_sent_again_gets_the_task_as_it_is_now(mcp: Mcp) -> None:
     """Under an Idempotency-Key. Without one, its state is of a question that was answered."""
     first = mcp.call("order", {"message": "please"})
     params = {"name": "order", "arguments": {"message": "please"}, **answer(first, "L")}
@@ -128,6 +128,16 @@ def test_an_answer_that_is_sent_again_has_the_same_result(mcp: Mcp) -> None:
     other = {**params, "inputResponses": answer(first, "S")["inputResponses"]}
     error = error_of(mcp.post(mcp.body("tools/call", other), **key), 400)
     assert "Idempotency-Key" in error["message"]
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_a_refusal_that_is_sent_again_has_the_same_result(mcp: Mcp, action: str) -> None:
+    first = mcp.call("order", {"message": "please"})
+    refused = mcp.call("order", {"message": "please"}, **answer(first, "", action))
+    assert "canceled" in text_of(refused)
+    assert text_of(mcp.call("order", {"message": "please"}, **answer(first, "", action))) == text_of(refused)
+    params = {"name": "order", "arguments": {"message": "please"}, **answer(first, "L")}
+    error_of(mcp.post(mcp.body("tools/call", params)), 400)
 
 
 @pytest.mark.parametrize(("action", "words"), [("decline", "declined"), ("cancel", "closed the question")])

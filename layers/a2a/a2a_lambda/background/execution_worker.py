@@ -35,7 +35,7 @@ from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.execution import CALLBACK_PATH
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.replay import Replay, last_mark
-from a2a_lambda.tasks.suspension import REPLYING, execution_of, resumed_head
+from a2a_lambda.tasks.suspension import execution_of, resumed_head
 from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.run import Run
 
@@ -85,7 +85,7 @@ class ExecutionWorker:
         """Head of the task, if this execution has its turn. While a reply is stored, the turn waits for
         it."""
         while (head := await takeover.load_head_of_execution(self._store, turn, arn)) is not None:
-            if head.holder != REPLYING or head.lease <= self._store.clock():
+            if not head.is_replying or head.lease <= self._store.clock():
                 return head
             await asyncio.sleep(REPLY_POLL_SECONDS)
         return None

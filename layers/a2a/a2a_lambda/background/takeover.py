@@ -83,7 +83,10 @@ async def take(
             head = await threads.run(store.update_head, head)
             pairs = await threads.run(store.get_events, head)
             events = [event for _, event in pairs]
-            start = next(index for index, event in enumerate(events) if begins(event, head.turn_id))
+            start = next((index for index, event in enumerate(events) if begins(event, head.turn_id)), None)
+            if start is None:  # a table that was restored from a backup may have a head without its entries
+                await give_up(store, head.as_lost())
+                return None
             telemetry.bind(context_id=head.context_id, version=head.wire_name)
             sequence = max(pairs[-1][0], head.sequence)
             return TakenTurn(head, old_head, sequence, events[start], events[start + 1 :])

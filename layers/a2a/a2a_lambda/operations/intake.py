@@ -39,7 +39,7 @@ from a2a_lambda.tasks.head import LEASE_SECONDS, Head, Place, sweep_minute
 from a2a_lambda.tasks.identity import KnownRequest
 from a2a_lambda.tasks.suspension import new_execution
 from a2a_lambda.turns.claim import Claim, Handover
-from a2a_lambda.turns.recovery import has_died, load_live_head
+from a2a_lambda.turns.recovery import has_died, load_live_head, wait_for_claim
 
 LISTED_TASKS = 5
 """Working tasks of a context that are looked at, if a client can name none."""
@@ -177,10 +177,12 @@ class Intake:
             message = call.message_event(request, blank, turn_id, place)
             head, overflow = self._with_claim(call, request, blank, turn_id, [message], place=place)
             try:
-                if overflow:
-                    # Before the head. Until that is stored, they are entries of no task, and expire.
-                    sequence = await threads.run(self._store.append, head, overflow, after=head.sequence)
-                    head = replace(head, sequence=sequence, committed=sequence)
+                # A retry must not store its large message again before it finds the head of the first try.
+                if overflow and (
+                    head_of_retry := await threads.run(self._store.get_head, call.scope, task_id)
+                ):
+                    raise Conflict(head_of_retry)
+                head = await threads.run(self._store.write_ahead, head, overflow)
                 await threads.run(self._store.create_head, head)
                 break
             except Conflict as conflict:
@@ -254,10 +256,7 @@ class Intake:
             if self._repeats(call, head.requests):
                 return head
             if head.version == old_head.version:
-                # Another message was written ahead of the same epoch, and its process may be dead. In the
-                # next epoch it is not in the way.
-                with contextlib.suppress(Conflict):
-                    head = await threads.run(self._store.update_head, head.with_new_epoch())
+                head = await wait_for_claim(self._store, head, call.deadline)
         apply(task, [message])
         return self._started(call, request, newer, task, context=seen_context, old_head=head)
 

@@ -148,8 +148,8 @@ class Card(CardModel):
     mcp: bool = True
 
     @cached_property
-    def all_skills(self) -> list[CardSkill]:
-        return [*self.skills, *(self.extended.skills if self.extended else [])]
+    def all_skills(self) -> tuple[CardSkill, ...]:
+        return (*self.skills, *(self.extended.skills if self.extended else ()))
 
     @cached_property
     def durable_skills(self) -> frozenset[str]:
@@ -166,7 +166,8 @@ class Card(CardModel):
         if self.extended is None:
             return self
         description = self.extended.description or self.description
-        return self.model_copy(update={"description": description, "skills": self.all_skills})
+        fields = {"description": description, "skills": [*self.all_skills], "extended": None}
+        return self.model_copy(update=fields)
 
     def check_media_type(self, media_type: str, path: str, also: Sequence[str] = ()) -> None:
         """Raises ContentTypeNotSupported for a type that neither the agent nor one of its skills takes, and

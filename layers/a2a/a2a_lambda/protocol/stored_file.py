@@ -54,7 +54,7 @@ HOLDERS = ("task", "message", "artifactUpdate", "artifact", "statusUpdate", "sta
 """Fields of a task or an event that have parts, at some depth."""
 
 PartChange = Callable[[Part], Part]
-"""Returns a part with another content, or the part itself."""
+"""Returns a part with another content, or an equal one."""
 
 
 def output_folder(task_id: str) -> str:
@@ -101,7 +101,7 @@ def change_parts(holder: Holder, change: PartChange) -> Holder:
             new_fields[name] = [change_parts(item, change) for item in fields[name]]
         for name in [name for name in HOLDERS if name in fields]:
             new_fields[name] = change_parts(fields[name], change)
-    # Fast where nothing has changed: Python finds an object equal to itself without a look inside.
+    # Fast where nothing has changed: Python compares an object with itself by identity.
     new_holder = {**fields, **new_fields}
     return holder if new_holder == fields else cast(Holder, new_holder)
 
@@ -127,7 +127,7 @@ def _image(image: Json, change: PartChange) -> Json:
     field = "raw" if image["type"] == "base64" else "url"
     part = cast(Part, {field: image["value"]})
     new_part = change(part)
-    if new_part is part:
+    if new_part == part:
         return image
     is_url = "url" in new_part
     return {**image, "type": "url" if is_url else "base64", "value": new_part["url" if is_url else "raw"]}

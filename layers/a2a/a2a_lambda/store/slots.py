@@ -8,7 +8,7 @@ from a2a_lambda.store.table import ABSENT_CONDITION, ConditionFailed, Table
 
 
 class Slots:
-    """Calls block. They raise what `Table` raises, but not ConditionFailed."""
+    """Slots in a table. Its calls block, and raise what `Table` raises, except ConditionFailed."""
 
     def __init__(self, table: Table) -> None:
         self._table = table

@@ -160,8 +160,8 @@ class Store:
         """
         if not events:
             return head
-        # No stored head has this epoch, so what is written in it counts only when a head commits it. A later
-        # epoch replaces it. A stopped task has no run that could append meanwhile.
+        # No stored head has this epoch, so an entry of it counts only when a head commits it. An entry of a
+        # later epoch replaces it. A stopped task has no run that could append meanwhile.
         last = self.append(replace(head, epoch=head.epoch - 1), events, after=head.committed)
         return replace(head, sequence=last, committed=last)
 
@@ -212,6 +212,8 @@ class Store:
 
         Raises Conflict, with the head that is there, if that run or another process was first.
         """
+        if head.is_replying:  # what the reply has appended does not count, and its process finds this head
+            return self.update_head(head.with_new_epoch().with_closing_status(status, head.sequence, pending))
         # The run may be alive, and append while this runs. Two writes keep its log whole:
         #
         #     1. An empty entry of the next epoch takes the next number, if it is free. If the run was faster,
@@ -227,7 +229,10 @@ class Store:
 
     def take_over(self, head: Head) -> Head:
         """The head for a run that takes the task from a dead run. What the dead run stored stays, and it
-        can store no more. The head is not stored yet. Raises what `seal` raises."""
+        can store no more. Of a reply that died nothing stays. The head is not stored yet. Raises what `seal`
+        raises."""
+        if head.is_replying:
+            return head.with_new_epoch()
         last = self._put_seal(head)
         return replace(head, epoch=head.epoch + 2, committed=last, sequence=last)
 

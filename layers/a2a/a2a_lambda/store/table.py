@@ -163,7 +163,7 @@ class Table:
             yield from answer["Items"]
 
     def query_unexpired(self, condition: str, values: Mapping[str, Any]) -> Iterator[Item]:
-        """Those that have not expired."""
+        """Items of a partition that have not expired, in the order of their sort keys."""
         now = self.clock()
         return (item for item in self.query(condition, values) if int(item["expires"]["N"]) > now)
 

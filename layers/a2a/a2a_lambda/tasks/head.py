@@ -36,6 +36,9 @@ from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest, RequestIdenti
 LEASE_SECONDS = 30.0
 """Seconds for which a run holds its task without a renewal."""
 
+REPLYING = "reply"
+"""Holder of a task while a reply to its durable turn is stored that the head cannot hold."""
+
 DOCUMENT_BYTES = 3_300
 """JSON bytes of a head, inline events included. With the other attributes the item stays within 4 KB: four
 write units."""
@@ -161,6 +164,12 @@ class Head:
     def is_suspended(self) -> bool:
         """Whether the task has a durable turn that pauses or waits."""
         return self.execution is not None and self.execution.is_suspended
+
+    @property
+    def is_replying(self) -> bool:
+        """Whether a reply is being stored that the head cannot hold. Its entries count once a head answers
+        the wait."""
+        return self.holder == REPLYING
 
     @property
     def message_wait(self) -> WaitState | None:

@@ -10,13 +10,10 @@ from dataclasses import replace
 from a2a_lambda.durable.engine import Suspended, Wait
 from a2a_lambda.protocol.model import Event, TaskState, TaskStatus, status, text_message
 from a2a_lambda.tasks.execution import Execution, WaitState
-from a2a_lambda.tasks.head import Head, Place, sweep_minute
+from a2a_lambda.tasks.head import REPLYING, Head, Place, sweep_minute
 
 LATE_SECONDS = 120.0
 """Seconds after the end of a pause at which the sweep checks whether the turn has continued."""
-
-REPLYING = "reply"
-"""Holder of a task while a reply is stored that its head cannot hold."""
 
 REPLY_SECONDS = 10.0
 """Seconds for which the task is held while a reply is stored. A process that has not stored it by then counts

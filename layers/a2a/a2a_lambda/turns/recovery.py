@@ -1,6 +1,9 @@
 """Ends tasks whose run died. Works in any process."""
 
+import asyncio
 import logging
+import time
+from contextlib import suppress
 from dataclasses import replace
 
 from a2a_lambda import telemetry, threads
@@ -21,6 +24,12 @@ from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Scope
 
 logger = logging.getLogger(__name__)
+
+CLAIM_SECONDS = 10.0
+"""Seconds within which a process claims the turn of a message that it has written ahead. After that it counts
+as dead."""
+
+CLAIM_POLL_SECONDS = 0.2
 
 LOST = "This turn was lost before it ended; send the message again."
 
@@ -57,6 +66,26 @@ async def load_progress(store: Store, head: Head, *, after: int) -> tuple[Head, 
     return newer, events
 
 
+async def wait_for_claim(store: Store, head: Head, deadline: float | None) -> Head:
+    """The head after another process has claimed the turn of a message that it wrote ahead of this head. If
+    it does not do so within CLAIM_SECONDS, it counts as dead: the head gets the next epoch, in which its
+    message is not in the way.
+
+    deadline: a `time.monotonic()` value. Raises Conflict if it is over.
+    """
+    give_up_at = time.monotonic() + CLAIM_SECONDS
+    while time.monotonic() < give_up_at:
+        if deadline is not None and time.monotonic() + CLAIM_POLL_SECONDS >= deadline:
+            raise Conflict(head)
+        await asyncio.sleep(CLAIM_POLL_SECONDS)
+        newer = await load_live_head(store, head.scope, head.task_id)
+        if newer.version != head.version:
+            return newer
+    with suppress(Conflict):
+        head = await threads.run(store.update_head, head.with_new_epoch())
+    return head
+
+
 async def _end_lost_turn(store: Store, head: Head) -> Head:
     """End a turn whose run has died. If the turn was a reply, the task gets back the status that it had
     before, so that it asks its question again; otherwise it fails. A retry of the client's message starts the
@@ -64,10 +93,12 @@ async def _end_lost_turn(store: Store, head: Head) -> Head:
     new_head, new_status, pending = head.as_lost(), lost_status(store, head), None
     if head.reopened_at:
         events = await threads.run(store.get_events, head, include_artifacts=False)
-        [old_event] = [event for number, event in events if number == head.reopened_at]
-        old_status = old_event["statusUpdate"]["status"]
-        new_status = {**old_status, "timestamp": timestamp(store.clock())}
-        new_head = head.without_last_request()
+        # A table that was restored from a backup may have a head without its entries.
+        old_event = next((event for number, event in events if number == head.reopened_at), None)
+        if old_event is not None and "statusUpdate" in old_event:
+            old_status = old_event["statusUpdate"]["status"]
+            new_status = {**old_status, "timestamp": timestamp(store.clock())}
+            new_head = head.without_last_request()
     if new_status["state"] in INTERRUPTED:
         pending = head.pending
         # A message that names only the context is the reply, as before.

@@ -1,6 +1,7 @@
 """`tools/call`: a tool's turn, and its result in the form that the client can take."""
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing, suppress
@@ -61,14 +62,16 @@ async def _request_of(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> 
         secret = await threads.run(call.kit.question_secret.get)
         question_state = request_state.unseal(params["requestState"], binding, secret, time.time())
         record = await call.kit.service.get(call.scope, question_state.task_id)
-        is_asking = record.task["status"]["state"] == TaskState.INPUT_REQUIRED
-        if question_key(record.task) != question_state.key or not is_asking:
-            # The call may be a repeated one, which the task knows by its Idempotency-Key.
-            if call.identity().repeats(record.requests, since=time.time()):
+        state, responses = record.task["status"]["state"], params.get("inputResponses")
+        response = responses.get(question_state.key) if isinstance(responses, dict) else None
+        if question_key(record.task) != question_state.key or state != TaskState.INPUT_REQUIRED:
+            # The call may be a repeated one. The task knows an answer by its Idempotency-Key, and only by
+            # that. A refusal has canceled the task.
+            is_refusal = isinstance(response, dict) and response.get("action") in ("decline", "cancel")
+            is_repeated_refusal = is_refusal and state == TaskState.CANCELED
+            if is_repeated_refusal or call.identity().repeats(record.requests, since=math.inf):
                 return question_state.task_id
             raise InvalidParams(request_state.REFUSED, path="params.requestState")
-        responses = params.get("inputResponses")
-        response = responses.get(question_state.key) if isinstance(responses, dict) else None
         return await tasks.reply_to(
             call, record.task, response, f"params.inputResponses.{question_state.key}"
         )
