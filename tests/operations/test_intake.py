@@ -503,6 +503,24 @@ def test_a_large_reply_whose_process_dies_leaves_the_question(
         assert said == ["pay", body]
 
 
+def test_two_tries_of_a_reply_after_one_that_died_are_one_turn(
+    once: Once, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both wait for the process that is dead. The one that is faster then claims the turn."""
+    monkeypatch.setattr(recovery, "CLAIM_SECONDS", 0.5)
+    asked = once.send("patient", key="ASK")
+    with dying_before_write(4, once.messages.store):
+        once.send("", body="Ann" * 200_000, key="DEAD", taskId=asked["id"], metadata={})
+
+    def reply(_: int) -> Task:
+        return once.send("", body="Bob" * 200_000, key="REPLY", taskId=asked["id"], metadata={})
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(reply, range(2))
+    assert first == second
+    assert first["status"]["state"] == TaskState.COMPLETED
+
+
 @pytest.mark.parametrize("write", [1, 2])
 def test_a_large_message_whose_process_dies_has_made_no_task(once: Once, write: int) -> None:
     call, request = once.asked("echo", body="x" * 5_000)

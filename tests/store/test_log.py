@@ -302,13 +302,6 @@ def test_a_seal_that_came_too_late_is_not_in_the_way_of_what_is_written_ahead(
     assert store.write_ahead(asked.with_new_epoch(), [chunk("reply")]).sequence == 2
 
 
-def test_what_fits_is_not_written_ahead(store: Store, head: Head, calls: Calls) -> None:
-    base = asking(store, head).with_new_epoch()
-    calls.during()
-    assert store.write_ahead(base, []) == base
-    assert not calls.during()
-
-
 def test_a_message_that_is_written_ahead_too_late_is_in_no_ones_way(store: Store, head: Head) -> None:
     """Another message has claimed the turn meanwhile, and its run is about to append."""
     asked = asking(store, head)

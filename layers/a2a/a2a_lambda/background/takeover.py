@@ -79,7 +79,9 @@ async def take(
             # nothing after what this run reads now.
             if head.holder and not head.is_stopped:
                 head = await threads.run(store.take_over, head)
-            head = await threads.run(store.write_ahead, *hold(head, store.clock()))
+            head, overflow = hold(head, store.clock())
+            if overflow:
+                head = await threads.run(store.write_ahead, head, overflow)
             head = await threads.run(store.update_head, head)
             pairs = await threads.run(store.get_events, head)
             events = [event for _, event in pairs]

@@ -177,12 +177,11 @@ class Intake:
             message = call.message_event(request, blank, turn_id, place)
             head, overflow = self._with_claim(call, request, blank, turn_id, [message], place=place)
             try:
-                # A retry must not store its large message again before it finds the head of the first try.
-                if overflow and (
-                    head_of_retry := await threads.run(self._store.get_head, call.scope, task_id)
-                ):
-                    raise Conflict(head_of_retry)
-                head = await threads.run(self._store.write_ahead, head, overflow)
+                if overflow:
+                    # A retry must not store its large message again before it finds the first try's head.
+                    if old_head := await threads.run(self._store.get_head, call.scope, task_id):
+                        raise Conflict(old_head)
+                    head = await threads.run(self._store.write_ahead, head, overflow)
                 await threads.run(self._store.create_head, head)
                 break
             except Conflict as conflict:
@@ -248,15 +247,16 @@ class Intake:
             events = [head.closing_event(), message]
             newer, overflow = self._with_claim(call, request, base, turn_id, events, place=place)
             try:
-                newer = await threads.run(self._store.write_ahead, newer, overflow)
+                if overflow:
+                    newer = await threads.run(self._store.write_ahead, newer, overflow)
                 newer = await threads.run(self._store.update_head, newer)
                 break
             except Conflict:
                 old_head, head = head, await load_live_head(self._store, call.scope, head.task_id)
-            if self._repeats(call, head.requests):
-                return head
             if head.version == old_head.version:
                 head = await wait_for_claim(self._store, head, call.deadline)
+            if self._repeats(call, head.requests):
+                return head
         apply(task, [message])
         return self._started(call, request, newer, task, context=seen_context, old_head=head)
 

@@ -166,8 +166,7 @@ class Card(CardModel):
         if self.extended is None:
             return self
         description = self.extended.description or self.description
-        fields = {"description": description, "skills": [*self.all_skills], "extended": None}
-        return self.model_copy(update=fields)
+        return self.model_copy(update={"description": description, "skills": [*self.all_skills]})
 
     def check_media_type(self, media_type: str, path: str, also: Sequence[str] = ()) -> None:
         """Raises ContentTypeNotSupported for a type that neither the agent nor one of its skills takes, and

@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from a2a_lambda.errors import StoreError
@@ -35,7 +36,6 @@ from a2a_lambda.store import indexes, items
 from a2a_lambda.store.indexes import TaskPage, TaskQuery
 from a2a_lambda.store.items import Cursor, PushRegistration, number
 from a2a_lambda.store.key_copies import Copies
-from a2a_lambda.store.slots import Slots
 from a2a_lambda.store.table import ABSENT_CONDITION, ConditionFailed, Table
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import Entry, Numbered, apply, join, split
@@ -44,6 +44,8 @@ from a2a_lambda.tasks.identity import Scope
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+    from a2a_lambda.store.slots import Slots
 
 CONTEXT_MERGES = 20
 """Number of times that a change is made on a newer context, before the store gives up."""
@@ -83,11 +85,16 @@ class Store:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._table = Table(client, table, clock=clock)
-        self.slots = Slots(self._table)
         self._ttl = ttl
         self._longest_turn_seconds = longest_turn_seconds
         self._list_shards = list_shards
         self.clock = clock
+
+    @cached_property
+    def slots(self) -> "Slots":
+        from a2a_lambda.store.slots import Slots  # only a stream, or a send that takes long, holds one
+
+        return Slots(self._table)
 
     def key_copies(self, path: str) -> Copies:
         """Copies of the keys under a path of Parameter Store."""
@@ -158,8 +165,6 @@ class Store:
         head: of a new task, or in the epoch that follows a stopped task's. Raises Conflict if other events
         were written ahead of that epoch.
         """
-        if not events:
-            return head
         # No stored head has this epoch, so an entry of it counts only when a head commits it. An entry of a
         # later epoch replaces it. A stopped task has no run that could append meanwhile.
         last = self.append(replace(head, epoch=head.epoch - 1), events, after=head.committed)

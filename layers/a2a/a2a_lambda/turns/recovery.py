@@ -123,7 +123,8 @@ async def end_task(store: Store, head: Head, status: TaskStatus) -> Head:
     if head.is_stopped:
         # It waits for input, and no run works on it: the head alone changes. The question becomes an event.
         new_head, overflow = head.with_new_epoch().with_events([head.closing_event()])
-        new_head = await threads.run(store.write_ahead, new_head, overflow)
+        if overflow:
+            new_head = await threads.run(store.write_ahead, new_head, overflow)
         return await threads.run(store.update_head, new_head.with_closing_status(status, new_head.sequence))
     head = await threads.run(store.seal, head, status)
     telemetry.measure({"Turns": 1}, agent=head.scope.agent, outcome=head.outcome)
