@@ -10,12 +10,13 @@ import pytest
 from a2a_lambda.background.sweep import QUEUED_TURN_SECONDS, REQUEUE_MINUTES
 from a2a_lambda.background.worker import TURN_ATTEMPTS
 from a2a_lambda.errors import StoreError, UnsupportedOperation
-from a2a_lambda.protocol.model import Part, Role, TaskState
+from a2a_lambda.protocol.model import Part, TaskState
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns import lease
 from tests.background.worker_bench import WorkerBench
+from tests.helpers.rest import user_texts
 from tests.processes.death import die_after_context, dying_before_write
 
 pytestmark = pytest.mark.slow
@@ -375,5 +376,4 @@ def test_a_large_reply_whose_process_dies_leaves_the_question(bench: WorkerBench
     assert bench.work() == 1
     task = bench.get(task_id)
     assert task["status"]["state"] == TaskState.COMPLETED
-    said = [message["parts"][0]["text"] for message in task["history"] if message["role"] == Role.USER]
-    assert said == ["FIRST", "x" * 5_000]
+    assert user_texts(task) == ["FIRST", "x" * 5_000]

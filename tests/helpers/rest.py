@@ -48,3 +48,8 @@ class Rest:
 
 def bare_events(stream: str) -> list[Json]:
     return [json.loads(line[5:]) for line in stream.splitlines() if line.startswith("data:")]
+
+
+def user_texts(task: Json) -> list[str]:
+    """The first text of each message of the user's in a task."""
+    return [message["parts"][0]["text"] for message in task["history"] if message["role"] == "ROLE_USER"]

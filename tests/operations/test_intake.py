@@ -37,6 +37,7 @@ from a2a_lambda.turns.recovery import load_live_head
 from a2a_lambda.turns.run import Run
 from tests.conftest import DAY
 from tests.helpers.clock import Clock
+from tests.helpers.rest import user_texts
 from tests.helpers.rpc import intent
 from tests.processes.death import die_after_context, dying_before_write
 
@@ -487,7 +488,7 @@ def test_a_large_reply_whose_process_dies_leaves_the_question(
 ) -> None:
     """Before any of its writes: the question, the two pieces of the message, and the claim. Nothing
     of it stays, and no later reply meets it, whether that is as large or not."""
-    monkeypatch.setattr(recovery, "CLAIM_SECONDS", 0.0)
+    monkeypatch.setattr(recovery, "REPLY_SECONDS", 0.0)
     for body in ("Bob" * 5_000, "Bob" * 200_000, "Bob"):
         asked = once.send("patient", key=f"ASK {body[:9]} {len(body)}")
         reply: Any = {"key": "REPLY", "taskId": asked["id"], "metadata": {}}
@@ -497,17 +498,14 @@ def test_a_large_reply_whose_process_dies_leaves_the_question(
         answered = once.send("", **{**reply, "key": "OTHER"}, body=body)
         assert (answered["id"], answered["status"]["state"]) == (asked["id"], TaskState.COMPLETED)
         assert answered == asyncio.run(once.service.get(once.scope, asked["id"])).task
-        said = [
-            message["parts"][0]["text"] for message in answered["history"] if message["role"] == Role.USER
-        ]
-        assert said == ["pay", body]
+        assert user_texts(answered) == ["pay", body]
 
 
 def test_two_tries_of_a_reply_after_one_that_died_are_one_turn(
     once: Once, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both wait for the process that is dead. The one that is faster then claims the turn."""
-    monkeypatch.setattr(recovery, "CLAIM_SECONDS", 0.5)
+    monkeypatch.setattr(recovery, "REPLY_SECONDS", 0.5)
     asked = once.send("patient", key="ASK")
     with dying_before_write(4, once.messages.store):
         once.send("", body="Ann" * 200_000, key="DEAD", taskId=asked["id"], metadata={})
@@ -556,7 +554,7 @@ def test_of_large_replies_at_once_one_is_the_reply(
         put(item, *condition)
 
     monkeypatch.setattr(table, "put", put_slowly)
-    monkeypatch.setattr(recovery, "CLAIM_SECONDS", 100.0)
+    monkeypatch.setattr(recovery, "REPLY_SECONDS", 100.0)
 
     epoch = once.head(asked["id"]).with_new_epoch().epoch
 
@@ -569,8 +567,7 @@ def test_of_large_replies_at_once_one_is_the_reply(
         answers = [answer for answer in pool.map(reply, ("Ann", "Bob", "Cat", "Dan")) if answer is not None]
     [answered] = answers
     assert answered == asyncio.run(once.service.get(once.scope, asked["id"])).task
-    said = [message["parts"][0]["text"] for message in answered["history"] if message["role"] == Role.USER]
-    assert said in [["pay", name * size] for name in ("Ann", "Bob", "Cat", "Dan")]
+    assert user_texts(answered) in [["pay", name * size] for name in ("Ann", "Bob", "Cat", "Dan")]
     assert once.head(asked["id"]).epoch == epoch, "no one took the turn from a process that was alive"
 
 

@@ -32,6 +32,7 @@ from tests.background.durable_bench import (
 )
 from tests.conftest import DAY
 from tests.helpers.rpc import intent
+from tests.processes.death import Died
 
 
 def test_questions_that_are_yielded_are_answered_within_the_turn(bench: DurableBench) -> None:
@@ -194,10 +195,6 @@ def test_a_wait_times_out(bench: DurableBench) -> None:
     task = bench.send('{"seconds": 1}', "pay")
     done = bench.wait_for(task["id"], TaskState.COMPLETED)
     assert texts(done) == {"": "It was not paid in time."}
-
-
-class Died(BaseException):
-    """The process of a client's reply."""
 
 
 def test_a_large_reply_is_not_missed_by_a_run_that_continues_meanwhile(

@@ -319,9 +319,9 @@ def test_a_message_that_is_written_ahead_too_late_is_in_no_ones_way(store: Store
 def replying(store: Store, head: Head) -> Head:
     """A suspended turn whose reply was appended, and then its process died."""
     suspended = store.update_head(replace(head, holder="", lease=0.0))
-    held = store.update_head(held_for_reply(suspended, store.clock()))
-    store.append(held, [chunk("never answered")], after=held.committed)
-    return held
+    reply_head = store.update_head(held_for_reply(suspended, store.clock()))
+    store.append(reply_head, [chunk("never answered")], after=reply_head.committed)
+    return reply_head
 
 
 def test_a_run_does_not_see_a_reply_that_was_not_stored_whole(store: Store, replying: Head) -> None:

@@ -102,7 +102,9 @@ def test_an_accepted_answer_has_one_field(content: Json) -> None:
     assert caught.value.path == "path"
 
 
-@pytest.mark.parametrize("response", [None, [], "accept", {}, {"action": "yes"}, {"action": None}])
+@pytest.mark.parametrize(
+    "response", [None, [], "accept", {}, {"action": "yes"}, {"action": None}, {"action": []}]
+)
 def test_another_answer_is_refused(response: Json) -> None:
     with pytest.raises(InvalidParams, match="accept, decline or cancel") as caught:
         answer_of(response, "path")

@@ -22,7 +22,7 @@ from a2a_lambda import threads
 from a2a_lambda.agent.turn import make_turn
 from a2a_lambda.aws.queue import QueuedTurn
 from a2a_lambda.background import takeover
-from a2a_lambda.background.replies import REPLY_POLL_SECONDS, replies_in
+from a2a_lambda.background.replies import replies_in
 from a2a_lambda.background.takeover import TakenTurn
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.durable.engine import Engine, Reply
@@ -35,7 +35,7 @@ from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.execution import CALLBACK_PATH
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.replay import Replay, last_mark
-from a2a_lambda.tasks.suspension import execution_of, resumed_head
+from a2a_lambda.tasks.suspension import REPLY_POLL_SECONDS, execution_of, resumed_head
 from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.run import Run
 

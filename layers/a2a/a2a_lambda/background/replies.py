@@ -13,10 +13,7 @@ from a2a_lambda.protocol.model import OPERATION, Event, Part
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.execution import WaitState
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.suspension import answered_head, held_for_reply, reply_events
-
-REPLY_POLL_SECONDS = 0.2
-"""Seconds between looks at a task whose reply is being stored."""
+from a2a_lambda.tasks.suspension import REPLY_POLL_SECONDS, answered_head, held_for_reply, reply_events
 
 
 async def store_reply(

@@ -202,7 +202,7 @@ class Intake:
                 await threads.run(self._store.update_head, replace(first, successor=task_id))
         task = blank.empty_task()
         apply(task, [message])
-        return self._started(call, request, head, task, context=seen_context)
+        return self._claim_or_handover(call, request, head, task, context=seen_context)
 
     async def _continue_task(
         self, call: CallContext, request: SendMessageRequest, head: Head, context: Context
@@ -258,7 +258,7 @@ class Intake:
             if self._repeats(call, head.requests):
                 return head
         apply(task, [message])
-        return self._started(call, request, newer, task, context=seen_context, old_head=head)
+        return self._claim_or_handover(call, request, newer, task, context=seen_context, old_head=head)
 
     async def _reply(
         self, call: CallContext, request: SendMessageRequest, head: Head, wait: WaitState
@@ -328,7 +328,7 @@ class Intake:
             new_head = replace(new_head, status=submitted_status, holder="", lease=0.0, due=due)
         return new_head.with_events(events)
 
-    def _started(
+    def _claim_or_handover(
         self,
         call: CallContext,
         request: SendMessageRequest,

@@ -162,8 +162,8 @@ class Store:
         """Append the events that a head cannot hold, before the head itself is stored; returns the head with
         them. If this process dies in between, they count for no one.
 
-        head: of a new task, or in the epoch that follows a stopped task's. Raises Conflict if other events
-        were written ahead of that epoch.
+        head: the head of a new task, or that of a stopped task in its next epoch. Raises Conflict if other
+            events were written ahead in that epoch.
         """
         # No stored head has this epoch, so an entry of it counts only when a head commits it. An entry of a
         # later epoch replaces it. A stopped task has no run that could append meanwhile.

@@ -16,8 +16,11 @@ LATE_SECONDS = 120.0
 """Seconds after the end of a pause at which the sweep checks whether the turn has continued."""
 
 REPLY_SECONDS = 10.0
-"""Seconds for which the task is held while a reply is stored. A process that has not stored it by then counts
-as dead."""
+"""Seconds for which other processes wait while a reply is stored. A process that has not stored it by then
+counts as dead."""
+
+REPLY_POLL_SECONDS = 0.2
+"""Seconds between looks at a task whose reply is being stored."""
 
 EXECUTION_LOOK_SECONDS = 86_400.0
 """Most seconds until the sweep checks whether the execution of a suspended turn is still there."""

@@ -59,7 +59,8 @@ class McpCall:
         """What makes two calls the same one. Ids of requests repeat from one client to the next, so it is
         only an Idempotency-Key. Raises InvalidParams.
 
-        message_id: of the call's message. It is new in each call, so without a key none repeats another.
+        message_id: id of the call's message, which is new in each call, so that without a key none repeats
+            another.
         """
         key = idempotency_key(self.request)
         # With a key, a call of other parameters is a mistake. Of `_meta`, only the conversation counts: a

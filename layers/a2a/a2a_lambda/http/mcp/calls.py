@@ -19,7 +19,7 @@ from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.wire.mcp import results
 from a2a_lambda.wire.mcp.calls import arguments_of, decode_call, task_of
-from a2a_lambda.wire.mcp.questions import elicitation, question_key
+from a2a_lambda.wire.mcp.questions import elicitation, is_refusal, question_key
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, TASKS
 from a2a_lambda.wire.mcp.tools import Tool, find_tool
 
@@ -67,8 +67,7 @@ async def _request_of(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> 
         if question_key(record.task) != question_state.key or state != TaskState.INPUT_REQUIRED:
             # The call may be a repeated one. The task knows an answer by its Idempotency-Key, and only by
             # that. A refusal has canceled the task.
-            is_refusal = isinstance(response, dict) and response.get("action") in ("decline", "cancel")
-            is_repeated_refusal = is_refusal and state == TaskState.CANCELED
+            is_repeated_refusal = state == TaskState.CANCELED and is_refusal(response)
             if is_repeated_refusal or call.identity().repeats(record.requests, since=math.inf):
                 return question_state.task_id
             raise InvalidParams(request_state.REFUSED, path="params.requestState")

@@ -13,7 +13,7 @@ from a2a_lambda.protocol.model import STOPPED, Json, Part, Task, TaskState, time
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.wire.mcp import results
 from a2a_lambda.wire.mcp.calls import reply
-from a2a_lambda.wire.mcp.questions import answer_of, filled_parameter, question_key
+from a2a_lambda.wire.mcp.questions import answer_of, filled_parameter, is_refusal, question_key
 from a2a_lambda.wire.mcp.revisions import TASKS, CapabilityRequired
 from a2a_lambda.wire.mcp.tools import Tool, tools_of
 from a2a_lambda.wire.shared import fields
@@ -47,7 +47,7 @@ async def reply_to(call: McpCall, task: Task, response: Json, path: str) -> Send
     """The message that answers a task's question. If the user refuses a parameter, there is no message, since
     its words would become the argument: the task is canceled, and its id returned. Raises InvalidParams."""
     text = answer_of(response, path)
-    if response["action"] != "accept" and filled_parameter(task) is not None:
+    if is_refusal(response) and filled_parameter(task) is not None:
         with suppress(TaskNotCancelable):
             await call.kit.service.cancel(call.scope, task["id"])
         return task["id"]

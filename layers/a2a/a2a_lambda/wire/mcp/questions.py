@@ -22,6 +22,9 @@ FLAT_KEYWORDS = ("type", "description", "enum", "minimum", "maximum", "minLength
 DECLINED = "The user declined to answer."
 CANCELED = "The user closed the question without an answer."
 
+REFUSALS = {"decline": DECLINED, "cancel": CANCELED}
+"""What the skill hears, by the action of a client whose user does not answer."""
+
 
 def question_of(task: Task) -> str:
     """The text of the question that a task asks."""
@@ -62,12 +65,18 @@ def elicitation(task: Task, tool: Tool | None) -> dict[str, Json]:
     }
 
 
+def is_refusal(response: Json) -> bool:
+    """Whether the user refused to answer."""
+    # A client may send an action that cannot be the key of a mapping.
+    return isinstance(response, dict) and response.get("action") in list(REFUSALS)
+
+
 def answer_of(response: Json, path: str) -> str:
     """What the user said, in words. Raises InvalidParams."""
-    if not isinstance(response, dict) or response.get("action") not in ("accept", "decline", "cancel"):
+    if is_refusal(response):
+        return REFUSALS[response["action"]]
+    if not isinstance(response, dict) or response.get("action") != "accept":
         raise InvalidParams(f"{path}.action must be accept, decline or cancel", path=path)
-    if response["action"] != "accept":
-        return DECLINED if response["action"] == "decline" else CANCELED
     content = response.get("content")
     values = list(content.values()) if isinstance(content, dict) else []
     if len(values) != 1:
