@@ -5,8 +5,8 @@ message ── wire.encode ── POST ── wire.decode ── task, message, 
 """
 
 import uuid
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractContextManager, aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager
 from typing import Any, Self
 
 import httpx2
@@ -93,14 +93,11 @@ class Client:
         credentials = {"X-API-Key": self._key, "Authorization": f"Bearer {self._key}"} if self._key else {}
         for url in discovery.card_urls(self._url):
             # All of these urls are of the host that the caller named, so they may get the key.
-            content, status = await self._read(
-                "GET", url, {**credentials, **version_header, **tracing.headers()}
-            )
+            headers = {**credentials, **version_header, **tracing.headers()}
+            async with self._open("GET", url, headers) as answer:
+                content, status = await read_whole(answer), answer.status_code
+                card = strictjson.loads(content) if status == 200 else None
             if status == 200:
-                try:
-                    card = strictjson.loads(content)
-                except ProtocolError as error:
-                    raise _agent_error(url, error) from error
                 if self._verify is not None and isinstance(card, dict):
                     signatures.check_signature(card, self._verify, url)
                 self._agent = discovery.agent_of_card(card, url, self._key, self._hosts)
@@ -151,18 +148,13 @@ class Client:
         self, agent: discovery.DiscoveredAgent, body: bytes, span: tracing.Span
     ) -> AsyncGenerator[Event, None]:
         headers = {**self._headers(agent), **span.headers(), "Accept": EVENT_STREAM}
-        try:
-            async with self._http.stream(
-                "POST", agent.url, content=body, headers=headers, auth=self._auth_for(agent.url)
-            ) as answer:
-                span.answer(answer.status_code)
-                if answer.headers.get("content-type", "").partition(";")[0] != EVENT_STREAM:
-                    _result(await read_whole(answer), answer.status_code)
-                    raise AgentError("the answer is not a stream of events", status=answer.status_code)
-                async for data in sse.data(answer.aiter_bytes(), CLIENT_ANSWER_BYTES):
-                    yield agent.wire.decode_event(_result(data))
-        except CALL_ERRORS as error:
-            raise _agent_error(agent.url, error) from error
+        async with self._open("POST", agent.url, headers, body) as answer:
+            span.answer(answer.status_code)
+            if answer.headers.get("content-type", "").partition(";")[0] != EVENT_STREAM:
+                _result(await read_whole(answer), answer.status_code)
+                raise AgentError("the answer is not a stream of events", status=answer.status_code)
+            async for data in sse.data(answer.aiter_bytes(), CLIENT_ANSWER_BYTES):
+                yield agent.wire.decode_event(_result(data))
 
     async def get(self, task_id: str, *, history_length: int | None = None) -> Task:
         """Raises what `discover` raises."""
@@ -182,12 +174,10 @@ class Client:
         body = rpc_body(agent.wire, operation, request, agent.tenant)
         with self._span(agent) as span:
             headers = {**self._headers(agent), **span.headers()}
-            content, status = await self._read("POST", agent.url, headers, body)
-            span.answer(status)
-            try:
-                return agent.wire.results[operation].decode(_result(content, status))
-            except ProtocolError as error:
-                raise _agent_error(agent.url, error) from error
+            async with self._open("POST", agent.url, headers, body) as answer:
+                span.answer(answer.status_code)
+                result = _result(await read_whole(answer), answer.status_code)
+                return agent.wire.results[operation].decode(result)
 
     def _span(
         self, agent: discovery.DiscoveredAgent, *, is_current: bool = True
@@ -199,21 +189,20 @@ class Client:
             "POST", agent.url, attributes, name=f"invoke_agent {name}".strip(), is_current=is_current
         )
 
-    async def _read(
+    @asynccontextmanager
+    async def _open(
         self, verb: str, url: str, headers: Mapping[str, str], body: bytes | None = None
-    ) -> tuple[bytes, int]:
+    ) -> AsyncIterator[httpx2.Response]:
+        """An answer while it is read and decoded. Raises AgentError for CALL_ERRORS, also for those of the
+        code that reads it."""
         try:
-            async with self._http.stream(
-                verb, url, content=body, headers=headers, auth=self._auth_for(url)
-            ) as answer:
-                return await read_whole(answer), answer.status_code
+            # Only the host that the caller named gets a token, or a signature.
+            is_home = discovery.is_same_origin(httpx2.URL(url), httpx2.URL(self._url))
+            auth = self._auth if is_home else None
+            async with self._http.stream(verb, url, content=body, headers=headers, auth=auth) as answer:
+                yield answer
         except CALL_ERRORS as error:
-            raise _agent_error(url, error) from error
-
-    def _auth_for(self, url: str) -> httpx2.Auth | None:
-        """Only the host that the caller named gets a token, or a signature."""
-        is_home = discovery.is_same_origin(httpx2.URL(url), httpx2.URL(self._url))
-        return self._auth if is_home else None
+            raise AgentError(f"{url}: {type(error).__name__}: {error}") from error
 
     def _headers(self, agent: discovery.DiscoveredAgent) -> dict[str, str]:
         """Headers of every call."""
@@ -225,10 +214,6 @@ class Client:
 
 CALL_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, ProtocolError, sse.TooLarge, UnicodeError)
 """Errors of a call, or of its answer."""
-
-
-def _agent_error(url: str, error: Exception) -> AgentError:
-    return AgentError(f"{url}: {type(error).__name__}: {error}")
 
 
 def _request(
