@@ -6,7 +6,13 @@ import pytest
 
 from a2a_lambda.errors import InvalidParams, InvalidRequest, ProtocolError
 from a2a_lambda.wire.mcp import envelope
-from a2a_lambda.wire.mcp.revisions import STATELESS, WITH_HANDSHAKE, HeaderMismatch, UnknownRevision
+from a2a_lambda.wire.mcp.revisions import (
+    STATELESS,
+    WITH_HANDSHAKE,
+    HeaderMismatch,
+    UnknownRevision,
+    status_of,
+)
 
 Json = Any
 
@@ -91,7 +97,7 @@ def test_a_wrong_stateless_request_is_refused_with_400(
 ) -> None:
     with pytest.raises(kind, match=text) as caught:
         decode(**changes)
-    assert caught.value.status == 400
+    assert status_of(caught.value, STATELESS) == 400
 
 
 @pytest.mark.parametrize("name", ["add", "=?base64?YWRk?=", " add "])

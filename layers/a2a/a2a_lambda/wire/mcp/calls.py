@@ -50,7 +50,7 @@ def decode_call(tool: Tool, arguments: Mapping[str, Json], meta: Mapping[str, Js
     parts = parts or [Part(text="")]
     if (task_id := task_of(tool, arguments)) is not None:
         return reply(task_id, parts)
-    message = _message(parts)
+    message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=parts)
     message["metadata"] = intent_metadata(tool.name, {})
     if meta.get(CONTEXT_KEY) is not None:
         message["contextId"] = fields.identifier({**meta}, CONTEXT_KEY, "params._meta")
@@ -59,10 +59,5 @@ def decode_call(tool: Tool, arguments: Mapping[str, Json], meta: Mapping[str, Js
 
 def reply(task_id: str, parts: list[Part]) -> SendMessageRequest:
     """The answer to a task's question. It names no skill: the one that asked gets it."""
-    message = _message(parts)
-    message["taskId"] = task_id
+    message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=parts, taskId=task_id)
     return SendMessageRequest(message=message)
-
-
-def _message(parts: list[Part]) -> Message:
-    return Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=parts)

@@ -84,7 +84,7 @@ def decode(value: Json, headers: Mapping[str, str]) -> McpRequest | None:
         if envelope.id is not None:
             capabilities = meta.get(CAPABILITIES_KEY)
             if not isinstance(capabilities, dict):
-                raise _bad_request(f"params._meta must have {CAPABILITIES_KEY}, an object")
+                raise InvalidParams(f"params._meta must have {CAPABILITIES_KEY}, an object")
     return McpRequest(envelope.id, envelope.method, params, meta, revision, capabilities)
 
 
@@ -96,7 +96,7 @@ def _revision_of(
     header, meta_version = headers.get(VERSION_HEADER, ""), meta.get(VERSION_KEY)
     if meta_version is not None:
         if not isinstance(meta_version, str):
-            raise _bad_request(f"params._meta.{VERSION_KEY} must be a string")
+            raise InvalidParams(f"params._meta.{VERSION_KEY} must be a string")
         if meta_version != header:
             raise HeaderMismatch(
                 f"MCP-Protocol-Version must be {excerpt(meta_version)!r}, as in params._meta"
@@ -105,7 +105,7 @@ def _revision_of(
             raise UnknownRevision(meta_version)
         return meta_version
     if header == STATELESS:
-        raise _bad_request(f"params._meta must have {VERSION_KEY}")
+        raise InvalidParams(f"params._meta must have {VERSION_KEY}")
     if method == "initialize":
         version: Json = params.get("protocolVersion")
         is_known = isinstance(version, str) and version in WITH_HANDSHAKE
@@ -135,9 +135,3 @@ def _plain(value: str) -> str:
         return base64.b64decode(value[len(begin) : -len(end)], validate=True).decode()
     except ValueError:
         raise HeaderMismatch("a header has a value that is not base64") from None
-
-
-def _bad_request(text: str) -> InvalidParams:
-    error = InvalidParams(text)
-    error.status = 400
-    return error
