@@ -10,7 +10,6 @@ A page ends early if it is as large as an answer should be, or if too many tasks
 
 import asyncio
 import base64
-import binascii
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -43,13 +42,13 @@ async def list_tasks(store: Store, scope: Scope, request: ListTasksRequest) -> L
         since=request.get("statusTimestampAfter", ""),
     )
     total: int | None = None
-    if "pageToken" in request:
-        place, total = _read_token(request["pageToken"], page)
-        page = replace(page, after=place)
     try:
+        if "pageToken" in request:
+            place, total = _read_token(request["pageToken"], page)
+            page = replace(page, after=place)
         task_page = await threads.run(store.list_tasks, scope, page)
     except ValueError:
-        raise _invalid_token() from None
+        raise InvalidParams("params.pageToken is not valid", path="params.pageToken") from None
     if total is None:
         total = await threads.run(store.count_tasks, scope, page) if task_page.after else len(task_page.tasks)
     tasks, last = await _read(store, scope, task_page.tasks, request)
@@ -123,15 +122,11 @@ def _digest(page: TaskQuery, place: str, total: int) -> str:
 
 
 def _read_token(token: str, page: TaskQuery) -> tuple[str, int]:
-    """Where the list continues, and its size. Raises InvalidParams."""
+    """Where the list continues, and its size. Raises ValueError."""
     try:
         place, total, digest = strictjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-    except (binascii.Error, ValueError, TypeError, ParseError):
-        raise _invalid_token() from None
+    except (TypeError, ParseError):
+        raise ValueError from None
     if not isinstance(place, str) or type(total) is not int or digest != _digest(page, place, total):
-        raise _invalid_token()
+        raise ValueError
     return place, total
-
-
-def _invalid_token() -> InvalidParams:
-    return InvalidParams("params.pageToken is not valid", path="params.pageToken")

@@ -178,7 +178,7 @@ class IssuerKeys:
             now = self._clock()
             if keyring.has_usable_key(kid, now):
                 is_old = now - keyring.copy.fetched_at >= RENEW_SECONDS
-                if is_old and (fetch := self._begin_fetch(issuer)) is not None:
+                if is_old and (fetch := self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS)):
                     thread = threading.Thread(target=self._renew, args=[issuer, fetch], daemon=True)
                     thread.start()
                     thread.join(RENEW_WAIT_SECONDS)
@@ -201,13 +201,10 @@ class IssuerKeys:
             self._questions[issuer] = Question(keyring.looked_at)
             return keyring
 
-    def _begin_fetch(self, issuer: Issuer) -> Fetch | None:
-        return self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS)
-
     def _ask(self, issuer: Issuer, keyring: Keyring, kid: str) -> Keyring:
         """Ask the issuer, or wait for the container that does. Raises KeysUnavailable if it is silent: the
         key may be a new one."""
-        if (fetch := self._begin_fetch(issuer)) is not None:
+        if fetch := self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS):
             self._renew(issuer, fetch)
             keyring = self._read(issuer)
         give_up = self._clock() + FETCH_WAIT_SECONDS

@@ -166,7 +166,10 @@ def _sample_type(schema: Object, definitions: Mapping[str, Object], above: tuple
     kind = schema.get("type")
     match kind[0] if isinstance(kind, list) and kind else kind:
         case "array":
-            return _sample_items(schema, definitions, above)
+            items = schema.get("prefixItems") or [schema.get("items", {})]
+            if schema.get("items") is False and "prefixItems" not in schema:
+                return []
+            return [_sample(item, definitions, above) for item in items if _reference(item) not in above]
         case "object":
             required = schema.get("required", ())
             return {
@@ -178,13 +181,6 @@ def _sample_type(schema: Object, definitions: Mapping[str, Object], above: tuple
             return schema.get("minimum", 1)
         case other:
             return SAMPLES.get(str(other), {})
-
-
-def _sample_items(schema: Object, definitions: Mapping[str, Object], above: tuple[str, ...]) -> list[Json]:
-    items = schema.get("prefixItems") or [schema.get("items", {})]
-    if schema.get("items") is False and "prefixItems" not in schema:
-        return []
-    return [_sample(item, definitions, above) for item in items if _reference(item) not in above]
 
 
 def _reference(schema: Json) -> str:
