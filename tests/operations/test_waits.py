@@ -151,6 +151,22 @@ def test_a_turn_that_does_not_wait_says_when_to_come_again(
     assert (answer.status_code, answer.headers["retry-after"]) == (409, "60")
 
 
+def test_a_reply_that_came_early_costs_few_reads(
+    http: TestClient, head: Head, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waits, "EARLY_REPLY_SECONDS", 2 * waits.WAIT_POLL_SECONDS)
+    reads: list[str] = []
+    get_head = Store.get_head
+
+    def read(store: Store, scope: Scope, task_id: str) -> Head | None:
+        reads.append(task_id)
+        return get_head(store, scope, task_id)
+
+    monkeypatch.setattr(Store, "get_head", read)
+    assert post(http, head, "another").status_code == 409
+    assert len(reads) <= 4, "there is a pause between two looks"
+
+
 def test_a_deployment_without_durable_turns_knows_no_such_url(client: TestClient, head: Head) -> None:
     assert post(client, head, json={}).status_code == 404
 

@@ -18,7 +18,7 @@ from a2a_lambda.agent.event_builder import ARTIFACTS, FAILED, EventBuilder
 from a2a_lambda.agent.outputs import Batch
 from a2a_lambda.client import sse
 from a2a_lambda.kit import Kit
-from a2a_lambda.protocol.model import Event, Role, Task, TaskState, status
+from a2a_lambda.protocol.model import Event, Role, Task, TaskState, status, text_of
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.event_log import apply, join, split
 from a2a_lambda.turns import audience, run
@@ -83,6 +83,26 @@ def test_a_write_that_is_refused_ends_the_turn_and_is_not_tried_again(bench: Run
     assert len(refused) == 1, "a retry cannot help"
     bench.calls.before = lambda operation, arguments: None
     assert within(bench.get(task["id"]))["status"] == task["status"]
+
+
+def test_a_client_that_saw_what_could_not_be_stored_gets_the_task_again(bench: RunBench) -> None:
+    def refuse(operation: str, arguments: dict[str, Any]) -> None:
+        if operation == "put_item" and arguments["Item"]["sk"]["S"].startswith("e#"):
+            raise ClientError({"Error": {"Code": "ValidationException", "Message": "too large"}}, operation)
+
+    async def stream() -> list[Event]:
+        call, request = bench.sent("pieces", slots={"count": "3", "every": "0.3"})
+        return [event async for _, event in await bench.messages.stream(call, request)]
+
+    bench.calls.before = refuse
+    events = within(stream())
+    texts = [
+        text_of(event["artifactUpdate"]["artifact"]["parts"]) for event in events if "artifactUpdate" in event
+    ]
+    assert any(texts)
+    again = events[-2]["task"]
+    assert [text_of(artifact["parts"]) for artifact in again["artifacts"]] == [""]
+    assert events[-1]["statusUpdate"]["status"] == within(bench.get(again["id"]))["status"]
 
 
 @pytest.mark.parametrize("how", ["exit", "interrupt", "stop"])
