@@ -16,8 +16,6 @@ from tests.agent.folders import CARD, write
 from tests.turns.run_bench import RunBench, within
 from tools.dev.console import ConsoleFormatter
 
-__all__ = ["bench"]
-
 WRONG = {
     "return object()": "a skill cannot return or yield a value of type object. Use text",
     "yield 'x', {1, 2}": "a skill cannot return or yield a value of type set. Use text",

@@ -28,8 +28,6 @@ from a2a_lambda.turns.run import Run
 from tests.conftest import ROOT
 from tests.turns.run_bench import RunBench, until, within
 
-__all__ = ["bench"]
-
 
 @pytest.fixture
 def bench(kit: Kit, settings: Settings) -> RunBench:

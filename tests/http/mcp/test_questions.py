@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from joserfc import jwt
 from joserfc.jwk import OctKey
 from starlette.testclient import TestClient
 
+from a2a_lambda.aws.queue import QueuedTurn
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.http.app import create_app
 from a2a_lambda.http.mcp import request_state
@@ -306,6 +308,21 @@ class TestTasks:
         assert task in text_of(plain.call("chat", {"task": task}))
         self.work(kit, queue)
         assert text_of(plain.call("chat", {"task": task})) == "heard: more"
+
+    def test_a_client_without_tasks_waits_for_the_end(
+        self, mcp: Mcp, client: TestClient, kit: Kit, queue: FakeQueue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        workers: list[threading.Thread] = []
+
+        def send(turn: QueuedTurn) -> None:
+            worker = threading.Thread(target=lambda: asyncio.run(kit.worker.run_turn(turn, None)))
+            workers.append(worker)
+            worker.start()
+
+        monkeypatch.setattr(queue, "send", send)
+        assert text_of(Mcp(client, mcp.key, "/mcp").call("chat", {"message": "more"})) == "heard: more"
+        [worker] = workers
+        worker.join()
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
