@@ -1,0 +1,51 @@
+"""Messages over a table with a clock of its own, and two ways to send."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from a2a_lambda.aws import clients
+from a2a_lambda.kit import Kit
+from a2a_lambda.operations.messages import Messages
+from a2a_lambda.operations.service import Service
+from a2a_lambda.protocol.model import Message, Part, Role, Task
+from a2a_lambda.protocol.requests import SendMessageRequest
+from a2a_lambda.settings import Settings
+from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from tests.helpers.clock import Clock
+from tests.operations.intake.senders import WINDOW, Once, Send
+
+
+@pytest.fixture
+def messages(settings: Settings, kit: Kit, clock: Clock) -> Messages:
+    store = Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock)
+    return Messages(store, kit.agents, repeat_seconds=WINDOW)
+
+
+@pytest.fixture
+def service(messages: Messages) -> Service:
+    return Service(messages.store)
+
+
+@pytest.fixture
+def send(messages: Messages, scope: Scope) -> Send:
+    """Sends a message; the same arguments are the same bytes."""
+
+    def send(text: str = "hello", **fields: Any) -> Task:
+        made = Message(messageId="always-the-same", role=Role.USER, parts=[Part(text=text)])
+        made.update(fields)  # type: ignore[typeddict-item]
+        body = json.dumps([text, fields]).encode()
+        call = CallContext(scope, RequestIdentity.of(scope, "message/send", body))
+        request = SendMessageRequest(message=made, creates_task="taskId" in fields)
+        return asyncio.run(messages.send(call, request))["task"]
+
+    return send
+
+
+@pytest.fixture
+def once(messages: Messages, scope: Scope) -> Once:
+    return Once(messages, scope)

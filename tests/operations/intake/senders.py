@@ -1,0 +1,84 @@
+"""Sends messages straight to the operations, and lets their processes die."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from a2a_lambda.operations.messages import Messages
+from a2a_lambda.operations.service import Service
+from a2a_lambda.protocol.model import Message, Part, Role, Task
+from a2a_lambda.protocol.requests import SendMessageRequest
+from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.turns.claim import Claim
+from a2a_lambda.turns.recovery import load_live_head
+from a2a_lambda.turns.run import Run
+from tests.helpers.rpc import intent
+from tests.processes.death import die_after_context
+
+WINDOW = 60.0
+"""Seconds for which equal bytes are one request."""
+
+Send = Callable[..., Task]
+"""Sends a message; the same arguments are the same bytes."""
+
+
+class Once:
+    """Sends under an Idempotency-Key, and lets a process die between its two writes."""
+
+    def __init__(self, messages: Messages, scope: Scope) -> None:
+        self.messages, self.service = messages, Service(messages.store)
+        self.scope = Scope(scope.owner, "probe")
+
+    def asked(
+        self, skill: str, body: str = "pay", key: str = "PAY-1", **fields: Any
+    ) -> tuple[CallContext, Any]:
+        made = Message(messageId="m", role=Role.USER, parts=[Part(text=body)], metadata=intent(skill))
+        made.update(fields)  # type: ignore[typeddict-item]
+        request = RequestIdentity.of(self.scope, "message/send", body.encode(), key)
+        deadline = time.monotonic() + 120  # more than any of these tests takes
+        return CallContext(self.scope, request, deadline=deadline), SendMessageRequest(message=made)
+
+    def send(self, skill: str, **options: Any) -> Task:
+        return asyncio.run(self.messages.send(*self.asked(skill, **options)))["task"]
+
+    def head(self, task_id: str) -> Head:
+        head = self.messages.store.get_head(self.scope, task_id)
+        assert head is not None
+        return head
+
+    def die(self, skill: str, monkeypatch: pytest.MonkeyPatch, **options: Any) -> str:
+        """The turn's id; its context is stored, its head is not."""
+
+        async def go() -> str:
+            while isinstance(claim := await self.messages.intake.start(*self.asked(skill, **options)), Head):
+                await load_live_head(self.messages.store, self.scope, claim.task_id)
+            assert isinstance(claim, Claim)
+            run = Run(self.messages.store, self.messages.agents.start("probe"), claim)
+            with monkeypatch.context() as patch:
+                die_after_context(patch)
+                run.start()
+                _ = [event async for event in run.audience.events()]
+            return claim.turn.id
+
+        return asyncio.run(go())
+
+    def lose(self, skill: str, **options: Any) -> None:
+        """Store a message whose process dies before it has run the turn."""
+        asyncio.run(self.messages.intake.start(*self.asked(skill, **options)))
+
+    def lose_reply(self) -> tuple[Task, Any]:
+        """A task that asks, and the options of a reply to it that is lost."""
+        task = self.send("patient", key="ASK")
+        reply: Any = {"body": "Ann", "key": "REPLY", "taskId": task["id"], "metadata": {}}
+        self.lose("", **reply)
+        return task, reply
+
+
+async def fails(self: Any, turn: Any) -> Any:
+    raise RuntimeError("on purpose")
+    yield

@@ -1,0 +1,149 @@
+"""Which task a message starts or continues: within the window equal bytes are one request, then a new one."""
+
+import asyncio
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from a2a_lambda.aws import clients
+from a2a_lambda.errors import UnsupportedOperation
+from a2a_lambda.kit import Kit
+from a2a_lambda.operations.messages import Messages
+from a2a_lambda.operations.service import Service
+from a2a_lambda.protocol.model import Message, Part, Role, TaskState
+from a2a_lambda.protocol.requests import SendMessageRequest
+from a2a_lambda.settings import Settings
+from a2a_lambda.store import items
+from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.turns.claim import Claim
+from tests.conftest import DAY
+from tests.helpers.clock import Clock
+from tests.helpers.rpc import intent
+from tests.operations.intake.senders import WINDOW, Send
+
+
+def start_turn(messages: Messages, scope: Scope) -> Claim:
+    """Store a message and claim its turn, which nothing runs."""
+    message = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
+    call = CallContext(scope, RequestIdentity.of(scope, "message/send", b"1"))
+    claim = asyncio.run(messages.intake.start(call, SendMessageRequest(message=message)))
+    assert isinstance(claim, Claim)
+    return claim
+
+
+def test_a_client_that_chooses_ids_keeps_its_conversation(send: Send) -> None:
+    """As one of A2A 0.1 does."""
+    texts = []
+    for _ in range(2):
+        task = send(contextId="c", taskId=str(uuid.uuid4()), metadata=intent("ai-count"))
+        assert task["contextId"] == "c"
+        texts.append(task["artifacts"][0]["parts"][0]["text"])
+    assert texts[0] != texts[1], texts
+
+
+def test_after_the_window_it_is_a_new_task(send: Send, clock: Clock) -> None:
+    first = send()
+    clock.now += WINDOW - 1
+    assert send() == first
+    clock.now += 1
+    second = send()
+    assert second["id"] != first["id"]
+    assert send() == second
+    ids = {first["id"], second["id"]}
+    for _ in range(5):
+        clock.now += WINDOW
+        ids.add(send()["id"])
+    assert len(ids) == 7
+
+
+def test_the_first_task_of_a_request_leads_to_the_newest(
+    send: Send, messages: Messages, scope: Scope, clock: Clock
+) -> None:
+    """A retry then takes one step, however many tasks the request has made."""
+    first = send()
+    for _ in range(3):
+        clock.now += WINDOW
+        newest = send()
+        head = messages.store.get_head(scope, first["id"])
+        assert head is not None
+        assert head.successor == newest["id"]
+
+
+def test_late_retries_at_the_same_moment_agree(send: Send, clock: Clock) -> None:
+    first = send()
+    clock.now += WINDOW
+    with ThreadPoolExecutor(8) as pool:
+        found = [task["id"] for task in pool.map(lambda _: send(), range(8))]
+    assert len(set(found)) == 1
+    assert found[0] != first["id"]
+
+
+def test_a_late_answer_is_no_retry(send: Send, clock: Clock) -> None:
+    """The same words in the same context, an hour later, are said again."""
+    asked = send("coach", contextId="c")
+    assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
+    clock.now += 3600
+    again = send("coach", contextId="c")
+    assert again["id"] == asked["id"]
+    assert len(again["history"]) == 4 - 1
+
+
+def test_a_question_that_has_expired_is_answered_by_a_new_task(
+    send: Send, settings: Settings, scope: Scope
+) -> None:
+    """A context is kept from its last change on, so it may name a task that is gone."""
+    asked = send("coach", contextId="c")
+    key = items.head_key(scope, asked["id"])
+    clients.dynamodb(settings).delete_item(TableName=settings.table, Key=key)
+    task = send("and now", contextId="c")
+    assert task["id"] != asked["id"]
+    assert task["contextId"] == "c"
+
+
+def test_a_task_whose_run_was_lost_ends_as_failed(
+    messages: Messages, service: Service, scope: Scope, clock: Clock
+) -> None:
+    """Its process died: no one renews the lease, and the next look says so."""
+    claim = start_turn(messages, scope)
+    target = claim.head.task_id
+    assert asyncio.run(service.get(scope, target)).task["status"]["state"] == TaskState.WORKING
+    clock.now += 31
+    task = asyncio.run(service.get(scope, target)).task
+    assert task["status"]["state"] == TaskState.FAILED
+    assert "lost" in task["status"]["message"]["parts"][0]["text"]
+    assert asyncio.run(service.get(scope, target)).task == task
+    follow = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")], taskId=claim.head.task_id)
+    later = CallContext(scope, RequestIdentity.of(scope, "message/send", b"2"))
+    with pytest.raises(UnsupportedOperation):
+        asyncio.run(messages.send(later, SendMessageRequest(message=follow)))
+
+
+def test_a_task_whose_agent_cannot_pause_is_kept_no_longer(
+    messages: Messages, kit: Kit, scope: Scope, clock: Clock
+) -> None:
+    """Although the deployment runs durable turns of other agents."""
+    durable_messages = Messages(messages.store, kit.agents, repeat_seconds=WINDOW, execution_seconds=1000)
+    claim = start_turn(durable_messages, scope)
+    assert claim.head.expires == int(clock.now) + DAY
+
+
+def test_what_makes_two_requests_the_same(scope: Scope) -> None:
+    def key(
+        scope: Scope = scope, operation: str = "send", body: bytes = b"x", name: str | None = None
+    ) -> str:
+        return RequestIdentity.of(scope, operation, body, name).key
+
+    assert key() == key()
+    assert key(name="k") == key(name="k", body=b"other")
+    different = [
+        key(),
+        key(Scope("other", scope.agent)),
+        key(Scope(scope.owner, "other")),
+        key(operation="stream"),
+        key(body=b"y"),
+        key(name="k"),
+        key(name="x"),
+    ]
+    assert len(set(different)) == len(different)

@@ -1,0 +1,214 @@
+"""Requests that come again, whatever became of their first try: each counts once."""
+
+import asyncio
+import time
+import uuid
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as settings_of
+from hypothesis import strategies as st
+
+from a2a_lambda.agent.agent import Agent
+from a2a_lambda.errors import InvalidParams, UnsupportedOperation
+from a2a_lambda.operations import intake
+from a2a_lambda.operations.messages import Messages
+from a2a_lambda.protocol.model import TaskState, status
+from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from tests.helpers.clock import Clock
+from tests.operations.intake.senders import WINDOW, Once, Send, fails
+
+
+def test_a_key_with_another_body_is_refused_while_the_first_runs(once: Once) -> None:
+    async def go() -> None:
+        call, request = once.asked("pause", body="first")
+        first = asyncio.create_task(once.messages.send(call, request))
+        while once.messages.store.get_head(once.scope, call.request.task_id()) is None:
+            await asyncio.sleep(0.02)
+        with pytest.raises(InvalidParams, match="another request"):
+            await once.messages.send(*once.asked("pause", body="second"))
+        await once.service.cancel(once.scope, call.request.task_id())
+        await first
+
+    asyncio.run(asyncio.wait_for(go(), 120))
+
+
+def test_a_message_waits_some_seconds_for_a_turn_that_runs_elsewhere(
+    once: Once, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client cannot know when that turn asks. The call's own deadline may be sooner."""
+    store = once.messages.store
+    head = store.new_head(once.scope, str(uuid.uuid4()), "c", status(TaskState.SUBMITTED, store.clock()))
+    store.create_head(replace(head, place=Place.WORKER))
+    waits: list[float] = []
+
+    async def wait(_: Store, head: Head, deadline: float, *, or_suspended: bool) -> Head:
+        assert or_suspended
+        waits.append(deadline - time.monotonic())
+        return head
+
+    monkeypatch.setattr(intake, "wait_until_stopped", wait)
+    call, request = once.asked("pause", taskId=head.task_id)
+    for deadline in (None, time.monotonic() + 3, time.monotonic() + 300):
+        with pytest.raises(UnsupportedOperation, match="still running"):
+            asyncio.run(once.messages.intake.start(replace(call, deadline=deadline), request))
+    most = intake.TURN_WAIT_SECONDS
+    assert most - 1 < waits[0] <= most
+    assert 1 < waits[1] <= 3
+    assert most - 1 < waits[2] <= most
+
+
+def test_memory_counts_once_when_a_process_dies_between_two_writes(
+    once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = str(uuid.uuid4())
+    turn = once.die("look", monkeypatch, contextId=context)
+    clock.now += 31
+    task = once.send("look", contextId=context)
+    seen = task["artifacts"][0]["parts"][0]["data"]
+    assert seen["turns"] == 2, "as this turn sees it, before it is known to be the same"
+    assert seen["said"] == [], "it does not see what it said before"
+    stored = once.messages.store.get_context(once.scope, context)
+    assert stored.memory["turns"] == 1
+    assert stored.turns == (turn,)
+    assert len(stored.conversation) == 2
+    assert once.send("look", contextId=context) == task
+    assert once.send("look", contextId=context, key="PAY-2", body="next")["id"] != task["id"]
+    assert once.messages.store.get_context(once.scope, context).memory["turns"] == 2
+
+
+def test_a_question_asked_again_after_a_death_is_answered_by_its_context(
+    once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = str(uuid.uuid4())
+    once.die("question", monkeypatch, contextId=context)
+    clock.now += 31
+    asked = once.send("question", contextId=context)
+    answered = once.send("question", contextId=context, key="PAY-2", body="yes")
+    assert answered["id"] == asked["id"]
+    assert answered["status"]["state"] == TaskState.COMPLETED
+
+
+@given(st.lists(st.sampled_from(["send", "die", "later"]), max_size=8))
+@settings_of(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_request_counts_once(
+    messages: Messages, scope: Scope, clock: Clock, monkeypatch: pytest.MonkeyPatch, steps: list[str]
+) -> None:
+    """The same bytes, sent, lost and sent again: memory counts the answers, and what was lost for good."""
+    once = Once(messages, Scope(f"{scope.owner}-{uuid.uuid4()}", "probe"))
+    context = str(uuid.uuid4())
+    counted, lost = 0, False
+    plain = once.asked
+
+    def asked(skill: str, **_: Any) -> tuple[CallContext, Any]:
+        call, request = plain(skill, contextId=context)
+        return replace(call, request=RequestIdentity.of(once.scope, "send", b"same")), request
+
+    once.asked = asked  # type: ignore[assignment,method-assign]
+
+    for step in steps:
+        clock.now += WINDOW + 31
+        if step == "send":
+            once.send("look")
+            counted, lost = counted + (not lost), False
+        elif step == "die":
+            once.die("look", monkeypatch)
+            counted, lost = counted + (not lost), True
+        clock.now += 31
+    stored = messages.store.get_context(once.scope, context)
+    assert stored.memory.get("turns", 0) == counted
+
+
+def test_the_same_answer_to_two_questions_of_a_conversation(send: Send, clock: Clock, scope: Scope) -> None:
+    """The same bytes a second time, after the window and to another question: one answer, and no new task."""
+    asked = send("coach", contextId="c")
+    first = send("basketball", contextId="c")
+    assert first["id"] == asked["id"]
+    clock.now += WINDOW + 1
+    again = send("coach", contextId="c")
+    second = send("basketball", contextId="c")
+    assert second["id"] == again["id"] != first["id"]
+    assert send("basketball", contextId="c") == second, "within the window it is a repetition"
+
+
+def test_a_retry_after_a_failed_run_counts(once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run failed, and died after it had said so to its conversation."""
+    context = str(uuid.uuid4())
+    with monkeypatch.context() as patch:
+        patch.setattr(Agent, "perform", fails)
+        once.die("look", monkeypatch, contextId=context)
+    clock.now += 31
+    once.send("look", contextId=context)
+    stored = once.messages.store.get_context(once.scope, context)
+    assert stored.memory["turns"] == 1
+    assert [entry.role for entry in stored.conversation] == ["user", "user", "agent"], "it failed, then not"
+
+
+@pytest.mark.parametrize("names_task", [False, True])
+@pytest.mark.parametrize("is_seen", [False, True])
+def test_an_answer_whose_run_died_counts_once(
+    once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch, *, is_seen: bool, names_task: bool
+) -> None:
+    """By its conversation alone, too, and whether or not anyone has looked at the task."""
+    context = str(uuid.uuid4())
+    asked = once.send("patient", contextId=context, key="ASK")
+    once.die("patient", monkeypatch, contextId=context)
+    clock.now += 70
+    if is_seen:
+        asyncio.run(once.service.get(once.scope, asked["id"]))
+    by_task = {"taskId": asked["id"]} if names_task else {}
+    answered = once.send("patient", contextId=context, **by_task)
+    assert (answered["id"], answered["status"]["state"]) == (asked["id"], TaskState.COMPLETED)
+    stored = once.messages.store.get_context(once.scope, context)
+    assert stored.memory["turns"] == 2
+    assert [entry.role for entry in stored.conversation] == ["user", "agent"] * 2
+
+
+def test_a_key_whose_run_was_lost_is_refused_with_another_body(
+    once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = str(uuid.uuid4())
+    asked = once.send("question", contextId=context, key="ASK")
+    once.send("question", contextId=context, key="ANSWER")
+    other = once.send("question", contextId=str(uuid.uuid4()), key="OTHER")
+    once.die("look", monkeypatch, contextId=context)
+    clock.now += 31
+    with pytest.raises(InvalidParams, match="another request"):
+        once.send("look", contextId=context, body="another")
+    assert asked["id"] != other["id"]
+
+
+def test_a_late_duplicate_answers_no_one_elses_question(
+    once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = str(uuid.uuid4())
+    once.die("look", monkeypatch, contextId=context)
+    clock.now += 31
+    task = once.send("look", contextId=context)
+    asked = once.send("question", contextId=context, key="ASK")
+    assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
+    assert once.send("look", contextId=context) == task
+
+
+def test_a_key_with_another_body_is_refused_whatever_answered_last(once: Once) -> None:
+    """The context knows the key, even when its task is not the newest."""
+    context = str(uuid.uuid4())
+    once.send("look", contextId=context)
+    once.send("look", contextId=context, body="else", key="PAY-2")
+    with pytest.raises(InvalidParams, match="another request"):
+        once.send("look", contextId=context, body="another")
+
+
+def test_a_key_of_another_request_is_refused_in_a_reply(once: Once) -> None:
+    """The task that asks does not know the key; the conversation does."""
+    context = str(uuid.uuid4())
+    once.send("look", contextId=context)
+    asked = once.send("patient", contextId=context, body="else", key="ASK")
+    with pytest.raises(InvalidParams, match="another request"):
+        once.send("", taskId=asked["id"], contextId=context, body="Ann")
+    assert once.send("", taskId=asked["id"], body="Ann", key="REPLY")["id"] == asked["id"]
