@@ -94,7 +94,9 @@ def check() -> int:
             clients = pool.submit(_run, "-m", "pytest", "-n", "0", "tests/interop")
             others = _check_types_templates_and_recipes()
             status = others or clients.result()
-    status = status or _run("-m", "pytest", "--ignore=tests/interop")
+    # One process more than there are cores, because many of these tests wait for other processes.
+    processes = str((os.cpu_count() or 1) + 1)
+    status = status or _run("-m", "pytest", "-n", processes, "--ignore=tests/interop")
     if not status and lab.FOLDER.exists():
         status = lab.run("-m", "pytest", "lab/tests")
     if not status:
