@@ -297,7 +297,7 @@ def test_a_send_that_is_refused_while_its_turn_is_claimed_ends_its_turn(
     scope = Scope(owner, "probe")
     calls = [CallContext(scope, RequestIdentity.of(scope, "send", body)) for body in (b"first", b"second")]
     sent: Any = {"message": message_1_0(metadata=intent("pause", seconds="600"))}
-    create_head, list_slots = kit.store.create_head, kit.store.slots.list
+    create_head, stop = kit.store.create_head, messages._Sending.stop
     is_refused = threading.Event()
 
     def create_slowly(head: Head) -> None:
@@ -305,20 +305,19 @@ def test_a_send_that_is_refused_while_its_turn_is_claimed_ends_its_turn(
         if head.task_id == calls[1].request.task_id():
             assert is_refused.wait(60)
 
-    def list_and_tell(owner: str) -> set[int]:
-        slots = list_slots(owner)
+    def stop_and_tell(sending: Any, reason: str) -> None:
+        stop(sending, reason)
         is_refused.set()
-        return slots
 
     async def go() -> None:
         lasting = asyncio.create_task(kit.messages.send(calls[0], sent))
         await slots_taken(kit, owner, 1)
         monkeypatch.setattr(kit.store, "create_head", create_slowly)
-        monkeypatch.setattr(kit.store.slots, "list", list_and_tell)
+        monkeypatch.setattr(messages._Sending, "stop", stop_and_tell)
         with pytest.raises(TooManyStreams):
             await kit.messages.send(calls[1], sent)
-        while (head := kit.store.get_head(scope, calls[1].request.task_id())) is None or not head.is_stopped:
-            await asyncio.sleep(0.05)
+        head = kit.store.get_head(scope, calls[1].request.task_id())
+        assert head is not None
         assert head.state == TaskState.FAILED
         await kit.service.cancel(scope, calls[0].request.task_id())
         await lasting

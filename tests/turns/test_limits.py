@@ -98,9 +98,9 @@ def test_a_client_that_saw_what_could_not_be_stored_gets_the_task_again(bench: R
         text_of(event["artifactUpdate"]["artifact"]["parts"]) for event in events if "artifactUpdate" in event
     ]
     assert any(texts)
-    again = events[-2]["task"]
-    assert [text_of(artifact["parts"]) for artifact in again["artifacts"]] == [""]
-    assert events[-1]["statusUpdate"]["status"] == within(bench.get(again["id"]))["status"]
+    task = events[-2]["task"]
+    assert [text_of(artifact["parts"]) for artifact in task["artifacts"]] == [""]
+    assert events[-1]["statusUpdate"]["status"] == within(bench.get(task["id"]))["status"]
 
 
 @pytest.mark.parametrize("how", ["exit", "interrupt", "stop"])
@@ -308,7 +308,7 @@ def test_no_output_is_stored_beyond_the_limit(
     assert len("".join(texts)) <= 100_000
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # of the skill's thread
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 def test_large_outputs_count_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of a megabyte, here a hundredth of that: a few of them are in memory, not 64."""
     monkeypatch.setattr(executor, "AHEAD_BYTES", 10_000)
@@ -319,7 +319,7 @@ def test_large_outputs_count_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> 
         post(channel, item)
         (count, size), (taken, read) = channel._posted, channel._taken
         waiting.append((count - taken, size - read))
-        if count == 500:  # its error is an item, too
+        if count == 500:  # only once, because the error is posted, too
             raise RuntimeError("enough")
 
     monkeypatch.setattr(executor._Channel, "post", post_noted)

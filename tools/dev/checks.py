@@ -95,8 +95,8 @@ def check() -> int:
             others = _check_types_templates_and_recipes()
             status = others or clients.result()
     # One process more than there are cores, because many of these tests wait for other processes.
-    processes = str((os.cpu_count() or 1) + 1)
-    status = status or _run("-m", "pytest", "-n", processes, "--ignore=tests/interop")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    status = status or _run("-m", "pytest", "-n", str(cores + 1), "--ignore=tests/interop")
     if not status and lab.FOLDER.exists():
         status = lab.run("-m", "pytest", "lab/tests")
     if not status:

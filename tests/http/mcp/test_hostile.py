@@ -94,7 +94,9 @@ def test_a_revision_that_nobody_knows(mcp: Mcp) -> None:
     assert error_of(mcp.post(plain, **{"MCP-Protocol-Version": "1999"}), 400)["code"] == -32022
 
 
-@pytest.mark.parametrize("meta", [{CAPABILITIES_KEY: None}, {CAPABILITIES_KEY: []}, {VERSION_KEY: 7}])
+@pytest.mark.parametrize(
+    "meta", [{CAPABILITIES_KEY: None}, {CAPABILITIES_KEY: []}, {VERSION_KEY: 7}, {VERSION_KEY: None}]
+)
 def test_each_request_says_what_its_client_can_do(mcp: Mcp, meta: Json) -> None:
     assert mcp.refusal("tools/list", meta=meta)["code"] == -32602
 

@@ -80,5 +80,6 @@ class Once:
 
 
 async def fails(self: Any, turn: Any) -> Any:
+    """A skill that fails, in place of `Agent.perform`."""
     raise RuntimeError("on purpose")
     yield

@@ -12,65 +12,74 @@ from a2a_lambda.protocol.model import Task, TaskState
 from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.run import Run
 from tests.helpers.clock import Clock
-from tests.operations.intake.senders import Once, fails
+from tests.helpers.rpc import intent
+from tests.operations.intake.senders import Once, Send, fails
 
 
-class TestChosenIds:
-    """Clients of A2A 0.1 choose the ids of their tasks, and have no other id for a retry."""
+@pytest.fixture
+def task_id() -> str:
+    return str(uuid.uuid4())
 
-    @pytest.fixture
-    def task_id(self) -> str:
-        return str(uuid.uuid4())
 
-    def send(self, once: Once, task_id: str, **options: Any) -> Task:
-        call, request = once.asked("look", taskId=task_id, **options)
-        return asyncio.run(once.messages.send(call, request | {"creates_task": True}))["task"]
+def send_to(once: Once, task_id: str, **options: Any) -> Task:
+    call, request = once.asked("look", taskId=task_id, **options)
+    return asyncio.run(once.messages.send(call, request | {"creates_task": True}))["task"]
 
-    def stop(self, once: Once, task_id: str, **options: Any) -> None:
-        """A send that is stopped before its agent is done."""
 
-        async def go() -> None:
-            call, request = once.asked("pause", taskId=task_id, **options)
-            claim = await once.messages.intake.start(call, request | {"creates_task": True})
-            assert isinstance(claim, Claim)
-            run = Run(once.messages.store, once.messages.agents.start("probe"), claim)
-            run.stop("Send it again.")
-            await run.run_to_end()
+def stop(once: Once, task_id: str, **options: Any) -> None:
+    """A send that is stopped before its agent is done."""
 
-        asyncio.run(go())
+    async def go() -> None:
+        call, request = once.asked("pause", taskId=task_id, **options)
+        claim = await once.messages.intake.start(call, request | {"creates_task": True})
+        assert isinstance(claim, Claim)
+        run = Run(once.messages.store, once.messages.agents.start("probe"), claim)
+        run.stop("Send it again.")
+        await run.run_to_end()
 
-    def test_a_first_message_that_was_stopped_can_be_sent_again(self, once: Once, task_id: str) -> None:
-        self.stop(once, task_id, key="FIRST")
-        assert once.head(task_id).state == TaskState.FAILED
-        task = self.send(once, task_id, key="FIRST")
-        assert (task["id"], task["status"]["state"]) == (task_id, TaskState.COMPLETED)
+    asyncio.run(go())
 
-    def test_a_later_message_that_was_stopped_leaves_the_task_as_it_was(
-        self, once: Once, task_id: str
-    ) -> None:
-        task = self.send(once, task_id, key="FIRST")
-        self.stop(once, task_id, key="SECOND")
-        assert once.head(task_id).state == TaskState.COMPLETED
-        again = self.send(once, task_id, key="SECOND")
-        assert len(again["artifacts"]) == len(task["artifacts"]) + 1
 
-    def test_a_later_message_that_was_lost_leaves_the_task_as_it_was(
-        self, once: Once, task_id: str, clock: Clock
-    ) -> None:
-        self.send(once, task_id, key="FIRST")
-        call, request = once.asked("look", taskId=task_id, key="SECOND")
-        asyncio.run(once.messages.intake.start(call, request | {"creates_task": True}))
-        clock.now += 31
-        assert (
-            asyncio.run(once.service.get(once.scope, task_id)).task["status"]["state"] == TaskState.COMPLETED
-        )
-        assert self.send(once, task_id, key="SECOND")["status"]["state"] == TaskState.COMPLETED
+def test_a_client_that_chooses_ids_keeps_its_conversation(send: Send) -> None:
+    texts = []
+    for _ in range(2):
+        task = send(contextId="c", taskId=str(uuid.uuid4()), metadata=intent("ai-count"))
+        assert task["contextId"] == "c"
+        texts.append(task["artifacts"][0]["parts"][0]["text"])
+    assert texts[0] != texts[1], texts
 
-    def test_a_task_that_failed_by_itself_takes_no_message(
-        self, once: Once, task_id: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr(Agent, "perform", fails)
-            assert self.send(once, task_id, key="FIRST")["status"]["state"] == TaskState.FAILED
-        with pytest.raises(UnsupportedOperation, match="has ended"):
-            self.send(once, task_id, key="SECOND")
+
+def test_a_first_message_that_was_stopped_can_be_sent_again(once: Once, task_id: str) -> None:
+    stop(once, task_id, key="FIRST")
+    assert once.head(task_id).state == TaskState.FAILED
+    task = send_to(once, task_id, key="FIRST")
+    assert (task["id"], task["status"]["state"]) == (task_id, TaskState.COMPLETED)
+
+
+def test_a_later_message_that_was_stopped_leaves_the_task_as_it_was(once: Once, task_id: str) -> None:
+    task = send_to(once, task_id, key="FIRST")
+    stop(once, task_id, key="SECOND")
+    assert once.head(task_id).state == TaskState.COMPLETED
+    again = send_to(once, task_id, key="SECOND")
+    assert len(again["artifacts"]) == len(task["artifacts"]) + 1
+
+
+def test_a_later_message_that_was_lost_leaves_the_task_as_it_was(
+    once: Once, task_id: str, clock: Clock
+) -> None:
+    send_to(once, task_id, key="FIRST")
+    call, request = once.asked("look", taskId=task_id, key="SECOND")
+    asyncio.run(once.messages.intake.start(call, request | {"creates_task": True}))
+    clock.now += 31
+    assert asyncio.run(once.service.get(once.scope, task_id)).task["status"]["state"] == TaskState.COMPLETED
+    assert send_to(once, task_id, key="SECOND")["status"]["state"] == TaskState.COMPLETED
+
+
+def test_a_task_that_failed_by_itself_takes_no_message(
+    once: Once, task_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Agent, "perform", fails)
+        assert send_to(once, task_id, key="FIRST")["status"]["state"] == TaskState.FAILED
+    with pytest.raises(UnsupportedOperation, match="has ended"):
+        send_to(once, task_id, key="SECOND")

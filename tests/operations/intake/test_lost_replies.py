@@ -91,17 +91,6 @@ def test_two_tries_of_a_reply_after_one_that_died_are_one_turn(
     assert first["status"]["state"] == TaskState.COMPLETED
 
 
-@pytest.mark.parametrize("write", [1, 2])
-def test_a_large_message_whose_process_dies_has_made_no_task(once: Once, write: int) -> None:
-    call, request = once.asked("echo", body="x" * 5_000)
-    with dying_before_write(write, once.messages.store):
-        asyncio.run(once.messages.send(call, request))
-    assert once.messages.store.get_head(once.scope, call.request.task_id()) is None
-    task = asyncio.run(once.messages.send(call, request))["task"]
-    assert (task["id"], task["status"]["state"]) == (call.request.task_id(), TaskState.COMPLETED)
-    assert [message["parts"][0]["text"] for message in task["history"]] == ["x" * 5_000]
-
-
 def test_a_task_with_a_reply_that_was_never_claimed_can_be_canceled(once: Once) -> None:
     asked = once.send("patient", key="ASK")
     with dying_before_write(3, once.messages.store):

@@ -1,27 +1,32 @@
 """Which task a message starts or continues: within the window equal bytes are one request, then a new one."""
 
 import asyncio
+import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import UnsupportedOperation
 from a2a_lambda.kit import Kit
+from a2a_lambda.operations import intake
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.service import Service
-from a2a_lambda.protocol.model import Message, Part, Role, TaskState
+from a2a_lambda.protocol.model import Message, Part, Role, TaskState, status
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
+from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from a2a_lambda.turns.claim import Claim
 from tests.conftest import DAY
 from tests.helpers.clock import Clock
-from tests.helpers.rpc import intent
-from tests.operations.intake.senders import WINDOW, Send
+from tests.operations.intake.senders import WINDOW, Once, Send
+from tests.processes.death import dying_before_write
 
 
 def start_turn(messages: Messages, scope: Scope) -> Claim:
@@ -31,16 +36,6 @@ def start_turn(messages: Messages, scope: Scope) -> Claim:
     claim = asyncio.run(messages.intake.start(call, SendMessageRequest(message=message)))
     assert isinstance(claim, Claim)
     return claim
-
-
-def test_a_client_that_chooses_ids_keeps_its_conversation(send: Send) -> None:
-    """As one of A2A 0.1 does."""
-    texts = []
-    for _ in range(2):
-        task = send(contextId="c", taskId=str(uuid.uuid4()), metadata=intent("ai-count"))
-        assert task["contextId"] == "c"
-        texts.append(task["artifacts"][0]["parts"][0]["text"])
-    assert texts[0] != texts[1], texts
 
 
 def test_after_the_window_it_is_a_new_task(send: Send, clock: Clock) -> None:
@@ -147,3 +142,56 @@ def test_what_makes_two_requests_the_same(scope: Scope) -> None:
         key(name="x"),
     ]
     assert len(set(different)) == len(different)
+
+
+@pytest.mark.parametrize("write", [1, 2])
+def test_a_large_message_whose_process_dies_has_made_no_task(once: Once, write: int) -> None:
+    call, request = once.asked("echo", body="x" * 5_000)
+    with dying_before_write(write, once.messages.store):
+        asyncio.run(once.messages.send(call, request))
+    assert once.messages.store.get_head(once.scope, call.request.task_id()) is None
+    task = asyncio.run(once.messages.send(call, request))["task"]
+    assert (task["id"], task["status"]["state"]) == (call.request.task_id(), TaskState.COMPLETED)
+    assert [message["parts"][0]["text"] for message in task["history"]] == ["x" * 5_000]
+
+
+def test_a_message_waits_some_seconds_for_a_turn_that_runs_elsewhere(
+    once: Once, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client cannot know when that turn asks. The call's own deadline may be sooner."""
+    store = once.messages.store
+    head = store.new_head(once.scope, str(uuid.uuid4()), "c", status(TaskState.SUBMITTED, store.clock()))
+    store.create_head(replace(head, place=Place.WORKER))
+    waits: list[float] = []
+
+    async def wait(_: Store, head: Head, deadline: float, *, or_suspended: bool) -> Head:
+        assert or_suspended
+        waits.append(deadline - time.monotonic())
+        return head
+
+    monkeypatch.setattr(intake, "wait_until_stopped", wait)
+    call, request = once.asked("pause", taskId=head.task_id)
+    for deadline in (None, time.monotonic() + 3, time.monotonic() + 300):
+        with pytest.raises(UnsupportedOperation, match="still running"):
+            asyncio.run(once.messages.intake.start(replace(call, deadline=deadline), request))
+    most = intake.TURN_WAIT_SECONDS
+    assert most - 1 < waits[0] <= most
+    assert 1 < waits[1] <= 3
+    assert most - 1 < waits[2] <= most
+
+
+def test_a_message_to_a_turn_that_ends_meanwhile_is_refused(
+    once: Once, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = once.messages.store
+    head = store.new_head(once.scope, str(uuid.uuid4()), "c", status(TaskState.SUBMITTED, store.clock()))
+    store.create_head(replace(head, place=Place.WORKER))
+
+    async def wait(_: Store, head: Head, deadline: float, *, or_suspended: bool) -> Head:
+        completed_status = status(TaskState.COMPLETED, store.clock())
+        return store.update_head(head.with_closing_status(completed_status, head.sequence))
+
+    monkeypatch.setattr(intake, "wait_until_stopped", wait)
+    call, request = once.asked("pause", taskId=head.task_id)
+    with pytest.raises(UnsupportedOperation, match="has ended"):
+        asyncio.run(once.messages.intake.start(call, request))

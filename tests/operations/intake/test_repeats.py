@@ -1,7 +1,6 @@
 """Requests that come again, whatever became of their first try: each counts once."""
 
 import asyncio
-import time
 import uuid
 from dataclasses import replace
 from typing import Any
@@ -12,13 +11,10 @@ from hypothesis import settings as settings_of
 from hypothesis import strategies as st
 
 from a2a_lambda.agent.agent import Agent
-from a2a_lambda.errors import InvalidParams, UnsupportedOperation
-from a2a_lambda.operations import intake
+from a2a_lambda.errors import InvalidParams
 from a2a_lambda.operations.messages import Messages
-from a2a_lambda.protocol.model import TaskState, status
-from a2a_lambda.store.store import Store
+from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.tasks.call_context import CallContext
-from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from tests.helpers.clock import Clock
 from tests.operations.intake.senders import WINDOW, Once, Send, fails
@@ -36,31 +32,6 @@ def test_a_key_with_another_body_is_refused_while_the_first_runs(once: Once) -> 
         await first
 
     asyncio.run(asyncio.wait_for(go(), 120))
-
-
-def test_a_message_waits_some_seconds_for_a_turn_that_runs_elsewhere(
-    once: Once, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A client cannot know when that turn asks. The call's own deadline may be sooner."""
-    store = once.messages.store
-    head = store.new_head(once.scope, str(uuid.uuid4()), "c", status(TaskState.SUBMITTED, store.clock()))
-    store.create_head(replace(head, place=Place.WORKER))
-    waits: list[float] = []
-
-    async def wait(_: Store, head: Head, deadline: float, *, or_suspended: bool) -> Head:
-        assert or_suspended
-        waits.append(deadline - time.monotonic())
-        return head
-
-    monkeypatch.setattr(intake, "wait_until_stopped", wait)
-    call, request = once.asked("pause", taskId=head.task_id)
-    for deadline in (None, time.monotonic() + 3, time.monotonic() + 300):
-        with pytest.raises(UnsupportedOperation, match="still running"):
-            asyncio.run(once.messages.intake.start(replace(call, deadline=deadline), request))
-    most = intake.TURN_WAIT_SECONDS
-    assert most - 1 < waits[0] <= most
-    assert 1 < waits[1] <= 3
-    assert most - 1 < waits[2] <= most
 
 
 def test_memory_counts_once_when_a_process_dies_between_two_writes(

@@ -193,8 +193,8 @@ class Client:
     async def _open(
         self, verb: str, url: str, headers: Mapping[str, str], body: bytes | None = None
     ) -> AsyncIterator[httpx2.Response]:
-        """An answer while it is read and decoded. Raises AgentError for CALL_ERRORS, also for those of the
-        code that reads it."""
+        """An answer while it is read and decoded. Raises AgentError for CALL_ERRORS, also when the block that
+        reads it raises them."""
         try:
             # Only the host that the caller named gets a token, or a signature.
             is_home = discovery.is_same_origin(httpx2.URL(url), httpx2.URL(self._url))

@@ -122,7 +122,7 @@ def _digest(page: TaskQuery, place: str, total: int) -> str:
 
 
 def _read_token(token: str, page: TaskQuery) -> tuple[str, int]:
-    """Where the list continues, and its size. Raises ValueError."""
+    """Where the list continues, and its size. Raises ValueError for a token that is not of this list."""
     try:
         place, total, digest = strictjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
     except (TypeError, ParseError):

@@ -166,9 +166,9 @@ def _sample_type(schema: Object, definitions: Mapping[str, Object], above: tuple
     kind = schema.get("type")
     match kind[0] if isinstance(kind, list) and kind else kind:
         case "array":
-            items = schema.get("prefixItems") or [schema.get("items", {})]
             if schema.get("items") is False and "prefixItems" not in schema:
                 return []
+            items = schema.get("prefixItems") or [schema.get("items", {})]
             return [_sample(item, definitions, above) for item in items if _reference(item) not in above]
         case "object":
             required = schema.get("required", ())
