@@ -11,6 +11,7 @@ import httpx2
 import pytest
 from starlette.testclient import TestClient
 
+from a2a_lambda import threads
 from a2a_lambda.aws import clients
 from a2a_lambda.background import placement
 from a2a_lambda.errors import TooManyStreams
@@ -137,9 +138,7 @@ def test_one_whose_client_leaves_while_it_is_taken_is_given_back(
         with pytest.raises(asyncio.CancelledError):
             await holding
         left.set()
-        from a2a_lambda.operations import stream_limit as module
-
-        while module._releasing:
+        while threads._kept:
             await asyncio.sleep(0.01)
         assert store.slots.list(owner) == set()
 

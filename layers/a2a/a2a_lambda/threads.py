@@ -1,9 +1,11 @@
-"""Runs blocking calls off the event loop, in threads that no skill can occupy."""
+"""Runs blocking calls off the event loop, in threads that no skill can occupy; and keeps work on the loop
+that no one waits for."""
 
 import asyncio
 import contextvars
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 Arguments = ParamSpec("Arguments")
@@ -23,7 +25,8 @@ class Pool:
         """Result of a blocking function."""
         loop = asyncio.get_running_loop()
         context = contextvars.copy_context()  # ids of log lines, and the current span
-        return await loop.run_in_executor(self._executor, lambda: context.run(function, *args, **kwargs))
+        call = partial(context.run, function, *args, **kwargs)
+        return await loop.run_in_executor(self._executor, call)
 
 
 run = Pool("store", 16).run
@@ -32,3 +35,15 @@ run_for_keys = Pool("keys", 4).run
 
 run_for_files = Pool("files", 8).run
 """A slow bucket must not delay the table."""
+
+_kept: set["asyncio.Future[None]"] = set()
+
+
+def keep(work: "asyncio.Future[None]") -> "asyncio.Future[None]":
+    """The work, which is kept until it is done. The event loop alone refers to it weakly.
+
+    Source: https://docs.python.org/3/library/asyncio-task.html#asyncio.create_task
+    """
+    _kept.add(work)
+    work.add_done_callback(_kept.discard)
+    return work

@@ -44,7 +44,7 @@ class Slot:
     async def release(self) -> None:
         """Release the slot, even if the caller is cancelled meanwhile."""
         if self._index >= 0:
-            await asyncio.shield(_keep_reference(asyncio.ensure_future(self._release())))
+            await asyncio.shield(threads.keep(asyncio.ensure_future(self._release())))
 
     async def _release(self) -> None:
         with suppress(StoreError):  # then it expires
@@ -69,7 +69,7 @@ class StreamLimit:
                 index = await asyncio.shield(slot_future)
             except asyncio.CancelledError:
                 # The write may be on its way. Its slot would be taken until it expires.
-                _keep_reference(asyncio.ensure_future(self._give_back(slot_future, owner, holder)))
+                threads.keep(asyncio.ensure_future(self._give_back(slot_future, owner, holder)))
                 raise
         slot = Slot(self._store, owner, index, holder)
         try:
@@ -98,13 +98,3 @@ class StreamLimit:
 
 def _until(now: float) -> int:
     return int(now + SLOT_SECONDS) + 1
-
-
-def _keep_reference(future: "asyncio.Future[None]") -> "asyncio.Future[None]":
-    """The future. The event loop alone would not keep it alive."""
-    _releasing.add(future)
-    future.add_done_callback(_releasing.discard)
-    return future
-
-
-_releasing: set["asyncio.Future[None]"] = set()

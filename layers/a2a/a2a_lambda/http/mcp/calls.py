@@ -140,9 +140,6 @@ async def _encode_stream(
         yield sse.encode(call.encode_error(cause))
 
 
-_canceling: set[asyncio.Task[None]] = set()
-
-
 def _cancel_later(call: McpCall, task_id: str) -> None:
     """Cancel a task when the answer's generator, which must not wait any more, has ended."""
 
@@ -150,9 +147,7 @@ def _cancel_later(call: McpCall, task_id: str) -> None:
         with suppress(KitError):
             await call.kit.service.cancel(call.scope, task_id)
 
-    work = asyncio.ensure_future(cancel())
-    _canceling.add(work)
-    work.add_done_callback(_canceling.discard)
+    threads.keep(asyncio.ensure_future(cancel()))
 
 
 def _progress_in(event: Event) -> str:
