@@ -6,7 +6,7 @@ import pytest
 
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.alibaba_metadata import intents
-from a2a_lambda.wire.mcp.calls import arguments_of, decode_call, message_of, task_of
+from a2a_lambda.wire.mcp.calls import arguments_of, decode_call, message_of, says_nothing, task_of
 from tests.wire.mcp.examples import NUMBER, tool
 
 Json = Any
@@ -103,3 +103,32 @@ def test_a_very_long_name_is_quoted_in_part() -> None:
     with pytest.raises(InvalidParams) as caught:
         decode_call(tool({"a": NUMBER}), {"b" * 100: 1}, {})
     assert "'" + "b" * 100 + "'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_look"),
+    [
+        ({}, True),
+        ({"message": None, "a": None}, True),
+        ({"message": ""}, True),
+        ({"message": "Rome"}, False),
+        ({"a": 0}, False),
+        ({"a": ""}, False),
+        ({"unknown": 1}, False),
+    ],
+)
+def test_a_model_may_send_null_for_what_it_does_not_use(arguments: Json, is_look: bool) -> None:
+    adder = tool({"a": NUMBER}, reads_text=True)
+    assert says_nothing(adder, {"task": "t-1", **arguments}) == is_look
+
+
+def test_a_task_is_continued_although_a_parameter_has_its_name() -> None:
+    own = tool({"task": NUMBER, "message": NUMBER}, reads_text=True)
+    arguments = {"a2a_task": "t-1", "a2a_message": "Rome"}
+    assert decode_call(own, {**arguments, "task": 1}, {})["message"]["parts"] == [
+        {"text": "Rome"},
+        {"data": {"task": 1}},
+    ]
+    assert decode_call(own, arguments, {})["message"]["taskId"] == "t-1"
+    assert not says_nothing(own, {"a2a_task": "t-1", "message": 1})
+    assert says_nothing(own, {"a2a_task": "t-1", "a2a_message": ""})

@@ -79,7 +79,32 @@ def test_what_no_form_can_hold_is_a_text(schema: Json) -> None:
 def test_choices_are_an_enum_of_texts() -> None:
     choices = {FILLS: "a", CHOICES: ["1", "2"]}
     assert field_of(choices, {"a": NUMBER}) == ("a", {"type": "string", "enum": ["1", "2"]})
+    nights = {"type": "integer", "enum": [1, 2], "default": 1, "minimum": 1, "description": "Nights."}
+    assert field_of(choices, {"a": nights}) == (
+        "a",
+        {"type": "string", "enum": ["1", "2"], "description": "Nights."},
+    )
+    digits = {"type": "string", "enum": ["1", "2"], "default": "1"}
+    assert field_of(choices, {"a": digits}) == ("a", digits)
     assert field_of(choices, {"a": {"type": "boolean"}}) == ("a", {"type": "boolean"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "is_kept"),
+    [
+        ("number", 1.5, True),
+        ("number", 1, True),
+        ("number", "1.5", False),
+        ("integer", 1, True),
+        ("boolean", False, True),
+        ("string", "a", True),
+        ("string", None, False),
+    ],
+)
+def test_a_default_is_of_its_fields_type(kind: str, default: Json, is_kept: bool) -> None:
+    """The schema of a decimal has its default as a text."""
+    _, field = field_of({FILLS: "a"}, {"a": {"type": kind, "default": default}})
+    assert field == ({"type": kind, "default": default} if is_kept else {"type": kind})
 
 
 @pytest.mark.parametrize(

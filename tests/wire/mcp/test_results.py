@@ -15,6 +15,9 @@ Json = Any
 
 WITH_SESSION = WITH_HANDSHAKE[0]
 
+PROMISING = find_tool(replace(profile_of(skill()), output_schemas={"add": {"type": "object"}}), "add")
+"""A tool that promises structured content."""
+
 
 def result_of(
     *parts: Part,
@@ -23,7 +26,7 @@ def result_of(
     says: str = "",
     promises: bool = False,
 ) -> Json:
-    return encode_result(task(state, *parts, says=says), revision, has_output_schema=promises)
+    return encode_result(task(state, *parts, says=says), revision, PROMISING if promises else None)
 
 
 def text(words: str) -> Json:
@@ -106,19 +109,25 @@ def test_a_tool_that_promises_structured_content_fails_without_it() -> None:
 
 def test_a_question_says_how_to_answer_it() -> None:
     asking = task(TaskState.INPUT_REQUIRED, Part(text="a"), says="Which city?")
-    assert encode_result(asking, STATELESS, has_output_schema=False)["content"] == [
+    assert encode_result(asking, STATELESS, tool())["content"] == [
         text("a"),
         text("Which city?\nTo answer, call this tool again with task='t-1' and message=<the answer>."),
     ]
     filling = task(TaskState.INPUT_REQUIRED, says="Which city?", metadata={FILLS: "city"})
-    [block] = encode_result(filling, STATELESS, has_output_schema=False)["content"]
+    [block] = encode_result(filling, STATELESS, tool())["content"]
     assert block["text"].endswith("task='t-1' and city=<the answer>.")
 
 
+def test_a_tool_with_a_parameter_of_the_name_says_how_to_answer_it() -> None:
+    asking = task(TaskState.INPUT_REQUIRED, says="Which city?")
+    own = tool({"task": {"type": "string"}, "message": {"type": "string"}}, reads_text=True)
+    for encoded in (encode_result(asking, STATELESS, own), encode_result(asking, WITH_SESSION, own)):
+        [block] = encoded["content"]
+        assert block["text"].endswith("again with a2a_task='t-1' and a2a_message=<the answer>.")
+
+
 def test_a_turn_that_still_runs_says_how_to_look_again() -> None:
-    [block] = encode_result(task(TaskState.WORKING, says="Reading."), STATELESS, has_output_schema=False)[
-        "content"
-    ]
+    [block] = encode_result(task(TaskState.WORKING, says="Reading."), STATELESS, tool())["content"]
     assert block["text"].startswith("This takes longer than a call may.")
     assert "task='t-1'" in block["text"]
 
@@ -148,7 +157,7 @@ def test_only_the_stateless_revision_wraps_its_results() -> None:
     ],
 )
 def test_a_task_has_a_status_of_mcp(state: TaskState, name: str) -> None:
-    assert encode_new_task(task(state), {"ttlMs": 5}) == {
+    assert encode_new_task(task(state), tool(), {"ttlMs": 5}) == {
         "taskId": "t-1",
         "status": name,
         "lastUpdatedAt": "1970-01-01T00:00:00.000Z",
@@ -164,7 +173,7 @@ def test_a_task_that_needs_credentials_asks_for_them_by_no_form() -> None:
 
 
 def test_a_task_says_what_its_status_says() -> None:
-    assert encode_new_task(task(TaskState.WORKING, says="Reading."), {})["statusMessage"] == "Reading."
+    assert encode_new_task(task(TaskState.WORKING, says="Reading."), None, {})["statusMessage"] == "Reading."
 
 
 def test_a_task_has_its_result_or_its_question() -> None:
@@ -179,9 +188,8 @@ def test_a_task_has_its_result_or_its_question() -> None:
 
 
 def test_a_task_of_a_tool_with_a_schema_must_have_structured_content() -> None:
-    promising = replace(profile_of(skill()), output_schemas={"add": {"type": "object"}})
     ended = task(TaskState.COMPLETED, Part(text="a"))
-    assert encode_task(ended, find_tool(promising, "add"), {})["result"]["isError"] is True
+    assert encode_task(ended, PROMISING, {})["result"]["isError"] is True
     assert "isError" not in encode_task(ended, tool(), {})["result"]
     assert "isError" not in encode_task(ended, None, {})["result"]
 

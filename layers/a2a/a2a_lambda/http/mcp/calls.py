@@ -18,7 +18,7 @@ from a2a_lambda.protocol.model import STOPPED, Event, Json, Task, TaskState, tex
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.wire.mcp import results
-from a2a_lambda.wire.mcp.calls import arguments_of, decode_call, task_of
+from a2a_lambda.wire.mcp.calls import arguments_of, decode_call, says_nothing, task_of
 from a2a_lambda.wire.mcp.questions import elicitation, is_refusal, question_key
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, TASKS
 from a2a_lambda.wire.mcp.tools import Tool, find_tool
@@ -77,8 +77,10 @@ async def _request_of(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> 
     if (task_id := task_of(tool, arguments)) is not None:
         maker = tasks.tool_of(call, await call.kit.service.get(call.scope, task_id))
         if maker is not None and maker.name != tool.name:
-            raise InvalidParams(f"this task is of the tool {maker.name}", path="params.arguments.task")
-        if arguments.keys() == {"task"}:
+            raise InvalidParams(
+                f"this task is of the tool {maker.name}", path=f"params.arguments.{tool.task_argument}"
+            )
+        if says_nothing(tool, arguments):
             return task_id
     return decode_call(tool, arguments, call.message.meta)
 
@@ -89,7 +91,7 @@ async def _outcome(call: McpCall, tool: Tool, arguments: dict[str, Json], task: 
     meta: dict[str, Json] = {"_meta": {CONTEXT_KEY: task["contextId"]}}
     if state not in STOPPED and message.has_extension(TASKS):
         times = tasks.times_of_new(call, task)
-        return {"resultType": "task", **results.encode_new_task(task, times), **meta}
+        return {"resultType": "task", **results.encode_new_task(task, tool, times), **meta}
     # Credentials must not go through a form.
     if state == TaskState.INPUT_REQUIRED and message.shows_forms:
         key = question_key(task)
@@ -103,8 +105,7 @@ async def _outcome(call: McpCall, tool: Tool, arguments: dict[str, Json], task: 
             "requestState": sealed_state,
             **meta,
         }
-    has_schema = tool.output_schema is not None
-    return results.encode_result(task, message.revision, has_output_schema=has_schema)
+    return results.encode_result(task, message.revision, tool)
 
 
 async def _encode_stream(

@@ -8,7 +8,7 @@ from a2a_lambda.protocol.alibaba_metadata import intent_metadata
 from a2a_lambda.protocol.model import Json, Message, Part, Role
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY
-from a2a_lambda.wire.mcp.tools import MESSAGE_ARGUMENT, TASK_ARGUMENT, Tool
+from a2a_lambda.wire.mcp.tools import Tool
 from a2a_lambda.wire.shared import fields
 
 
@@ -20,16 +20,23 @@ def arguments_of(params: Mapping[str, Json]) -> dict[str, Json]:
 
 def task_of(tool: Tool, arguments: Mapping[str, Json]) -> str | None:
     """Id of the task that a call goes on with. Raises InvalidParams."""
-    if TASK_ARGUMENT in tool.parameters or arguments.get(TASK_ARGUMENT) in (None, ""):
+    if arguments.get(tool.task_argument) in (None, ""):
         return None
-    return fields.identifier({**arguments}, TASK_ARGUMENT, "params.arguments")
+    return fields.identifier({**arguments}, tool.task_argument, "params.arguments")
 
 
 def message_of(tool: Tool, arguments: Mapping[str, Json]) -> str:
     """What the user says in a call. Raises InvalidParams."""
-    if MESSAGE_ARGUMENT in tool.parameters or arguments.get(MESSAGE_ARGUMENT) is None:
+    if arguments.get(tool.message_argument) is None:
         return ""
-    return fields.text({**arguments}, MESSAGE_ARGUMENT, "params.arguments")
+    return fields.text({**arguments}, tool.message_argument, "params.arguments")
+
+
+def says_nothing(tool: Tool, arguments: Mapping[str, Json]) -> bool:
+    """Whether a call with a task only asks how that is. A model may send null for each argument that it does
+    not use, and an empty message. Raises InvalidParams."""
+    names = {name for name, value in arguments.items() if value is not None}
+    return names <= {tool.task_argument, tool.message_argument} and not message_of(tool, arguments)
 
 
 def decode_call(tool: Tool, arguments: Mapping[str, Json], meta: Mapping[str, Json]) -> SendMessageRequest:

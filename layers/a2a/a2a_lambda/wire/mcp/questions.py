@@ -14,7 +14,13 @@ from a2a_lambda.wire.mcp.tools import Tool
 ANSWER_FIELD = "answer"
 """Field of the form, if the question fills no parameter."""
 
-FLAT_TYPES = ("string", "number", "integer", "boolean")
+FLAT_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "number": (int, float),
+    "integer": (int,),
+    "boolean": (bool,),
+}
+"""Types of a field, and those of its default in Python."""
 
 FLAT_KEYWORDS = ("type", "description", "enum", "minimum", "maximum", "minLength", "maxLength", "default")
 """What a field of a form may have."""
@@ -55,8 +61,13 @@ def elicitation(task: Task, tool: Tool | None) -> dict[str, Json]:
     if isinstance(parameter, dict) and parameter.get("type") in FLAT_TYPES:
         field = {keyword: value for keyword, value in parameter.items() if keyword in FLAT_KEYWORDS}
     choices = metadata.get(CHOICES)
-    if choices and field["type"] != "boolean":
-        field = {**field, "type": "string", "enum": choices}
+    if choices and field["type"] != "boolean":  # choices are texts, whatever the parameter's type
+        texts: dict[str, Json] = {
+            keyword: field[keyword] for keyword in ("description", "default") if keyword in field
+        }
+        field = {**texts, "type": "string", "enum": choices}
+    if not isinstance(field.get("default"), FLAT_TYPES[field["type"]]):  # that of a decimal is a text, too
+        field.pop("default", None)
     schema = {"type": "object", "properties": {name: field}, "required": [name]}
     text = question_of(task) or "Please answer."
     return {

@@ -18,7 +18,7 @@ from a2a_lambda.protocol.model import (
 )
 from a2a_lambda.wire.mcp.questions import elicitation, filled_parameter, question_key, question_of
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, SERVER_KEY, STATELESS, WITHOUT_LINKS
-from a2a_lambda.wire.mcp.tools import MESSAGE_ARGUMENT, Tool
+from a2a_lambda.wire.mcp.tools import MESSAGE_ARGUMENT, TASK_ARGUMENT, Tool
 
 INLINE_MODES = ("image/*;base64", "audio/*;base64")
 """Patterns of the media types whose content is in a result. Other files may be links to a resource."""
@@ -46,13 +46,14 @@ def in_revision(result: dict[str, Json], revision: str, server: Mapping[str, Jso
     return {"resultType": "complete", **result, "_meta": meta}
 
 
-def encode_result(task: Task, revision: str, *, has_output_schema: bool) -> dict[str, Json]:
-    """The result of a call whose task has stopped, or goes on elsewhere. has_output_schema: the tool promises
-    structured content, without which only an error is a valid result of it."""
+def encode_result(task: Task, revision: str, tool: Tool | None) -> dict[str, Json]:
+    """The result of a call whose task has stopped, or goes on elsewhere. tool: the one that made it, as far
+    as is known. If it promises structured content, a result without that is only valid as an error."""
     state = task["status"]["state"]
+    has_output_schema = tool is not None and tool.output_schema is not None
     if state not in TERMINAL:
         result: dict[str, Json] = {
-            "content": [*_content(task, revision, with_status=False), _text(_how_to_go_on(task))]
+            "content": [*_content(task, revision, with_status=False), _text(_how_to_go_on(task, tool))]
         }
         is_error = has_output_schema
     else:
@@ -69,22 +70,24 @@ def encode_result(task: Task, revision: str, *, has_output_schema: bool) -> dict
     return result | ({"isError": True} if is_error else {})
 
 
-def _how_to_go_on(task: Task) -> str:
+def _how_to_go_on(task: Task, tool: Tool | None) -> str:
     """What to tell the client: the question, which it cannot show as a form, or how to look at a task that
     still runs."""
-    call = f"call this tool again with task={task['id']!r}"
+    task_argument = TASK_ARGUMENT if tool is None else tool.task_argument
+    call = f"call this tool again with {task_argument}={task['id']!r}"
     if task["status"]["state"] in INTERRUPTED:
-        name = filled_parameter(task) or MESSAGE_ARGUMENT
+        name = filled_parameter(task) or (MESSAGE_ARGUMENT if tool is None else tool.message_argument)
         return f"{question_of(task)}\nTo answer, {call} and {name}=<the answer>."
     return f"This takes longer than a call may. The task is still running: {call} to see how far it is."
 
 
-def encode_new_task(task: Task, times: Mapping[str, Json]) -> dict[str, Json]:
-    """A task that was made instead of a result. times: createdAt and ttlMs."""
+def encode_new_task(task: Task, tool: Tool | None, times: Mapping[str, Json]) -> dict[str, Json]:
+    """A task that was made instead of a result. tool: the one that made it, as far as is known. times:
+    createdAt and ttlMs."""
     status = task["status"]
     text = text_of(status["message"]["parts"]) if "message" in status else ""
     if status["state"] == TaskState.AUTH_REQUIRED:  # credentials must not go through a form
-        text = _how_to_go_on(task)
+        text = _how_to_go_on(task, tool)
     return {
         "taskId": task["id"],
         "status": TASK_STATUSES.get(status["state"], "working"),
@@ -96,13 +99,11 @@ def encode_new_task(task: Task, times: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def encode_task(task: Task, tool: Tool | None, times: Mapping[str, Json]) -> dict[str, Json]:
-    """A task as `tasks/get` answers with it. tool: the one that made it, as far as is known."""
-    result = encode_new_task(task, times)
+    """A task as `tasks/get` answers with it. See `encode_new_task`."""
+    result = encode_new_task(task, tool, times)
     match result["status"]:
         case "completed":
-            has_schema = tool is not None and tool.output_schema is not None
-            outcome = encode_result(task, STATELESS, has_output_schema=has_schema)
-            result["result"] = {"resultType": "complete", **outcome}
+            result["result"] = {"resultType": "complete", **encode_result(task, STATELESS, tool)}
         case "input_required":
             asks_by_form = task["status"]["state"] == TaskState.INPUT_REQUIRED
             result["inputRequests"] = {question_key(task): elicitation(task, tool)} if asks_by_form else {}

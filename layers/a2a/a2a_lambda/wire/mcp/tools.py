@@ -22,7 +22,8 @@ PAGE_TOOLS = 100
 """Tools in a page of the list."""
 
 MESSAGE_ARGUMENT, TASK_ARGUMENT = "message", "task"
-"""Arguments that a tool has beside its skill's parameters, unless a parameter has the name."""
+"""Arguments that a tool has beside its skill's parameters. Each begins with `a2a_` if a parameter has the
+name."""
 
 
 @dataclass(frozen=True)
@@ -43,18 +44,32 @@ class Tool:
         properties: Mapping[str, Json] = schema.get("properties", {})
         return properties
 
+    @property
+    def message_argument(self) -> str:
+        """Name of the argument with what the user says."""
+        return self._free_name(MESSAGE_ARGUMENT)
+
+    @property
+    def task_argument(self) -> str:
+        """Name of the argument with the task to continue."""
+        return self._free_name(TASK_ARGUMENT)
+
+    def _free_name(self, name: str) -> str:
+        while name in self.parameters:
+            name = f"a2a_{name}"
+        return name
+
     @cached_property
     def input_schema(self) -> dict[str, Json]:
         schema = dict(self.profile.input_schemas.get(self.name, {"type": "object"}))
         properties = dict(self.parameters)
         required = [*schema.get("required", [])]
-        if MESSAGE_ARGUMENT not in properties and self.takes_message:
-            properties[MESSAGE_ARGUMENT] = {"type": "string", "description": "What the user says."}
+        if self.takes_message:
+            properties[self.message_argument] = {"type": "string", "description": "What the user says."}
             if not self.parameters:
-                required.append(MESSAGE_ARGUMENT)
-        if TASK_ARGUMENT not in properties:
-            text = "Only to answer a task's question, or to see how far a task is: the task's id."
-            properties[TASK_ARGUMENT] = {"type": "string", "description": text}
+                required.append(self.message_argument)
+        text = "Only to answer a task's question, or to see how far a task is: the task's id."
+        properties[self.task_argument] = {"type": "string", "description": text}
         schema |= {"$schema": DIALECT, "properties": properties, "additionalProperties": False}
         return schema | ({"required": required} if required else {})
 
