@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from pytest_httpserver import HTTPServer
 from starlette.testclient import TestClient
@@ -209,6 +210,31 @@ def test_a_refusal_leads_to_the_metadata(
         assert metadata["authorization_servers"] == [provider.url]
         assert metadata["scopes_supported"] == ["agents.call", *(["agents.admin"] if agent else [])]
         assert metadata["bearer_methods_supported"] == ["header"]
+
+
+def test_a_client_of_mcp_is_led_to_the_issuers_of_its_agent(
+    client: TestClient, accept: Accept, provider: IdentityProvider
+) -> None:
+    accept(provider.issuer(agents=("strict",)))
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    url = f"{BASE_URL}/.well-known/oauth-protected-resource/mcp/strict"
+    refused = client.post("/mcp/strict", json=body)
+    assert refused.status_code == 401
+    assert f'resource_metadata="{url}"' in refused.headers["www-authenticate"]
+    metadata = client.get(url.removeprefix(BASE_URL)).json()
+    assert metadata["resource"] == f"{BASE_URL}/mcp/strict"
+    assert (metadata["authorization_servers"], metadata["scopes_supported"]) == (
+        [provider.url],
+        ["agents.admin"],
+    )
+
+    def post(token: str) -> httpx2.Response:
+        return client.post("/mcp/strict", json=body, headers={"Authorization": f"Bearer {token}"})
+
+    without_scope = post(provider.token())
+    assert without_scope.status_code == 403
+    assert f'scope="agents.admin", resource_metadata="{url}"' in without_scope.headers["www-authenticate"]
+    assert "result" in post(provider.token(scope="agents.admin")).json()
 
 
 def test_a_missing_scope_is_403_and_named(

@@ -32,7 +32,7 @@ APPBUILDER = "x-appbuilder-authorization"
 METADATA_PATH = "/.well-known/oauth-protected-resource"
 """Where RFC 9728 section 3 has the metadata of the deployment; an agent's path follows it."""
 
-AGENT_PATH = re.compile("/a2a/([^/]+)")
+AGENT_PATH = re.compile("/(?:a2a|mcp)/([^/]+)")
 
 logger = logging.getLogger(__name__)
 
@@ -137,7 +137,7 @@ def _metadata_url(request: Request) -> str:
 
 
 def _agent_path(request: Request) -> str:
-    """Path of the agent that a request names, such as /a2a/weather; "" if it names none."""
+    """Path of the agent that a request names, such as /a2a/weather or /mcp/weather; "" if it names none."""
     match = AGENT_PATH.match(request.scope["path"])
     return match[0] if match and match[1] in request.app.state.kit.agents else ""
 

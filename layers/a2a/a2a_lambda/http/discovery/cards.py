@@ -130,8 +130,10 @@ async def protected_resource(request: Request) -> Response:
     if not issuers:
         raise RouteNotFound("tokens are not accepted here, only keys")
     scopes = [scope for issuer in issuers for scope in issuer.scopes]
+    # A client of MCP wants the url that it calls (RFC 9728 section 3.3).
+    door = "mcp" if request.scope["path"].startswith(f"{METADATA_PATH}/mcp/") else "a2a"
     body = {
-        "resource": base_url(request) + (f"/a2a/{agent.name}" if name else ""),
+        "resource": base_url(request) + (f"/{door}/{agent.name}" if name else ""),
         "authorization_servers": list(dict.fromkeys(issuer.url for issuer in issuers)),
         "scopes_supported": list(dict.fromkeys([*scopes, *agent.card.scopes])),
         "bearer_methods_supported": ["header"],
@@ -264,6 +266,7 @@ routes = [
     Route("/.well-known/jwks.json", jwks),
     Route(METADATA_PATH, protected_resource),
     Route(f"{METADATA_PATH}/a2a/{{agent}}", protected_resource),
+    Route(f"{METADATA_PATH}/mcp/{{agent}}", protected_resource),
     Route(f"/a2a/{{agent}}{METADATA_PATH}", protected_resource),
 ]
 """Each answers GET and HEAD."""
